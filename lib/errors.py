@@ -1,0 +1,136 @@
+"""Everything that can be refused, as one tree.
+
+    AdvisorError
+    ├── InvalidInput            the caller can mend it
+    │   ├── BadQuantity         text that is not a number with a unit
+    │   ├── BadArgument         an argument out of range, of a wrong type, or an unknown choice
+    │   ├── BadConfig           a config.json that cannot be read or built
+    │   ├── UnknownModel        neither a Hub id, nor a config, nor a parameter count
+    │   └── UnknownHardware     an id that the catalog does not hold
+    ├── UnsupportedModel        readable, but needs code that is not run here (remote code, unknown class)
+    ├── HubError                the Hub did not give what was asked for
+    │   ├── RepoNotFound        no such public repository (or private, and no token)
+    │   ├── RepoGated           the licence has to be accepted first
+    │   ├── NotPermitted        a token was sent and is not allowed to do this
+    │   ├── RateLimited         too many requests
+    │   ├── HubUnreachable      no network, a time-out, or a server error
+    │   └── HubGarbage          an answer that is not what the Hub's own format promises
+    └── BadCatalog              our own data files are wrong (found at load, in tests)
+
+A message says what was seen, what is accepted, and what to do next; it is safe to show to anyone: it holds no token,
+no path of the server and no traceback. `code` is stable and meant for programs.
+"""
+
+from __future__ import annotations
+
+_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """A short, printable form of something a caller sent, for use inside a message."""
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(c if c.isprintable() else "·" for c in text[: _SHOWN + 1])
+    return f"'{text[:_SHOWN]}…'" if len(text) > _SHOWN else f"'{text}'"
+
+
+class AdvisorError(Exception):
+    """Root of the tree. `str(error)` is the sentence for the visitor, `error.code` the stable code."""
+
+    code = "error"
+
+
+class InvalidInput(AdvisorError):
+    """The caller can mend it."""
+
+    code = "invalid_input"
+
+
+class BadQuantity(InvalidInput):
+    """Text that is not a number with a unit."""
+
+    code = "bad_quantity"
+
+    def __init__(self, seen: str, accepted: str) -> None:
+        super().__init__(f"{shown(seen)} is not a quantity. Accepted: {accepted}.")
+
+
+class BadArgument(InvalidInput):
+    """An argument out of range, of a wrong type, or an unknown choice."""
+
+    code = "bad_argument"
+
+    def __init__(self, name: str, seen: object, accepted: str) -> None:
+        self.name = name
+        super().__init__(f"{name} was {shown(seen)}. Accepted: {accepted}.")
+
+
+class BadConfig(InvalidInput):
+    """A config.json that cannot be read or built."""
+
+    code = "bad_config"
+
+
+class UnknownModel(InvalidInput):
+    """Neither a Hub id, nor a config.json, nor a parameter count."""
+
+    code = "unknown_model"
+
+
+class UnknownHardware(InvalidInput):
+    """A hardware id that the catalog does not hold."""
+
+    code = "unknown_hardware"
+
+
+class UnsupportedModel(AdvisorError):
+    """A readable model whose architecture needs code that is not run here."""
+
+    code = "unsupported_model"
+
+
+class HubError(AdvisorError):
+    """The Hub did not give what was asked for."""
+
+    code = "hub_error"
+
+
+class RepoNotFound(HubError):
+    """No such public repository, or a private one and no token that may read it."""
+
+    code = "repo_not_found"
+
+
+class RepoGated(HubError):
+    """The repository's licence has to be accepted first."""
+
+    code = "repo_gated"
+
+
+class NotPermitted(HubError):
+    """A token was sent and is not allowed to do this."""
+
+    code = "not_permitted"
+
+
+class RateLimited(HubError):
+    """The Hub asks for fewer requests."""
+
+    code = "rate_limited"
+
+
+class HubUnreachable(HubError):
+    """No network, a time-out, or a server error."""
+
+    code = "hub_unreachable"
+
+
+class HubGarbage(HubError):
+    """An answer that is not what the Hub's own format promises."""
+
+    code = "hub_garbage"
+
+
+class BadCatalog(AdvisorError):
+    """Our own data files are wrong; found at load."""
+
+    code = "bad_catalog"
