@@ -1,0 +1,1 @@
+"""One law per file: plain quantities in, plain quantities out."""

@@ -1,0 +1,170 @@
+"""ModelSpec: everything the laws need to know about a model, as a small frozen value.
+
+A model is resolved once (a config is built on the meta device, its default cache is run, its activations are traced);
+after that every question is arithmetic on this value. It holds no torch object and goes to JSON and back unchanged
+(`lib.model.bundled`), so that popular models answer at once and offline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lib.provenance import Caveat, Source
+
+TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
+Growth = Literal["tokens", "window", "blocks", "remainder", "step", "constant", "encoder"]
+SpecSource = Literal["safetensors", "architecture", "catalog", "rule_of_thumb"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorGroup:
+    """Parameters that share a role and a shape.
+
+    `name` is the parameter's path with layer numbers replaced by `*` ("model.layers.*.mlp.down_proj.weight").
+    `component` is the part of the model it belongs to ("language_model", "vision_tower", "embeddings", "head" …).
+    `kind`: linear = a matrix a quantizer may replace; expert = routed experts of a mixture, fused or one by one
+    (`experts` of them in one group, of which a token reaches `experts_per_token`); head = the output projection.
+    `shape` is that of one tensor, in torch's order (out_features, in_features); `count` tensors have it.
+    `fp32`: transformers keeps it in float32 when the model is loaded in half precision.
+    """
+
+    name: str
+    component: str
+    kind: TensorKind
+    shape: tuple[int, ...]
+    count: int
+    experts: int = 0
+    experts_per_token: int = 0
+    fp32: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the whole group."""
+        size = self.count
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheTerm:
+    """What one kind of layer caches for one sequence, as a function of its length T (or of the encoder length E).
+
+        elements(T) = layers · elements · n(T)
+
+    with n(T) by `growth`:  tokens T · window min(T, span) · blocks ⌊T / span⌋ · remainder T mod span
+    · step [T ≥ span] · constant 1 · encoder E (positions after the encoder; `span` mel frames or patches give one).
+
+    `kind` is the layer kind shown to people ("full attention", "sliding window", "latent attention (MLA)",
+    "linear attention state", "convolution state", "cross attention", …), `holds` the tensors ("keys and values",
+    "latent and rope key", "recurrent state", …). `layers` counts layers. `dtype` is "model" (the compute or cache
+    dtype chosen by the caller) or a fixed one such as "float32", which no choice of cache precision changes.
+    """
+
+    kind: str
+    holds: str
+    layers: int
+    elements: int
+    growth: Growth
+    span: int = 0
+    dtype: str = "model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationFit:
+    """Peak of temporary tensors during a prefill of B sequences of T tokens, as traced on the meta device.
+
+        bytes = constant + per_token · B·T + per_token_squared · B·T² + mask · T²
+
+    for one attention kernel and one element size of the compute dtype; logits of the last position are included,
+    those of the other positions are not.
+    """
+
+    kernel: Literal["sdpa", "eager"]
+    element_bytes: int
+    constant: float
+    per_token: float
+    per_token_squared: float
+    mask: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    """Sizes of the text decoder (or of the only stack), for laws that need them; 0 where the model has no such thing."""
+
+    hidden_size: int = 0
+    layers: int = 0
+    attention_heads: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    intermediate_size: int = 0
+    vocab_size: int = 0
+    encoder_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """How a checkpoint is stored, from its own `quantization_config` (or `hf_quant_config.json`).
+
+    `method` is the checkpoint's word (fp8, mxfp4, modelopt, gptq, awq, bitsandbytes, compressed-tensors …); `format` is the
+    name under which `lib.precision` knows the storage format; `skipped` are module patterns left unquantized.
+    """
+
+    method: str
+    format: str
+    group_size: int = 0
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The weights as they lie on the Hub: bytes by safetensors dtype, as far as headers were read.
+
+    `dtype` is the dtype the config names for loading ("bfloat16"); `bytes_by_dtype` is empty when no header was read.
+    """
+
+    dtype: str
+    bytes_by_dtype: dict[str, int] = field(default_factory=dict)
+    quantization: Quantization | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model, resolved.
+
+    `id` is the Hub id, or "" for a pasted config or a bare count. `task` is a Hub pipeline tag ("text-generation", …).
+    `parameters_total` counts every parameter of the architecture once, `parameters_active` those one token uses.
+    `cache_terms` is None when the model keeps no cache (an encoder) and () is never used. `unknown_cache` says that a cache
+    exists whose growth could not be told (then no number is given and a caveat says so).
+    `layer_kinds` counts layers by kind for people. `context_limit` is in tokens, None when the config states none.
+    """
+
+    id: str
+    architecture: str
+    model_type: str
+    task: str
+    library: Literal["transformers", "diffusers", "none"]
+    source: SpecSource
+    parameters_total: int
+    parameters_active: int
+    tensors: tuple[TensorGroup, ...]
+    dimensions: Dimensions
+    layer_kinds: dict[str, int]
+    cache_terms: tuple[CacheTerm, ...] | None
+    unknown_cache: bool
+    activations: tuple[ActivationFit, ...]
+    context_limit: int | None
+    stored: Stored
+    license: str | None = None
+    gated: bool | None = None
+    caveats: tuple[Caveat, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def parameters_by_component(self) -> dict[str, int]:
+        """Parameters of each component; they add up to `parameters_total` unless only a bare count is known."""
+        total: dict[str, int] = {}
+        for group in self.tensors:
+            total[group.component] = total.get(group.component, 0) + group.parameters
+        return total
