@@ -1,0 +1,188 @@
+"""How we talk to the Hub: one origin, an explicit token, bounded time and size.
+
+- The session is huggingface_hub's own; its offline switch is obeyed and `HF_ENDPOINT` is honoured.
+- A visitor's token goes to the Hub's origin and nowhere else. Without one no token is sent: the server's own (HF_TOKEN, a
+  login on disk) never acts for a visitor. Headers are written here and not by `build_hf_headers`, which looks for the
+  server's token when given None and asks the Hub for a telemetry registry.
+- Redirects are followed by hand: within the Hub's origin, and for file contents to its file servers over https.
+- Bodies are read uncompressed in pieces, up to a limit; what is longer is refused and the connection closed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urljoin, urlsplit
+
+from lib.errors import HubGarbage, InvalidInput, UnknownModel, shown
+from lib.hub import refusals
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient, Response
+
+FILE_HOSTS = (".huggingface.co", ".hf.co")  # the Hub's own file servers: cdn-lfs*.hf.co, cas-bridge.xethub.hf.co, …
+AGENT = "spaces-hardware-advisor/0.1"
+CONNECT_S, READ_S = 5.0, 8.0
+_MAX_REDIRECTS = 4
+_SMALL = 16_384
+_MAX_REVISION = 200
+_MAX_TOKEN = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The body of an answer; `file_bytes` is the size of the whole file when the server told it."""
+
+    body: bytes
+    file_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """The Hub as one caller sees it."""
+
+    endpoint: str
+    token: str | None = field(default=None, repr=False)
+
+    def model_url(self, repo_id: str, revision: str | None) -> str:
+        """The address of what the Hub says about a model, sizes of its files included."""
+        at = f"/revision/{quote(revision, safe='')}" if revision else ""
+        return f"{self.endpoint}/api/models/{repo_id}{at}?blobs=true"
+
+    def file_url(self, repo_id: str, file: str, revision: str) -> str:
+        """The address of a file."""
+        from huggingface_hub import hf_hub_url  # noqa: PLC0415 - only when the Hub is asked
+
+        return hf_hub_url(repo_id, file, revision=revision, endpoint=self.endpoint)
+
+    async def fetch(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None = None) -> Answer:
+        """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends.
+
+        Raises:
+            HubError: whatever else than the asked for content came back.
+        """
+        from httpx2 import HTTPError, InvalidURL, StreamError  # noqa: PLC0415
+
+        page = f"{self.endpoint}/{what}"
+        try:
+            for _ in range(_MAX_REDIRECTS):
+                answer = await self._one(client, url, what=what, limit=limit, span=span)
+                if isinstance(answer, Answer):
+                    return answer
+                url = answer
+        except (HTTPError, InvalidURL, StreamError, OSError) as error:
+            raise refusals.refusal(error, what=what, page=page, token_sent=self.token is not None) from error
+        raise refusals.garbage(what, f"more than {_MAX_REDIRECTS} redirects")
+
+    async def _one(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None) -> Answer | str:
+        """One request: the answer, or the address to ask next."""
+        from httpx2 import Timeout  # noqa: PLC0415
+        from huggingface_hub import hf_raise_for_status  # noqa: PLC0415
+
+        headers = {"user-agent": AGENT, "accept-encoding": "identity"}
+        if self.token is not None and origin(url) == origin(self.endpoint):
+            headers["authorization"] = f"Bearer {self.token}"
+        if span is not None:
+            headers["range"] = f"bytes={span[0]}-{span[1] - 1}"
+        patience = Timeout(READ_S, connect=CONNECT_S)
+        async with client.stream("GET", url, headers=headers, timeout=patience, follow_redirects=False) as response:
+            if response.has_redirect_location:
+                if (_digits(response.headers.get("content-length")) or 0) <= _SMALL:
+                    [_ async for _ in response.aiter_raw()]  # read to its end, so that the connection can be used again
+                return self._next(url, response.headers["location"], what)
+            hf_raise_for_status(response)
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise refusals.garbage(what, "it is compressed although that was not asked for")
+            return await _body(response, what=what, limit=limit, span=span)
+
+    def _next(self, url: str, location: str, what: str) -> str:
+        target = urljoin(url, location)
+        parts = urlsplit(target)
+        own = origin(target) == origin(self.endpoint)
+        if own or (parts.scheme == "https" and (parts.hostname or "").endswith(FILE_HOSTS) and "/resolve/" in url):
+            return target
+        raise refusals.foreign_redirect(what, parts.hostname or location)
+
+
+async def _body(response: Response, *, what: str, limit: int, span: tuple[int, int] | None) -> Answer:
+    """Read the body up to its limit; a server that ignores the range is cut off where the range ends."""
+    partial = response.status_code == 206  # noqa: PLR2004 - partial content
+    if span is not None and not partial and span[0] > 0:
+        raise refusals.garbage(what, "the server does not serve parts of a file")
+    size = _file_bytes(response, span, what) if span is not None else None
+    wanted = span[1] - span[0] if span is not None else limit
+    pieces, held = [], 0
+    async for piece in response.aiter_raw():
+        pieces.append(piece)
+        held += len(piece)
+        if held > wanted:
+            break
+    if held > wanted and (span is None or partial):
+        raise refusals.too_large(what, wanted)
+    if span is not None and size is not None and held < min(span[1], size) - span[0]:
+        raise refusals.garbage(what, "a file ends before its announced size")
+    return Answer(body=b"".join(pieces)[:wanted], file_bytes=size)
+
+
+def _file_bytes(response: Response, span: tuple[int, int] | None, what: str) -> int | None:
+    """Size of the whole file, from Content-Range, which also has to begin where we asked."""
+    if response.status_code != 206:  # noqa: PLR2004 - partial content
+        return _digits(response.headers.get("content-length"))
+    first, _, total = response.headers.get("content-range", "").removeprefix("bytes ").partition("/")
+    if span is None or first.partition("-")[0] != str(span[0]):
+        raise refusals.garbage(what, "another part of a file came than the one asked for")
+    return _digits(total)
+
+
+def _digits(text: str | None) -> int | None:
+    """A size in a header, None where it is not told or not a number below 10**19."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None  # noqa: PLR2004 - digits of 2**64
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port of an address.
+
+    Raises:
+        HubGarbage: the address has no readable host or port.
+    """
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError as error:
+        raise HubGarbage(f"The Hub answered with {shown(url)}, which is not an address. Try again later.") from error
+
+
+def open_hub(token: str | None = None, endpoint: str | None = None) -> Hub:
+    """The Hub for one caller: with that caller's token, or as a stranger.
+
+    Raises:
+        HubUnreachable: this server runs offline.
+        InvalidInput: the token cannot be one.
+    """
+    from huggingface_hub import constants  # noqa: PLC0415
+
+    if constants.is_offline_mode():
+        raise refusals.offline()
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token and 0 < len(token) <= _MAX_TOKEN):
+        raise InvalidInput("The token that was sent cannot be a Hugging Face token. Copy it again from your account's token page.")
+    return Hub(endpoint=(endpoint or constants.ENDPOINT).rstrip("/"), token=token)
+
+
+def checked_id(repo_id: str, revision: str | None) -> str:
+    """A repository id in the Hub's own form, and a revision that may be asked for.
+
+    Raises:
+        UnknownModel: the text cannot be an id or a revision.
+    """
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # noqa: PLC0415
+
+    if revision is not None and not (0 < len(revision) <= _MAX_REVISION and revision.isprintable() and ".." not in revision):
+        raise UnknownModel(f"The revision {shown(revision)} cannot be one. Accepted: a branch, a tag or a commit of the model.")
+    try:
+        validate_repo_id(repo_id)
+    except (HFValidationError, TypeError) as error:
+        raise UnknownModel(
+            f"{shown(repo_id)} is not the id of a model. Accepted: owner/name, as on the model's page of the Hub."
+        ) from error
+    return repo_id

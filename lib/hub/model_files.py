@@ -1,0 +1,180 @@
+"""A model on the Hub as a value: its configuration and what the headers of its weights say. No weights are downloaded.
+
+1. /api/models/{id}?blobs=true     commit, files and their sizes, card
+2. config.json and the like, and the index of the weights                  together
+3. the first bytes of every weight file (its header)                       together, 16 at a time
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lib.errors import shown
+from lib.hub import layout, loop, refusals
+from lib.hub.cache import Cache
+from lib.hub.client import checked_id, open_hub
+from lib.hub.listing import MAX_LISTING_BYTES, Listing, as_object, read_listing
+from lib.hub.repository import Component, HubModel, Kind
+from lib.hub.weights import Read, Source, read_weights
+from lib.provenance import Caveat
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
+
+    from lib.hub.client import Hub
+
+SECONDS = 25.0
+_MAX_COMPONENTS = 40
+_cache: Cache[tuple[str, str, str | None], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: 1000 + len(model.tensors))
+
+_WHY = {
+    "variant": "Only a half-precision copy of these weights is stored, so that one was read.",
+    "consolidated": "Only the vendor's own format (consolidated.safetensors) is stored; transformers does not load it as it is.",
+    "single_file": "The weights lie in one file of an unusual name; it was read as the model.",
+}
+
+
+def read_model(repo_id: str, revision: str | None = None, token: str | None = None, *, endpoint: str | None = None) -> HubModel:
+    """Read a model's configuration and the headers of its weights from the Hub.
+
+    Args:
+        repo_id: owner/name.
+        revision: a branch, a tag or a commit; None for the newest commit of the main branch.
+        token: the visitor's own token; None reads as a stranger, whatever token this server has.
+        endpoint: another Hub than the one huggingface_hub is set to.
+
+    Raises:
+        UnknownModel: the text cannot be an id.
+        HubError: RepoNotFound, RepoGated, NotPermitted, RateLimited, HubUnreachable or HubGarbage.
+    """
+    hub, repo_id = open_hub(token, endpoint), checked_id(repo_id, revision)
+    key = (hub.endpoint, repo_id, revision)
+    known = _cache.find(key) if token is None else None
+    if known is not None:
+        return known
+    try:
+        model = loop.run(lambda client: _read(client, hub, repo_id, revision), SECONDS)
+    except TimeoutError as error:
+        raise refusals.too_slow(repo_id, SECONDS) from error
+    if token is None and not model.private:
+        _cache.keep(key, model)
+    return model
+
+
+def forget() -> None:
+    """Empty the cache."""
+    _cache.clear()
+
+
+async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None) -> HubModel:
+    described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
+    listing = read_listing(described.body, repo_id)
+    source, kind = Source(client, hub, listing), layout.kind_of(listing.files)
+    names = [name for name in layout.DOCUMENTS if name in listing.files]
+    if kind in ("diffusers", "sentence-transformers"):
+        documents = await _documents(source, names)
+        parts, reads = await _parts(source, kind, documents)
+    else:
+        choice = layout.choose(listing.files, "", kind)
+        async with loop.together() as group:
+            texts, weights = group.create_task(_documents(source, names)), group.create_task(read_weights(source, choice))
+        documents, read = texts.result(), weights.result()
+        reads, parts = [_told(read, choice)], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
+    return _model(listing, kind, documents, parts, reads)
+
+
+async def _documents(source: Source, names: list[str]) -> dict[str, str]:
+    """Small files as text."""
+    texts: dict[str, str] = {}
+    for name, body in zip(names, await loop.gathered(*(source.document(name) for name in names)), strict=True):
+        try:
+            texts[name] = body.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise refusals.garbage(source.listing.id, f"{name} is not text") from error
+    return texts
+
+
+async def _parts(source: Source, kind: Kind, documents: dict[str, str]) -> tuple[list[Component], list[Read]]:
+    """The components that model_index.json or modules.json names, each with its own folder, configuration and weights."""
+    files = source.listing.files
+    named = _pipeline(source, documents) if kind == "diffusers" else _modules(source, documents)
+    present = set(layout.folders(files, named))
+    chosen = [(folder, layout.choose(files, folder, kind)) for folder in named if folder in present]
+    chosen = [(folder, choice) for folder, choice in chosen if choice.format != "none"]
+    configs = [f"{folder}/config.json" if folder else "config.json" for folder, _ in chosen]
+    texts = await _documents(source, [name for name in configs if name in files])
+    reads = await loop.gathered(*(read_weights(source, choice) for _, choice in chosen))
+    told = [_told(read, choice) for read, (_, choice) in zip(reads, chosen, strict=True)]
+    parts = [
+        Component(folder=folder, weights=read.weights, config_text=texts.get(config), library=named[folder][0], class_name=named[folder][1])
+        for (folder, _), config, read in zip(chosen, configs, reads, strict=True)
+    ]
+    return parts, told
+
+
+def _pipeline(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Folder → (library, class) from model_index.json; a component that is switched off is [null, null]."""
+    data = as_object(documents["model_index.json"].encode(), source.listing.id, "model_index.json")
+    named: dict[str, tuple[str, str]] = {}
+    for name, value in data.items():
+        match value:
+            case [str(library), str(class_name)] if len(named) < _MAX_COMPONENTS:
+                named[name] = (library, class_name)
+    return named
+
+
+def _modules(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Folder → (library, class) from modules.json."""
+    data = as_object(b'{"modules":' + documents["modules.json"].encode() + b"}", source.listing.id, "modules.json")["modules"]
+    named: dict[str, tuple[str, str]] = {}
+    for value in data if isinstance(data, list) else ():
+        match value:
+            case {"path": str(path), "type": str(kind)} if len(named) < _MAX_COMPONENTS:
+                named[path] = ("sentence-transformers", kind.rpartition(".")[2])
+    if not named:
+        raise refusals.garbage(source.listing.id, "modules.json names no modules")
+    return named
+
+
+def _told(read: Read, choice: layout.Choice) -> Read:
+    """Add why this copy was read when it is not the usual one."""
+    if not choice.why:
+        return read
+    return replace(read, caveats=(*read.caveats, Caveat(code=f"weights_{choice.why}", message=_WHY[choice.why])))
+
+
+def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[Read]) -> HubModel:
+    caveats = list(dict.fromkeys(caveat for read in reads for caveat in read.caveats))
+    if not any(part.weights.files for part in parts):
+        caveats.append(Caveat(code="no_weights", message=f"The model {shown(listing.id)} holds no weight files in a known place."))
+    used = [file for part in parts for file in part.weights.files]
+    gguf = next((read.gguf for read in reads if read.gguf), {})
+    return HubModel(
+        id=listing.id,
+        revision=listing.sha,
+        kind=kind,
+        components=tuple(parts),
+        documents=documents,
+        files=listing.files,
+        other_weights=layout.others(listing.files, used),
+        pipeline_tag=listing.pipeline_tag,
+        library_name=listing.library_name,
+        tags=listing.tags,
+        license=listing.license,
+        gated=listing.gated,
+        private=listing.private,
+        base_model=_base_model(listing, documents),
+        gguf=gguf,
+        published_parameters=listing.published_parameters,
+        caveats=tuple(caveats),
+    )
+
+
+def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
+    """What an adapter was trained on: its adapter_config.json says it, else a tag of its card."""
+    if "adapter_config.json" not in documents:
+        return listing.base_model
+    named = as_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json").get("base_model_name_or_path")
+    usable = isinstance(named, str) and 0 < len(named) <= 200 and named.isprintable()  # noqa: PLR2004 - longest owner/name is 193
+    return named if usable else listing.base_model

@@ -1,0 +1,229 @@
+"""Reads the headers of the weights of one component, with as few requests as the format allows.
+
+An index names the shards and the tensors in each. From the tensors' names the length of a shard's header can be foreseen, so one
+request per shard brings the whole header; only a header that is longer than foreseen takes a second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from lib.errors import shown
+from lib.hub import loop, refusals
+from lib.hub.client import Answer, Hub
+from lib.hub.gguf_header import MAX_HEADER_BYTES as MAX_GGUF_BYTES
+from lib.hub.gguf_header import GgufHeader, NeedMore, parse_gguf
+from lib.hub.layout import Choice
+from lib.hub.listing import Listing, as_object
+from lib.hub.repository import Tensor, Weights
+from lib.hub.safetensors_header import PREFIX_BYTES, header_length, parse_header
+from lib.provenance import Caveat
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
+
+T = TypeVar("T")
+
+MAX_SHARDS = 1000
+MAX_INDEX_BYTES = 64 * 2**20
+MAX_DOCUMENT_BYTES = 4 * 2**20
+_MAX_HEADERS_BYTES = 128 * 2**20  # of all files of one model together
+_AT_ONCE = 16
+_FIRST_BYTES = 256 * 2**10  # a header of a file without an index; 97 % are shorter than 100 kB
+_ENTRY_BYTES = 120  # of one tensor beside its name: {"dtype":"F8_E4M3","shape":[…],"data_offsets":[…,…]}
+_SLACK_BYTES = 4096
+_GGUF_FIRST_BYTES = 2**20
+_LONG_BYTES = 2**20
+
+
+class Source:
+    """One model at one commit, read by one caller; counts what it has read."""
+
+    def __init__(self, client: AsyncClient, hub: Hub, listing: Listing) -> None:
+        self.client, self.hub, self.listing = client, hub, listing
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._left = _MAX_HEADERS_BYTES
+
+    async def document(self, file: str, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
+        """A small file, whole."""
+        async with self._slots:
+            return (await self.hub.fetch(self.client, self._url(file), what=self.listing.id, limit=limit)).body
+
+    async def part(self, file: str, start: int, stop: int) -> Answer:
+        """Bytes `start` to `stop` of a file, fewer where it ends."""
+        self._left -= stop - start
+        if self._left < 0:
+            raise refusals.garbage(self.listing.id, f"its headers are longer than {_MAX_HEADERS_BYTES:,} bytes together")
+        async with self._slots:
+            return await self.hub.fetch(self.client, self._url(file), what=self.listing.id, limit=stop, span=(start, stop))
+
+    def _url(self, file: str) -> str:
+        return self.hub.file_url(self.listing.id, file, self.listing.sha)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """The weights of a component, what has to be told about them, and a GGUF file's keys."""
+
+    weights: Weights
+    caveats: tuple[Caveat, ...] = ()
+    gguf: Mapping[str, str | int | float | bool] | None = None
+
+
+async def read_weights(source: Source, choice: Choice) -> Read:
+    """Read what the headers of the chosen copy say; never the weights themselves."""
+    index = await _index(source, choice.index) if choice.index else None
+    files = tuple(index.files) if index else choice.files
+    if choice.format == "gguf":
+        return await _gguf(source, files)
+    if choice.format == "safetensors":
+        return await _safetensors(source, files, index)
+    if choice.format == "pickle":
+        return _pickle(source, files, index)
+    return Read(weights=Weights(format="none", files=(), total_bytes=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Index:
+    """An index: for each file the foreseen bytes of its header; the names of all tensors; the total it states."""
+
+    files: dict[str, int]
+    names: frozenset[str]
+    total_bytes: int | None
+
+
+async def _index(source: Source, file: str) -> _Index:
+    data = as_object(await source.document(file, MAX_INDEX_BYTES), source.listing.id, f"the index {shown(file)}")
+    table, folder = data.get("weight_map"), file.rpartition("/")[0]
+    if not isinstance(table, dict) or not all(isinstance(part, str) for part in table.values()):
+        raise refusals.garbage(source.listing.id, f"the index {shown(file)} maps no tensors to files")
+    at = f"{folder}/" if folder else ""
+    sizes: Counter[str] = Counter()
+    for name, part in table.items():
+        sizes[part] += len(name) + _ENTRY_BYTES
+    files = {f"{at}{part}": size + _SLACK_BYTES for part, size in sorted(sizes.items())}
+    missing = next((part for part in files if part not in source.listing.files), None)
+    if len(files) > MAX_SHARDS:
+        raise refusals.garbage(source.listing.id, f"the index names {len(files):,} files; at most {MAX_SHARDS:,} are read")
+    if missing is not None or not files:
+        raise refusals.garbage(
+            source.listing.id, f"the index {shown(file)} names {shown(missing or 'no file')}, which the model does not hold"
+        )
+    stated = (data.get("metadata") or {}).get("total_size") if isinstance(data.get("metadata"), dict) else None
+    total = int(stated) if isinstance(stated, int | float) and 0 <= stated < 2**60 else None
+    return _Index(files=files, names=frozenset(table), total_bytes=total)
+
+
+async def _safetensors(source: Source, files: tuple[str, ...], index: _Index | None) -> Read:
+    tensors: dict[str, Tensor] = {}
+    sizes: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
+    twice = 0
+    async with loop.together() as group:
+        tasks = [group.create_task(_header(source, file, index.files[file] if index else _FIRST_BYTES)) for file in files]
+        for file, task in zip(files, tasks, strict=True):
+            text, data_bytes = await task
+            header = await _aside(len(text), parse_header, text, file, data_bytes)
+            twice += len(tensors.keys() & header.tensors.keys())
+            tensors |= header.tensors
+            sizes.update(header.bytes_by_dtype)
+            elements.update(header.elements_by_dtype)
+    weights = Weights(
+        format="safetensors",
+        files=files,
+        total_bytes=sum(sizes.values()),
+        tensors=tensors,
+        bytes_by_dtype=dict(sizes),
+        elements_by_dtype=dict(elements),
+    )
+    return Read(weights=weights, caveats=_doubts(weights, index, twice))
+
+
+async def _header(source: Source, file: str, foreseen: int) -> tuple[bytes, int | None]:
+    """The JSON of one file's header and the length of the data behind it."""
+    first = await source.part(file, 0, foreseen)
+    size = first.file_bytes if first.file_bytes is not None else source.listing.files[file]
+    length = header_length(first.body, file, size)
+    text = first.body[PREFIX_BYTES : PREFIX_BYTES + length]
+    if len(text) < length:
+        text += (await source.part(file, PREFIX_BYTES + len(text), PREFIX_BYTES + length)).body
+    if len(text) < length:
+        raise refusals.garbage(source.listing.id, f"the file {shown(file)} ends inside its header")
+    return text, None if size is None else size - PREFIX_BYTES - length
+
+
+async def _aside(size: int, parse: Callable[..., T], *given: object) -> T:
+    """Parse here when it is quick; a long text is parsed in a thread, so that other visitors' requests go on."""
+    return parse(*given) if size < _LONG_BYTES else await asyncio.to_thread(parse, *given)
+
+
+def _doubts(weights: Weights, index: _Index | None, twice: int) -> tuple[Caveat, ...]:
+    """What index and headers do not agree on."""
+    found = []
+    if twice:
+        found.append(
+            Caveat(code="tensors_stored_twice", message=f"{twice:,} tensors lie in more than one file; their bytes are counted each time.")
+        )
+    if index is None:
+        return tuple(found)
+    if index.names - weights.tensors.keys():
+        count = len(index.names - weights.tensors.keys())
+        found.append(Caveat(code="tensors_missing", message=f"{count:,} tensors that the index names are in none of its files."))
+    if index.total_bytes is not None and index.total_bytes != weights.total_bytes:
+        message = (
+            f"The index states {index.total_bytes:,} bytes of weights and the files hold {weights.total_bytes:,}; the files are right."
+        )
+        found.append(Caveat(code="index_total_differs", message=message))
+    return tuple(found)
+
+
+def _pickle(source: Source, files: tuple[str, ...], index: _Index | None) -> Read:
+    """Sizes only: a pickle runs code when it is opened, so it is not."""
+    known = [source.listing.files.get(file) for file in files]
+    stated = index.total_bytes if index else None
+    total = stated if stated is not None else sum(size or 0 for size in known)
+    caveat = Caveat(
+        code="pickle_not_opened",
+        message=f"The weights are pickle files (.bin), which are not opened; their size ({total:,} bytes) is known, their dtypes are not.",
+    )
+    if stated is None and None in known:
+        raise refusals.garbage(source.listing.id, "it tells no sizes for its files")
+    return Read(weights=Weights(format="pickle", files=files, total_bytes=total), caveats=(caveat,))
+
+
+async def _gguf(source: Source, files: tuple[str, ...]) -> Read:
+    headers = await loop.gathered(*(_gguf_header(source, file) for file in files))
+    tensors: dict[str, Tensor] = {}
+    sizes: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
+    for header in headers:
+        tensors |= header.tensors
+        sizes.update(header.bytes_by_dtype)
+        elements.update(header.elements_by_dtype)
+    weights = Weights(
+        format="gguf",
+        files=files,
+        total_bytes=sum(sizes.values()),
+        tensors=tensors,
+        bytes_by_dtype=dict(sizes),
+        elements_by_dtype=dict(elements),
+    )
+    return Read(weights=weights, gguf=headers[0].keys)
+
+
+async def _gguf_header(source: Source, file: str) -> GgufHeader:
+    """Ask for the start of the file, then for as much again as there is, until the header (its vocabulary) is whole."""
+    data, ahead = b"", _GGUF_FIRST_BYTES
+    while True:
+        answer = await source.part(file, len(data), len(data) + ahead)
+        data += answer.body
+        try:
+            return await _aside(len(data), parse_gguf, data, file)
+        except NeedMore:
+            if len(answer.body) < ahead or len(data) > MAX_GGUF_BYTES:
+                raise refusals.garbage(source.listing.id, f"the file {shown(file)} ends inside its header") from None
+            ahead = 4 * ahead

@@ -1,0 +1,261 @@
+"""A local stand-in for the Hugging Face Hub: real file headers with range requests, and faults on demand.
+
+In a test:            with StandIn() as hub: hub.add(Repo(id="org/name", files={...})); ... hub.url, hub.requests
+As a process:         python tests/hub_stand_in.py --port 8931     then start the app with HF_ENDPOINT=http://127.0.0.1:8931
+                      (the repositories that it then serves are those of `hub_repos.demo_repos`)
+
+What is answered: /api/models/{id}[/revision/{rev}], /api/models?search=, /{id}/resolve/{rev}/{file}. Statuses and the headers
+X-Error-Code, X-Error-Message, X-Repo-Commit follow what huggingface_hub 2.4 reads from the Hub (utils/_http.py).
+A file may be larger than its bytes: `Blob(head, size)` serves zeros after its head, so a 100 GB file costs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import socketserver
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+_REASONS = {200: "OK", 206: "Partial Content", 302: "Found", 307: "Temporary Redirect"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """A file of `size` bytes of which only the head is not zero."""
+
+    head: bytes
+    size: int
+
+    def cut(self, start: int, stop: int) -> bytes:
+        """Bytes start (included) to stop (excluded)."""
+        return self.head[start:stop].ljust(min(stop, self.size) - start, b"\0")
+
+
+@dataclass(slots=True, kw_only=True)
+class Repo:
+    """A model repository: its files and what the Hub says about it. `readers` are the tokens that may read a closed one."""
+
+    id: str
+    files: dict[str, bytes | Blob]
+    info: dict[str, Any] = field(default_factory=dict)
+    private: bool = False
+    gated: str | bool = False
+    readers: frozenset[str] = frozenset()
+    sha: str = SHA
+    xet: bool = False
+
+    def blob(self, name: str) -> Blob | None:
+        """The file of that name."""
+        held = self.files.get(name)
+        return Blob(head=held, size=len(held)) if isinstance(held, bytes) else held
+
+    def described(self, *, blobs: bool) -> dict[str, Any]:
+        """The JSON of /api/models/{id}."""
+        listed = [{"rfilename": name} | ({"size": self.blob(name).size} if blobs else {}) for name in self.files]
+        fixed = {"id": self.id, "modelId": self.id, "sha": self.sha, "private": self.private, "gated": self.gated, "disabled": False}
+        return fixed | {"tags": [], "downloads": 1, "likes": 0, "siblings": listed} | self.info
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What to answer instead. `after` bytes of the true body are sent before a hang or a cut."""
+
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    hang: bool = False
+    cut: bool = False
+    drip_s: float = 0.0
+    drip_headers: bool = False
+    ignore_range: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One request as it arrived; header names in lower case."""
+
+    path: str
+    headers: dict[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Answer:
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def _refusal(status: int, code: str, message: str) -> _Answer:
+    headers = {"X-Error-Code": code, "X-Error-Message": message}
+    return _Answer(status=status, body=json.dumps({"error": message}).encode(), headers={k: v for k, v in headers.items() if v})
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 256
+
+
+class StandIn:
+    """The server. `url` is its endpoint, `requests` what it was asked, `faults` maps a part of a path to a Fault."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.repos: dict[str, Repo] = {}
+        self.faults: dict[str, Fault] = {}
+        self.requests: list[Seen] = []
+        self.stopping = threading.Event()
+        hub = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                _converse(hub, self.request)
+
+        self._server = _Server(("127.0.0.1", port), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def add(self, repo: Repo) -> Repo:
+        """Serve one more repository."""
+        self.repos[repo.id] = repo
+        return repo
+
+    def paths(self) -> list[str]:
+        """The paths asked for so far."""
+        return [seen.path for seen in self.requests]
+
+    def answer(self, seen: Seen) -> _Answer:
+        """What the Hub would say to this request."""
+        parts = urlsplit(seen.path)
+        path, query = unquote(parts.path), parse_qs(parts.query)
+        if path == "/api/models":
+            return self._searched(query)
+        api = path.startswith("/api/models/")
+        name, _, rest = path.removeprefix("/api/models/").lstrip("/").partition("/revision/" if api else "/resolve/")
+        repo = self.repos.get(name)
+        refusal = self._closed(repo, seen, api=api)
+        if refusal:
+            return refusal
+        assert repo is not None
+        revision, _, file = rest.partition("/")
+        if revision not in ("", "main", repo.sha):
+            return _refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        if api:
+            return _Answer(body=json.dumps(repo.described(blobs="blobs" in query)).encode())
+        return self._file(repo, file, seen)
+
+    def _searched(self, query: dict[str, list[str]]) -> _Answer:
+        words, limit = query.get("search", [""])[0].lower(), int(query.get("limit", ["10"])[0])
+        found = [repo.described(blobs=False) for repo in self.repos.values() if words in repo.id.lower() and not repo.private]
+        return _Answer(body=json.dumps(found[:limit]).encode())
+
+    def _closed(self, repo: Repo | None, seen: Seen, *, api: bool) -> _Answer | None:
+        token = seen.headers.get("authorization", "").removeprefix("Bearer ")
+        if repo is None or (repo.private and token not in repo.readers):
+            return _refusal(404, "RepoNotFound", "Repository not found") if token else _refusal(401, "RepoNotFound", "Repository Not Found")
+        if repo.gated and not api and token not in repo.readers:
+            return _refusal(403 if token else 401, "GatedRepo", f"Access to model {repo.id} is restricted.")
+        return None
+
+    def _file(self, repo: Repo, name: str, seen: Seen) -> _Answer:
+        blob = repo.blob(name)
+        if blob is None:
+            return _refusal(404, "EntryNotFound", "Entry not found")
+        if repo.xet and "via=cdn" not in seen.path:
+            return _Answer(status=302, headers={"Location": f"{seen.path}?via=cdn", "X-Repo-Commit": repo.sha})
+        asked = seen.headers.get("range")
+        if asked is None:
+            return _Answer(body=blob.cut(0, blob.size), headers={"X-Repo-Commit": repo.sha})
+        first, _, last = asked.removeprefix("bytes=").partition("-")
+        start, stop = int(first), min(int(last or blob.size) + 1, blob.size)
+        if start >= blob.size:
+            return _Answer(status=416, headers={"Content-Range": f"bytes */{blob.size}"})
+        return _Answer(status=206, body=blob.cut(start, stop), headers={"Content-Range": f"bytes {start}-{stop - 1}/{blob.size}"})
+
+    def fault(self, path: str) -> Fault | None:
+        """The fault set for a part of this path."""
+        return next((fault for part, fault in self.faults.items() if part in path), None)
+
+
+def _converse(hub: StandIn, sock: socket.socket) -> None:
+    """Serve one connection until it is closed (HTTP/1.1, keep-alive)."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    pending = b""
+    try:
+        while not hub.stopping.is_set():
+            while b"\r\n\r\n" not in pending:
+                more = sock.recv(65536)
+                if not more:
+                    return
+                pending += more
+            head, _, pending = pending.partition(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").split("\r\n")
+            pairs = (line.partition(":") for line in lines)
+            seen = Seen(path=first.split(" ")[1], headers={key.strip().lower(): value.strip() for key, _, value in pairs})
+            hub.requests.append(seen)
+            if not _reply(hub, sock, seen):
+                return
+    except OSError:
+        return  # the client went away, as a client may
+
+
+def _reply(hub: StandIn, sock: socket.socket, seen: Seen) -> bool:
+    """Send one answer; false when the connection cannot be used again."""
+    fault = hub.fault(seen.path) or Fault()
+    if fault.ignore_range:
+        seen = Seen(path=seen.path, headers={key: value for key, value in seen.headers.items() if key != "range"})
+    plain = fault.status == 200 and fault.body is None
+    answer = hub.answer(seen) if plain else _Answer(status=fault.status, body=fault.body or b"{}")
+    headers = {"Content-Type": "application/json"} | answer.headers | {"Content-Length": str(len(answer.body))} | dict(fault.headers)
+    lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Status')}", *(f"{key}: {value}" for key, value in headers.items())]
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    if fault.hang:
+        hub.stopping.wait(60)
+        return False
+    if fault.cut:
+        sock.sendall(head + answer.body[: len(answer.body) // 2])
+        return False
+    if fault.drip_s:
+        slow, fast = (head + answer.body, b"") if fault.drip_headers else (answer.body, head)
+        sock.sendall(fast)
+        for at in range(len(slow)):
+            if hub.stopping.wait(fault.drip_s):
+                return False
+            sock.sendall(slow[at : at + 1])
+        return True
+    sock.sendall(head + answer.body)
+    return True
+
+
+def main() -> None:
+    """Serve the demonstration repositories until stopped."""
+    from hub_repos import demo_faults, demo_repos  # noqa: PLC0415 - that module imports this one
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--port", type=int, default=8931)
+    with StandIn(parser.parse_args().port) as hub:
+        for repo in demo_repos():
+            hub.add(repo)
+        hub.faults.update(demo_faults())
+        print(hub.url, flush=True)  # noqa: T201 - the caller waits for this line
+        while True:
+            time.sleep(3600)
+
+
+if __name__ == "__main__":
+    main()
