@@ -1,0 +1,175 @@
+"""Prices as the platform lists them today: fetched in the background, within a time limit, never in a visitor's way.
+
+    feed = PriceFeed(load())
+    feed.catalog()        # at once: the newest catalog there is; starts a refresh when it is due
+    feed.status()         # what the last refresh did
+
+The client's own calls have no time limit, so each runs in a daemon thread that is waited for and then left alone; a call that is
+still hanging is not started a second time. Calls are anonymous. What fails is kept as an error that can be shown.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
+from lib.hub.hardware_answer import flavors
+from lib.price_list import CALLS, LiveList, with_live_prices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lib.catalog import Catalog
+    from lib.price_list import LiveListName
+
+LIMIT_S = 5.0
+TTL_S = 3600.0
+RETRY_S = 300.0
+TOO_MANY_REQUESTS = 429
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedStatus:
+    """What the last refresh did. `tried_at` is ISO 8601, UTC; `None` before the first. `failures` holds an error per list that failed."""
+
+    tried_at: str | None
+    running: bool
+    failures: Mapping[LiveListName, HubError]
+
+
+def as_hub_error(error: Exception, name: LiveListName) -> HubError:
+    """What went wrong while a list was fetched, as one of our own errors, without anything that the server said."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    what = f"The live hardware list of {name}"
+    if isinstance(error, HubError):
+        return error
+    if status == TOO_MANY_REQUESTS:
+        return RateLimited(f"{what} was refused: too many requests. The prices known before stay; it is asked again later.")
+    if isinstance(status, int):
+        return HubUnreachable(f"{what} was answered with HTTP {status}. The prices known before stay; it is asked again later.")
+    if isinstance(error, (ValueError, LookupError, TypeError, AttributeError, RecursionError)):
+        return HubGarbage(f"{what} has a format that is not understood. The prices known before stay; it is asked again later.")
+    return HubUnreachable(f"{what} could not be reached ({type(error).__name__}). The prices known before stay; it is asked again later.")
+
+
+def fetch(name: LiveListName, endpoint: str | None = None) -> LiveList:
+    """Ask for a platform's list, anonymously. Takes as long as the server does: bound it from outside.
+
+    Raises:
+        HubError: the list could not be had or read.
+    """
+    from huggingface_hub import HfApi  # noqa: PLC0415  (slow to import, and not needed to start the app)
+
+    try:
+        rows = getattr(HfApi(endpoint=endpoint, token=False), CALLS[name])(token=False)
+        read, remarks = flavors(rows)
+    except Exception as error:
+        raise as_hub_error(error, name) from error
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return LiveList(platform=name, fetched_at=now, flavors=read, remarks=remarks)
+
+
+class _Call(threading.Thread):
+    """One list being fetched. `done` holds the list or the error once the thread has ended."""
+
+    def __init__(self, name: LiveListName, endpoint: str | None) -> None:
+        super().__init__(name=f"prices-{name}", daemon=True)
+        self.list_name = name
+        self.endpoint = endpoint
+        self.done: LiveList | HubError | None = None
+
+    def run(self) -> None:
+        try:
+            self.done = fetch(self.list_name, self.endpoint)
+        except HubError as error:
+            self.done = error
+
+
+class PriceFeed:
+    """The catalog with the newest prices that could be had. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        base: Catalog,
+        *,
+        endpoint: str | None = None,
+        limit_s: float = LIMIT_S,
+        ttl_s: float = TTL_S,
+        retry_s: float = RETRY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`). `retry_s` is the pause after a failure."""
+        self._base = self._current = base
+        self._endpoint, self._limit_s, self._ttl_s, self._retry_s, self._clock = endpoint, limit_s, ttl_s, retry_s, clock
+        self._lock = threading.Lock()
+        self._lists: dict[LiveListName, LiveList] = {}
+        self._calls: dict[LiveListName, _Call] = {}
+        self._failures: dict[LiveListName, HubError] = {}
+        self._tried_at: str | None = None
+        self._due = clock()
+        self._running = False
+
+    def catalog(self) -> Catalog:
+        """The newest catalog there is, at once. Starts a refresh in the background when one is due."""
+        with self._lock:
+            start = not self._running and self._clock() >= self._due
+            self._running = self._running or start
+            current = self._current
+        if start:
+            threading.Thread(target=self._refresh, name="prices", daemon=True).start()
+        return current
+
+    def status(self) -> FeedStatus:
+        """What the last refresh did."""
+        with self._lock:
+            return FeedStatus(tried_at=self._tried_at, running=self._running, failures=MappingProxyType(dict(self._failures)))
+
+    def refresh(self) -> Catalog:
+        """Refresh now and wait for it, at most the time limit; a refresh that is already running is not joined by a second."""
+        with self._lock:
+            start = not self._running
+            self._running = True
+        if start:
+            self._refresh()
+        return self._current
+
+    def _refresh(self) -> None:
+        """Ask for all lists at once, take what came in time, and work it in; a list that came earlier stays until a newer one comes."""
+        failures: dict[LiveListName, HubError] = {}
+        due = self._retry_s
+        try:
+            for name, outcome in self._ask().items():
+                if isinstance(outcome, LiveList):
+                    self._lists[name] = outcome
+                else:
+                    failures[name] = outcome
+            current = with_live_prices(self._base, *self._lists.values())
+            due = self._retry_s if failures else self._ttl_s
+            with self._lock:
+                self._current, self._failures = current, failures
+                self._tried_at = datetime.now(UTC).isoformat(timespec="seconds")
+        finally:
+            with self._lock:
+                self._running = False
+                self._due = self._clock() + due
+
+    def _ask(self) -> dict[LiveListName, LiveList | HubError]:
+        deadline = time.monotonic() + self._limit_s
+        for name in CALLS:
+            held = self._calls.get(name)
+            if held is None or not held.is_alive():
+                self._calls[name] = _Call(name, self._endpoint)
+                self._calls[name].start()
+        outcomes: dict[LiveListName, LiveList | HubError] = {}
+        for name, call in self._calls.items():
+            call.join(max(0.0, deadline - time.monotonic()))
+            late = HubUnreachable(
+                f"The live hardware list of {name} did not come within {self._limit_s:g} s. The prices known before stay."
+            )
+            outcomes[name] = late if call.is_alive() or call.done is None else call.done
+        return outcomes
