@@ -1,0 +1,396 @@
+"""Live prices: the real huggingface_hub client against a Hub on the loopback, well-behaved, broken and hostile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stand_in_hub_prices import JOBS, SPACES, HubStandIn, Reply, row, serve
+
+from lib.catalog import Catalog, load
+from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
+from lib.hub.hardware_answer import price_per_hour
+from lib.hub.prices import PriceFeed
+from lib.price_list import LiveList, with_live_prices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LIVE_MODEL = {"A100-SXM4-80GB": "A100", "H200-SXM": "H200", "RTX-PRO-6000-Blackwell-Server": "RTX PRO 6000"}
+
+
+@pytest.fixture
+def hub() -> Iterator[HubStandIn]:
+    """A Hub on the loopback."""
+    yield from serve()
+
+
+def as_listed(platform: str, **prices: str) -> list[dict[str, Any]]:
+    """The platform's bundled rows in the Hub's own format, with some prices changed; ZeroGPU among the Spaces, as on the Hub."""
+    rows = []
+    for offer in load().on([platform]):
+        card = None
+        if offer.silicon is not None and offer.silicon.memory_advertised is not None:
+            total = offer.accelerator_count * offer.silicon.memory_advertised // 2**30
+            card = (LIVE_MODEL.get(offer.silicon.id, offer.silicon.id), offer.accelerator_count, total)
+        ram = (offer.ram_bytes or 0) // 2**30
+        disk = (offer.disk_bytes or 0) // 10**9
+        price = prices.get(offer.id.replace("-", "_"), str(offer.usd_per_hour))
+        host = {"cpu": f"{offer.vcpu} vCPU", "ram": f"{ram} GB", "ephemeralStorage": f"{disk} GB", "prettyName": offer.name}
+        rows.append(row(offer.id, price, accelerator=card, **host))
+    if platform == "spaces":
+        rows.append(row("zero-a10g", 0, accelerator=("A10G", 1, 24)))
+    return rows
+
+
+def fed(hub: HubStandIn, **settings: float) -> tuple[PriceFeed, Catalog]:
+    """A feed that has been refreshed once from the stand-in."""
+    feed = PriceFeed(load(), endpoint=hub.url, **settings)  # type: ignore[arg-type]
+    return feed, feed.refresh()
+
+
+def healthy(hub: HubStandIn, **prices: str) -> None:
+    """Both lists as bundled, with some prices of Spaces changed."""
+    hub.lists(SPACES, as_listed("spaces", **prices))
+    hub.lists(JOBS, as_listed("jobs"))
+
+
+def test_lists_equal_to_the_bundled_rows_change_nothing_but_the_provenance(hub: HubStandIn) -> None:
+    """Every price survives the way through millionths per minute; basis, source and date become those of the list."""
+    healthy(hub)
+    feed, catalog = fed(hub)
+    assert not feed.status().failures
+    for before, after in zip(load().offers, catalog.offers, strict=True):
+        assert (before.id, before.usd_per_hour, before.ram_bytes, before.silicon) == (
+            after.id,
+            after.usd_per_hour,
+            after.ram_bytes,
+            after.silicon,
+        )
+        live = before.listed and before.platform in {"spaces", "zerogpu", "jobs"}
+        assert after.price_basis == ("live" if live else "bundled")
+        assert not live or after.sources[0].source.startswith("GET /api/")
+    assert catalog.prices["spaces"].basis == catalog.prices["zerogpu"].basis == catalog.prices["jobs"].basis == "live"
+    assert catalog.prices["tpu"].basis == "bundled"
+    assert catalog.prices["spaces"].remarks == ()
+
+
+def test_calls_are_anonymous(hub: HubStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token of the server is not sent."""
+    monkeypatch.setenv("HF_TOKEN", "hf_not_for_this")
+    healthy(hub)
+    fed(hub)
+    assert {SPACES, JOBS} <= {seen.path for seen in hub.seen}
+    assert all(seen.authorization is None for seen in hub.seen)
+
+
+def test_a_changed_price_is_taken_and_the_old_one_kept_as_history(hub: HubStandIn) -> None:
+    """0.80 → 0.95 USD per hour on Spaces; the same flavor on Jobs stays at 0.80."""
+    healthy(hub, l4x1="0.95")
+    _, catalog = fed(hub)
+    offer = catalog.offer("l4x1")
+    assert offer.usd_per_hour == Decimal("0.95")
+    assert offer.price_history[-1].usd_per_hour == Decimal("0.80")
+    assert offer.price_history[-1].since == "2026-07-21"
+    assert catalog.offer("l4x1", "jobs").usd_per_hour == Decimal("0.80")
+    assert load().offer("l4x1").usd_per_hour == Decimal("0.80")
+
+
+def test_a_new_flavor_that_is_understood_is_added(hub: HubStandIn) -> None:
+    """Two H200 on Spaces: silicon, count, usable memory and price are known, so it can be recommended."""
+    hub.lists(SPACES, [*as_listed("spaces"), row("h200x2", "9.90", accelerator=("H200", 2, 282), cpu="46 vCPU", ram="512 GB")])
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    offer = catalog.resolve_offer("h200x2")
+    assert (offer.platform, offer.accelerator, offer.accelerator_count) == ("spaces", "H200-SXM", 2)
+    assert (offer.usd_per_hour, offer.vcpu, offer.ram_bytes) == (Decimal("9.90"), 46, 512 * 2**30)
+    assert any("'h200x2'" in remark for remark in catalog.prices["spaces"].remarks)
+
+
+def test_new_flavors_that_are_not_understood_are_told_and_left_out(hub: HubStandIn) -> None:
+    """An unknown card, a known name with another memory, and a card without a price."""
+    extra = [
+        row("b300x1", "12", accelerator=("B300", 1, 288)),
+        row("l4-huge", "1", accelerator=("L4", 1, 48)),
+        row("t4-gift", "0", accelerator=("T4", 1, 16)),
+    ]
+    hub.lists(SPACES, as_listed("spaces") + extra)
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    for added in extra:
+        with pytest.raises(UnknownHardware):
+            catalog.offer(added["name"])
+        assert any(f"'{added['name']}'" in remark for remark in catalog.prices["spaces"].remarks)
+
+
+def test_a_flavor_that_the_list_drops_is_retired_on_that_day(hub: HubStandIn) -> None:
+    """It keeps its last price, is not listed, and asking for it says so; Jobs still has it."""
+    hub.lists(SPACES, [entry for entry in as_listed("spaces") if entry["name"] != "a100x8"])
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    gone = catalog.offer("a100x8", "spaces")
+    assert (gone.status, gone.usd_per_hour, gone.last_usd_per_hour) == ("retired", None, Decimal("20.00"))
+    assert gone.since == catalog.prices["spaces"].newest[:10]
+    assert catalog.resolve_offer("a100x8").platform == "jobs"
+    with pytest.raises(UnknownHardware, match="no longer offered"):
+        catalog.resolve_offer("a100x8", "spaces")
+
+
+def test_a_retired_flavor_that_comes_back_is_listed_again(hub: HubStandIn) -> None:
+    """h100 at 4.50: listed from the day of the fetch."""
+    hub.lists(SPACES, [*as_listed("spaces"), row("h100", "4.50", accelerator=("H100", 1, 80))])
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    back = catalog.resolve_offer("h100")
+    assert (back.platform, back.status, back.usd_per_hour) == ("spaces", "listed", Decimal("4.50"))
+
+
+def test_zerogpu_stays_when_the_list_does_not_name_it(hub: HubStandIn) -> None:
+    """It has no price to be listed for, so its absence is told and nothing more."""
+    hub.lists(SPACES, [entry for entry in as_listed("spaces") if entry["name"] != "zero-a10g"])
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    assert catalog.offer("zero-a10g").listed
+    assert catalog.prices["zerogpu"].basis == "bundled"
+
+
+@pytest.mark.parametrize(("price", "why"), [("0", "free"), ("800", "instead of"), ("0.05", "instead of")])
+def test_a_price_that_cannot_be_is_not_taken(hub: HubStandIn, price: str, why: str) -> None:
+    """A paid card for nothing, for a thousand times as much, for a sixteenth: the bundled 0.80 stays and it is told."""
+    healthy(hub, l4x1=price)
+    _, catalog = fed(hub)
+    assert catalog.offer("l4x1").usd_per_hour == Decimal("0.80")
+    assert catalog.offer("l4x1").price_basis == "bundled"
+    assert any("'l4x1'" in remark and why in remark for remark in catalog.prices["spaces"].remarks)
+
+
+def test_another_card_under_the_same_name_is_taken_over(hub: HubStandIn) -> None:
+    """The platform puts an L40S under `a10g-small`: silicon and memory follow."""
+    rows = [entry for entry in as_listed("spaces") if entry["name"] != "a10g-small"]
+    hub.lists(SPACES, [*rows, row("a10g-small", "1.00", accelerator=("L40S", 1, 48))])
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    assert catalog.offer("a10g-small").accelerator == "L40S"
+    assert catalog.offer("a10g-small").vram_bytes_per_accelerator == catalog.accelerator("L40S").memory_usable
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"unitCostMicroUSD": -5},
+    {"unitCostMicroUSD": float("nan")},
+    {"unitCostMicroUSD": float("inf")},
+    {"unitCostMicroUSD": 10**400},
+    {"unitCostMicroUSD": True},
+    {"unitCostMicroUSD": "13333"},
+    {"unitCostUSD": 5.0},
+    {"unitCostUSD": float("nan")},
+    {"unitCostUSD": 10**400},
+    {"unitLabel": "fortnight"},
+    {"unitLabel": ["minute"]},
+    {"name": "../../etc/passwd"},
+    {"name": "x" * 100_000},
+    {"name": None},
+    {"accelerator": {"type": "gpu", "model": "L4", "quantity": "-1", "vram": "24 GB", "manufacturer": "Nvidia"}},
+    {"accelerator": {"type": "gpu", "model": "L4", "quantity": "9" * 5000, "vram": "24 GB", "manufacturer": "Nvidia"}},
+    {"accelerator": {"type": "gpu", "model": "L" * 9999, "quantity": "1", "vram": "24 GB", "manufacturer": "Nvidia"}},
+    {"accelerator": {"type": "gpu", "model": {}, "quantity": 1, "vram": None, "manufacturer": None}},
+]
+
+
+@pytest.mark.parametrize("harm", HOSTILE, ids=lambda harm: f"{next(iter(harm))}={str(next(iter(harm.values())))[:24]}")
+def test_a_hostile_row_is_left_out_with_a_sentence_and_the_others_are_read(hub: HubStandIn, harm: dict[str, Any]) -> None:
+    """One poisoned row beside good ones."""
+    hub.lists(SPACES, [*as_listed("spaces", l4x1="0.95"), row("poison", "1.00", accelerator=("L4", 1, 24)) | harm])
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    assert catalog.offer("l4x1").usd_per_hour == Decimal("0.95")
+    assert "poison" not in {offer.id for offer in catalog.offers}
+    (remark,) = catalog.prices["spaces"].remarks
+    assert "is left out" in remark
+    assert len(remark) < 400
+
+
+@pytest.mark.parametrize(
+    "harm", [{"cpu": "🚀"}, {"ram": "9" * 500 + " GB"}, {"ephemeralStorage": "-3 GB"}, {"cpu": 8}, {"prettyName": "a\x00b"}]
+)
+def test_an_unreadable_host_figure_leaves_the_bundled_one(hub: HubStandIn, harm: dict[str, Any]) -> None:
+    """Processors, memory, disk and name are not worth a lost price."""
+    rows = [entry | harm if entry["name"] == "l4x1" else entry for entry in as_listed("spaces", l4x1="0.95")]
+    hub.lists(SPACES, rows)
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = fed(hub)
+    offer, bundled = catalog.offer("l4x1"), load().offer("l4x1")
+    assert offer.usd_per_hour == Decimal("0.95")
+    assert (offer.vcpu, offer.ram_bytes, offer.disk_bytes, offer.name) == (
+        bundled.vcpu,
+        bundled.ram_bytes,
+        bundled.disk_bytes,
+        bundled.name,
+    )
+
+
+@pytest.mark.parametrize("rows", [[], [row("l4x1", "0.95", accelerator=("L4", 1, 24))], [row(f"new-{n}", "1") for n in range(40)]])
+def test_a_list_that_is_far_from_complete_is_not_believed(hub: HubStandIn, rows: list[dict[str, Any]]) -> None:
+    """Nothing is retired and no price is taken from an empty list, a single row, or a list of strangers."""
+    hub.lists(SPACES, rows)
+    hub.lists(JOBS, rows)
+    _, catalog = fed(hub)
+    assert [(o.id, o.status, o.usd_per_hour) for o in catalog.offers] == [(o.id, o.status, o.usd_per_hour) for o in load().offers]
+    assert catalog.prices["spaces"].basis == "bundled"
+    assert "too few" in catalog.prices["spaces"].remarks[-1]
+
+
+BROKEN = [
+    (Reply(status=500, body=b"oops"), HubUnreachable, "HTTP 500"),
+    (Reply(status=503, body=b"<html>"), HubUnreachable, "HTTP 503"),
+    (Reply(status=401, body=b"{}"), HubUnreachable, "HTTP 401"),
+    (Reply(status=404, body=b"{}"), HubUnreachable, "HTTP 404"),
+    (Reply(status=429, body=b"{}"), RateLimited, "too many requests"),
+    (Reply(body=b"<!doctype html>"), HubGarbage, "format"),
+    (Reply(body=b"\xff\xfe\x00garbage"), HubGarbage, "format"),
+    (Reply(body=b'{"error": "none"}'), HubGarbage, "format"),
+    (Reply(body=b"null"), HubGarbage, "format"),
+    (Reply(body=b"[1, 2, 3]"), HubGarbage, "format"),
+    (Reply(body=b'[{"name": "l4x1"}]'), HubGarbage, "format"),
+    (Reply(body=b"[" * 200_000), HubGarbage, "format"),
+    (Reply(body=b"[" + b",".join([b"{}"] * 9) + b"]"), HubGarbage, "format"),
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "says"), BROKEN, ids=lambda value: value.body[:12].decode("latin1") if isinstance(value, Reply) else ""
+)
+def test_a_list_that_fails_leaves_the_other_and_is_told(hub: HubStandIn, reply: Reply, kind: type[Exception], says: str) -> None:
+    """Spaces is broken in some way, Jobs is fine: Jobs is live, Spaces bundled, and the failure is one of our errors."""
+    hub.replies[SPACES] = reply
+    hub.lists(JOBS, as_listed("jobs"))
+    feed, catalog = fed(hub)
+    assert (catalog.prices["spaces"].basis, catalog.prices["jobs"].basis) == ("bundled", "live")
+    failure = feed.status().failures["spaces"]
+    assert type(failure) is kind
+    assert says in str(failure)
+    assert "127.0.0.1" not in str(failure)
+
+
+def test_a_list_of_very_many_rows_is_refused(hub: HubStandIn) -> None:
+    """501 rows."""
+    hub.lists(SPACES, [row(f"x{n}", "1") for n in range(501)])
+    hub.lists(JOBS, as_listed("jobs"))
+    feed, _ = fed(hub)
+    assert "501 rows" in str(feed.status().failures["spaces"])
+
+
+def test_nobody_at_the_address(hub: HubStandIn) -> None:
+    """A closed port: both lists fail, the bundled catalog is served."""
+    feed = PriceFeed(load(), endpoint="http://127.0.0.1:9")
+    assert feed.refresh() == load()
+    assert {type(failure) for failure in feed.status().failures.values()} == {HubUnreachable}
+    assert not hub.seen
+
+
+def test_a_hub_that_hangs_costs_the_limit_and_no_second_call(hub: HubStandIn) -> None:
+    """Both hang for longer than the limit of 0.3 s; the next refresh waits for the same calls instead of starting more."""
+    hub.replies[SPACES] = hub.replies[JOBS] = Reply(wait_s=60)
+    feed = PriceFeed(load(), endpoint=hub.url, limit_s=0.3)
+    started = time.monotonic()
+    feed.refresh()
+    feed.refresh()
+    assert time.monotonic() - started < 3
+    assert sorted(seen.path for seen in hub.seen if "hardware" in seen.path) == [JOBS, SPACES]
+    assert all("within 0.3 s" in str(failure) for failure in feed.status().failures.values())
+    assert len(feed.status().failures) == 2
+
+
+def waited(condition: Callable[[], bool], limit_s: float = 20.0) -> bool:
+    """Whether the condition became true in time."""
+    deadline = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_the_catalog_is_there_at_once_and_renewed_behind(hub: HubStandIn) -> None:
+    """The first call answers with bundled prices while the Hub is slow; later calls have the live ones."""
+    healthy(hub, l4x1="0.95")
+    for reply in hub.replies.values():
+        reply.wait_s = 0.4
+    feed = PriceFeed(load(), endpoint=hub.url)
+    started = time.monotonic()
+    assert feed.catalog().offer("l4x1").usd_per_hour == Decimal("0.80")
+    assert time.monotonic() - started < 0.2
+    assert waited(lambda: feed.catalog().offer("l4x1").usd_per_hour == Decimal("0.95"))
+
+
+def test_refreshes_keep_their_distance(hub: HubStandIn) -> None:
+    """With a clock of our own: none before the hour is over, one after it; after a failure the shorter pause."""
+    now = [0.0]
+    healthy(hub)
+    feed = PriceFeed(load(), endpoint=hub.url, clock=lambda: now[0], ttl_s=3600, retry_s=300)
+
+    def asked() -> int:
+        return sum(seen.path == SPACES for seen in hub.seen)
+
+    def settle() -> int:
+        feed.catalog()
+        assert waited(lambda: not feed.status().running)
+        return asked()
+
+    assert settle() == 1
+    now[0] = 3599
+    assert settle() == 1
+    now[0] = 3601
+    hub.replies[SPACES] = Reply(status=500)
+    assert settle() == 2
+    now[0] += 299
+    assert settle() == 2
+    now[0] += 2
+    assert settle() == 3
+    assert feed.catalog().prices["spaces"].basis == "live"  # the list of the first hour is kept, with its time
+
+
+def test_hf_endpoint_is_honoured(hub: HubStandIn) -> None:
+    """Without an address of its own the feed asks where HF_ENDPOINT points, in a process that starts with it."""
+    healthy(hub, l4x1="0.95")
+    code = (
+        "from lib.catalog import load; from lib.hub.prices import PriceFeed; print(PriceFeed(load()).refresh().offer('l4x1').usd_per_hour)"
+    )
+    environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "0.95", done.stderr
+
+
+@given(st.integers(min_value=0, max_value=99_999))
+def test_every_price_in_cents_survives_the_minute(cents: int) -> None:
+    """0 to 999.99 USD: hour → millionths per minute, rounded → hour is the identity."""
+    price = Decimal(cents) / 100
+    assert price_per_hour(round(price * 10**6 / 60), "minute") == price
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_an_hourly_cost_is_exact(micro: int) -> None:
+    """Per hour nothing is rounded."""
+    assert price_per_hour(micro, "hour") == Decimal(micro) / 10**6
+
+
+def test_a_tenth_of_a_cent_is_not_rounded_away() -> None:
+    """0.025 USD per hour = 416.67 millionths per minute, listed as 417; 417 × 60 = 0.02502, within 0.00003 of 0.025, not of 0.03."""
+    assert price_per_hour(417, "minute") == Decimal("0.025")
+
+
+def test_no_list_means_the_same_catalog() -> None:
+    """And a platform that is not one is refused by name."""
+    assert with_live_prices(load()) == load()
+    with pytest.raises(BadArgument, match="spaces, zerogpu, endpoints, jobs, tpu"):
+        load().on(["moon"])
+
+
+def test_a_list_names_its_source() -> None:
+    """The source of a live price says which call, and the day."""
+    live = LiveList(platform="jobs", fetched_at="2026-11-21T10:00:00+00:00", flavors=(), remarks=())
+    assert (live.source.source, live.source.checked) == ("GET /api/jobs/hardware (list_jobs_hardware)", "2026-11-21")
