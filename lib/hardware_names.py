@@ -1,7 +1,7 @@
 """From what people write to hardware: ids, older and shorter names, plain silicon with a count, and what was probably meant.
 
-Order: the exact id of silicon (`L4`); an offer by id or name, any case (`l4x1`, `L4X1`, `l4`); silicon with a count or in another
-case (`H100-SXMx8`, `h100-sxm`); an offer that was withdrawn (refused, with its dates); else refused, with near matches.
+Order: silicon in its own spelling (`L4`, `L4x4`, `H100-SXMx8`); an offer by id or name, any case (`l4x1`, `L4X1`, `l4`); silicon in
+another case (`h100-sxm`); an offer that was withdrawn (refused, with its dates); else refused, with near matches.
 """
 
 from __future__ import annotations
@@ -133,8 +133,11 @@ def offer(names: Names, text: object, platform: Platform | None) -> Offer:
 def hardware(names: Names, text: object, platform: Platform | None) -> Offer | Cards:
     """The offer or the plain silicon that this text means."""
     name = _readable(names, text, platform)
-    if platform is None and name in names.silicon:
-        return Cards(silicon=names.silicon[name])
+    base, _, count = name.rpartition("x")
+    if platform is None and (name in names.silicon or (base in names.silicon and count.isdigit())):
+        own = _silicon(names, name)
+        if own is not None:
+            return own
     row = _found(names, name, platform)
     if row is not None and row.status != "retired":
         return row

@@ -58,6 +58,7 @@ def test_names_of_offers(text: str, platform: str, key: str) -> None:
         ("TPU7xx4", "TPU7x", 4),
         ("RTX-4090x2", "RTX-4090", 2),
         ("L4x3", "L4", 3),
+        ("L4x4", "L4", 4),
         ("CPU-8vCPU", "CPU-8vCPU", 1),
     ],
 )
@@ -155,7 +156,7 @@ def test_exact_lookup_takes_no_alias() -> None:
 
 @given(st.sampled_from(IDS), st.sampled_from([str.upper, str.lower, str.title, str]))
 def test_every_id_is_found_in_any_case(key: str, case: type[str]) -> None:
-    """Unless the spelling is that of plain silicon, which only has the same name by chance."""
+    """Where an offer is asked for, capital letters make no difference."""
     assert CATALOG.resolve_offer(case(key)).id == key
 
 
