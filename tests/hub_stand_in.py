@@ -82,6 +82,7 @@ class Seen:
 
     path: str
     headers: dict[str, str]
+    method: str = "GET"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,7 +181,8 @@ class StandIn:
             return _Answer(status=302, headers={"Location": f"{seen.path}?via=cdn", "X-Repo-Commit": repo.sha})
         asked = seen.headers.get("range")
         if asked is None:
-            return _Answer(body=blob.cut(0, blob.size), headers={"X-Repo-Commit": repo.sha})
+            headers = {"X-Repo-Commit": repo.sha, "ETag": f'"{len(name)}-{blob.size}"'}
+            return _Answer(body=blob.cut(0, blob.size), headers=headers)
         first, _, last = asked.removeprefix("bytes=").partition("-")
         start, stop = int(first), min(int(last or blob.size) + 1, blob.size)
         if start >= blob.size:
@@ -206,7 +208,8 @@ def _converse(hub: StandIn, sock: socket.socket) -> None:
             head, _, pending = pending.partition(b"\r\n\r\n")
             first, *lines = head.decode("latin-1").split("\r\n")
             pairs = (line.partition(":") for line in lines)
-            seen = Seen(path=first.split(" ")[1], headers={key.strip().lower(): value.strip() for key, _, value in pairs})
+            method, path, _ = first.split(" ")
+            seen = Seen(path=path, headers={key.strip().lower(): value.strip() for key, _, value in pairs}, method=method)
             hub.requests.append(seen)
             if not _reply(hub, sock, seen):
                 return
@@ -238,7 +241,7 @@ def _reply(hub: StandIn, sock: socket.socket, seen: Seen) -> bool:
                 return False
             sock.sendall(slow[at : at + 1])
         return True
-    sock.sendall(head + answer.body)
+    sock.sendall(head if seen.method == "HEAD" else head + answer.body)
     return True
 
 

@@ -51,9 +51,7 @@ class Hub:
 
     def file_url(self, repo_id: str, file: str, revision: str) -> str:
         """The address of a file."""
-        from huggingface_hub import hf_hub_url  # noqa: PLC0415 - only when the Hub is asked
-
-        return hf_hub_url(repo_id, file, revision=revision, endpoint=self.endpoint)
+        return f"{self.endpoint}/{repo_id}/resolve/{quote(revision, safe='')}/{quote(file)}"
 
     async def fetch(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None = None) -> Answer:
         """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends.
@@ -96,8 +94,11 @@ class Hub:
             return await _body(response, what=what, limit=limit, span=span)
 
     def _next(self, url: str, location: str, what: str) -> str:
-        target = urljoin(url, location)
-        parts = urlsplit(target)
+        try:
+            target = urljoin(url, location)
+            parts = urlsplit(target)
+        except ValueError as error:
+            raise refusals.garbage(what, "it redirects to what is not an address") from error
         own = origin(target) == origin(self.endpoint)
         if own or (parts.scheme == "https" and (parts.hostname or "").endswith(FILE_HOSTS) and "/resolve/" in url):
             return target

@@ -41,16 +41,25 @@ class Listing:
     published_parameters: Mapping[str, int]
 
 
+def as_json(text: bytes, what: str, of: str) -> Any:
+    """JSON from outside; `of` names it in the sentence.
+
+    Raises:
+        HubGarbage: it is not JSON, or nested too deep to be read.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise refusals.garbage(what, f"{of} is not readable JSON") from error
+
+
 def as_object(text: bytes, what: str, of: str) -> dict[str, Any]:
     """JSON that has to be an object.
 
     Raises:
         HubGarbage: it is not.
     """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise refusals.garbage(what, f"{of} is not readable JSON") from error
+    value = as_json(text, what, of)
     if not isinstance(value, dict):
         raise refusals.garbage(what, f"{of} is not a JSON object")
     return value

@@ -14,7 +14,7 @@ from lib.errors import shown
 from lib.hub import layout, loop, refusals
 from lib.hub.cache import Cache
 from lib.hub.client import checked_id, open_hub
-from lib.hub.listing import MAX_LISTING_BYTES, Listing, as_object, read_listing
+from lib.hub.listing import MAX_LISTING_BYTES, Listing, as_json, as_object, read_listing
 from lib.hub.repository import Component, HubModel, Kind
 from lib.hub.weights import Read, Source, read_weights
 from lib.provenance import Caveat
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SECONDS = 25.0
 _MAX_COMPONENTS = 40
-_cache: Cache[tuple[str, str, str | None], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: 1000 + len(model.tensors))
+_cache: Cache[tuple[str, str, str | None], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: 1000 + model.tensor_count)
 
 _WHY = {
     "variant": "Only a half-precision copy of these weights is stored, so that one was read.",
@@ -126,7 +126,7 @@ def _pipeline(source: Source, documents: dict[str, str]) -> dict[str, tuple[str,
 
 def _modules(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from modules.json."""
-    data = as_object(b'{"modules":' + documents["modules.json"].encode() + b"}", source.listing.id, "modules.json")["modules"]
+    data = as_json(documents["modules.json"].encode(), source.listing.id, "modules.json")
     named: dict[str, tuple[str, str]] = {}
     for value in data if isinstance(data, list) else ():
         match value:

@@ -94,7 +94,15 @@ class HubModel:
     @property
     def config_text(self) -> str | None:
         """The text of config.json, None where the repository has none."""
-        return self.documents.get("config.json")
+        text = self.documents.get("config.json")
+        if text is None and self.kind == "sentence-transformers":  # older ones keep it in 0_Transformer/
+            text = next((part.config_text for part in self.components if part.config_text), None)
+        return text
+
+    @property
+    def tensor_count(self) -> int:
+        """How many tensors were read."""
+        return sum(len(part.weights.tensors) for part in self.components)
 
     @property
     def tensors(self) -> dict[str, Tensor]:

@@ -7,7 +7,6 @@ the page can go on with the names of the bundled catalog.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from json import loads
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -15,6 +14,7 @@ from lib.errors import HubError, InvalidInput
 from lib.hub import loop, refusals
 from lib.hub.cache import Cache
 from lib.hub.client import checked_id, open_hub
+from lib.hub.listing import as_json
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -65,12 +65,9 @@ def forget() -> None:
 
 
 async def _search(client: AsyncClient, hub: Hub, words: str, limit: int) -> Suggestions:
-    query = urlencode({"search": words, "limit": limit, "sort": "downloads", "direction": -1})
+    query = urlencode({"search": words, "limit": limit, "sort": "downloads"})
     answer = await hub.fetch(client, f"{hub.endpoint}/api/models?{query}", what=_WHAT, limit=_MAX_ANSWER_BYTES)
-    try:
-        entries = loads(answer.body)
-    except (ValueError, RecursionError) as error:
-        raise refusals.garbage(_WHAT, "it is not readable JSON") from error
+    entries = as_json(answer.body, _WHAT, "it")
     if not isinstance(entries, list):
         raise refusals.garbage(_WHAT, "it is not a list")
     names = [entry.get("id") for entry in entries if isinstance(entry, dict)]

@@ -196,7 +196,7 @@ def _pickle(source: Source, files: tuple[str, ...], index: _Index | None) -> Rea
 
 
 async def _gguf(source: Source, files: tuple[str, ...]) -> Read:
-    headers = await loop.gathered(*(_gguf_header(source, file) for file in files))
+    headers = await loop.gathered(*(_gguf_header(source, file, first=at == 0) for at, file in enumerate(files)))
     tensors: dict[str, Tensor] = {}
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
@@ -215,9 +215,9 @@ async def _gguf(source: Source, files: tuple[str, ...]) -> Read:
     return Read(weights=weights, gguf=headers[0].keys)
 
 
-async def _gguf_header(source: Source, file: str) -> GgufHeader:
-    """Ask for the start of the file, then for as much again as there is, until the header (its vocabulary) is whole."""
-    data, ahead = b"", _GGUF_FIRST_BYTES
+async def _gguf_header(source: Source, file: str, *, first: bool) -> GgufHeader:
+    """Ask for the start of the file, then for ever larger pieces, until the header is whole (the first holds a vocabulary)."""
+    data, ahead = b"", _GGUF_FIRST_BYTES if first else _FIRST_BYTES
     while True:
         answer = await source.part(file, len(data), len(data) + ahead)
         data += answer.body
