@@ -15,6 +15,7 @@
     │   ├── RateLimited         too many requests
     │   ├── HubUnreachable      no network, a time-out, or a server error
     │   └── HubGarbage          an answer that is not what the Hub's own format promises
+    ├── Busy                    too much is asked at the same time, or one answer took too long
     └── BadCatalog              our own data files are wrong (found at load, in tests)
 
 A message says what was seen, what is accepted, and what to do next; it is safe to show to anyone: it holds no token,
@@ -128,6 +129,18 @@ class HubGarbage(HubError):
     """An answer that is not what the Hub's own format promises."""
 
     code = "hub_garbage"
+
+
+class Busy(AdvisorError):
+    """Too much is asked at the same time, or one answer took too long."""
+
+    code = "busy"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Many new models are being worked out right now, and this one did not get its turn in time. "
+            "Models that were asked for before, and those of the bundled catalog, still answer at once. Try again in half a minute."
+        )
 
 
 class BadCatalog(AdvisorError):

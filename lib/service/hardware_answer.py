@@ -1,0 +1,51 @@
+"""`/list_hardware`: the rows of the catalog, as they are shown to programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lib.service.results import SCHEMA, HardwareAnswer, HardwareEntry
+from lib.service.wire import source_entries, usd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lib.offer import Offer
+
+
+def hardware_entry(offer: Offer) -> HardwareEntry:
+    """One offer as a row; None where a figure does not exist or was never published."""
+    return {
+        "id": offer.id,
+        "platform": offer.platform,
+        "name": offer.name,
+        "accelerator": offer.accelerator,
+        "accelerator_count": offer.accelerator_count,
+        "accelerator_fraction": offer.accelerator_fraction,
+        "vram_bytes_per_accelerator": offer.vram_bytes_per_accelerator,
+        "vcpu": offer.vcpu,
+        "ram_bytes": offer.ram_bytes,
+        "disk_bytes": offer.disk_bytes,
+        "usd_per_hour": usd(offer.usd_per_hour),
+        "last_usd_per_hour": usd(offer.last_usd_per_hour),
+        "price_verified": offer.price_verified,
+        "price_basis": offer.price_basis,
+        "status": offer.status,
+        "since": offer.since,
+        "successor": offer.successor,
+        "rules": sorted(offer.rules),
+        "notes": offer.notes,
+        "source": offer.source,
+        "checked": offer.checked,
+    }
+
+
+def hardware_answer(offers: Iterable[Offer]) -> HardwareAnswer:
+    """The rows, with each distinct source once."""
+    rows = tuple(offers)
+    return {
+        "schema": SCHEMA,
+        "hardware": [hardware_entry(offer) for offer in rows],
+        "caveats": [],
+        "sources": source_entries(source for offer in rows for source in offer.sources),
+    }

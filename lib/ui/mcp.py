@@ -1,0 +1,123 @@
+"""The public questions as tools of the Model Context Protocol (streamable HTTP): JSON answers with their schemas.
+
+Gradio's own server answers with Python text and no output schema, so this one is served in its place, where clients of a Space look
+for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listing. It keeps no session: every request gets its own
+transport, which ends with it, so there is nothing to start with the app and nothing to close. The package is imported at the first
+request (0.7 s), not at the start.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from lib.errors import InvalidInput, shown
+from lib.ui.answered import answered
+from lib.ui.calls import Question, check_names
+from lib.ui.tool_schema import description, input_schema, output_schema
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+    from mcp.types import CallToolResult, Tool
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+PATH = "/gradio_api/mcp"
+_ALLOWED = {"Allow": "POST"}
+
+
+class Refused(Exception):
+    """A refusal on its way to the client: the sentence, and its code."""
+
+
+class McpEndpoint:
+    """ASGI application for one URL; the server behind it is built at the first request."""
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        """Serve these questions as tools of the same names."""
+        self._questions = questions
+        self._answers = {name: answered(question, Refused) for name, question in questions.items()}
+        self._building = threading.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; only POST has a meaning without sessions."""
+        if scope["method"] != "POST":
+            await Response("This MCP server keeps no sessions: send POST requests.\n", 405, _ALLOWED)(scope, receive, send)
+            return
+        server = await anyio.to_thread.run_sync(self._server)
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        # The Host header names whatever proxy stands in front (*.hf.space); the check guards servers that trust their local network,
+        # and these tools hold nothing that is not public.
+        open_to_any_host = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True, security_settings=open_to_any_host)
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    async def schema(self, _request: Request) -> JSONResponse:
+        """What the tools are, for listings that do not speak the protocol."""
+        return JSONResponse([tool | {"meta": {"endpoint_name": tool["name"]}} for tool in self.tools])
+
+    @functools.cached_property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools, in the protocol's own words."""
+        return [
+            {
+                "name": name,
+                "description": description(question),
+                "inputSchema": input_schema(question),
+                "outputSchema": output_schema(question),
+            }
+            for name, question in self._questions.items()
+        ]
+
+    def _server(self) -> Server[object, object]:
+        with self._building:  # two first requests: one builds, one waits
+            return self._built
+
+    @functools.cached_property
+    def _built(self) -> Server[object, object]:
+        from mcp.server.lowlevel import Server
+        from mcp.types import Tool
+
+        server: Server[object, object] = Server("spaces-hardware-advisor")
+        listed = [Tool(**tool) for tool in self.tools]
+
+        @server.list_tools()  # type: ignore[no-untyped-call, untyped-decorator]
+        async def list_tools() -> list[Tool]:
+            return listed
+
+        @server.call_tool(validate_input=False)  # type: ignore[untyped-decorator]  # our own checks speak in sentences
+        async def call_tool(name: str, arguments: dict[str, Any]) -> CallToolResult:
+            return await anyio.to_thread.run_sync(self._called, name, arguments)
+
+        return server
+
+    def _called(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        from mcp.types import CallToolResult, TextContent
+
+        try:
+            result = self._answer(name, arguments)
+        except (Refused, InvalidInput) as refusal:
+            return CallToolResult(content=[TextContent(type="text", text=str(refusal.args[0]))], isError=True)
+        return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
+
+    def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if name not in self._answers:
+            raise InvalidInput(f"There is no tool {shown(name)}. The tools are {', '.join(self._answers)}.")
+        check_names(self._questions[name], arguments)
+        return dict(self._answers[name](**arguments))
+
+
+def routes(questions: Mapping[str, Question]) -> list[BaseRoute]:
+    """The routes to put before Gradio's own, with and without the closing slash."""
+    endpoint = McpEndpoint(questions)
+    return [Route(f"{PATH}/schema", endpoint.schema), Route(PATH, endpoint), Route(f"{PATH}/", endpoint)]

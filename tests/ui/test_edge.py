@@ -1,0 +1,78 @@
+"""The door in front of Gradio: size of a body, names and number of arguments, and everything else untouched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from lib.ui.edge import LARGEST_BODY, Edge
+
+
+def ask(model: str, devices: int = 1) -> dict[str, int]:
+    """A question."""
+    raise AssertionError((model, devices))
+
+
+async def echo(request: Request) -> JSONResponse:
+    """Stands where Gradio stands: says what arrived."""
+    body = await request.body()
+    return JSONResponse({"body": body.decode(), "length": int(request.headers["content-length"])})
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    """A server that echoes, behind the door."""
+    door = Middleware(Edge, questions={"ask": ask}, public=lambda: {"ask", "chat"})
+    with TestClient(Starlette(routes=[Route("/{path:path}", echo, methods=["POST"])], middleware=[door])) as opened:
+        yield opened
+
+
+def test_defaults_are_filled_in_and_the_length_is_right(client: TestClient) -> None:
+    """The server behind sees all values, and a content-length that fits the new body."""
+    answer = client.post("/gradio_api/run/ask", json={"data": ["7B"], "session_hash": "s"}).json()
+    assert json.loads(answer["body"]) == {"data": ["7B", 1], "session_hash": "s"}
+    assert answer["length"] == len(answer["body"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "says"),
+    [
+        ("run/ask", b'{"data": []}', 422, "model is missing"),
+        ("call/ask", b'{"data": [1, 2, 3]}', 422, "3 values came"),
+        ("call/v2/ask", b'{"modle": "7B"}', 422, "Did you mean model"),
+        ("run/ask", b"[" * 100_000, 422, "not a JSON object"),
+        ("run/ask", b'{"data": "7B"}', 422, "no list"),
+        ("run/ask", b"\xff\xfe", 422, "not a JSON object"),
+        ("run/secret", b'{"data": []}', 404, "The endpoints are ask, chat"),
+        ("run/ask", b" " * (LARGEST_BODY + 1), 413, "larger than 4 MiB"),
+        ("queue/join", b" " * (LARGEST_BODY + 1), 413, "larger than 4 MiB"),
+    ],
+)
+def test_what_gradio_would_answer_without_explanation_gets_a_sentence(
+    client: TestClient, path: str, body: bytes, status: int, says: str
+) -> None:
+    """The sentence stands under "error", as in Gradio's own answers."""
+    answer = client.post(f"/gradio_api/{path}", content=body)
+    assert answer.status_code == status
+    assert says in answer.json()["error"]
+
+
+def test_a_body_in_pieces_is_measured_too(client: TestClient) -> None:
+    """Chunked bodies name no length."""
+    pieces = (b" " * 2**20 for _ in range(6))
+    assert client.post("/gradio_api/run/ask", content=pieces).status_code == 413
+
+
+@pytest.mark.parametrize("path", ["/gradio_api/run/predict", "/gradio_api/run/chat", "/gradio_api/queue/join", "/elsewhere"])
+def test_other_calls_pass_unchanged(client: TestClient, path: str) -> None:
+    """The page's own calls by number, endpoints that check themselves, and everything outside."""
+    body = b'{"data": [1], "fn_index": 3}'
+    assert client.post(path, content=body).json()["body"] == body.decode()
