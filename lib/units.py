@@ -30,7 +30,7 @@ GB = 10**9
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": KIB, "Mi": MIB, "Gi": GIB, "Ti": 2**40}
 _PREFIXES = _DECIMAL | _BINARY
-_QUANTITY = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<prefix>[kMGTP]i?|)(?P<unit>B/s|B|FLOP/s)")
+_QUANTITY = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<prefix>[KMGT]i|[kMGTP]|)(?P<unit>B/s|B|FLOP/s)")
 
 
 def _parse(text: str, unit: str) -> Decimal:
