@@ -91,6 +91,22 @@ def _refused(error: Exception, what: str) -> AdvisorError:
     )
 
 
+def word_table(model: PreTrainedModel) -> Any:
+    """The module that turns token ids into vectors, or None in a model without one."""
+    try:
+        return model.get_input_embeddings()
+    except (NotImplementedError, AttributeError):
+        return None
+
+
+def output_head(model: PreTrainedModel) -> Any:
+    """The module that turns vectors into word scores, or None in a model without one."""
+    try:
+        return model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    except (NotImplementedError, AttributeError):
+        return None
+
+
 def _untie_head(model: PreTrainedModel, raw: Mapping[str, Any]) -> tuple[Caveat, ...]:
     """Give the output head its own weight where the file says so and the class ties regardless until weights are loaded.
 
@@ -100,10 +116,11 @@ def _untie_head(model: PreTrainedModel, raw: Mapping[str, Any]) -> tuple[Caveat,
 
     if raw.get("tie_word_embeddings") is not False or not model.config.tie_word_embeddings:
         return ()
-    head, table = model.get_output_embeddings(), model.get_input_embeddings()  # type: ignore[no-untyped-call]
-    if head is None or table is None or head.weight is not table.weight:
+    table, head = word_table(model), output_head(model)
+    weight: Any = getattr(head, "weight", None)
+    if weight is None or weight is not getattr(table, "weight", None):
         return ()
-    head.weight = Parameter(table.weight.detach().clone(), requires_grad=False)
+    head.weight = Parameter(weight.detach().clone(), requires_grad=False)
     said = "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights hold it."
     return (Caveat(code="separate_head", message=said),)
 

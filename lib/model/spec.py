@@ -26,7 +26,9 @@ class TensorGroup:
     `kind`: linear = a matrix a quantizer may replace; expert = routed experts of a mixture, fused or one by one
     (`experts` of them in one group, of which a token reaches `experts_per_token`); head = the output projection.
     `shape` is that of one tensor, in torch's order (out_features, in_features); `count` tensors have it.
-    `fp32`: transformers keeps it in float32 when the model is loaded in half precision.
+    `fp32`: transformers keeps it in float32 when the model is loaded in half precision; `fp32_in_fp16`: only when that is float16.
+    `skipped`: the checkpoint's own quantization leaves it as it is. `convertible`: a quantizer of `transformers` that works while
+    loading would replace the module (plain matrices and fused experts, not the head, tied or float32 ones).
     """
 
     name: str
@@ -37,6 +39,9 @@ class TensorGroup:
     experts: int = 0
     experts_per_token: int = 0
     fp32: bool = False
+    fp32_in_fp16: bool = False
+    skipped: bool = False
+    convertible: bool = False
 
     @property
     def parameters(self) -> int:
@@ -73,12 +78,15 @@ class CacheTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationFit:
-    """Peak of temporary tensors during a prefill of B sequences of T tokens, as traced on the meta device.
+    """Temporary tensors at one moment of a prefill or of a decode step, B sequences of T tokens (encoder: E positions).
 
         bytes = constant + per_token · B·T + per_token_squared · B·T² + mask · T²
+                + per_sequence · B + per_position · T + per_encoder_token · B·E + per_encoder_token_squared · B·E²
 
-    for one attention kernel and one element size of the compute dtype; logits of the last position are included,
-    those of the other positions are not.
+    for one attention kernel and one element size of the compute dtype, as traced on the meta device. Which moment is the fullest
+    changes with the length: a spec holds one fit for each moment that can be, and the peak is the largest of those whose
+    `from_tokens` ≤ T (past a sliding window a mask is built that shorter prompts do without). Logits of the last position are
+    included, those of the other positions are not.
     """
 
     kernel: Literal["sdpa", "eager"]
@@ -87,6 +95,11 @@ class ActivationFit:
     per_token: float
     per_token_squared: float
     mask: float = 0.0
+    per_sequence: float = 0.0
+    per_position: float = 0.0
+    per_encoder_token: float = 0.0
+    per_encoder_token_squared: float = 0.0
+    from_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
