@@ -1,0 +1,94 @@
+"""What a model's own default cache holds, found by running it: on the meta device, at a few lengths, without values.
+
+1. All layers, one token, three sequences: which tensors there are, and that their size is linear in the batch.
+2. The first of equal layers, one sequence, at a few more lengths, the last two past every window. Layers whose cache is the
+   same after 1 and after `SHORT` tokens (recurrent states) do not run again.
+3. `lib.model.growth` tells the law of each tensor. Equal layers count together.
+
+No architecture is named here. What cannot be run or explained raises; it is never guessed.
+Source: the model and cache classes of the installed transformers, as executed. Limit: dense batch, text-only prompt.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from lib.errors import AdvisorError, UnsupportedModel
+from lib.model.cache_prompt import candidates
+from lib.model.cache_samples import Samples, sample
+from lib.model.cache_terms import terms
+from lib.model.likeness import holds_cache
+from lib.model.spec import CacheTerm
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from lib.model.build import Built
+
+
+def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
+    """The terms of the model's default cache, or None if the model keeps none (an encoder).
+
+    The built model is as before when this returns.
+
+    Raises:
+        UnsupportedModel: the model could not be run, or a tensor grows by a law that is not known here.
+    """
+    from lib.model.build import LOCK
+
+    if not holds_cache(built.model):
+        return None
+    with LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _terms(built)
+        except AdvisorError:
+            raise
+        except Exception as error:
+            raise UnsupportedModel(
+                f"The cache of {built.architecture} could not be run ({type(error).__name__}), so its size is not known here."
+            ) from error
+
+
+def _terms(built: Built) -> tuple[CacheTerm, ...] | None:
+    """Ask the whole model, then the text decoders inside it, until one runs."""
+    if str(built.model.dtype) == "torch.float32":
+        raise ValueError("build the model in half precision: in float32 a tensor that is always float32 looks like all others")
+    failure: Exception | None = None
+    for module in candidates(built.model):
+        try:
+            return _agreed(module)
+        except AdvisorError:
+            raise
+        except Exception as error:  # noqa: BLE001 modelling code raises anything on an input it cannot take
+            failure = failure or error
+    raise failure or UnsupportedModel(f"{built.architecture} has no part that takes tokens, so its cache was not run.")
+
+
+def _agreed(module: PreTrainedModel) -> tuple[CacheTerm, ...] | None:
+    """The terms of one module; where it asks for values, those on which all answers agree."""
+    try:
+        return _found(module, None)
+    except AdvisorError:
+        raise
+    except Exception as error:
+        found: list[tuple[CacheTerm, ...] | None] = []
+        for answer in (0, 1):
+            try:
+                found.append(_found(module, answer))
+            except AdvisorError:
+                raise
+            except Exception:  # noqa: BLE001, S112 an answer that leads to a refusal is not one that a real run could get
+                continue
+        if not found:
+            raise error from None
+        if any(terms != found[0] for terms in found):
+            raise UnsupportedModel("What this model caches depends on the values in the prompt, not only on its length.") from error
+        return found[0]
+
+
+def _found(module: PreTrainedModel, answer: int | None) -> tuple[CacheTerm, ...] | None:
+    config: Any = module.config
+    samples: Samples | None = sample(module, config, answer)
+    return None if samples is None else terms(samples)

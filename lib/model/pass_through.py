@@ -1,0 +1,228 @@
+"""Running a model for its cache alone: modules that hold no cache stand aside, equal layers run once.
+
+* A module that is handed no cache cannot change one. It runs as it is, once for equal calls; where it cannot run without values
+  (routing to experts) and multiplies by several matrices, its input passes through.
+* Of equal layers (`lib.model.likeness`) only the first needs to run, and the others hand on its output, provided the cache made
+  the same empty place for them. `lib.model.cache_samples` runs the last of them once too and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch.nn import ModuleList
+from transformers.cache_utils import Cache, EncoderDecoderCache
+
+from lib.errors import UnsupportedModel
+from lib.model.cache_leaves import first_tensor, shape_of
+from lib.model.likeness import bystanders, holds_cache, likeness, listed, numbers, plain, returns, stacks
+
+if TYPE_CHECKING:
+    from torch import dtype as Dtype  # noqa: N812 a type, named like one
+    from torch.nn import Module
+
+_MATRICES = 2
+"""A block with fewer matrices (an embedding, a projection, a head) costs nothing and may change the width."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Layer:
+    """One layer of a stack; `twin` is the first equal layer (None for the first itself), `numbers` its places in a cache.
+
+    `last`: no layer after it is equal.
+    """
+
+    module: Module
+    position: int
+    numbers: frozenset[int]
+    twin: Layer | None = None
+    last: bool = True
+    called: bool = False
+    output: Any = None
+    width: int = 0
+
+    @property
+    def first(self) -> Layer:
+        """The layer that runs for this one."""
+        return self.twin or self
+
+    def forget(self, idle: set[int]) -> None:
+        """Drop the output of an earlier run, unless it is the model for handing the input on."""
+        if id(self) not in idle:
+            self.output = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Stand:
+    """A model with its layers and blocks wrapped; `skip` decides what a layer does in the present run."""
+
+    layers: list[Layer] = field(default_factory=list)
+    idle: set[int] = field(default_factory=set)
+    """Positions of first layers that hand their input on in the next runs (their cache is known not to grow)."""
+    ends: bool = True
+    """Whether the last of equal layers runs too, and not only the first."""
+    empty: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """What kind of empty place the cache had for each layer before the first one ran."""
+
+
+def arrange(model: Module, config: Any) -> list[Layer]:
+    """All layers of the model's stacks, each with the first layer equal to it."""
+    layers: list[Layer] = []
+    for stack in stacks(model):
+        seen: dict[Any, Layer] = {}
+        latest: dict[int, Layer] = {}
+        repeated = len({id(m) for m in stack}) < len(stack)
+        for position, module in enumerate(stack):
+            layer = Layer(module=module, position=position, numbers=numbers(module, position))
+            if not repeated and holds_cache(module):
+                first = seen.setdefault((likeness(module), listed(config, position, len(stack))), layer)
+                layer.twin = None if first is layer else first
+                latest.get(id(first), layer).last = False
+                layer.last = True
+                latest[id(first)] = layer
+            layers.append(layer)
+    return layers
+
+
+def _places(values: tuple[Any, ...]) -> dict[int, tuple[Any, ...]]:
+    """The kind of each place in the cache among `values`: its class and settings, by number."""
+    found: dict[int, tuple[Any, ...]] = {}
+    for value in values:
+        parts = [value] if isinstance(value, Cache) else []
+        if isinstance(value, EncoderDecoderCache):
+            parts = [value.self_attention_cache, value.cross_attention_cache]
+        for part in parts:
+            for number, place in enumerate(part.layers):
+                settings = tuple((key, kept) for key, raw in vars(place).items() if (kept := plain(raw)) is not ...)
+                found[number] = (*found.get(number, ()), type(place), settings)
+    return found
+
+
+def _handed_on(template: Any, width: int, hidden: Any) -> Any:
+    """`template`, an earlier output, with its hidden states replaced by `hidden`."""
+    if isinstance(template, tuple):
+        return tuple(_handed_on(part, width, hidden) for part in template)
+    return hidden if getattr(template, "ndim", 0) == hidden.ndim and template.shape[-1] == width else template
+
+
+def _layer_forward(layer: Layer, stand: Stand, run: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        hidden = first_tensor(args, kwargs)
+        layer.called = True
+        first = layer.first
+        if not stand.empty:
+            stand.empty = _places((*args, *kwargs.values()))
+        if hidden is not None and id(first) in stand.idle:
+            return _handed_on(first.output, first.width, hidden)
+        if first is not layer and first.output is not None and not (stand.ends and layer.last):
+            return first.output
+        layer.output = run(*args, **kwargs)
+        layer.width = hidden.shape[-1] if hidden is not None else 0
+        return layer.output
+
+    return forward
+
+
+def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Shapes, dtypes and plain values of the arguments; None if there is anything else among them."""
+    parts: list[Any] = []
+    for key, value in (*enumerate(args), *kwargs.items()):
+        shape = shape_of(value)
+        kept = (shape, value.dtype) if shape is not None else plain(value)
+        if kept is ...:
+            return None
+        parts.append((key, kept))
+    return tuple(parts)
+
+
+def _anew(made: Any) -> Any:
+    """Other tensor objects of the same shapes, so that two layers never seem to cache one object; None if there is more than tensors."""
+    if shape_of(made) is not None:
+        return made.detach()
+    if type(made) is tuple and all(part is None or shape_of(part) is not None for part in made):
+        return tuple(None if part is None else part.detach() for part in made)
+    return None
+
+
+def _block_forward(block: Module, run: Callable[..., Any], known: dict[Any, Any]) -> Callable[..., Any]:
+    """A module without a cache: without values its output is a matter of shapes, so equal calls of equal modules run once."""
+    kind = likeness(block)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        signature = _signature(args, kwargs)
+        before = known.get((kind, signature)) if signature is not None else None
+        if before is not None:
+            return _anew(before)
+        try:
+            made = run(*args, **kwargs)
+        except UnsupportedModel:
+            raise
+        except Exception:  # whatever it was, it needs values; a block without a cache cannot change the cache's shape
+            hidden = first_tensor(args, kwargs)
+            if hidden is None or sum(p.ndim > 1 for p in block.parameters()) < _MATRICES:
+                raise
+            count = returns(type(block).forward)
+            made = hidden if count == 1 else (hidden, *[None] * (count - 1))
+        if signature is not None and _anew(made) is not None:
+            known[kind, signature] = made
+        return made
+
+    return forward
+
+
+@contextmanager
+def standing(model: Module, config: Any) -> Iterator[Stand]:
+    """Wrap the layers of `model` and the modules beside its cache for the time of the runs, and put every `forward` back."""
+    stand = Stand(layers=arrange(model, config))
+    known: dict[Any, Any] = {}
+    with wrapping() as wrap:
+        for layer in stand.layers:
+            for block in bystanders(layer.module) if holds_cache(layer.module) else ():
+                wrap(block, _block_forward(block, block.forward, known))
+            wrap(layer.module, _layer_forward(layer, stand, layer.module.forward))
+        yield stand
+
+
+@contextmanager
+def once(model: Module) -> Iterator[None]:
+    """Run equal modules of the lists inside `model` once for equal calls, for the time of a run."""
+    known: dict[Any, Any] = {}
+    with wrapping() as wrap:
+        for stack in (module for module in model.modules() if isinstance(module, ModuleList)):
+            for item in stack:
+                wrap(item, _block_forward(item, item.forward, known))
+        yield
+
+
+@contextmanager
+def wrapping() -> Iterator[Callable[[Module, Callable[..., Any]], None]]:
+    """A function that replaces the `forward` of one module object, until the context ends."""
+    replaced: list[tuple[Module, dict[str, Any]]] = []
+
+    def wrap(module: Module, forward: Callable[..., Any]) -> None:
+        replaced.append((module, {key: value for key, value in vars(module).items() if key == "forward"}))
+        vars(module)["forward"] = forward
+
+    try:
+        yield wrap
+    finally:
+        for module, before in reversed(replaced):
+            vars(module).pop("forward", None)
+            vars(module).update(before)
+
+
+@contextmanager
+def in_dtype(model: Module, dtype: Dtype) -> Iterator[None]:
+    """Floating-point buffers in `dtype`, as after `model.to(dtype)`, for the time of the runs."""
+    before = [(m, name, b) for m in model.modules() for name, b in m._buffers.items() if b is not None]  # noqa: SLF001 no public way back to the same object
+    try:
+        for module, name, buffer in before:
+            if buffer.is_floating_point() and buffer.dtype != dtype:
+                module._buffers[name] = buffer.to(dtype)  # noqa: SLF001 as above
+        yield
+    finally:
+        for module, name, buffer in before:
+            module._buffers[name] = buffer  # noqa: SLF001 as above
