@@ -87,7 +87,7 @@ def _refused(error: Exception, what: str) -> AdvisorError:
             f"{what} needs {needs}, which is not installed here. Install it, or give the parameter count instead (such as '7B')."
         )
     return BadConfig(
-        f"{what} cannot be built from this configuration ({_sentence(error)}). Check the sizes, or paste the published config.json unchanged."
+        f"{what} cannot be built from this configuration ({_sentence(error)}). Check the sizes, or paste the published config.json."
     )
 
 
@@ -117,10 +117,9 @@ def _untie_head(model: PreTrainedModel, raw: Mapping[str, Any]) -> tuple[Caveat,
     if raw.get("tie_word_embeddings") is not False or not model.config.tie_word_embeddings:
         return ()
     table, head = word_table(model), output_head(model)
-    weight: Any = getattr(head, "weight", None)
-    if weight is None or weight is not getattr(table, "weight", None):
+    if head is None or table is None or head.weight is not table.weight:
         return ()
-    head.weight = Parameter(weight.detach().clone(), requires_grad=False)
+    head.weight = Parameter(head.weight.detach().clone(), requires_grad=False)
     said = "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights hold it."
     return (Caveat(code="separate_head", message=said),)
 

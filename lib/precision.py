@@ -1,0 +1,228 @@
+"""Names of number formats: what each stores, what it leaves alone, and what the silicon must know to compute with it.
+
+A name is a dtype ("bf16"), a family whose form the engine chooses ("fp8", "int8", "int4"), a storage format ("bnb-nf4", "awq-4"),
+a llama.cpp file type ("gguf:Q4_K_M") or "auto": what the checkpoint itself is stored in. Bytes follow from a format in
+`lib.laws.weights` and `lib.laws.weights_gguf`; this module only says what the names mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from lib.errors import BadArgument
+
+Law = Literal["plain", "bnb4", "bnb8", "gptq", "awq", "fp8_block", "scaled_rows", "scaled_tensor", "int_groups", "mxfp4", "nvfp4", "gguf"]
+Takes = Literal["all", "modules", "modules_and_experts", "stack", "experts", "llama.cpp"]
+Support = Literal["native", "storage", "missing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightFormat:
+    """One way to store weights.
+
+    `law` names the equation in `lib.laws.weights`. `bits` is the width of one stored weight without its scales, `group` how many
+    weights share a scale (0 = a whole row, matrix or none). `takes` says which tensors it converts when a model is quantized
+    with it: "modules" the plain matrices outside the head, "modules_and_experts" those and fused experts, "stack" matrices and experts
+    of the language model only, "experts" the routed experts (a dense model: as "stack"). `arithmetic` is the type that silicon must
+    compute in to gain speed from the format; "" where weights are unpacked to the compute dtype first.
+    `effective_bits` is the published rule of thumb with scales, for people; sums come from the law.
+    """
+
+    name: str
+    title: str
+    law: Law
+    bits: int
+    takes: Takes
+    group: int = 0
+    arithmetic: str = ""
+    effective_bits: float = 0.0
+
+
+_FORMATS = (
+    WeightFormat(name="fp32", title="32-bit float", law="plain", bits=32, takes="all", arithmetic="fp32", effective_bits=32),
+    WeightFormat(name="fp16", title="16-bit float", law="plain", bits=16, takes="all", arithmetic="fp16", effective_bits=16),
+    WeightFormat(name="bf16", title="bfloat16", law="plain", bits=16, takes="all", arithmetic="bf16", effective_bits=16),
+    WeightFormat(
+        name="fp8-block",
+        title="FP8, one scale per 128 × 128 block",
+        law="fp8_block",
+        bits=8,
+        group=128,
+        takes="modules_and_experts",
+        arithmetic="fp8",
+        effective_bits=8.002,
+    ),
+    WeightFormat(
+        name="fp8-channel", title="FP8, one scale per row", law="scaled_rows", bits=8, takes="stack", arithmetic="fp8", effective_bits=8.01
+    ),
+    WeightFormat(
+        name="fp8-tensor", title="FP8, one scale per matrix", law="scaled_tensor", bits=8, takes="stack", arithmetic="fp8", effective_bits=8
+    ),
+    WeightFormat(
+        name="int8-channel",
+        title="INT8, one scale per row",
+        law="scaled_rows",
+        bits=8,
+        takes="stack",
+        arithmetic="int8",
+        effective_bits=8.01,
+    ),
+    WeightFormat(
+        name="bnb-int8", title="bitsandbytes LLM.int8()", law="bnb8", bits=8, takes="modules", arithmetic="int8", effective_bits=8.01
+    ),
+    WeightFormat(name="bnb-nf4", title="bitsandbytes NF4", law="bnb4", bits=4, group=64, takes="modules", effective_bits=4.5),
+    WeightFormat(name="bnb-fp4", title="bitsandbytes FP4", law="bnb4", bits=4, group=64, takes="modules", effective_bits=4.5),
+    WeightFormat(name="gptq-4", title="GPTQ 4 bit", law="gptq", bits=4, group=128, takes="stack", effective_bits=4.16),
+    WeightFormat(name="gptq-8", title="GPTQ 8 bit", law="gptq", bits=8, group=128, takes="stack", effective_bits=8.19),
+    WeightFormat(name="awq-4", title="AWQ 4 bit", law="awq", bits=4, group=128, takes="stack", effective_bits=4.16),
+    WeightFormat(
+        name="int4-group", title="INT4, a scale per group", law="int_groups", bits=4, group=128, takes="stack", effective_bits=4.125
+    ),
+    WeightFormat(
+        name="mxfp4", title="MXFP4", law="mxfp4", bits=4, group=32, takes="experts", arithmetic="fp4", effective_bits=4.25
+    ),
+    WeightFormat(name="nvfp4", title="NVFP4", law="nvfp4", bits=4, group=16, takes="stack", arithmetic="fp4", effective_bits=4.5),
+)  # fmt: skip
+
+GGUF_TYPES: tuple[tuple[str, float], ...] = (
+    ("F32", 32), ("F16", 16), ("BF16", 16), ("Q8_0", 8.5), ("Q6_K", 6.56), ("Q5_K_M", 5.7), ("Q5_K_S", 5.57), ("Q5_1", 6.0), ("Q5_0", 5.5),
+    ("Q4_K_M", 4.89), ("Q4_K_S", 4.67), ("Q4_1", 5.0), ("Q4_0", 4.5), ("IQ4_NL", 4.5), ("IQ4_XS", 4.25), ("Q3_K_L", 4.3), ("Q3_K_M", 4.0),
+    ("IQ3_M", 3.66), ("IQ3_S", 3.44), ("Q3_K_S", 3.64), ("Q2_K", 3.16), ("MXFP4_MOE", 4.25),
+)  # fmt: skip
+"""llama.cpp's file types with the bits per weight of an 8B Llama (its `quantize` documentation)."""
+
+_GGUF = tuple(
+    WeightFormat(name=f"gguf:{kind}", title=f"GGUF {kind}", law="gguf", bits=int(bits), takes="llama.cpp", effective_bits=bits)
+    for kind, bits in GGUF_TYPES
+)
+_BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF)}
+
+FAMILIES = {
+    "fp8": {"transformers": "fp8-block", "vllm": "fp8-tensor", "llama.cpp": "gguf:Q8_0", "vllm-tpu": "fp8-channel"},
+    "int8": {"transformers": "bnb-int8", "vllm": "int8-channel", "llama.cpp": "gguf:Q8_0", "vllm-tpu": "int8-channel"},
+    "int4": {"transformers": "bnb-nf4", "vllm": "awq-4", "llama.cpp": "gguf:Q4_K_M", "vllm-tpu": "int4-group"},
+}
+"""What a family name means to an engine: the form it can produce or load."""
+
+NAMES: tuple[str, ...] = (
+    "auto",
+    "fp32",
+    "fp16",
+    "bf16",
+    *FAMILIES,
+    *(f.name for f in _FORMATS if f.law != "plain"),
+    *(f.name for f in _GGUF),
+)
+KV_NAMES: tuple[str, ...] = ("auto", "fp32", "fp16", "bf16", "fp8", "int8", "int4")
+
+DTYPES = {"float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16"}
+"""torch's words for the plain formats."""
+
+_CACHE_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 34 / 32, "int4": 18 / 32}
+
+
+class _Quantized(Protocol):
+    @property
+    def format(self) -> str: ...
+
+
+class _Stored(Protocol):
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def quantization(self) -> _Quantized | None: ...
+
+
+class Spec(Protocol):
+    """What is asked of a model here: how it is stored."""
+
+    @property
+    def stored(self) -> _Stored:
+        """The weights as they lie on the Hub."""
+
+
+class Silicon(Protocol):
+    """What is asked of an accelerator here: which types it computes in."""
+
+    def supports(self, dtype: str) -> bool:
+        """Whether the silicon computes in this type natively."""
+
+
+def weight_format(name: str, engine: str = "transformers") -> WeightFormat:
+    """The format behind a name; a family name ("int4") means what `engine` makes of it. "auto" has to be resolved first.
+
+    Raises:
+        BadArgument: no such name.
+    """
+    found = _BY_NAME.get(FAMILIES[name].get(engine, "") if name in FAMILIES else name)
+    if found is None:
+        raise BadArgument("precision", name, ", ".join(NAMES))
+    return found
+
+
+def parse(text: str, names: tuple[str, ...] = NAMES, argument: str = "precision") -> str:
+    """The canonical spelling of a precision name: other capitals, torch's dtype names and a bare GGUF type are understood.
+
+    Raises:
+        BadArgument: nothing that is known is meant.
+    """
+    folded = {n.lower(): n for n in names}
+    word = text.strip().lower() if isinstance(text, str) else ""
+    for candidate in (word, DTYPES.get(word.removeprefix("torch."), ""), f"gguf:{word}"):
+        if candidate in folded:
+            return folded[candidate]
+    raise BadArgument(argument, text, ", ".join(names))
+
+
+def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerator: Silicon | None = None) -> str:
+    """The format really used: "auto" becomes what the checkpoint is stored in, a family what the engine makes of it.
+
+    A checkpoint that states no dtype is taken as bf16. Silicon without bf16 (T4) gets fp16, which has the same size;
+    silicon with neither (none named here) keeps the stored dtype.
+    """
+    if precision in FAMILIES:
+        return weight_format(precision, engine).name
+    if precision != "auto":
+        return weight_format(precision).name
+    if spec.stored.quantization is not None and spec.stored.quantization.format in _BY_NAME:
+        return spec.stored.quantization.format
+    stored = DTYPES.get(spec.stored.dtype, "bf16")
+    if engine == "llama.cpp":
+        return {"fp32": "gguf:F32", "fp16": "gguf:F16", "bf16": "gguf:BF16"}[stored]
+    return _half(accelerator) if stored == "bf16" else stored
+
+
+def _half(accelerator: Silicon | None) -> str:
+    without_bf16 = accelerator is not None and not accelerator.supports("bf16") and accelerator.supports("fp16")
+    return "fp16" if without_bf16 else "bf16"
+
+
+def compute_dtype(precision: str, spec: Spec, accelerator: Silicon | None = None) -> str:
+    """The dtype of activations and cache: the plain format itself, or the half that quantized weights are unpacked to."""
+    name = resolve(precision, spec, accelerator=accelerator)
+    if weight_format(name).law == "plain":
+        return name
+    return "fp16" if DTYPES.get(spec.stored.dtype) == "fp16" else _half(accelerator)
+
+
+def element_bytes(kv_precision: str, compute: str = "bf16") -> float:
+    """Bytes of one cached element; "auto" is the compute dtype.
+
+    int8 and int4 carry a 16-bit scale per 32 elements, as llama.cpp's q8_0 and q4_0 do.
+
+    Raises:
+        BadArgument: no such name.
+    """
+    name = compute if kv_precision == "auto" else kv_precision
+    if name not in _CACHE_BYTES:
+        raise BadArgument("kv_precision", kv_precision, ", ".join(KV_NAMES))
+    return _CACHE_BYTES[name]
+
+
+def support(precision: str, accelerator: Silicon) -> Support:
+    """How silicon takes a format: at "native" speed, as "storage" unpacked before use, or "missing" (no such arithmetic)."""
+    needed = weight_format(precision).arithmetic
+    if not needed or accelerator.supports(needed):
+        return "native" if needed else "storage"
+    return "missing" if weight_format(precision).law == "plain" else "storage"
