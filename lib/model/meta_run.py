@@ -42,14 +42,14 @@ class MetaRun(TorchFunctionMode):
 
     def __enter__(self) -> Self:
         """Enter the mode and, inside it, the meta device."""
-        super().__enter__()
-        self._device.__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()  # type: ignore[no-untyped-call]
+        self._device.__enter__()
         return self
 
     def __exit__(self, *failure: object) -> None:
         """Leave in the reverse order."""
-        self._device.__exit__(*failure)  # type: ignore[no-untyped-call]
-        super().__exit__(*failure)
+        self._device.__exit__(*failure)
+        super().__exit__(*failure)  # type: ignore[no-untyped-call]
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Count the call and, where an answer was given, answer what needs a value."""

@@ -1,0 +1,175 @@
+"""Bytes held by the key/value cache and recurrent states, as the model's own default cache holds them.
+
+    M = B · Σ_k  L_k · e_k · n_k(T) · b_k
+
+    B    sequences in flight                        T    tokens each sequence's cache has seen
+    L_k  layers of kind k                           b_k  bytes of one element
+    e_k  elements per layer and unit of n           n_k  units held, by the growth of the kind:
+
+    growth     n(T)          kind of layer, and e
+    tokens     T             full attention: 2·H_kv·D; latent attention: r_kv + d_rope, plus D_idx where an indexer keeps its keys
+    window     min(T, W−1)   sliding or chunked attention, 2·H_kv·D; `span` is W−1, what is kept for the next token
+    blocks     ⌊T/m⌋         compressed attention: one entry per m tokens
+    remainder  T mod m       its buffer of tokens that do not fill a block yet
+    step       [T ≥ m]       what it keeps of the last full block for the next one
+    constant   1             recurrent state H·D·N; convolution state C·K; cross attention to a fixed number of positions
+    encoder    ⌊E/s⌋         cross attention, 2·H_kv·D, over E encoder tokens of which s make one position
+
+H_kv heads of keys, D their width; the 2 is one key and one value. b is the width of the cache dtype for what grows with the prompt,
+of the compute dtype for convolution states, and 4 for recurrent states kept in float32 whatever the model's dtype.
+
+Worked example, Llama 3.1 8B (32 layers, 8 heads of 128) at 4096 tokens in bfloat16: 32 · 2·8·128 · 4096 · 2 = 536,870,912 bytes.
+
+Limits: an unpadded batch of equal lengths, after the last step. During a long prefill a sliding layer briefly pins the whole prompt
+(one layer at a time is visible in the activations). Serving engines allocate otherwise: `lib.laws.kv_cache_vllm` and its neighbours.
+Sources: Pope et al. 2022, arXiv:2211.05102 (full attention); DeepSeek-AI 2024, arXiv:2405.04434 (latent attention); Gu and Dao 2023,
+arXiv:2312.00752 (recurrent state); the cache classes of transformers 5.23.0, as executed by `lib.model.cache_run`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from lib.units import Bytes
+
+_FIXED = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+
+
+class Term(Protocol):
+    """What one kind of layer caches, as far as this law looks at it (`lib.model.spec.CacheTerm`)."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def holds(self) -> str: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def elements(self) -> int: ...
+    @property
+    def growth(self) -> str: ...
+    @property
+    def span(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+
+
+def units(term: Term, tokens: int, encoder_tokens: int = 0) -> int:
+    """n(T): how many units of `elements` a layer holds for one sequence."""
+    match term.growth:
+        case "tokens":
+            return tokens
+        case "window":
+            return min(tokens, term.span)
+        case "blocks":
+            return tokens // term.span
+        case "remainder":
+            return tokens % term.span
+        case "step":
+            return int(tokens >= term.span)
+        case "constant":
+            return 1
+        case "encoder":
+            return encoder_tokens // max(1, term.span)
+        case _:
+            raise ValueError(f"no such growth: {term.growth}")
+
+
+def width(term: Term, element_bytes: float, state_bytes: float | None = None) -> float:
+    """b: bytes of one element; a choice of cache precision changes neither fixed dtypes nor, if given apart, states."""
+    if term.dtype != "model":
+        return _FIXED[term.dtype]
+    return state_bytes if state_bytes is not None and term.growth == "constant" and "state" in term.holds else element_bytes
+
+
+def cache_bytes_by_kind(
+    terms: Iterable[Term] | None,
+    *,
+    tokens: int,
+    batch: int,
+    element_bytes: float,
+    encoder_tokens: int = 0,
+    state_bytes: float | None = None,
+) -> dict[str, Bytes]:
+    """The law for each layer kind; the parts add up to `cache_bytes`. No terms (an encoder) give no parts.
+
+    Args:
+        terms: what the layers cache.
+        tokens: T, the tokens that each sequence's cache has seen.
+        batch: B, sequences in flight.
+        element_bytes: bytes of one element of the cache dtype, with its share of scales if it is quantized (q8_0: 34/32).
+        encoder_tokens: E, length of the encoder's input.
+        state_bytes: bytes of one element of the compute dtype, where it differs from the cache's.
+    """
+    parts: dict[str, float] = {}
+    for term in terms or ():
+        held = batch * term.layers * term.elements * units(term, tokens, encoder_tokens)
+        parts[term.kind] = parts.get(term.kind, 0) + held * width(term, element_bytes, state_bytes)
+    return {kind: Bytes(math.ceil(part)) for kind, part in parts.items()}
+
+
+def cache_bytes(
+    terms: Iterable[Term] | None,
+    *,
+    tokens: int,
+    batch: int,
+    element_bytes: float,
+    encoder_tokens: int = 0,
+    state_bytes: float | None = None,
+) -> Bytes:
+    """The equation above; arguments as in `cache_bytes_by_kind`."""
+    parts = cache_bytes_by_kind(
+        terms, tokens=tokens, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes
+    )
+    return Bytes(sum(parts.values()))
+
+
+def peak_tokens(terms: Sequence[Term], tokens: int) -> tuple[int, ...]:
+    """Lengths up to `tokens` at one of which the cache is largest: buffers of unfilled blocks empty when the block is full.
+
+    All other growths never shrink, and buffers repeat with the least common multiple of their block lengths, so the largest lies in the
+    last such stretch. Where every block length divides the next, it is at the end of a block of some length.
+    """
+    spans = sorted({term.span for term in terms if term.growth == "remainder"})
+    stretch = math.lcm(*spans)
+    if spans and stretch != spans[-1]:
+        return tuple(range(max(0, tokens - stretch + 1), tokens + 1))
+    return (tokens, *(last for span in spans if (last := (tokens + 1) // span * span - 1) >= 0))
+
+
+def largest_tokens(
+    terms: Sequence[Term] | None,
+    *,
+    budget: int,
+    batch: int,
+    element_bytes: float,
+    encoder_tokens: int = 0,
+    state_bytes: float | None = None,
+) -> int | None:
+    """The inverse: the longest T such that the cache stays within `budget` bytes at every length up to T.
+
+    Returns:
+        T; -1 if not even an empty prompt fits (states are too large); None if no length is too long.
+    """
+    held = tuple(terms or ())
+
+    def peak(tokens: int) -> int:
+        return max(
+            cache_bytes(held, tokens=t, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes)
+            for t in peak_tokens(held, tokens)
+        )
+
+    if peak(0) > budget:
+        return -1
+    flat = max((term.span for term in held if term.growth in {"window", "step", "remainder"}), default=0)
+    if not any(term.growth in {"tokens", "blocks"} for term in held) and peak(2 * flat) <= budget:
+        return None
+    fits, fails = 0, 1
+    while peak(fails) <= budget:
+        fits, fails = fails, 2 * fails
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        fits, fails = (middle, fails) if peak(middle) <= budget else (fits, middle)
+    return fits
