@@ -12,7 +12,10 @@ from typing import Literal, Protocol
 
 from lib.errors import BadArgument
 
-Law = Literal["plain", "bnb4", "bnb8", "gptq", "awq", "fp8_block", "scaled_rows", "scaled_tensor", "int_groups", "mxfp4", "nvfp4", "gguf"]
+Law = Literal[
+    "plain", "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
+    "mxfp4", "nvfp4", "gguf",
+]  # fmt: skip
 Takes = Literal["all", "modules", "modules_and_experts", "stack", "experts", "llama.cpp"]
 Support = Literal["native", "storage", "missing"]
 
@@ -54,6 +57,16 @@ _FORMATS = (
         effective_bits=8.002,
     ),
     WeightFormat(
+        name="fp8-block-e8m0",
+        title="FP8, one power-of-two scale per block",
+        law="fp8_block_e8m0",
+        bits=8,
+        group=128,
+        takes="modules_and_experts",
+        arithmetic="fp8",
+        effective_bits=8.0005,
+    ),
+    WeightFormat(
         name="fp8-channel", title="FP8, one scale per row", law="scaled_rows", bits=8, takes="stack", arithmetic="fp8", effective_bits=8.01
     ),
     WeightFormat(
@@ -72,6 +85,9 @@ _FORMATS = (
         name="bnb-int8", title="bitsandbytes LLM.int8()", law="bnb8", bits=8, takes="modules", arithmetic="int8", effective_bits=8.01
     ),
     WeightFormat(name="bnb-nf4", title="bitsandbytes NF4", law="bnb4", bits=4, group=64, takes="modules", effective_bits=4.5),
+    WeightFormat(
+        name="bnb-nf4-double", title="bitsandbytes NF4, double", law="bnb4_double", bits=4, group=64, takes="modules", effective_bits=4.13
+    ),
     WeightFormat(name="bnb-fp4", title="bitsandbytes FP4", law="bnb4", bits=4, group=64, takes="modules", effective_bits=4.5),
     WeightFormat(name="gptq-4", title="GPTQ 4 bit", law="gptq", bits=4, group=128, takes="stack", effective_bits=4.16),
     WeightFormat(name="gptq-8", title="GPTQ 8 bit", law="gptq", bits=8, group=128, takes="stack", effective_bits=8.19),

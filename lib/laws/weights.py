@@ -6,10 +6,12 @@ For a matrix of r rows (out) and c columns (in), w bits a weight and g weights a
 
     plain          r·c·w/8                              float32 where transformers keeps it
     fp8_block      r·c      + 4·⌈r/g⌉·⌈c/g⌉             one float32 scale per g × g block
+    fp8_block_e8m0 r·c      +   ⌈r/g⌉·⌈c/g⌉             the same with a one-byte exponent as scale
     scaled_rows    r·c      + 4·r                       one float32 scale per row
     scaled_tensor  r·c      + 8                         one float32 scale for the matrix, one for its input
     bnb8           r·c      + 4·r                       row maxima in float32
     bnb4           ⌈r·c/2⌉  + 4·⌈r·c/g⌉                 block maxima in float32 (no double quantization)
+    bnb4_double    ⌈r·c/2⌉  + m + 4·⌈m/256⌉ + 4         m = ⌈r·c/g⌉ maxima, quantized to a byte in blocks of 256
     gptq           r·c·w/8  + 2·r·⌈c/g⌉ + zeros + 4·c   float16 scales, zero points packed like weights, group index
     awq            r·c·w/8  + 2·r·⌈c/g⌉ + zeros         the same without the index
     int_groups     r·c·w/8  + 2·r·⌈c/g⌉ + 16            16-bit scales, symmetric; the shape in two int64
@@ -19,8 +21,7 @@ For a matrix of r rows (out) and c columns (in), w bits a weight and g weights a
 A stack of E experts is E matrices. What a format does not take stays in the checkpoint's half precision.
 Sources: the quantizers of transformers 5.23.0 (bitsandbytes, finegrained fp8, mxfp4), AutoGPTQ and AutoAWQ tensor layouts,
 compressed-tensors "pack-quantized", NVIDIA ModelOpt NVFP4; checked against checkpoints' published element counts in the tests.
-Limits: parameters only; buffers, packing workspace and the allocator's rounding belong to the runtime. A checkpoint may
-keep other scale types (fp8 with ue8m0 scales: a quarter of the scale bytes).
+Limits: parameters only; buffers, packing workspace and the allocator's rounding belong to the runtime.
 """
 
 # ruff: noqa: D102 the class docstring of the protocol says it
@@ -76,10 +77,12 @@ _Matrix = Callable[[int, int, int, int], int]
 
 _MATRIX_BYTES: dict[str, _Matrix] = {
     "fp8_block": lambda r, c, w, g: r * c * w // 8 + 4 * math.ceil(r / g) * math.ceil(c / g),
+    "fp8_block_e8m0": lambda r, c, w, g: r * c * w // 8 + math.ceil(r / g) * math.ceil(c / g),
     "scaled_rows": lambda r, c, w, _g: r * c * w // 8 + 4 * r,
     "scaled_tensor": lambda r, c, w, _g: r * c * w // 8 + 8,
     "bnb8": lambda r, c, w, _g: r * c * w // 8 + 4 * r,
     "bnb4": lambda r, c, w, g: math.ceil(r * c * w / 8) + 4 * math.ceil(r * c / g),
+    "bnb4_double": lambda r, c, w, g: math.ceil(r * c * w / 8) + (m := math.ceil(r * c / g)) + 4 * math.ceil(m / 256) + 4,
     "gptq": lambda r, c, w, g: 4 * r * math.ceil(c * w / 32) + 2 * r * math.ceil(c / g) + _zeros(r, c, w, g) + 4 * c,
     "awq": lambda r, c, w, g: 4 * c * math.ceil(r * w / 32) + 2 * r * math.ceil(c / g) + _zeros(r, c, w, g),
     "int_groups": lambda r, c, w, g: 4 * r * math.ceil(c * w / 32) + 2 * r * math.ceil(c / g) + 16,
@@ -107,7 +110,8 @@ def takes(tensor: Tensors, form: WeightFormat, *, stored: bool, mixture: bool) -
     if not (matrix or expert) or (expert and _is_bias(tensor)):
         return False
     if stored:
-        return not tensor.skipped and (expert or form.takes != "experts")
+        language = form.law not in {"gptq", "awq"} or tensor.component in STACK  # these two only see the decoder's blocks
+        return not tensor.skipped and language and (expert or form.takes != "experts")
     if form.takes == "modules":
         return tensor.convertible and matrix
     if form.takes == "modules_and_experts":
@@ -121,6 +125,10 @@ def _is_bias(tensor: Tensors) -> bool:
     return tensor.kind == "expert" and tensor.name.endswith("bias")
 
 
+def _group(stated: int, columns: int) -> int:
+    return stated if stated > 0 else columns
+
+
 def weight_bytes(
     tensors: Iterable[Tensors], form: WeightFormat, *, rest: str = "bf16", stored: bool = False, group: int = 0, keeps_fp32: bool = True
 ) -> Bytes:
@@ -131,7 +139,7 @@ def weight_bytes(
         form: a format other than llama.cpp's (those mix types: `lib.laws.weights_gguf`).
         rest: "fp32", "fp16" or "bf16": what the tensors are in that the format does not take.
         stored: the checkpoint comes in this format.
-        group: weights per scale where the checkpoint states another than the format's customary one.
+        group: weights per scale where the checkpoint states another than the format's customary one; -1 = a whole row.
         keeps_fp32: the engine keeps the tensors in float32 that transformers keeps so.
     """
     everything = tuple(tensors)
@@ -142,7 +150,7 @@ def weight_bytes(
     for tensor in everything:
         if form.law != "plain" and takes(tensor, form, stored=stored, mixture=mixture):
             stack, rows, columns = _matrices(tensor.shape)
-            total += tensor.count * stack * _MATRIX_BYTES[form.law](rows, columns, form.bits, group or form.group or columns)
+            total += tensor.count * stack * _MATRIX_BYTES[form.law](rows, columns, form.bits, _group(group or form.group, columns))
         elif form.law == "mxfp4" and _is_bias(tensor):
             total += tensor.count * math.prod(tensor.shape) * 4
         elif keeps_fp32:

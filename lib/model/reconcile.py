@@ -1,0 +1,96 @@
+"""The published files beside the architecture: why a total on a model's page is not its number of parameters.
+
+Stored elements differ from parameters for a few reasons only, each recognised by the tensors' names, dtypes and places: layers for
+multi-token prediction that `transformers` does not load, a tied head stored twice, scales of quantized weights, weights packed
+several to an element. What is left is told as unexplained.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from lib.model.spec import ModelSpec
+from lib.provenance import Caveat
+
+_MTP = re.compile(r"(^|.*\.)(mtp|mtp_\w+|nextn|eh_proj|enorm|hnorm|shared_head)(\..*|$)")
+_LAYER = re.compile(r"(?:^|.*\.)layers\.(\d+)\..*")
+_SCALE = re.compile(
+    r".*(scale|scales|scale_inv|scale_2|absmax|quant_map|nested_\w+|quant_state\.\w+|qzeros|zero_point|zeros|g_idx|SCB|weight_shape|_scales)$"
+)
+_PACKED = frozenset({"U8", "I32", "I8", "F4", "F8_E8M0"})
+
+
+class Stored(Protocol):
+    """A tensor as the header lists it: dtype in safetensors' words, shape in torch's order."""
+
+    @property
+    def dtype(self) -> str:
+        """For instance "BF16"."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """For instance (4096, 4096)."""
+
+
+def _elements(tensors: Iterable[Stored]) -> int:
+    return sum(math.prod(t.shape) for t in tensors)
+
+
+def _extra_layers(spec: ModelSpec, tensors: Mapping[str, Stored]) -> set[str]:
+    """Tensors of layers that the architecture does not have."""
+    last = spec.dimensions.layers
+    beyond = {
+        n
+        for n in tensors
+        if last and (m := _LAYER.fullmatch(n)) is not None and int(m[1]) >= last and "vision" not in n and "audio" not in n
+    }
+    return beyond | {n for n in tensors if _MTP.fullmatch(n)}
+
+
+def _twice(spec: ModelSpec, names: Iterable[str]) -> set[str]:
+    """Heads in the files of a model whose head is its embedding."""
+    if any(g.kind == "head" for g in spec.tensors):
+        return set()
+    return {n for n in names if n.endswith("lm_head.weight") or n == "output.weight"}
+
+
+def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, ...]:
+    """Caveats that account for the difference between stored elements and parameters.
+
+    Args:
+        spec: the architecture's counts.
+        tensors: every tensor of the checkpoint, by name.
+    """
+    if not tensors or spec.source == "rule_of_thumb":
+        return ()
+    stored = _elements(tensors.values())
+    difference = stored - spec.parameters_total
+    if difference == 0:
+        return ()
+    extra = _extra_layers(spec, tensors)
+    scales = {n for n in tensors if n not in extra and _SCALE.fullmatch(n)}
+    twice = _twice(spec, tensors.keys() - extra)
+    packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
+    found = (
+        ("extra_layers_stored", extra, "belong to layers for multi-token prediction that transformers does not load"),
+        ("tied_weight_stored", twice, "are a second copy of a tied embedding, held once in memory"),
+        ("scales_stored", scales, "are scales and other data of the quantization, not parameters"),
+    )
+    told = [
+        Caveat(code=code, message=f"{_elements(tensors[n] for n in names):,} of the {stored:,} stored elements {why}.")
+        for code, names, why in found
+        if names
+    ]
+    explained = sum(_elements(tensors[n] for n in names) for _code, names, _why in found)
+    if packed:
+        count = _elements(tensors[n] for n in packed)
+        told.append(Caveat(code="packed_weights", message=f"{count:,} stored elements hold several quantized weights each."))
+    elif explained != difference:
+        seen = f"The files hold {stored:,} elements and the architecture {spec.parameters_total:,} parameters"
+        told.append(
+            Caveat(code="unexplained_difference", message=f"{seen}; {abs(difference - explained):,} of the difference are not explained.")
+        )
+    return tuple(told)
