@@ -1,0 +1,9 @@
+"""Ranks offers for a model and a workload, and says why."""
+
+from __future__ import annotations
+
+from lib.advisor.recommend import recommend
+from lib.advisor.result import Cost, Entry, ProviderOption, Reason, Recommendation, Rejection, Speed
+from lib.advisor.tasks import TASKS
+
+__all__ = ["TASKS", "Cost", "Entry", "ProviderOption", "Reason", "Recommendation", "Rejection", "Speed", "recommend"]

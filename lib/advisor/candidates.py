@@ -1,0 +1,161 @@
+"""The configurations worth trying on an offer, best first: as stored, then eight bits, then four.
+
+A configuration is engine × precision × devices. Which engine: `transformers` where the Space's own process runs the model (all that
+ZeroGPU can), vLLM where several cards share a text model or an endpoint serves it, vLLM for TPU on TPU, llama.cpp for quantized text
+models on CPU. What the silicon cannot compute is left out, and `refused` says which precision that was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lib.advisor.result import Reason
+from lib.advisor.tasks import Family
+from lib.model.spec import Dimensions, ModelSpec
+from lib.offer import Offer
+from lib.precision import NAMES, weight_format
+from lib.silicon import Accelerator
+from lib.workload import Engine
+
+AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2
+SERVED = ("generate", "vision_language")
+ONE_HOST = 8  # devices that the largest single machines of the catalog hold
+DIVIDED: tuple[Engine, ...] = ("vllm", "vllm-tpu")  # tensor parallel: every device reads its part at the same time
+_HALF_BITS, _FOUR_BITS = 16, 4
+_ON_TPU = frozenset({"bf16", "fp8", "int8"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One configuration; `step` counts how far the weights are compressed below what was asked."""
+
+    precision: str
+    engine: Engine
+    devices: int = 1
+    step: int = AS_STORED
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What can be tried, best first, and the first thing that cannot (`None` when nothing was left out)."""
+
+    tried: tuple[Candidate, ...]
+    refused: Reason | None = None
+
+
+def options(spec: ModelSpec, family: Family, offer: Offer, precision: str) -> Options:
+    """The configurations of this model on this offer."""
+    kind = "cpu" if offer.silicon is None else offer.silicon.kind
+    if kind == "neuron" or (kind == "tpu" and family not in SERVED):
+        return Options((), Reason("no_engine", {"silicon": offer.name, "family": family}))
+    if offer.silicon is None:
+        return _on_cpu(family, precision)
+    return _on_accelerator(spec, family, offer, offer.silicon, precision)
+
+
+def _on_cpu(family: Family, precision: str) -> Options:
+    text = family == "generate"
+    plain = Candidate(precision="fp32", engine="transformers")
+    packed = (
+        Candidate(precision="gguf:Q8_0", engine="llama.cpp", step=EIGHT_BITS),
+        Candidate(precision="gguf:Q4_K_M", engine="llama.cpp", step=FOUR_BITS),
+    )
+    if precision == "auto":
+        return Options((plain, *packed) if text else (plain,))
+    if precision in {"fp32", "fp16", "bf16"}:
+        return Options((Candidate(precision=precision, engine="transformers"),))
+    if text and (precision.startswith("gguf:") or precision in {"int8", "int4"}):
+        named = {"int8": "gguf:Q8_0", "int4": "gguf:Q4_K_M"}.get(precision, precision)
+        return Options((Candidate(precision=named, engine="llama.cpp"),))
+    return Options((), Reason("dtype_missing", {"precision": precision, "silicon": "CPU"}))
+
+
+def _on_accelerator(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator, precision: str) -> Options:
+    if precision.startswith("gguf:"):
+        if family != "generate" or silicon.kind != "gpu" or offer.platform == "zerogpu":
+            return Options((), Reason("no_engine", {"silicon": offer.name, "family": family}))
+        return Options((Candidate(precision=precision, engine="llama.cpp", devices=offer.accelerator_count),))
+    wanted, refused = _precisions(spec, silicon, precision)
+    tried = tuple(
+        Candidate(precision=name, engine=engine, devices=devices, step=step)
+        for name, step in wanted
+        for engine, devices in _layouts(spec, family, offer, silicon)
+    )
+    return Options(tried, refused)
+
+
+def _precisions(spec: ModelSpec, silicon: Accelerator, asked: str) -> tuple[tuple[tuple[str, int], ...], Reason | None]:
+    """Names with their step, and the refusal of the first one that the silicon cannot compute."""
+    if asked != "auto":
+        if _computes(silicon, asked):
+            return ((asked, AS_STORED),), None
+        return (), Reason("dtype_missing", {"precision": asked, "silicon": silicon.name})
+    half = "bf16" if silicon.supports("bf16") else "fp16"
+    eight, four = _compressed(silicon)
+    stored = spec.stored.quantization
+    if stored is None:
+        return (*_plain(spec, silicon, half), *eight, *four), None
+    if _computes(silicon, stored.format):
+        return (("auto", AS_STORED), *(four if _bits(stored.format) > _FOUR_BITS else ())), None
+    return ((half, AS_STORED), *eight, *four), Reason("dtype_missing", {"precision": stored.format, "silicon": silicon.name})
+
+
+def _plain(spec: ModelSpec, silicon: Accelerator, half: str) -> tuple[tuple[str, int], ...]:
+    """As stored; a float32 checkpoint also in half precision, which is no compression to speak of. TPUs compute in bf16."""
+    if silicon.kind == "tpu":
+        return ((half, AS_STORED),)
+    halved = ((half, AS_STORED),) if spec.stored.dtype == "float32" else ()
+    return (("auto", AS_STORED), *halved)
+
+
+def _compressed(silicon: Accelerator) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+    """The formats of eight and of four bits: fp8 where the silicon computes it, int8 elsewhere; four bits as storage on GPUs."""
+    eight = "fp8" if silicon.supports("fp8") else "int8"
+    four = (("int4", FOUR_BITS),) if silicon.kind == "gpu" else ()
+    return ((eight, EIGHT_BITS),), four
+
+
+def _computes(silicon: Accelerator, precision: str) -> bool:
+    """Whether this precision runs on the silicon: dtypes and fp8 need units for it, other formats are unpacked on any GPU.
+
+    A format that `lib.precision` does not know is left to the engine, on a GPU.
+    """
+    needed = weight_format(precision).arithmetic if precision in NAMES else ""
+    if silicon.kind == "tpu":
+        return needed in _ON_TPU and silicon.supports(needed)
+    return silicon.supports(needed) if needed == "fp8" or _bits(precision) >= _HALF_BITS else True
+
+
+def _bits(precision: str) -> int:
+    return weight_format(precision).bits if precision in NAMES else 0
+
+
+def _layouts(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator) -> tuple[tuple[Engine, int], ...]:
+    """Engine and number of devices. Models that do not serve text stay on one card as long as they fit there."""
+    count = offer.accelerator_count
+    if silicon.kind == "tpu":
+        return (("vllm-tpu", _parts(spec.dimensions, count)),)
+    served = family in SERVED and spec.library != "diffusers"
+    if offer.platform == "endpoints" and served:
+        return (("vllm", _parts(spec.dimensions, count)),)
+    if count == 1:
+        return (("transformers", 1),)
+    if served and spec.dimensions.attention_heads:
+        return (("vllm", _parts(spec.dimensions, count)),)
+    return (("transformers", count),) if served else (("transformers", 1), ("transformers", count))
+
+
+def _parts(of: Dimensions, count: int) -> int:
+    """The most of `count` devices over which the heads divide evenly, keys and values too or copied evenly; one host's worth when unknown.
+
+    Source: vLLM's own check (heads % n = 0, and H_kv % n = 0 or n % H_kv = 0).
+    """
+    if of.attention_heads == 0:
+        return min(count, ONE_HOST)
+    return _even(of.attention_heads, of.kv_heads or of.attention_heads, count)
+
+
+@lru_cache(maxsize=1024)
+def _even(heads: int, kv_heads: int, count: int) -> int:
+    return max(n for n in range(1, min(count, heads) + 1) if heads % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0))

@@ -1,0 +1,46 @@
+"""When a CPU is enough, judged by what its memory bandwidth and arithmetic allow at best.
+
+    generate          at least 20 tokens per second, and the first token of a 512 token prompt within 3 s
+    vision_language   the same, with the prompt as long as the context: pictures fill it
+    encode            one pass of 512 tokens within 3 s
+    speech            half a minute of sound within half a minute
+    image, video      never: Stable Diffusion 1.5 takes 45 s for one 512 px picture on 32 cores (20 steps, fp32)
+
+The limits are judgements, made so: people read 238 words a minute, about 5 tokens/s (Brysbaert 2019, doi:10.1016/j.jml.2019.104047);
+virtual CPUs of one class differ by a factor of two in bandwidth and engines reach about half of it, which leaves a quarter.
+The picture: Ice Lake with 64 virtual CPUs, github.com/huggingface/blog stable-diffusion-inference-intel.md (2023-03).
+"""
+
+from __future__ import annotations
+
+from lib.advisor.result import Reason, Speed, Value
+from lib.advisor.speed import PROMPT_TOKENS
+from lib.advisor.tasks import Family
+
+READING_TOKENS_PER_S = 5.0
+ENOUGH_TOKENS_PER_S = 4 * READING_TOKENS_PER_S
+FIRST_ANSWER_S = 3.0
+SOUND_S = 30.0
+PICTURE_ON_32_CORES_S = 45.0
+
+
+def judged(family: Family, speed: Speed, *, parameters: int, context: int, concurrency: int, vcpu: int | None) -> tuple[Reason, bool]:
+    """Why a CPU is enough for this work, or too slow. `parameters` are those that one token of the prompt is multiplied by."""
+    values: dict[str, Value] = {"vcpu": vcpu or 0, "family": family}
+    if family in {"image", "video"}:
+        return Reason("cpu_too_slow", values | {"seconds": PICTURE_ON_32_CORES_S}), False
+    took = speed.request_s_lower_bound
+    if took is None or speed.peak_flops_per_s is None:
+        return Reason("cpu_speed_unknown", values), False
+    if family in {"encode", "speech"}:
+        limit = FIRST_ANSWER_S if family == "encode" else SOUND_S
+        return _verdict(values | {"seconds": took, "limit_s": limit}, enough=took <= limit)
+    rate = speed.decode_tokens_per_s_upper_bound or 0.0
+    prompt = context if family == "vision_language" else PROMPT_TOKENS
+    first = 2.0 * parameters * prompt * concurrency / speed.peak_flops_per_s
+    values |= {"tokens_per_s": rate, "limit_tokens_per_s": ENOUGH_TOKENS_PER_S, "seconds": first, "limit_s": FIRST_ANSWER_S}
+    return _verdict(values, enough=rate >= ENOUGH_TOKENS_PER_S and first <= FIRST_ANSWER_S)
+
+
+def _verdict(values: dict[str, Value], *, enough: bool) -> tuple[Reason, bool]:
+    return Reason("cpu_enough" if enough else "cpu_too_slow", values), enough

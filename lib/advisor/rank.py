@@ -1,0 +1,95 @@
+"""The order of what fits, and which entries no other one beats.
+
+Balanced weighs first how much has to be given up, then the price:
+
+    level 0     as stored (or as asked), on one device, with room to spare
+    level 2, 4  the same in eight, in four bits: one card with a quantized model before several cards with the whole one
+    level 6-8   over several devices: eight bits, as stored, four bits
+    + 1         ZeroGPU `xlarge` (twice the quota), calls above the default duration, hardware that falls asleep by itself, Jobs
+    + 10        tight: less than a tenth of a device stays free
+    + 20        several hosts
+
+Within level 0 a CPU that is quick enough and cheaper than every GPU comes first: no queue, no quota, any SDK. Then the price decides, so
+that ZeroGPU comes before rented cards. Cheapest puts the price before the level; fastest the speed bound, which knows nothing of the
+exchange between hosts, so that several hosts and tight fits come last there too.
+Ties end at the order of platforms and the id, so the order of the catalog never shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS
+from lib.advisor.result import Entry
+from lib.offer import PLATFORMS
+from lib.workload import Priority
+
+INCONVENIENT = frozenset({"zerogpu_xlarge", "zerogpu_long_call", "sleeps", "jobs_time_limit", "needs_allowlist"})
+ONE_DEVICE = {AS_STORED: 0, EIGHT_BITS: 2, FOUR_BITS: 4}
+SEVERAL = {EIGHT_BITS: 6, AS_STORED: 7, FOUR_BITS: 8}
+TIGHT, MANY_HOSTS = 10, 20
+
+Key = tuple[object, ...]
+
+
+def level(entry: Entry) -> int:
+    """How much is given up, by the table above; a Space that runs no model gives up nothing."""
+    if entry.memory is None:
+        return 0
+    codes = {reason.code for reason in entry.reasons}
+    found = (ONE_DEVICE if entry.devices <= 1 else SEVERAL)[entry.step]
+    found += 1 if codes & INCONVENIENT else 0
+    found += TIGHT if entry.verdict == "tight" else 0
+    return found + (MANY_HOSTS if "multi_host" in codes else 0)
+
+
+def rate(entry: Entry) -> float:
+    """What "fast" means for this work: tokens per second, else requests per second, else the peak rate; all from the datasheet."""
+    of = entry.speed
+    if of.decode_tokens_per_s_upper_bound is not None:
+        return of.decode_tokens_per_s_upper_bound
+    if of.request_s_lower_bound:
+        return 1.0 / of.request_s_lower_bound
+    return of.peak_flops_per_s or 0.0
+
+
+def ranked(entries: Sequence[Entry], priority: Priority) -> tuple[Entry, ...]:
+    """The entries in order, those that no other beats marked."""
+    gpus = [entry.cost.usd_per_hour for entry in entries if entry.offer.silicon is not None and entry.cost.usd_per_hour > 0]
+    cheapest_gpu = min(gpus, default=None)
+    ordered = sorted(entries, key=_key(priority, cheapest_gpu))
+    best = frontier(ordered)
+    return tuple(replace(entry, pareto=number in best) for number, entry in enumerate(ordered))
+
+
+def _key(priority: Priority, cheapest_gpu: Decimal | None) -> Callable[[Entry], Key]:
+    def last(entry: Entry) -> Key:
+        on_gpu = entry.offer.silicon is not None
+        return (-rate(entry), on_gpu, -entry.free_share, PLATFORMS.index(entry.offer.platform), entry.offer.id)
+
+    def cheap_cpu(entry: Entry) -> bool:
+        plain = entry.memory is not None and entry.offer.silicon is None
+        return plain and (cheapest_gpu is None or entry.cost.usd_per_hour < cheapest_gpu)
+
+    def balanced(entry: Entry) -> Key:
+        return (level(entry), not cheap_cpu(entry), entry.cost.usd_per_month, *last(entry))
+
+    def cheapest(entry: Entry) -> Key:
+        return (entry.cost.usd_per_month, not cheap_cpu(entry), level(entry), *last(entry))
+
+    def fastest(entry: Entry) -> Key:
+        return (entry.verdict == "tight" or level(entry) >= MANY_HOSTS, -rate(entry), level(entry), entry.cost.usd_per_month, *last(entry))
+
+    return {"balanced": balanced, "cheapest": cheapest, "fastest": fastest}[priority]
+
+
+def frontier(entries: Sequence[Entry]) -> frozenset[int]:
+    """Numbers of the entries that no other one beats in price, speed bound, level, room, and being there for nobody else."""
+    points = [(-float(e.cost.usd_per_month), rate(e), -level(e), e.free_share, "daily_quota" not in e.offer.rules) for e in entries]
+    return frozenset(i for i, point in enumerate(points) if not any(_beats(other, point) for other in points))
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,77 @@
+"""The reasons that every entry carries: what it holds, in which form, how fast at best, what it costs, what the platform asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lib.advisor.candidates import DIVIDED, EIGHT_BITS, FOUR_BITS, Candidate
+from lib.advisor.result import Cost, Reason, Speed, Value
+from lib.advisor.room import Room
+from lib.offer import Offer, Rule
+from lib.platform_rules import PlatformRules
+
+NEEDS: Mapping[Rule, str] = {
+    "prepaid_credits": "needs_credits",
+    "subscription": "needs_subscription",
+    "cloud_account": "needs_cloud_account",
+    "allowlist": "needs_allowlist",
+    "gradio_only": "gradio_only",
+    "sleeps_after_48h": "sleeps",
+}
+
+
+def configuration_reasons(offer: Offer, candidate: Candidate, room: Room, speed: Speed) -> tuple[Reason, ...]:
+    """What is held, in which precision and over how many devices."""
+    return tuple(_held(room)) + tuple(_form(offer, candidate, room)) + tuple(_bound(speed))
+
+
+def _held(room: Room) -> list[Reason]:
+    values = {
+        "needed_bytes": room.needed_bytes,
+        "capacity_bytes": room.capacity_bytes,
+        "free_bytes": room.free_bytes,
+        "free_percent": round(100 * room.free_bytes / room.capacity_bytes),
+    }
+    found = [Reason("fits" if room.comfortable else "fits_tightly", values)]
+    if room.working_bytes:
+        found.append(Reason("working_room", {"bytes": room.working_bytes}))
+    return found
+
+
+def _form(offer: Offer, candidate: Candidate, room: Room) -> list[Reason]:
+    found = []
+    if candidate.step in {EIGHT_BITS, FOUR_BITS}:
+        found.append(Reason("quantized", {"precision": room.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}))
+    if offer.silicon is not None and not offer.silicon.supports("bf16") and room.memory.precision == "fp16":
+        found.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
+    if candidate.devices > 1:
+        code = "tensor_parallel" if candidate.engine in DIVIDED else "layer_split"
+        found.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
+    if 0 < candidate.devices < offer.accelerator_count:
+        found.append(Reason("cards_unused", {"devices": candidate.devices, "count": offer.accelerator_count}))
+    if offer.tpu is not None and offer.tpu.hosts > 1:
+        found.append(Reason("multi_host", {"hosts": int(offer.tpu.hosts)}))
+    return found
+
+
+def _bound(speed: Speed) -> list[Reason]:
+    rate = speed.decode_tokens_per_s_upper_bound
+    return [] if rate is None else [Reason("speed_bound", {"tokens_per_s": rate, "basis": speed.basis})]
+
+
+def offer_reasons(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:
+    """Price, and what the platform asks for before it can be used."""
+    values: dict[str, Value] = {
+        "usd_per_hour": cost.usd_per_hour,
+        "usd_per_month": cost.usd_per_month,
+        "hours": cost.hours_per_day,
+        "days": cost.days_per_month,
+    }
+    found = [Reason("free" if cost.usd_per_hour == 0 else "price", values)]
+    if not offer.price_verified and offer.price_basis == "bundled":
+        found.append(Reason("price_unverified", {"checked": offer.checked}))
+    found += [Reason(NEEDS[rule]) for rule in NEEDS if rule in offer.rules]
+    if offer.platform == "jobs":
+        jobs = rules.jobs
+        found.append(Reason("jobs_time_limit", {"minutes": jobs.default_timeout_s // 60, "ports_usd_per_hour": jobs.ports_usd_per_hour}))
+    return tuple(found)

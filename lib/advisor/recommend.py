@@ -1,0 +1,144 @@
+"""From a model and a workload to hardware: every listed offer judged, the rest ranked.
+
+    recommend(spec, Workload(context_tokens=8192), catalog.load()).pick.offer.id
+
+Nothing here reads the network, the clock or the environment: prices come with the catalog, and whether a provider serves the model
+is an argument.
+"""
+
+from __future__ import annotations
+
+from lib import estimate
+from lib.advisor import providers
+from lib.advisor.judge import Case, Memory, Model, judge
+from lib.advisor.rank import ranked
+from lib.advisor.result import Entry, Reason, Recommendation, Rejection
+from lib.advisor.tasks import family_of, task_of
+from lib.catalog import Catalog
+from lib.estimate import MemoryEstimate
+from lib.model.spec import ModelSpec
+from lib.offer import PLATFORMS
+from lib.provenance import Caveat, Source
+from lib.silicon import Accelerator
+from lib.workload import MemoryRequest, Workload
+
+
+def recommend(
+    spec: ModelSpec | None,
+    workload: Workload,
+    catalog: Catalog,
+    *,
+    live_providers: tuple[str, ...] | None = None,
+    sdk: str = "gradio",
+) -> Recommendation:
+    """Judge every listed offer of the workload's platforms.
+
+    Args:
+        spec: the model; `None` only for a Space that calls an API (task `inference-api`).
+        workload: what it has to do; `platforms` names exactly the platforms to judge ("spaces" does not imply "zerogpu" here).
+        catalog: offers with their prices, and the platforms' rules.
+        live_providers: who serves the model per token today, as the Hub says; `None` when it was not asked.
+        sdk: what the Space is built with: gradio, docker or static. ZeroGPU takes Gradio only.
+
+    Raises:
+        BadArgument: an unknown task or platform, or neither a model nor a task that needs none.
+    """
+    task = task_of(workload.task, spec)
+    family = family_of(task)
+    runs = None if family == "provider" else spec
+    context = _context(spec, workload)
+    case = Case(
+        model=None if runs is None else Model(spec=runs, stored_bytes=_download(runs), memory=_remembering(runs)),
+        family=family,
+        workload=workload,
+        context_tokens=context,
+        sdk=sdk,
+        rules=catalog.rules,
+        cpus=_host_cpus(catalog),
+    )
+    verdicts = [judge(offer, case) for offer in catalog.on(workload.platforms)]
+    order = ranked([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority)
+    pick = order[0] if order else None
+    return Recommendation(
+        pick=pick,
+        ranked=order,
+        rejected=_sorted([verdict for verdict in verdicts if isinstance(verdict, Rejection)]),
+        provider=providers.option(task, spec.id if spec else "", workload, catalog.rules.providers, live_providers),
+        workload=workload,
+        task=task,
+        family=family,
+        notes=_notes(spec, workload, context, pick),
+        caveats=_caveats(runs, pick),
+        sources=_sources(runs, pick, catalog),
+    )
+
+
+def _context(spec: ModelSpec | None, workload: Workload) -> int:
+    """The context to hold: what is asked, but no more than the model can use."""
+    limit = None if spec is None else spec.context_limit
+    return workload.context_tokens if limit is None else min(workload.context_tokens, limit)
+
+
+def _host_cpus(catalog: Catalog) -> tuple[Accelerator, ...]:
+    """The CPU classes whose figures are known, smallest first, whatever the order of the catalog."""
+    found = {offer.host_cpu.id: offer.host_cpu for offer in catalog.offers if offer.host_cpu is not None}
+    return tuple(sorted(found.values(), key=lambda cpu: (cpu.vcpu or 0, cpu.id)))
+
+
+def _download(spec: ModelSpec) -> int:
+    """Bytes of the checkpoint; from the stored dtypes where headers were read, else what its own precision takes."""
+    stored = sum(spec.stored.bytes_by_dtype.values())
+    return stored or estimate.memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
+
+
+def _remembering(spec: ModelSpec) -> Memory:
+    """`estimate.memory` for this model, asked once for each request and card."""
+    seen: dict[tuple[MemoryRequest, str], MemoryEstimate] = {}
+
+    def memory(request: MemoryRequest, accelerator: Accelerator | None) -> MemoryEstimate:
+        key = (request, "" if accelerator is None else accelerator.id)
+        if key not in seen:
+            seen[key] = estimate.memory(spec, request, accelerator)
+        return seen[key]
+
+    return memory
+
+
+def _sorted(rejected: list[Rejection]) -> tuple[Rejection, ...]:
+    def place(one: Rejection) -> tuple[int, float, str]:
+        price = one.offer.usd_per_hour
+        return (PLATFORMS.index(one.offer.platform), 0.0 if price is None else float(price), one.offer.id)
+
+    return tuple(sorted(rejected, key=place))
+
+
+def _notes(spec: ModelSpec | None, workload: Workload, context: int, pick: Entry | None) -> tuple[Reason, ...]:
+    found = []
+    if context < workload.context_tokens:
+        found.append(Reason("context_clamped", {"asked_tokens": workload.context_tokens, "limit_tokens": context}))
+    if pick is None:
+        found.append(Reason("nothing_fits"))
+        return tuple(found)
+    found.append(Reason(f"picked_{workload.priority}"))
+    if spec is not None and spec.source == "rule_of_thumb":
+        found.append(Reason("bare_count"))
+    if pick.speed.decode_tokens_per_s_upper_bound is not None or pick.speed.request_s_lower_bound is not None:
+        found.append(Reason("speed_is_a_bound"))
+    if workload.min_tokens_per_s and pick.speed.decode_tokens_per_s_upper_bound is None:
+        found.append(Reason("rate_not_judged"))
+    if workload.account == "anonymous":
+        found.append(Reason("account_needed"))
+    return tuple(found)
+
+
+def _caveats(spec: ModelSpec | None, pick: Entry | None) -> tuple[Caveat, ...]:
+    of_model = () if spec is None else spec.caveats
+    of_pick = () if pick is None or pick.memory is None else pick.memory.caveats
+    return tuple(dict.fromkeys((*of_model, *of_pick)))
+
+
+def _sources(spec: ModelSpec | None, pick: Entry | None, catalog: Catalog) -> tuple[Source, ...]:
+    of_model = () if spec is None else spec.sources
+    of_pick = () if pick is None else (*pick.offer.sources, *(() if pick.memory is None else pick.memory.sources))
+    rules = catalog.rules
+    return tuple(dict.fromkeys((*of_model, *of_pick, *rules.zerogpu.sources, *rules.accounts.sources, *rules.providers.sources)))

@@ -1,0 +1,119 @@
+"""What the advisor answers. Reasons are data: a code and its values; `lib.present.reasons` makes the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+from lib.estimate import MemoryEstimate
+from lib.offer import Offer
+from lib.provenance import Caveat, Source
+from lib.workload import Engine, Workload
+
+Verdict = Literal["comfortable", "tight"]
+Value = str | int | float | Decimal | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is as it is: a stable code, and the numbers and names that its sentence needs."""
+
+    code: str
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """What the datasheet allows at best; `None` where the work of a request is not known.
+
+    `decode_tokens_per_s_upper_bound` is per request, at the asked context and concurrency, and bounded from above: no engine can be
+    faster on this hardware. `request_s_lower_bound` is one request of the stated shape (`basis` says which). Neither is a prediction.
+    """
+
+    decode_tokens_per_s_upper_bound: float | None
+    request_s_lower_bound: float | None
+    peak_flops_per_s: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours."""
+
+    usd_per_hour: Decimal
+    usd_per_month: Decimal
+    hours_per_day: Decimal
+    days_per_month: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An offer that does it, and the configuration it does it in.
+
+    `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `memory` is
+    `None` when nothing runs on the hardware itself. `free_share` is the share of the fullest device's memory that stays free.
+    `pareto` is true when no other entry is at least as good in price, speed bound, what is given up, room and freedom from quotas, and
+    better in one of them.
+    """
+
+    offer: Offer
+    precision: str
+    engine: Engine | Literal["provider"]
+    devices: int
+    step: int
+    memory: MemoryEstimate | None
+    capacity_bytes: int | None
+    free_bytes: int | None
+    speed: Speed
+    cost: Cost
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    pareto: bool = False
+
+    @property
+    def free_share(self) -> float:
+        """Free memory over capacity, 1 when nothing is held."""
+        return 1.0 if self.capacity_bytes is None or self.free_bytes is None else self.free_bytes / self.capacity_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """An offer that does not do it, and why: the first thing that stands in the way."""
+
+    offer: Offer
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderOption:
+    """Paying per token instead of renting hardware.
+
+    `available` is `None` when nobody asked the Hub: then the sentence says that it has to be looked up.
+    """
+
+    suits: bool
+    available: bool | None
+    providers: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """The answer: a pick (or none), every offer that does it in order, every one that does not, and the way without hardware.
+
+    Each listed offer of the asked platforms stands in exactly one of `ranked` and `rejected`; `pick` is the first of `ranked`.
+    `notes` are reasons about the whole answer, `task` the Hub task that was judged, `family` how it was judged.
+    """
+
+    pick: Entry | None
+    ranked: tuple[Entry, ...]
+    rejected: tuple[Rejection, ...]
+    provider: ProviderOption
+    workload: Workload
+    task: str
+    family: str
+    notes: tuple[Reason, ...]
+    caveats: tuple[Caveat, ...]
+    sources: tuple[Source, ...]

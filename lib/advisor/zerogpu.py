@@ -1,0 +1,79 @@
+"""ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic.
+
+Quota belongs to the visitor and is counted in GPU seconds a day; the account of the workload stands for the visitors too. A call asks
+for its seconds × the duration factor of the size × the size's multiplier (`lib.platform_rules`). How many visitors share a day's
+requests is not known, so the test is the fewest that could carry them:
+
+    K = ⌊quota / quota seconds of one request⌋        requests that one visitor's day pays for
+    V = ⌈requests a day / K⌉                          different visitors needed at least
+
+With a lower bound for the seconds of a request, K is an upper and V a lower bound: what fails here fails in truth.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lib.advisor.result import Reason, Value
+from lib.advisor.speed import CLIP_S, PICTURE_S
+from lib.advisor.tasks import Family
+from lib.offer import Offer
+from lib.platform_rules import ZeroGpuRules
+from lib.workload import Workload
+
+LIGHT_TRAFFIC_VISITORS = 10
+"""ZeroGPU is for demos: traffic that needs the whole daily quota of more visitors than this wants hardware of its own. A judgement."""
+
+
+def hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: str) -> Reason | None:
+    """What forbids hosting on ZeroGPU, if anything."""
+    if "gradio_only" in offer.rules and sdk != "gradio":
+        return Reason("zerogpu_gradio_only", {"sdk": sdk})
+    if "hosting_limit" in offer.rules and rules.max_spaces[workload.account] == 0:
+        return Reason("zerogpu_needs_account", {"account": workload.account, "free_spaces": rules.max_spaces["free"]})
+    return None
+
+
+def request_seconds(family: Family, bound: float | None) -> float | None:
+    """GPU seconds of one request: the published time of a common pipeline for pictures and clips, else the roofline's lower bound."""
+    return {"image": PICTURE_S, "video": CLIP_S}.get(family, bound)
+
+
+def quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
+    """How the day's requests compare with the quota, and whether they are carried. Without a figure for a request nothing is refused."""
+    size = rules.size(offer.id)
+    daily = rules.daily_quota_s[workload.account]
+    values: dict[str, Value] = {
+        "account": workload.account,
+        "quota_s": daily,
+        "size": size.size,
+        "default_calls": rules.calls_per_day(workload.account, rules.default_duration_s, size.size),
+        "default_duration_s": rules.default_duration_s,
+        "overquota": workload.account in rules.overquota_accounts,
+        "overquota_usd_per_gpu_hour": rules.overquota_usd_per_gpu_hour,
+        "requests_per_day": workload.requests_per_day,
+    }
+    if seconds is None:
+        return Reason("zerogpu_quota_unknown", values), True
+    asked = rules.quota_seconds(seconds, size.size)
+    calls = int(daily // asked) if asked > 0 else workload.requests_per_day
+    visitors = math.ceil(workload.requests_per_day / calls) if calls else 0
+    values |= {"request_quota_s": asked, "requests_per_visitor": calls, "visitors": visitors, "most_visitors": LIGHT_TRAFFIC_VISITORS}
+    if calls == 0 or visitors > LIGHT_TRAFFIC_VISITORS:
+        return Reason("quota_too_small", values), False
+    return Reason("zerogpu_quota", values), True
+
+
+def cautions(offer: Offer, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:
+    """What to declare: the size when it is not the default or the package would change it, the duration when a call is long."""
+    size = rules.size(offer.id)
+    found = []
+    if not size.default:
+        found.append(Reason("zerogpu_xlarge", {"size": size.size, "multiplier": size.quota_multiplier}))
+    elif weight_bytes > rules.auto_xlarge_bytes:
+        found.append(
+            Reason("zerogpu_declare_size", {"weight_bytes": weight_bytes, "limit_bytes": rules.auto_xlarge_bytes, "size": size.size})
+        )
+    if seconds is not None and seconds > rules.default_duration_s:
+        found.append(Reason("zerogpu_long_call", {"seconds": seconds, "default_s": rules.default_duration_s}))
+    return tuple(found)

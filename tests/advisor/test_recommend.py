@@ -1,0 +1,315 @@
+"""The advisor's rules, one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from advisor_specs import decoder, encoder, pipeline
+
+from lib.advisor import Entry, Reason, Recommendation, recommend
+from lib.advisor.judge import Case, judge
+from lib.advisor.tasks import family_of, task_of
+from lib.catalog import load
+from lib.errors import BadArgument
+from lib.model.spec import ModelSpec, Quantization
+from lib.workload import Account, Workload
+
+CATALOG = load()
+EVERYWHERE = ("spaces", "zerogpu", "endpoints", "jobs", "tpu")
+SMALL, MIDDLE = decoder(1.5e9, layers=28, heads=12, kv_heads=2), decoder(8e9)
+
+
+def answer(spec: ModelSpec | None = MIDDLE, **asked: object) -> Recommendation:
+    """The recommendation for a model and parts of a workload."""
+    return recommend(spec, replace(Workload(), **asked), CATALOG)
+
+
+def why_not(found: Recommendation, hardware: str, platform: str | None = None) -> Reason:
+    """Why an offer was rejected."""
+    return next(r.reason for r in found.rejected if r.offer.id == hardware and platform in {None, r.offer.platform})
+
+
+def entry(found: Recommendation, hardware: str, platform: str | None = None) -> Entry:
+    """The entry of an offer that was ranked."""
+    return next(e for e in found.ranked if e.offer.id == hardware and platform in {None, e.offer.platform})
+
+
+def codes(one: Entry) -> set[str]:
+    """The codes of an entry's reasons."""
+    return {reason.code for reason in one.reasons}
+
+
+# --- dtypes
+
+
+def test_t4_runs_bf16_models_in_fp16() -> None:
+    """A T4 has no bf16: the model runs in fp16, and the entry says so."""
+    t4 = entry(answer(SMALL), "t4-small")
+    assert t4.precision == "fp16"
+    assert "no_bf16" in codes(t4)
+
+
+@pytest.mark.parametrize(("precision", "lacking"), [("bf16", {"t4-small"}), ("fp8", {"t4-small", "a10g-small", "a100-large"})])
+def test_dtype_the_silicon_lacks(precision: str, lacking: set[str]) -> None:
+    """No bf16 before Ampere, no fp8 before Ada: asked for by name, such hardware is rejected with that reason."""
+    found = answer(SMALL, precision=precision)
+    for hardware in lacking:
+        assert why_not(found, hardware).code == "dtype_missing"
+    assert not lacking & {e.offer.id for e in found.ranked}
+
+
+def test_fp8_checkpoint_is_unpacked_where_fp8_is_missing() -> None:
+    """A checkpoint in fp8 runs as stored on an L40S, and in bf16 on an A100, where it takes twice the room."""
+    spec = decoder(8e9, stored_as=Quantization(method="fp8", format="fp8-block"))
+    found = answer(spec)
+    ada, ampere = entry(found, "l40sx1"), entry(found, "a100-large")
+    assert (ada.precision, ada.step) == ("fp8-block", 0)
+    assert ampere.precision == "bf16"
+    assert ampere.memory is not None
+    assert ada.memory is not None
+    assert ampere.memory.weights.bytes > 1.8 * ada.memory.weights.bytes
+
+
+# --- ways to fit
+
+
+def test_quantization_is_a_way_to_fit() -> None:
+    """8B in 16 bits do not fit a T4 (16 GB > 14.6 GiB less overhead); in fewer bits they do."""
+    t4 = entry(answer(), "t4-small")
+    assert t4.step > 0
+    assert "quantized" in codes(t4)
+
+
+def test_asked_precision_is_kept() -> None:
+    """A precision asked for by name is never replaced by a smaller one."""
+    found = answer(precision="fp16")
+    assert why_not(found, "t4-small").code == "too_small"
+    assert {e.precision for e in found.ranked} == {"fp16"}
+
+
+def test_several_cards_hold_what_one_cannot() -> None:
+    """34B in bf16 (68 GB) fit four L4 of 22 GiB, divided among them."""
+    l4s = entry(answer(decoder(34e9, layers=60, heads=56), precision="bf16"), "l4x4")
+    assert l4s.devices == 4
+    assert "tensor_parallel" in codes(l4s)
+
+
+def test_heads_must_divide_among_the_cards() -> None:
+    """28 heads divide by 4 but not by 8: eight cards are used as four."""
+    l40s = entry(answer(decoder(7e9, heads=28, kv_heads=4)), "l40sx8")
+    assert l40s.devices == 4
+    assert "cards_unused" in codes(l40s)
+
+
+def test_too_small_says_by_how_much() -> None:
+    """A rejection for size names what is needed and what is there."""
+    reason = why_not(answer(decoder(400e9, layers=120, heads=128)), "l4x1")
+    assert reason.code == "too_small"
+    assert int(reason.values["needed_bytes"]) > int(reason.values["capacity_bytes"])
+
+
+def test_download_must_fit_the_disk() -> None:
+    """40B in bf16 are 80 GB, which the 50 GB disk of t4-small does not hold, even where four bits would fit the card."""
+    found = answer(decoder(26e9, layers=48, heads=48))
+    assert why_not(found, "t4-small").code in {"disk_too_small", "too_small"}
+    assert why_not(answer(decoder(26e9, layers=48, heads=48), precision="int4", context_tokens=64), "t4-small").code in {
+        "disk_too_small",
+        "too_small",
+    }
+
+
+# --- CPU
+
+
+def test_small_models_run_on_cpu() -> None:
+    """350M in fp32 are 1.4 GB: 45 GB/s read them some 30 times a second."""
+    cpu = entry(answer(decoder(350e6, layers=24, heads=8, kv_heads=2)), "cpu-upgrade")
+    assert "cpu_enough" in codes(cpu)
+    assert cpu.speed.decode_tokens_per_s_upper_bound == pytest.approx(32, rel=0.2)
+
+
+def test_large_models_are_too_slow_on_cpu() -> None:
+    """8B fit 32 GB of RAM, but not even four bits are read fast enough."""
+    assert why_not(answer(), "cpu-upgrade").code == "cpu_too_slow"
+
+
+def test_pictures_are_not_drawn_on_cpu() -> None:
+    """Diffusion on a CPU takes most of a minute per picture on 32 cores."""
+    assert why_not(answer(pipeline(1e9, task="text-to-image")), "cpu-upgrade").code == "cpu_too_slow"
+
+
+# --- accounts, ZeroGPU
+
+
+@pytest.mark.parametrize("account", ["anonymous", "free"])
+def test_cpu_basic_needs_a_plan(account: Account) -> None:
+    """Only PRO, Team and Enterprise create Spaces on the free CPU."""
+    assert why_not(answer(encoder(30e6), account=account), "cpu-basic").code == "cpu_basic_needs_plan"
+
+
+def test_cpu_basic_for_members() -> None:
+    """With a plan it is offered, and the cheapest answer for a small encoder."""
+    assert entry(answer(encoder(30e6), account="pro"), "cpu-basic").cost.usd_per_month == 0
+    found = answer(encoder(30e6), account="pro", priority="cheapest")
+    assert found.pick is not None
+    assert found.pick.offer.id == "cpu-basic"
+
+
+def test_zerogpu_needs_an_account_to_host() -> None:
+    """Signed out, nothing is hosted there."""
+    assert why_not(answer(account="anonymous"), "zero-a10g").code == "zerogpu_needs_account"
+
+
+def test_zerogpu_takes_gradio_only() -> None:
+    """A Docker Space cannot use it."""
+    found = recommend(MIDDLE, Workload(), CATALOG, sdk="docker")
+    assert why_not(found, "zero-a10g").code == "zerogpu_gradio_only"
+
+
+def test_quota_seconds_of_a_request() -> None:
+    """The large size asks for 1.5 times the seconds, xlarge for twice those of a whole card."""
+    found = answer(SMALL)
+    for hardware, factor in (("zero-a10g", 1.5), ("zero-a10g-xlarge", 2.0)):
+        one = entry(found, hardware)
+        quota = next(r for r in one.reasons if r.code == "zerogpu_quota")
+        assert one.speed.request_s_lower_bound is not None
+        assert float(quota.values["request_quota_s"]) == pytest.approx(factor * one.speed.request_s_lower_bound)
+
+
+def test_heavy_traffic_outgrows_the_quota() -> None:
+    """100 000 requests of at least a second each need hundreds of free visitors a day: hardware of its own is picked."""
+    found = answer(SMALL, requests_per_day=100_000)
+    assert why_not(found, "zero-a10g").code == "quota_too_small"
+    assert found.pick is not None
+    assert found.pick.offer.platform == "spaces"
+
+
+def test_quota_by_account() -> None:
+    """1000 requests to an 8B model outgrow free accounts (300 s a day) and not PRO ones (2400 s)."""
+    assert why_not(answer(requests_per_day=1000), "zero-a10g").code == "quota_too_small"
+    assert entry(answer(requests_per_day=1000, account="pro"), "zero-a10g").verdict == "comfortable"
+
+
+def test_weights_above_42_gib_want_a_declared_size() -> None:
+    """34B in eight bits stay below 42 GiB; 23B in bf16 (46 GB = 42.8 GiB) do not, and large has to be declared."""
+    found = answer(decoder(23e9, layers=48, heads=48), context_tokens=256, precision="bf16")
+    assert "zerogpu_declare_size" in codes(entry(found, "zero-a10g"))
+    assert "zerogpu_declare_size" not in codes(entry(answer(), "zero-a10g"))
+
+
+def test_one_clip_takes_half_a_free_visitors_day() -> None:
+    """94 s of GPU are 141 quota seconds: two clips a day for a free visitor, seventeen for PRO, who must declare the duration."""
+    spec = pipeline(7e9, task="text-to-video")
+    reason = why_not(answer(spec), "zero-a10g")
+    assert (reason.code, reason.values["requests_per_visitor"]) == ("quota_too_small", 2)
+    assert "zerogpu_long_call" in codes(entry(answer(spec, account="pro"), "zero-a10g"))
+
+
+# --- money, speed, platforms
+
+
+def test_budget() -> None:
+    """l4x1 costs 0.80 × 24 × 30 = 576 USD a month: within 576, above 575."""
+    assert entry(answer(max_usd_per_month=Decimal(576)), "l4x1").cost.usd_per_month == Decimal(576)
+    assert why_not(answer(max_usd_per_month=Decimal(575)), "l4x1").code == "over_budget"
+    assert why_not(answer(max_usd_per_month=Decimal(575), hours_per_day=Decimal("23.99")), "l4x1").code == "over_budget"
+    assert entry(answer(max_usd_per_month=Decimal(288), hours_per_day=Decimal(12)), "l4x1").cost.usd_per_month == Decimal(288)
+
+
+def test_wanted_rate_rules_out_what_cannot_reach_it() -> None:
+    """8B in bf16 are 16 GB: an L4 of 300 GB/s delivers 18.7 tokens/s at the very most."""
+    assert entry(answer(min_tokens_per_s=15), "l4x1").precision == "bf16"
+    l4 = next(e for e in answer().ranked if e.offer.id == "l4x1")
+    assert l4.speed.decode_tokens_per_s_upper_bound == pytest.approx(18.3, rel=0.05)
+    assert why_not(answer(min_tokens_per_s=19, precision="bf16"), "l4x1").code == "too_slow"
+
+
+def test_priorities() -> None:
+    """Cheapest pays least, fastest has the highest bound of all that fit with room to spare on one host."""
+    cheapest, fastest = answer(priority="cheapest"), answer(priority="fastest", platforms=EVERYWHERE)
+    assert cheapest.pick is not None
+    assert cheapest.pick.cost.usd_per_month == min(e.cost.usd_per_month for e in cheapest.ranked)
+    assert fastest.pick is not None
+    single = [e for e in fastest.ranked if "multi_host" not in codes(e) and e.verdict == "comfortable"]
+    best = max(e.speed.decode_tokens_per_s_upper_bound or 0 for e in single)
+    assert fastest.pick.speed.decode_tokens_per_s_upper_bound == best
+
+
+def test_pareto_entries_are_beaten_by_none() -> None:
+    """a10g-large is a dearer a10g-small, and l4x1 the cheapest of the rented: the pick and both cheap ones stand on the frontier."""
+    found = answer()
+    assert found.pick is not None
+    assert found.pick.pareto
+    assert entry(found, "l4x1").pareto
+    assert entry(found, "a10g-small").pareto
+    assert not entry(found, "a10g-large").pareto
+
+
+def test_engines_by_platform() -> None:
+    """ZeroGPU runs transformers, an endpoint vLLM, a TPU vLLM for TPU; Inferentia has no engine here."""
+    found = answer(platforms=EVERYWHERE)
+    assert entry(found, "zero-a10g").engine == "transformers"
+    assert entry(found, "aws-nvidia-l4-x1").engine == "vllm"
+    assert entry(found, "v6e-8").engine == "vllm-tpu"
+    assert why_not(found, "aws-inf2-x1").code == "no_engine"
+
+
+def test_gguf_runs_on_llama_cpp_but_not_on_zerogpu() -> None:
+    """ZeroGPU lends its GPU to PyTorch only."""
+    found = answer(precision="gguf:Q4_K_M")
+    assert entry(found, "l4x1").engine == "llama.cpp"
+    assert why_not(found, "zero-a10g").code == "no_engine"
+
+
+def test_context_beyond_the_models_own_is_not_counted() -> None:
+    """A model of 2048 tokens asked for 100 000 holds 2048, and a note says so."""
+    short = decoder(1.5e9, layers=28, heads=12, kv_heads=2, context_limit=2048)
+    found = answer(short, context_tokens=100_000)
+    assert entry(found, "t4-small").free_bytes == entry(answer(short, context_tokens=2048), "t4-small").free_bytes
+    assert "context_clamped" in {note.code for note in found.notes}
+
+
+# --- providers, retired, bad input
+
+
+def test_provider_is_an_option_where_the_task_is_sold() -> None:
+    """Offline it is unknown whether a provider serves the model; what the Hub says is taken over; fill-mask is not sold."""
+    assert answer().provider.available is None
+    told = recommend(MIDDLE, Workload(), CATALOG, live_providers=("groq", "together"))
+    assert (told.provider.available, told.provider.providers) == (True, ("groq", "together"))
+    assert recommend(MIDDLE, Workload(), CATALOG, live_providers=()).provider.available is False
+    assert not answer(encoder(110e6), task="fill-mask").provider.suits
+
+
+def test_retired_hardware_is_never_judged() -> None:
+    """H100 on Spaces and TPU on Spaces are gone: neither ranked nor rejected; judged alone, the reason is that."""
+    found = answer(platforms=EVERYWHERE)
+    seen = {(e.offer.platform, e.offer.id) for e in found.ranked} | {(r.offer.platform, r.offer.id) for r in found.rejected}
+    gone = [offer for offer in CATALOG.offers if not offer.listed]
+    assert gone
+    assert not {(offer.platform, offer.id) for offer in gone} & seen
+    case = Case(model=None, family="provider", workload=Workload(), context_tokens=1, sdk="gradio", rules=CATALOG.rules, cpus=())
+    assert {judge(offer, case).reason.code for offer in gone} == {"retired"}
+
+
+def test_nothing_fits() -> None:
+    """A trillion parameters in fp32 fit no Space: no pick, every offer rejected, and a note."""
+    found = answer(decoder(2e12, layers=120, heads=128), precision="fp32")
+    assert found.pick is None
+    assert found.ranked == ()
+    assert [note.code for note in found.notes] == ["nothing_fits"]
+
+
+def test_tasks() -> None:
+    """Plain words mean Hub tasks; auto asks the model; unknown words and no model at all are refused."""
+    assert task_of("embedding", None) == "feature-extraction"
+    assert task_of("auto", encoder(1e6, task="text-classification")) == "text-classification"
+    assert task_of("auto", encoder(1e6, task="")) == "feature-extraction"
+    assert task_of("auto", decoder(1e9, task="")) == "text-generation"
+    assert family_of("image-text-to-text") == "vision_language"
+    with pytest.raises(BadArgument, match="task"):
+        task_of("cooking", None)
+    with pytest.raises(BadArgument, match="task"):
+        task_of("auto", None)

@@ -1,0 +1,100 @@
+"""What holds for every workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from random import Random
+
+from advisor_specs import decoder, encoder, pipeline
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.advisor import recommend
+from lib.catalog import load
+from lib.model.spec import ModelSpec
+from lib.present.reasons import sentence
+from lib.workload import ACCOUNTS, PRIORITIES, Workload
+
+CATALOG = load()
+PLATFORMS = ("spaces", "zerogpu", "endpoints", "jobs", "tpu")
+models = st.one_of(
+    st.builds(decoder, st.sampled_from([1e8, 6e8, 3e9, 8e9, 14e9, 34e9, 70e9, 240e9, 700e9]), kv_heads=st.sampled_from([1, 8, 32])),
+    st.builds(encoder, st.sampled_from([3e7, 1.1e8, 3.5e8, 6e8])),
+    st.builds(pipeline, st.sampled_from([1e9, 4e9, 17e9, 60e9]), task=st.sampled_from(["text-to-image", "text-to-video"])),
+)
+workloads = st.builds(
+    Workload,
+    context_tokens=st.integers(1, 200_000),
+    concurrency=st.integers(1, 64),
+    requests_per_day=st.integers(0, 1_000_000),
+    hours_per_day=st.decimals(0, 24, places=1),
+    precision=st.sampled_from(["auto", "fp32", "fp16", "bf16", "fp8", "int8", "int4", "bnb-nf4", "gguf:Q4_K_M", "mxfp4"]),
+    account=st.sampled_from(ACCOUNTS),
+    max_usd_per_month=st.sampled_from([Decimal(0), Decimal(30), Decimal(600), Decimal(5000)]),
+    min_tokens_per_s=st.sampled_from([0.0, 5.0, 50.0]),
+    priority=st.sampled_from(PRIORITIES),
+    platforms=st.lists(st.sampled_from(PLATFORMS), min_size=1, unique=True).map(tuple),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(models, workloads)
+def test_every_offer_is_judged_once(spec: ModelSpec, workload: Workload) -> None:
+    """Each listed offer of the asked platforms is ranked or rejected, exactly once; each reason has its sentence."""
+    found = recommend(spec, workload, CATALOG)
+    judged = [(e.offer.platform, e.offer.id) for e in found.ranked] + [(r.offer.platform, r.offer.id) for r in found.rejected]
+    assert sorted(judged) == sorted((o.platform, o.id) for o in CATALOG.on(workload.platforms))
+    assert found.pick is (found.ranked[0] if found.ranked else None)
+    assert any(e.pareto for e in found.ranked) or not found.ranked
+    for reason in (
+        *(x for e in found.ranked for x in e.reasons),
+        *(r.reason for r in found.rejected),
+        *found.notes,
+        *found.provider.reasons,
+    ):
+        assert "{" not in sentence(reason)
+
+
+@settings(max_examples=60, deadline=None)
+@given(models, workloads)
+def test_what_is_ranked_fits(spec: ModelSpec, workload: Workload) -> None:
+    """No entry needs more than its device has, costs more than the budget, or cannot reach the wanted rate."""
+    for e in recommend(spec, workload, CATALOG).ranked:
+        assert e.free_bytes is not None
+        assert e.free_bytes >= 0
+        assert not workload.max_usd_per_month or e.cost.usd_per_month <= workload.max_usd_per_month
+        rate = e.speed.decode_tokens_per_s_upper_bound
+        assert rate is None or rate >= workload.min_tokens_per_s
+
+
+@settings(max_examples=40, deadline=None)
+@given(models, workloads, st.integers(2, 8))
+def test_a_longer_context_never_makes_room(spec: ModelSpec, workload: Workload, times: int) -> None:
+    """What is too small stays too small when more tokens are held."""
+    longer = replace(workload, context_tokens=workload.context_tokens * times)
+    small = {(r.offer.platform, r.offer.id) for r in recommend(spec, workload, CATALOG).rejected if r.reason.code == "too_small"}
+    assert not small & {(e.offer.platform, e.offer.id) for e in recommend(spec, longer, CATALOG).ranked}
+
+
+@settings(max_examples=30, deadline=None)
+@given(models, workloads, st.randoms(use_true_random=False))
+def test_the_order_of_the_catalog_does_not_matter(spec: ModelSpec, workload: Workload, random: Random) -> None:
+    """A shuffled catalog, and platforms asked for in another order, give the same answer."""
+    offers = list(CATALOG.offers)
+    random.shuffle(offers)
+    shuffled = replace(CATALOG, offers=tuple(offers))
+    first, second = recommend(spec, workload, CATALOG), recommend(spec, replace(workload, platforms=workload.platforms[::-1]), shuffled)
+    assert [(e.offer.platform, e.offer.id, e.pareto) for e in first.ranked] == [
+        (e.offer.platform, e.offer.id, e.pareto) for e in second.ranked
+    ]
+    assert first.rejected == second.rejected
+
+
+@settings(max_examples=30, deadline=None)
+@given(models, workloads)
+def test_a_larger_budget_never_takes_hardware_away(spec: ModelSpec, workload: Workload) -> None:
+    """Whatever is ranked within a budget is ranked without one."""
+    free = recommend(spec, replace(workload, max_usd_per_month=Decimal(0)), CATALOG)
+    within = {(e.offer.platform, e.offer.id) for e in recommend(spec, workload, CATALOG).ranked}
+    assert within <= {(e.offer.platform, e.offer.id) for e in free.ranked}
