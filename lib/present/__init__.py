@@ -1,0 +1,1 @@
+"""Numbers to words, rows, cards and charts: all rounding and wording, nothing else."""

@@ -1,0 +1,132 @@
+"""The large statements of the page: what the model is, what it takes, which hardware to take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lib.present.charts import bar, legend
+from lib.present.markup import bullets, escaped
+from lib.present.numbers import count, deviation, gib, gib_figure, tokens_per_s, usd_per_hour, usd_per_month, whole
+
+Row = Mapping[str, Any]
+
+_SOURCES = {
+    "catalog": "from the bundled catalog",
+    "safetensors": "read from the weight files' headers on the Hub",
+    "architecture": "counted by building the architecture without weights",
+    "rule_of_thumb": "estimated from the parameter count alone",
+}
+PLATFORM_NAMES = {
+    "spaces": "Spaces",
+    "zerogpu": "ZeroGPU",
+    "endpoints": "Inference Endpoints",
+    "jobs": "Jobs",
+    "tpu": "Cloud TPU",
+}
+
+
+def model_line(model: Row) -> str:
+    """One line of what was understood: size, task, layers, limit, and where that comes from."""
+    total, active = int(model["parameters_total"]), int(model["parameters_active"])
+    facts = [f"<strong>{count(total)}</strong> parameters" + (f", {count(active)} of them active per token" if 0 < active < total else "")]
+    if model["task"]:
+        facts.append(escaped(str(model["task"]).replace("-", " ")))
+    if model["layer_kinds"]:
+        facts.append(", ".join(f"{number} × {escaped(kind)}" for kind, number in model["layer_kinds"].items()))
+    if model["context_limit_tokens"]:
+        facts.append(f"context up to {whole(model['context_limit_tokens'])} tokens")
+    facts.append(_SOURCES.get(model["source"], escaped(model["source"])))
+    return f'<p class="model-line" role="status">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
+
+
+def shown_model(model_id: str) -> str:
+    """The model's name for a sentence; a pasted config has none."""
+    return escaped(model_id) if model_id else "the pasted config"
+
+
+def memory_card(memory: Row, devices: int, mode: str) -> str:
+    """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it."""
+    total, per_device = int(memory["total_bytes"]), int(memory["per_device_bytes"])
+    what = {"inference": "to run", "lora": "to tune with LoRA", "qlora": "to tune with QLoRA", "full": "to train in full"}[mode]
+    where = f"on each of {devices} devices, {gib(total)} in all" if devices > 1 else "on one device"
+    settings = f"{escaped(memory['precision'])} weights, {escaped(memory['kv_precision'])} cache, {escaped(memory['engine'])}"
+    return (
+        '<section class="card memory-card" aria-label="Memory needed">'
+        f'<p class="eyebrow">{shown_model(memory["model"])} needs, {what}</p>'
+        f'<p class="headline"><span class="figure">{gib(per_device)}</span> {where}</p>'
+        f'<p class="quiet">{settings}{_between(memory)}</p>{bar(memory)}{legend(memory)}{rule_of_thumb(memory)}</section>'
+    )
+
+
+def _between(memory: Row) -> str:
+    low, high = int(memory["low_bytes"]), int(memory["high_bytes"])
+    return "" if gib(low) == gib(high) else f" · between {gib(low)} and {gib(high)}"
+
+
+def rule_of_thumb(memory: Row) -> str:
+    """The community's rule beside the answer, with how far it is off."""
+    rule = int(memory["rule_of_thumb_bytes"])
+    off = deviation(rule, max(1, int(memory["total_bytes"])))
+    return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}.</p>'
+
+
+def pick_card(pick: Row, model_id: str) -> str:
+    """The hardware to take: price, memory, how it runs, why, and what to mind."""
+    memory, cost = pick["memory"], pick["cost"]
+    figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), ("Price per month", usd_per_month(cost["total_usd_per_month"]))]
+    if memory:
+        figures.append(("Memory used", memory_used(memory)))
+    bound = pick["speed"]["decode_tokens_per_s_upper_bound"]
+    if bound is not None:
+        figures.append(("Speed per request, at best", tokens_per_s(bound)))
+    cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
+    drawing = bar(memory, int(memory["capacity_bytes"])) + legend(memory) if memory else ""
+    return (
+        '<section class="card pick" aria-labelledby="pick-name">'
+        f'<p class="eyebrow">Run {shown_model(model_id)} on</p>'
+        f'<h2 id="pick-name">{escaped(pick["name"])} <code>{escaped(pick["hardware"])}</code></h2>'
+        f'<p class="quiet">{escaped(PLATFORM_NAMES.get(pick["platform"], pick["platform"]))} · {runs_as(pick)}</p>'
+        f'<dl class="figures">{cells}</dl>{drawing}'
+        f"{bullets([escaped(reason['message']) for reason in pick['reasons']], 'why')}</section>"
+    )
+
+
+def runs_as(entry: Row) -> str:
+    """Precision and engine in one phrase; what needs no model memory says so."""
+    if entry["engine"] == "provider":
+        return "the model runs at a provider"
+    return f"{escaped(entry['precision'])} with {escaped(entry['engine'])}"
+
+
+def memory_used(memory: Row) -> str:
+    """Need against capacity of the fullest device, in one unit."""
+    return f"{gib_figure(memory['per_device_bytes'])} of {gib(memory['capacity_bytes'])}"
+
+
+def aside(answer: Row) -> str:
+    """What else matters about the whole answer: notes, and paying per token where that suits."""
+    provider = answer["provider"]
+    without = ""
+    if provider["suits"]:
+        known = [f"Served by {escaped(', '.join(provider['providers']))}."] if provider["providers"] else []
+        without = f"<h3>Or rent no hardware</h3>{bullets([escaped(reason['message']) for reason in provider['reasons']] + known, 'notes')}"
+    notes = bullets([escaped(note["message"]) for note in answer["notes"]], "notes")
+    return f'<section class="card aside">{notes}{without}</section>' if notes or without else ""
+
+
+def no_pick(model_id: str) -> str:
+    """What stands in place of the pick when nothing qualifies."""
+    return (
+        '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
+        f"<p>No hardware on the chosen platforms runs {shown_model(model_id)} under these limits. "
+        "Below, each one says why. Try a shorter context, fewer requests at once, a smaller precision, a larger budget "
+        "or more platforms.</p></section>"
+    )
+
+
+def prices_line(prices: Row) -> str:
+    """Which prices were used and how old they are."""
+    if prices["basis"] == "live":
+        return f'<p class="prices">Prices: live from the platform, fetched {escaped(prices["checked"])}.</p>'
+    return f'<p class="prices">Prices: bundled with this app, checked {escaped(prices["checked"])}.</p>'

@@ -1,0 +1,96 @@
+"""One number, one wording: bytes, money, tokens and counts as people read them. All rounding happens here.
+
+Numbers arrive as the API's results hold them (JSON numbers, decimals as text), so everything takes what `Decimal(str(x))` takes.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from lib.units import GIB, MIB
+
+Number = int | float | str | Decimal
+
+_BILLION = 10**9
+_MILLION = 10**6
+_THOUSAND = 10**3
+
+
+def gib(amount: Number) -> str:
+    """Bytes as "14.96 GiB": three or four significant figures, whole GiB from 100 on, MiB below 0.1 GiB."""
+    value = Decimal(str(amount))
+    size = abs(value)
+    if size < GIB / Decimal(10):
+        return f"{value / MIB:.1f} MiB" if size < 10 * MIB else f"{value / MIB:.0f} MiB"
+    return f"{gib_figure(amount)} GiB"
+
+
+def gib_figure(amount: Number) -> str:
+    """The figure of `gib` without its unit, for a column that names the unit itself; always in GiB."""
+    value = Decimal(str(amount)) / GIB
+    size = abs(value)
+    if size < Decimal("9.995"):
+        return f"{value:.2f}"
+    return f"{value:.1f}" if size < Decimal("99.95") else f"{value:,.0f}"
+
+
+def share(part: Number, whole: Number) -> float:
+    """A part of a whole in percent, within 0 and 100; 0 when there is no whole."""
+    total = float(whole)
+    return 0.0 if total <= 0 else min(100.0, max(0.0, 100.0 * float(part) / total))
+
+
+def usd(amount: Number) -> str:
+    """Dollars: cents below 100, whole dollars from there on, more digits below a cent."""
+    value = Decimal(str(amount))
+    if value == 0:
+        return "$0"
+    if abs(value) < Decimal("0.01"):
+        return f"${value:.4f}"
+    return f"${value:,.2f}" if abs(value) < Decimal("99.995") else f"${value:,.0f}"
+
+
+def usd_per_hour(amount: Number | None) -> str:
+    """A price per hour: "$0.80", "free", or "no list price"."""
+    if amount is None:
+        return "no list price"
+    return "free" if Decimal(str(amount)) == 0 else usd(amount)
+
+
+def usd_per_month(amount: Number | None) -> str:
+    """A bill per month: "$576", "free", or "–" where none can be given."""
+    if amount is None:
+        return "–"
+    return "free" if Decimal(str(amount)) == 0 else usd(amount)
+
+
+def count(amount: int) -> str:
+    """A count of parameters: "8.03 billion", "124 million", "950 thousand"."""
+    for size, word in ((_BILLION, "billion"), (_MILLION, "million"), (_THOUSAND, "thousand")):
+        if amount >= size:
+            value = Decimal(amount) / size
+            return f"{value:,.2f} {word}" if value < 10 else f"{value:,.1f} {word}" if value < 100 else f"{value:,.0f} {word}"  # noqa: PLR2004  figures shown
+    return str(amount)
+
+
+def whole(amount: int | None, none: str = "–") -> str:
+    """A whole number with thousands separated, or the word for none."""
+    return none if amount is None else f"{amount:,}"
+
+
+def tokens_per_s(amount: Number) -> str:
+    """A rate of tokens: one decimal below 10, whole tokens above."""
+    value = Decimal(str(amount))
+    return f"{value:.1f} tokens/s" if value < 10 else f"{value:,.0f} tokens/s"  # noqa: PLR2004  one decimal below ten
+
+
+def deviation(seen: Number, true: Number) -> str:
+    """How far a figure lies from another: "12 % below", "3.4 × above", "the same"."""
+    ratio = Decimal(str(seen)) / Decimal(str(true))
+    side = "above" if ratio > 1 else "below"
+    off = abs(ratio - 1) * 100
+    if off < Decimal("0.5"):
+        return "the same to within half a percent"
+    if ratio >= 2:  # noqa: PLR2004  from twice on a factor reads better than a percentage
+        return f"{ratio:.1f} times as much"
+    return f"{off:.0f} % {side}"

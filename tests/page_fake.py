@@ -1,0 +1,173 @@
+"""Services that answer with fixed, contract-shaped results: the page's handlers are tested without a model or a catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lib.errors import HubUnreachable, UnknownModel
+
+GIB = 2**30
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+CHECKED = "2026-07-21"
+
+_CARDS = (
+    ("t4-small", "Nvidia T4 - small", "T4", 1, 15, 0.4),
+    ("l4x1", "1x Nvidia L4", "L4", 1, 22, 0.8),
+    ("l40sx1", "1x Nvidia L40S", "L40S", 1, 44, 1.8),
+    ("a100-large", "Nvidia A100 - large", "A100", 1, 79, 2.5),
+)
+
+
+def _common() -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "caveats": [{"code": "range", "message": "The runtime part differs between driver versions."}],
+        "sources": [{"what": "prices", "source": "https://huggingface.co/docs/hub/spaces-gpus", "checked": CHECKED}],
+    }
+
+
+class FakeServices:
+    """Answers for one model; anything else is refused. `asked` records every question."""
+
+    def __init__(self, *, hub: bool = True) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self._hub = hub
+
+    def bundled_models(self) -> tuple[str, ...]:
+        return (LLAMA, "Qwen/Qwen3-8B", "openai-community/gpt2")
+
+    def search_models(self, text: str) -> tuple[str, ...]:
+        if not self._hub:
+            raise HubUnreachable("The Hub could not be reached.")
+        return (f"found/{text}",)
+
+    def prices(self) -> dict[str, Any]:
+        return {"basis": "bundled", "checked": CHECKED}
+
+    def _known(self, model: str) -> str:
+        if model in self.bundled_models() or model.startswith("{"):
+            return "" if model.startswith("{") else model
+        raise UnknownModel(f"'{model}' is not a model. Accepted: a Hub id, a config.json, or a count such as 7B.")
+
+    def resolve_model(self, model: str) -> dict[str, Any]:
+        return _common() | {
+            "id": self._known(model),
+            "architecture": "LlamaForCausalLM",
+            "task": "text-generation",
+            "parameters_total": 8_030_261_248,
+            "parameters_active": 8_030_261_248,
+            "parameters_by_component": {"language_model": 8_030_261_248},
+            "weights_bytes": 16_060_522_496,
+            "weights_bytes_by_dtype": {"bfloat16": 16_060_522_496},
+            "context_limit_tokens": 131_072,
+            "layer_kinds": {"full attention": 32},
+            "source": "catalog",
+        }
+
+    def estimate_memory(self, model: str, **asked: Any) -> dict[str, Any]:
+        self.asked.append(("estimate_memory", asked))
+        # 32 layers x 2 x 8 heads x 128 x 2 bytes = 131 072 bytes for each token
+        cache = 131_072 * int(asked["context_tokens"]) * int(asked["batch_size"])
+        parts = {"weights_bytes": 16_060_522_496, "kv_cache_bytes": cache, "activation_bytes": 700_000_000, "runtime_bytes": 900_000_000}
+        total = sum(parts.values())
+        law = {"source": "Pope et al. 2022, arXiv:2211.05102", "inputs": {"T": str(asked["context_tokens"]), "L": "32"}}
+        explain = [
+            {
+                "name": "weights",
+                "bytes": parts["weights_bytes"],
+                "law": "M = P · b",
+                "details": {"language_model": parts["weights_bytes"]},
+                **law,
+            },
+            {"name": "kv_cache", "bytes": cache, "law": "M_kv = 2 · B · L · T · H · D · b", "details": {"full attention": cache}, **law},
+            {"name": "activation", "bytes": parts["activation_bytes"], "law": "M_a = c + a · T", "details": {}, **law},
+            {"name": "runtime", "bytes": parts["runtime_bytes"], "law": "context + libraries", "details": {}, **law},
+        ]
+        return (
+            _common()
+            | parts
+            | {
+                "model": self._known(model),
+                "precision": "bf16",
+                "kv_precision": "bf16",
+                "engine": asked["engine"],
+                "total_bytes": total,
+                "low_bytes": total - GIB,
+                "high_bytes": total + GIB,
+                "per_device_bytes": total // int(asked["devices"]),
+                "rule_of_thumb_bytes": 19_272_626_995,
+                "parts": explain,
+                "fits": [
+                    {
+                        "hardware": name,
+                        "platform": "spaces",
+                        "name": title,
+                        "accelerator": card,
+                        "accelerator_count": 1,
+                        "devices": 1,
+                        "usd_per_hour": price,
+                        "fits": total < size * GIB,
+                        "capacity_bytes": size * GIB,
+                        "free_bytes": size * GIB - total,
+                        "max_context_tokens": max(0, (size * GIB - total + cache) // 131_072),
+                        "max_batch_size": 4 if total < size * GIB else 0,
+                    }
+                    for name, title, card, _, size, price in _CARDS
+                ],
+            }
+        )
+
+    def _entry(self, card: tuple[Any, ...], asked: dict[str, Any], *, pareto: bool) -> dict[str, Any]:
+        name, title, _, _, size, price = card
+        memory = self.estimate_memory(LLAMA, context_tokens=asked["context_tokens"], batch_size=1, engine="transformers", devices=1)
+        return {
+            "hardware": name,
+            "name": title,
+            "platform": "spaces",
+            "precision": "bf16",
+            "engine": "transformers",
+            "memory": {**memory, "capacity_bytes": size * GIB, "free_bytes": size * GIB - memory["total_bytes"]},
+            "speed": {"decode_tokens_per_s_upper_bound": price * 40, "request_s_lower_bound": 5.0, "basis": "512 in, 256 out"},
+            "cost": {"usd_per_hour": price, "total_usd_per_month": price * 720, "hours_per_day": 24, "days_per_month": 30},
+            "verdict": "comfortable",
+            "pareto": pareto,
+            "reasons": [
+                {"code": "fits", "message": "Weights, cache and working memory fit with room to spare."},
+                {"code": "cheapest", "message": "It is the cheapest hardware that holds the model unquantized."},
+            ],
+        }
+
+    def recommend(self, model: str, **asked: Any) -> dict[str, Any]:
+        self.asked.append(("recommend", asked))
+        name = self._known(model)
+        ranked = [self._entry(card, asked, pareto=index < 2) for index, card in enumerate(_CARDS[1:])]
+        return _common() | {
+            "model": name,
+            "task": "text-generation",
+            "pick": ranked[0],
+            "ranked": ranked,
+            "rejected": [
+                {
+                    "hardware": "t4-small",
+                    "platform": "spaces",
+                    "name": "Nvidia T4 - small",
+                    "reason_code": "too_small",
+                    "reason": "16.7 GiB do not fit into 15 GiB.",
+                }
+            ],
+            "provider": {
+                "suits": True,
+                "available": None,
+                "providers": [],
+                "reasons": [{"code": "look_up", "message": "Ask the Hub who serves it."}],
+            },
+            "notes": [{"code": "zerogpu", "message": "ZeroGPU shares a card among visitors."}],
+            "prices": self.prices(),
+        }
+
+    def list_hardware(self, platform: str = "spaces", include_retired: bool = False) -> dict[str, Any]:  # noqa: ARG002  one catalog
+        rows = [
+            {"id": name, "platform": "spaces", "name": title, "accelerator": card, "accelerator_count": count, "usd_per_hour": price}
+            for name, title, card, count, _, price in _CARDS
+        ]
+        return _common() | {"hardware": rows}

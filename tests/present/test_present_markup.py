@@ -1,0 +1,144 @@
+"""Markup: nothing from outside becomes a tag, and what is drawn says the same as what is written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import unquote
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from page_fake import LLAMA, FakeServices
+
+from lib.present import cards, charts, explain, rows
+from lib.present.markup import actions, escaped, refusal
+
+HOSTILE = "<img src=x onerror=\"alert(1)\"><script>alert('2')</script>&{{x}}${y}"
+ASKED: dict[str, Any] = {"context_tokens": 4096, "batch_size": 1, "engine": "transformers", "devices": 1}
+
+
+class _Tags(HTMLParser):
+    """Every tag that a browser would make, with the names of its attributes; and whether they nest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.handlers: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.handlers |= {name for name, _ in attrs if name.startswith("on")}
+        if tag not in {"img", "br"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def _checked(markup: str) -> _Tags:
+    tags = _Tags()
+    tags.feed(markup)
+    tags.close()
+    assert tags.open == []
+    return tags
+
+
+def _poisoned(value: Any, text: str) -> Any:
+    """The same answer with every text replaced."""
+    if isinstance(value, dict):
+        return {key: _poisoned(inner, text) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_poisoned(inner, text) for inner in value]
+    return text if isinstance(value, str) else value
+
+
+@settings(max_examples=25)
+@given(st.one_of(st.just(HOSTILE), st.text(max_size=60)))
+def test_no_text_from_outside_becomes_markup(text: str) -> None:
+    """With every text of every answer replaced by markup, the page holds the same tags as without."""
+    services = FakeServices()
+    model, memory = services.resolve_model(LLAMA), services.estimate_memory(LLAMA, **ASKED)
+    answer = services.recommend(LLAMA, context_tokens=4096)
+
+    def drawn(m: Any, e: Any, a: Any) -> str:
+        return "".join(
+            [
+                cards.model_line(m | {"layer_kinds": {m["source"]: 3}}),
+                cards.memory_card(e, 1, "inference"),
+                rows.tiers(e["fits"], e),
+                explain.explanation(e),
+                cards.pick_card(a["pick"], a["model"]),
+                rows.ranked(a["ranked"], a["pick"]),
+                rows.rejected(a["rejected"]),
+                cards.aside(a),
+                cards.prices_line(a["prices"]),
+                cards.no_pick(a["model"]),
+                refusal(a["model"]),
+                actions(text=a["model"], query=None, files=(("Save", a["model"], "text/csv", a["model"]),)),
+            ]
+        )
+
+    plain = _checked(drawn(model, memory, answer))
+    hostile = _checked(drawn(*(_poisoned(part, text) for part in (model, memory, answer))))
+    assert hostile.seen <= plain.seen
+    assert hostile.handlers == set()
+
+
+def test_a_chart_holds_no_markup() -> None:
+    """Plotly reads a little HTML in labels, so an accelerator's name is escaped there too."""
+    memory = FakeServices().estimate_memory(LLAMA, **ASKED)
+    figure = charts.growth([(1, memory), (4096, memory)], [("<b>x</b>", 80 * 2**30)], 4096)
+    assert [note.text for note in figure.layout.annotations] == [escaped("<b>x</b>")]
+
+
+def test_the_bar_adds_up_to_the_capacity() -> None:
+    """The parts are drawn to the scale of the track: 16.8 GiB of 22 GiB fill 76 %."""
+    memory = FakeServices().estimate_memory(LLAMA, **ASKED)
+    widths = [float(width) for width in re.findall(r'class="seg \w+" style="width:([\d.]+)%', charts.bar(memory, 22 * 2**30))]
+    # four parts: 16 060 522 496 + 536 870 912 + 700 000 000 + 900 000 000 = 18 197 393 408 bytes of 23 622 320 128
+    assert abs(sum(widths) - 77.04) < 0.03
+    assert "over" not in charts.bar(memory, 22 * 2**30)
+    assert "over" in charts.bar(memory, 15 * 2**30)
+
+
+def test_the_curve_shows_the_lines_that_matter() -> None:
+    """Capacities below the curve, and the first above it; close ones share a line."""
+    memory = FakeServices().estimate_memory(LLAMA, **ASKED)  # 16.9 GiB
+    cards_held = [("T4", 15 * 2**30), ("L4", 22 * 2**30), ("A10G", 22 * 2**30 + 1), ("A100-SXM4-80GB", 79 * 2**30)]
+    figure = charts.growth([(1, memory), (8192, memory)], cards_held, 4096)
+    assert [note.text for note in figure.layout.annotations] == ["T4", "L4"]
+    assert [trace.name for trace in figure.data] == ["Weights", "Cache", "Activations", "Runtime"]
+    assert charts.short_name("A100-SXM4-80GB") == "A100"
+    assert charts.short_name("RTX-PRO-6000-Blackwell-Server") == "RTX PRO 6000"
+
+
+def test_downloads_hold_the_answer() -> None:
+    """The CSV has one row for each ranked entry, the JSON is the answer itself, and both travel in the link."""
+    answer = FakeServices().recommend(LLAMA, context_tokens=4096)
+    sheet = list(csv.DictReader(io.StringIO(rows.as_csv(answer["ranked"]))))
+    assert [(row["rank"], row["hardware"], row["usd_per_hour"]) for row in sheet] == [
+        ("1", "l4x1", "0.8"),
+        ("2", "l40sx1", "1.8"),
+        ("3", "a100-large", "2.5"),
+    ]
+    assert json.loads(rows.as_json(answer)) == answer
+    link = actions(text="t", query="?a=1", files=(("Save", "a.csv", "text/csv", "1,2\n"),))
+    assert "data:text/csv;charset=utf-8,1%2C2%0A" in link
+    assert unquote("1%2C2%0A") == "1,2\n"
+
+
+def test_a_spreadsheet_runs_nothing() -> None:
+    """A text that a spreadsheet would take for a formula is written as text."""
+    entry = FakeServices().recommend(LLAMA, context_tokens=4096)["ranked"][0] | {"hardware": "=HYPERLINK(1)", "reasons": []}
+    assert next(iter(csv.DictReader(io.StringIO(rows.as_csv([entry])))))["hardware"] == "'=HYPERLINK(1)"
+
+
+def test_sources_link_only_to_the_web() -> None:
+    """An address of the web is a link; anything else stays text."""
+    assert explain.linked("https://example.org/a").startswith('<a href="https://example.org/a"')
+    assert explain.linked("javascript:alert(1)") == "javascript:alert(1)"
