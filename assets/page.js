@@ -1,0 +1,32 @@
+() => {
+  const said = (act, words) => {
+    const status = act.parentElement.querySelector('[role="status"]');
+    const label = act.dataset.label ?? (act.dataset.label = act.textContent);
+    act.textContent = words;
+    if (status) status.textContent = words;
+    setTimeout(() => { act.textContent = label; if (status) status.textContent = ""; }, 1600);
+  };
+  const copied = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      // Without permission (a page in a frame) the old way still works: select the text in a field and copy the selection.
+      const field = document.createElement("textarea");
+      field.value = text;
+      field.style.cssText = "position:fixed;opacity:0";
+      document.body.append(field);
+      field.select();
+      const done = document.execCommand("copy");
+      field.remove();
+      return done;
+    }
+  };
+  document.addEventListener("click", async (event) => {
+    const act = event.target instanceof Element ? event.target.closest("[data-copy], [data-copy-link]") : null;
+    if (!act || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const text = "copyLink" in act.dataset ? new URL(act.getAttribute("href"), location.origin + location.pathname).href : act.dataset.copy;
+    said(act, (await copied(text)) ? "Copied" : "Copying is not allowed here");
+  });
+}

@@ -1,0 +1,165 @@
+"""The tab *Memory*: what it takes, part by part, where it fits, and the law behind each number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.cards import memory_card
+from lib.present.charts import growth, key
+from lib.present.explain import explanation
+from lib.present.markup import actions, hint, refusal
+from lib.present.rows import as_json, as_text_memory, fits_csv, tiers
+from lib.ui import questions as ask
+from lib.ui.links import Value, query
+from lib.workload import ENGINES
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+CHOOSE = "Name a model above to see what it takes."
+_POINTS = 8
+_SHORTEST_SPAN = 32_768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryInputs:
+    """The questions, in the order of `questions.MEMORY`."""
+
+    context: gr.Slider
+    batch: gr.Slider
+    precision: gr.Dropdown
+    kv_precision: gr.Dropdown
+    engine: gr.Dropdown
+    mode: gr.Dropdown
+    devices: gr.Slider
+
+    def all(self) -> list[Any]:
+        """Every input, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryView:
+    """Inputs and outputs of the tab."""
+
+    inputs: MemoryInputs
+    need: gr.HTML
+    tiers: gr.HTML
+    curve_box: gr.Column
+    curve: gr.Plot
+    explain: gr.HTML
+
+    def outputs(self) -> list[Any]:
+        """Where an answer goes, in the order of `Shown.updates`."""
+        return [self.need, self.tiers, self.curve_box, self.curve, self.explain]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """An answer as markup and a figure."""
+
+    need: str
+    tiers: str = ""
+    curve: Any = None
+    explain: str = ""
+
+    def updates(self) -> list[Any]:
+        """One value for each of `MemoryView.outputs`."""
+        return [self.need, self.tiers, gr.update(visible=self.curve is not None), self.curve, self.explain]
+
+
+def build() -> MemoryView:
+    """The layout of the tab."""
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            inputs = _inputs()
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            need = gr.HTML(elem_id="need")
+            with gr.Accordion("How each number is computed", open=False, elem_classes="quiet-accordion"):
+                explain = gr.HTML(elem_id="explain")
+            fits = gr.HTML(elem_id="tiers")
+            with gr.Column(elem_id="curve", visible=False) as curve_box:
+                gr.HTML(key())
+                curve = gr.Plot(label="Memory by context length", show_label=False)
+    return MemoryView(inputs=inputs, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain)
+
+
+def _inputs() -> MemoryInputs:
+    context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label="Context", info="Tokens that each sequence holds.")
+    batch = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Sequences at once")
+    with gr.Row(elem_classes="pair"):
+        precision = gr.Dropdown(ask.precisions_shown(), value="auto", label="Weights", min_width=130)
+        kv_precision = gr.Dropdown(ask.kv_precisions_shown(), value="auto", label="Cache", min_width=130)
+    with gr.Row(elem_classes="pair"):
+        engine = gr.Dropdown(list(ENGINES), value="transformers", label="Engine", min_width=130)
+        mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="What for", min_width=130)
+    devices = gr.Slider(1, ask.MOST_DEVICES, value=1, step=1, buttons=[], label="Devices that share it")
+    return MemoryInputs(
+        context=context, batch=batch, precision=precision, kv_precision=kv_precision, engine=engine, mode=mode, devices=devices
+    )
+
+
+def measured(services: Services, model: str, limit: int, values: Sequence[Value]) -> Shown:
+    """Ask for the memory and word it; a refusal becomes a sentence."""
+    if not model:
+        return Shown(need=hint(CHOOSE))
+    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.MEMORY, values, strict=True)}
+    try:
+        answer = services.estimate_memory(model, **asked)
+        points = [
+            (length, services.estimate_memory(model, **{**asked, "context_tokens": length}))
+            for length in lengths(asked["context_tokens"], limit)
+        ]
+    except AdvisorError as refused:
+        return Shown(need=refusal(str(refused)))
+    fits = [fit for fit in answer["fits"] if fit["platform"] in {"spaces", "zerogpu"}]
+    acts = actions(
+        text=as_text_memory(answer),
+        query=query("memory", model, ask.MEMORY, values),
+        files=(
+            ("Download CSV", "memory.csv", "text/csv", fits_csv(answer["fits"])),
+            ("Download JSON", "memory.json", "application/json", as_json(answer)),
+        ),
+    )
+    return Shown(
+        need=memory_card(answer, int(asked["devices"]), str(asked["mode"])) + acts,
+        tiers=tiers(fits, answer),
+        curve=growth(points, capacities(fits), int(asked["context_tokens"])),
+        explain=explanation(answer),
+    )
+
+
+def lengths(context: float, limit: int) -> list[int]:
+    """Context lengths for the curve: evenly spaced up to where growth shows, within the model's limit, the one asked for among them."""
+    end = max(int(context), min(limit, max(_SHORTEST_SPAN, 4 * int(context))))
+    return sorted({max(1, end * index // _POINTS) for index in range(_POINTS + 1)} | {int(context)})
+
+
+def capacities(fits: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """What one device of each accelerator holds, under the accelerator's name."""
+    found = {(fit["accelerator"], int(fit["capacity_bytes"])): None for fit in fits if fit["accelerator"]}
+    return [(str(name), size) for name, size in found]
+
+
+def wire(view: MemoryView, services: Services, model: gr.State, limit: gr.State) -> None:
+    """Every slider move answers at once; while one answer is under way only the last move waits."""
+
+    def answer(ref: str, longest: int, *values: Value) -> list[Any]:
+        return measured(services, ref, longest, values).updates()
+
+    gr.on(
+        [component.input for component in view.inputs.all()],
+        answer,
+        [model, limit, *view.inputs.all()],
+        view.outputs(),
+        queue=False,
+        show_progress="hidden",
+        trigger_mode="always_last",
+        api_name="memory_changed",
+        api_visibility="private",
+    )

@@ -1,0 +1,124 @@
+"""Which model: one field above all tabs, suggestions while typing, a place for a config.json, and a line on what was understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError, HubError
+from lib.present.cards import model_line
+from lib.present.markup import hint, refusal
+from lib.present.numbers import whole
+from lib.ui.questions import EXAMPLE, LONGEST_CONTEXT
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+_SEARCH_FROM = 3
+_SUGGESTED = 60
+_FINE_STEP_UP_TO = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelView:
+    """What the model bar is made of; `ref` holds the model that was understood ("" while there is none), `limit` its longest context."""
+
+    model: gr.Dropdown
+    config: gr.Textbox
+    check: gr.Button
+    facts: gr.HTML
+    ref: gr.State
+    limit: gr.State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """What became of the model field: markup to show, the reference to ask with ("" when refused), and the longest context."""
+
+    facts: str
+    ref: str
+    context_limit: int
+
+
+def build(services: Services) -> ModelView:
+    """The model bar."""
+    with gr.Column(elem_classes="model-bar"):
+        with gr.Row(elem_classes="model-row"):
+            model = gr.Dropdown(
+                choices=list(services.bundled_models()),
+                value=EXAMPLE,
+                label="Model",
+                info="A Hub id such as Qwen/Qwen3-8B, or a parameter count such as 7B. Press Enter.",
+                allow_custom_value=True,
+                filterable=True,
+                scale=5,
+                min_width=240,
+                elem_id="model",
+            )
+            check = gr.Button("Show the answer", variant="primary", scale=1, min_width=150, elem_id="check")
+        with gr.Accordion("Paste a config.json instead", open=False, elem_classes="quiet-accordion"):
+            config = gr.Textbox(
+                label="config.json",
+                info="For a private or unpublished model. While this holds text, it is used in place of the model above.",
+                lines=6,
+                max_lines=14,
+                elem_id="config",
+            )
+        facts = gr.HTML(elem_id="facts")
+    return ModelView(model=model, config=config, check=check, facts=facts, ref=gr.State(""), limit=gr.State(LONGEST_CONTEXT))
+
+
+def understood(services: Services, model: str | None, config: str | None) -> Understood:
+    """Resolve what was asked for; a refusal becomes a sentence, and the inputs stay as they are."""
+    asked = (config or "").strip() or (model or "").strip()
+    try:
+        found = services.resolve_model(asked)
+    except AdvisorError as refused:
+        return Understood(facts=refusal(str(refused)), ref="", context_limit=LONGEST_CONTEXT)
+    limit = found["context_limit_tokens"] or LONGEST_CONTEXT
+    return Understood(facts=model_line(found), ref=asked, context_limit=min(limit, LONGEST_CONTEXT))
+
+
+def suggestions(services: Services, typed: str) -> list[str]:
+    """Bundled ids that hold every typed word, then what the Hub finds; without the Hub, the bundled ones alone."""
+    words = typed.casefold().split()
+    bundled = [known for known in services.bundled_models() if all(word in known.casefold() for word in words)]
+    if len(typed.strip()) < _SEARCH_FROM or len(bundled) >= _SUGGESTED or typed.lstrip().startswith("{"):
+        return bundled[:_SUGGESTED]
+    try:
+        found = services.search_models(typed)
+    except HubError:
+        found = ()  # suggestions are a convenience: the field takes any id, and resolving it says what is wrong with the Hub
+    return list(dict.fromkeys([*bundled, *found]))[:_SUGGESTED]
+
+
+def context_slider(limit: int, value: object) -> dict[str, Any]:
+    """The context slider for a model: up to its limit, fine steps for short ones, the value kept where it still lies inside."""
+    step = 64 if limit <= _FINE_STEP_UP_TO else 512
+    kept = min(max(int(value), 1), limit) if isinstance(value, int | float) else min(step, limit)
+    return dict(gr.update(minimum=min(step, limit), maximum=limit, step=step, value=kept))
+
+
+def shortened(limit: int) -> str:
+    """What is said when the context asked for lies beyond the model's own limit."""
+    return hint(f"The context asked for is longer than this model takes; it was set to {whole(limit)} tokens.")
+
+
+def wire(view: ModelView, services: Services) -> None:
+    """Suggestions follow the typing; what the model is, is answered by the page, for every tab."""
+
+    def suggest(typed: gr.KeyUpData) -> dict[str, object]:
+        return gr.update(choices=suggestions(services, typed.input_value))
+
+    view.model.key_up(
+        suggest,
+        None,
+        view.model,
+        queue=False,
+        show_progress="hidden",
+        trigger_mode="always_last",
+        api_name="model_suggested",
+        api_visibility="private",
+    )

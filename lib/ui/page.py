@@ -1,0 +1,131 @@
+"""The page: header, model bar, one tab per question, and what happens when it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.present.markup import refusal
+from lib.ui import api, links, memory_tab, model_field, recommend_tab
+from lib.ui import questions as ask
+from lib.ui.look import ASSETS, launch_options
+from lib.ui.memory_tab import MemoryView
+from lib.ui.model_field import ModelView, Understood
+from lib.ui.recommend_tab import RecommendView
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+__all__ = ["build_page", "launch_options"]
+
+TITLE = "Spaces Hardware Advisor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageView:
+    """Everything on the page that events connect."""
+
+    model: ModelView
+    tabs: gr.Tabs
+    recommend: RecommendView
+    memory: MemoryView
+
+    def outputs(self) -> list[Any]:
+        """What opening the page fills in, in the order of `opened`."""
+        asked = [self.model.model, *self.recommend.inputs.all(), *self.memory.inputs.all()]
+        return [self.tabs, *asked, self.model.facts, self.model.ref, self.model.limit, *self.recommend.outputs(), *self.memory.outputs()]
+
+
+def build_page(services: Services) -> gr.Blocks:
+    """The whole page with the API behind it, not launched.
+
+    Every event here is private and carries its own name: private events too take names, and the public ones are a contract.
+    """
+    page: gr.Blocks
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+        gr.HTML((ASSETS / "header.html").read_text(encoding="utf-8"), elem_id="masthead")
+        view = _build(services)
+        gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")
+        _wire(page, view, services)
+        api.register(services)
+    return page
+
+
+def _build(services: Services) -> PageView:
+    model = model_field.build(services)
+    with gr.Tabs(elem_id="tabs") as tabs:
+        with gr.Tab("Recommend", id="recommend"):
+            recommend = recommend_tab.build()
+        with gr.Tab("Memory", id="memory", render_children=True):
+            memory = memory_tab.build()
+    return PageView(model=model, tabs=tabs, recommend=recommend, memory=memory)
+
+
+def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
+    recommend_tab.wire(view.recommend, services, view.model.ref)
+    memory_tab.wire(view.memory, services, view.model.ref, view.model.limit)
+    model_field.wire(view.model, services)
+
+    def open_page(request: gr.Request) -> list[Any]:
+        return opened(services, request.query_params)
+
+    def change_model(model: str | None, config: str | None, *values: links.Value) -> list[Any]:
+        return model_changed(services, model, config, values)
+
+    page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="minimal")
+    asked = [*view.recommend.inputs.all(), *view.memory.inputs.all()]
+    gr.on(
+        [view.model.model.input, view.model.config.submit, view.model.check.click],
+        change_model,
+        [view.model.model, view.model.config, *asked],
+        _model_outputs(view),
+        trigger_mode="always_last",
+        api_name="model_changed",
+        api_visibility="private",
+    )
+
+
+def _model_outputs(view: PageView) -> list[Any]:
+    sliders = [view.recommend.inputs.context, view.memory.inputs.context]
+    return [view.model.facts, view.model.ref, view.model.limit, *sliders, *view.recommend.outputs(), *view.memory.outputs()]
+
+
+def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[links.Value]) -> list[Any]:
+    """Another model: what it is, context sliders up to its limit, and both answers anew."""
+    found = model_field.understood(services, model, config)
+    asked, recommend_context = _bounded(found, ask.RECOMMEND, values[: len(ask.RECOMMEND)])
+    weighed, memory_context = _bounded(found, ask.MEMORY, values[len(ask.RECOMMEND) :])
+    cut = "" if [*asked, *weighed] == list(values) or not found.ref else model_field.shortened(found.context_limit)
+    return [
+        found.facts + cut,
+        found.ref,
+        found.context_limit,
+        recommend_context,
+        memory_context,
+        *recommend_tab.recommended(services, found.ref, asked).updates(),
+        *memory_tab.measured(services, found.ref, found.context_limit, weighed).updates(),
+    ]
+
+
+def _bounded(found: Understood, fields: Sequence[links.Field], values: Sequence[links.Value]) -> tuple[list[links.Value], dict[str, Any]]:
+    """The values with the context inside the model's limit, and the slider that shows it."""
+    at = [field.argument for field in fields].index("context_tokens")
+    slider = model_field.context_slider(found.context_limit, values[at])
+    return [*values[:at], slider["value"], *values[at + 1 :]], slider
+
+
+def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
+    """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
+    tab = params.get("tab", "")
+    model = params.get("model", ask.EXAMPLE)[: links.MODEL_LENGTH]
+    asked, unread = links.read(ask.RECOMMEND, params if tab != "memory" else {})
+    weighed, more = links.read(ask.MEMORY, params if tab == "memory" else {})
+    facts, ref, limit, recommend_context, memory_context, *answers = model_changed(services, model, None, [*asked, *weighed])
+    inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]]
+    if unread or more:
+        facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more])}. The defaults stand there.")
+    selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
+    return [selected, model, *inputs, facts, ref, limit, *answers]

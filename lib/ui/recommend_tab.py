@@ -1,0 +1,175 @@
+"""The tab *Recommend*: what it has to do on the left, the hardware to take on the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.cards import aside, no_pick, pick_card, prices_line
+from lib.present.explain import caveats, sources
+from lib.present.markup import actions, hint, refusal
+from lib.present.rows import as_csv, as_json, as_text, ranked, rejected
+from lib.ui import questions as ask
+from lib.ui.links import Value, query
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+CHOOSE = "Name a model above to see the hardware that runs it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendInputs:
+    """The questions, in the order of `questions.RECOMMEND`."""
+
+    task: gr.Dropdown
+    context: gr.Slider
+    concurrency: gr.Slider
+    precision: gr.Dropdown
+    priority: gr.Radio
+    requests: gr.Number
+    hours: gr.Slider
+    budget: gr.Number
+    speed: gr.Number
+    account: gr.Dropdown
+    platforms: gr.CheckboxGroup
+
+    def all(self) -> list[Any]:
+        """Every input, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendView:
+    """Inputs and outputs of the tab."""
+
+    inputs: RecommendInputs
+    pick: gr.HTML
+    ranked: gr.HTML
+    rejected_box: gr.Accordion
+    rejected: gr.HTML
+    sources_box: gr.Accordion
+    sources: gr.HTML
+
+    def outputs(self) -> list[Any]:
+        """Where an answer goes, in the order of `Shown.updates`."""
+        return [self.pick, self.ranked, self.rejected_box, self.rejected, self.sources_box, self.sources]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """An answer as markup; boxes without content are not shown."""
+
+    pick: str
+    ranked: str = ""
+    rejected: str = ""
+    rejected_count: int = 0
+    sources: str = ""
+
+    def updates(self) -> list[Any]:
+        """One value for each of `RecommendView.outputs`."""
+        box = gr.update(label=f"What does not qualify, and why ({self.rejected_count})", visible=self.rejected_count > 0)
+        return [self.pick, self.ranked, box, self.rejected, gr.update(visible=bool(self.sources)), self.sources]
+
+
+def build() -> RecommendView:
+    """The layout of the tab."""
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            inputs = _inputs()
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            pick = gr.HTML(elem_id="pick")
+            table = gr.HTML(elem_id="ranked")
+            with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
+                refused = gr.HTML(elem_id="rejected")
+            with gr.Accordion("Open points and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
+                behind = gr.HTML(elem_id="recommend-sources")
+    return RecommendView(
+        inputs=inputs, pick=pick, ranked=table, rejected_box=rejected_box, rejected=refused, sources_box=sources_box, sources=behind
+    )
+
+
+def _inputs() -> RecommendInputs:
+    task = gr.Dropdown(list(ask.TASKS), value="auto", label="Task")
+    context = gr.Slider(
+        512, 131_072, value=4096, step=512, buttons=[], label="Context length", info="Tokens per request: prompt and answer together."
+    )
+    concurrency = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Requests at once")
+    priority = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
+    with gr.Accordion("Precision and platforms", open=False, elem_classes="quiet-accordion"):
+        precision = gr.Dropdown(ask.precisions_shown(), value="auto", label="Precision", info="Automatic may quantize to make it fit.")
+        platforms = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
+    with gr.Accordion("Traffic, budget, account", open=False, elem_classes="quiet-accordion"):
+        requests = gr.Number(100, label="Requests per day", minimum=0, precision=0)
+        hours = gr.Slider(1, 24, value=24, step=1, buttons=[], label="Hours per day it runs")
+        budget = gr.Number(0, label="Budget, USD per month", info="0 sets no limit.", minimum=0)
+        speed = gr.Number(0, label="Least speed, tokens/s", info="For each request; 0 sets no limit.", minimum=0)
+        account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account that hosts")
+    return RecommendInputs(
+        task=task,
+        context=context,
+        concurrency=concurrency,
+        precision=precision,
+        priority=priority,
+        requests=requests,
+        hours=hours,
+        budget=budget,
+        speed=speed,
+        account=account,
+        platforms=platforms,
+    )
+
+
+def recommended(services: Services, model: str, values: Sequence[Value]) -> Shown:
+    """Ask for a recommendation and word it; a refusal becomes a sentence."""
+    if not model:
+        return Shown(pick=hint(CHOOSE))
+    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.RECOMMEND, values, strict=True)}
+    if not asked["platforms"]:
+        return Shown(pick=refusal("No platform is ticked. Tick at least one under “Where”."))
+    asked["platforms"] = ",".join(asked["platforms"])
+    try:
+        answer = services.recommend(model, **asked)
+    except AdvisorError as refused:
+        return Shown(pick=refusal(str(refused)))
+    pick, entries = answer["pick"], answer["ranked"]
+    name = answer["model"]
+    card = pick_card(pick, name) if pick else no_pick(name)
+    acts = actions(
+        text=as_text(pick, name),
+        query=query("recommend", model, ask.RECOMMEND, values),
+        files=(
+            ("Download CSV", "recommendation.csv", "text/csv", as_csv(entries)),
+            ("Download JSON", "recommendation.json", "application/json", as_json(answer)),
+        ),
+    )
+    return Shown(
+        pick=card + acts + prices_line(answer["prices"]),
+        ranked=ranked(entries, pick) + aside(answer),
+        rejected=rejected(answer["rejected"]),
+        rejected_count=len(answer["rejected"]),
+        sources=caveats(answer["caveats"]) + sources(answer["sources"]),
+    )
+
+
+def wire(view: RecommendView, services: Services, model: gr.State) -> None:
+    """Every question answers at once when it changes; the last change wins."""
+
+    def answer(ref: str, *values: Value) -> list[Any]:
+        return recommended(services, ref, values).updates()
+
+    gr.on(
+        [component.input for component in view.inputs.all()],
+        answer,
+        [model, *view.inputs.all()],
+        view.outputs(),
+        queue=False,
+        show_progress="hidden",
+        trigger_mode="always_last",
+        api_name="recommend_changed",
+        api_visibility="private",
+    )

@@ -1,0 +1,136 @@
+"""What the page's events do, as functions of plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+from page_fake import LLAMA, FakeServices
+
+from lib.ui import memory_tab, model_field, page, recommend_tab
+from lib.ui import questions as ask
+
+RECOMMEND = [field.default for field in ask.RECOMMEND]
+MEMORY = [field.default for field in ask.MEMORY]
+
+
+@pytest.fixture
+def services() -> Any:
+    """Services with fixed answers."""
+    return FakeServices()
+
+
+def test_the_page_opens_with_an_example_answered(services: Any) -> None:
+    """Without a link, the example model is answered on both tabs and no tab is forced."""
+    tab, model, *values = page.opened(services, {})
+    assert tab == {"__type__": "update"}
+    assert model == LLAMA
+    text = " ".join(value for value in values if isinstance(value, str))
+    assert "1x Nvidia L4" in text
+    assert "16.9 GiB" in text
+
+
+def test_a_link_sets_the_tab_and_its_questions(services: Any) -> None:
+    """A link to the Memory tab asks its own questions and leaves the other tab at its defaults."""
+    tab, model, *values = page.opened(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192", "batch": "2"})
+    assert tab["selected"] == "memory"
+    assert model == "openai-community/gpt2"
+    asked = [question for name, question in services.asked if name == "estimate_memory"]
+    assert any(question["context_tokens"] == 8192 and question["batch_size"] == 2 for question in asked)
+    assert values[1]["value"] == 4096  # context of the tab Recommend
+    assert values[len(RECOMMEND)]["value"] == 8192
+
+
+def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
+    """A value that reads as nothing leaves the default and is named."""
+    values = page.opened(services, {"tab": "memory", "context": "<b>", "batch": "-3"})
+    assert any("context, batch" in value for value in values if isinstance(value, str))
+
+
+def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> None:
+    """An unknown model gives one sentence; both answers are cleared, and no question is asked about it."""
+    facts, ref, *_, pick, _, _, _, _, _, need, tiers, _, curve, explain = page.model_changed(services, "no/such", "", [*RECOMMEND, *MEMORY])
+    assert 'role="alert"' in facts
+    assert "&#x27;no/such&#x27; is not a model." in facts
+    assert (ref, tiers, curve, explain) == ("", "", None, "")
+    assert recommend_tab.CHOOSE in pick
+    assert memory_tab.CHOOSE in need
+    assert services.asked == []
+
+
+def test_a_pasted_config_goes_before_the_name(services: Any) -> None:
+    """While the config field holds text, it is the model."""
+    found = model_field.understood(services, LLAMA, ' {"model_type": "llama"} ')
+    assert found.ref == '{"model_type": "llama"}'
+
+
+def test_a_context_beyond_the_model_is_cut_and_said(services: Any) -> None:
+    """The sliders end where the model does, and the page says that it moved them."""
+    values = [*RECOMMEND, *MEMORY]
+    values[1] = 1_000_000
+    facts, _, limit, slider, *_ = page.model_changed(services, LLAMA, "", values)
+    assert (limit, slider["maximum"], slider["value"]) == (131_072, 131_072, 131_072)
+    assert "longer than this model takes; it was set to 131,072 tokens" in facts
+
+
+def test_every_question_reaches_the_service_by_name(services: Any) -> None:
+    """The tab's values arrive as the arguments of the public contract, platforms as a comma list."""
+    values = ["auto", 8192, 4, "fp8", "cheapest", 1000, 8, 50, 10, "pro", ["spaces", "jobs"]]
+    recommend_tab.recommended(services, LLAMA, values)
+    assert services.asked[0] == (
+        "recommend",
+        {
+            "task": "auto",
+            "context_tokens": 8192,
+            "concurrency": 4,
+            "precision": "fp8",
+            "priority": "cheapest",
+            "requests_per_day": 1000,
+            "hours_per_day": 8,
+            "max_usd_per_month": 50,
+            "min_tokens_per_s": 10,
+            "account": "pro",
+            "platforms": "spaces,jobs",
+        },
+    )
+
+
+def test_no_platform_is_an_error_in_words(services: Any) -> None:
+    """Unticking everything asks for a tick and asks the services nothing."""
+    shown = recommend_tab.recommended(services, LLAMA, [*RECOMMEND[:-1], []])
+    assert "Tick at least one" in shown.pick
+    assert services.asked == []
+
+
+def test_nothing_qualifying_is_said(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a pick there is a sentence with ways out, and the rejected stand below."""
+    answer = services.recommend(LLAMA, context_tokens=4096) | {"pick": None, "ranked": []}
+    monkeypatch.setattr(services, "recommend", lambda *_, **__: answer)
+    shown = recommend_tab.recommended(services, LLAMA, RECOMMEND)
+    assert "Nothing listed qualifies" in shown.pick
+    assert (shown.ranked.count("<table"), shown.rejected_count) == (0, 1)
+
+
+def test_the_curve_spans_what_matters() -> None:
+    """The curve reaches the model's limit for short models, four times the context for long ones, and holds the context itself."""
+    assert memory_tab.lengths(4096, 131_072)[-1] == 32_768
+    assert memory_tab.lengths(512, 1024)[-1] == 1024
+    assert memory_tab.lengths(50_000, 131_072)[-1] == 131_072
+    assert 50_000 in memory_tab.lengths(50_000, 131_072)
+
+
+def test_suggestions_do_without_the_hub() -> None:
+    """Bundled ids that hold every word come first; an unreachable Hub takes nothing away."""
+    assert model_field.suggestions(FakeServices(), "qwen 8b") == ["Qwen/Qwen3-8B", "found/qwen 8b"]
+    assert model_field.suggestions(FakeServices(hub=False), "qwen 8b") == ["Qwen/Qwen3-8B"]
+    assert model_field.suggestions(FakeServices(), '{"model_type"') == []
+
+
+def test_every_output_has_a_value(services: Any) -> None:
+    """Each event returns exactly one value for each component it fills."""
+    recommend = recommend_tab.recommended(services, LLAMA, RECOMMEND).updates()
+    memory = memory_tab.measured(services, LLAMA, 131_072, MEMORY).updates()
+    assert len(recommend) == 6
+    assert len(memory) == 5
+    assert page.model_changed(services, LLAMA, "", [*RECOMMEND, *MEMORY]) == [ANY] * (5 + 6 + 5)
