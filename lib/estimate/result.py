@@ -1,4 +1,4 @@
-"""ModelSpec × request × card → what it takes: the only place that unpacks a spec for the laws."""
+"""What an estimate is: parts that add up, a range, the fullest device; and whether that fits."""
 
 from __future__ import annotations
 

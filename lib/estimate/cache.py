@@ -1,0 +1,88 @@
+"""The cache of a spec as sums that are quick to evaluate: for each layer kind, so much a token, so much up to a window, so much for good.
+
+Exactly `lib.laws.kv_cache`, which is asked itself where a kind grows in another way (blocks of tokens) or an element is not whole bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib.laws.devices import up
+from lib.laws.kv_cache import cache_bytes_by_kind, peak_tokens, units, width
+
+if TYPE_CHECKING:
+    from lib.estimate.setting import Setting
+    from lib.model.spec import CacheTerm
+
+_PLAIN = frozenset({"tokens", "window", "constant", "encoder"})
+
+
+class _Kind(NamedTuple):
+    """One layer kind, for one sequence, in bytes; `parts`: the devices that share its heads."""
+
+    parts: int
+    per_token: int
+    constant: int
+    windows: tuple[tuple[int, int], ...]
+
+
+def shares(kind: str, heads: int) -> int:
+    """In how many parts a kind is cut by tensor parallelism: a latent vector serves all heads and is held by every device."""
+    return 1 if "latent" in kind else heads
+
+
+class Cache:
+    """Bytes of the cache over all devices, and on the fullest one when its heads are cut in `heads` parts."""
+
+    def __init__(self, terms: tuple[CacheTerm, ...] | None, setting: Setting, heads: int) -> None:
+        self._terms = terms or ()
+        self._setting = setting
+        self._heads = heads
+        self._kinds = self._summed()
+
+    def _width(self, term: CacheTerm) -> float:
+        return width(term, self._setting.kv_element_bytes, float(self._setting.element_bytes))
+
+    def _summed(self) -> tuple[_Kind, ...] | None:
+        """The kinds as sums; None where the law itself has to be asked."""
+        if any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
+            return None
+        found = []
+        for name in dict.fromkeys(t.kind for t in self._terms):
+            of = [(t, int(t.layers * t.elements * self._width(t))) for t in self._terms if t.kind == name]
+            found.append(
+                _Kind(
+                    shares(name, self._heads),
+                    sum(size for t, size in of if t.growth == "tokens"),
+                    sum(size * units(t, 0, self._setting.encoder_tokens) for t, size in of if t.growth in {"constant", "encoder"}),
+                    tuple((t.span, size) for t, size in of if t.growth == "window"),
+                )
+            )
+        return tuple(found)
+
+    def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
+        """By layer kind, over all devices, nothing held twice."""
+        of = self._setting
+        held = cache_bytes_by_kind(
+            self._terms, tokens=tokens, batch=batch, element_bytes=of.kv_element_bytes, encoder_tokens=of.encoder_tokens,
+            state_bytes=float(of.element_bytes),
+        )  # fmt: skip
+        return dict(held)
+
+    def share(self, tokens: int, batch: int) -> int:
+        """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
+        if self._kinds is None:
+            return sum(up(size, shares(kind, self._heads)) for kind, size in self.by_kind(tokens, batch).items())
+        total = 0
+        for parts, per_token, constant, windows in self._kinds:
+            size = per_token * tokens + constant
+            for span, held in windows:
+                size += held * min(tokens, span)
+            total += -(-size * batch // parts)
+        return total
+
+    def worst_share(self, tokens: int, batch: int) -> int:
+        """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go."""
+        if self._kinds is not None:
+            return self.share(tokens, batch)
+        return max(self.share(length, batch) for length in peak_tokens(self._terms, tokens))
