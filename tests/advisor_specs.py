@@ -107,9 +107,10 @@ def pipeline(parameters: float, *, task: str) -> ModelSpec:
 
 
 def _linear(total: int, width: int) -> tuple[TensorGroup, ...]:
-    """All parameters as matrices of this width, and the rest as a vector, so that they add up exactly."""
-    rows, rest = divmod(total, width)
-    found = [TensorGroup(name="layers.*.weight", component="model", kind="linear", shape=(rows, width), count=1)]
+    """As many square matrices of this width as fit, and the rest as a vector, so that they add up exactly."""
+    count, rest = divmod(total, width * width)
+    name, part = "model.layers.*.mlp.down_proj.weight", "language_model"
+    found = [TensorGroup(name=name, component=part, kind="linear", shape=(width, width), count=count, convertible=True)]
     if rest:
-        found.append(TensorGroup(name="norm.weight", component="model", kind="norm", shape=(rest,), count=1))
-    return tuple(found)
+        found.append(TensorGroup(name="model.norm.weight", component=part, kind="norm", shape=(rest,), count=1))
+    return tuple(group for group in found if group.count)

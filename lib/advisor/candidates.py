@@ -137,13 +137,9 @@ def _layouts(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator
     if silicon.kind == "tpu":
         return (("vllm-tpu", _parts(spec.dimensions, count)),)
     served = family in SERVED and spec.library != "diffusers"
-    if offer.platform == "endpoints" and served:
+    if served and (count > 1 or offer.platform == "endpoints"):
         return (("vllm", _parts(spec.dimensions, count)),)
-    if count == 1:
-        return (("transformers", 1),)
-    if served and spec.dimensions.attention_heads:
-        return (("vllm", _parts(spec.dimensions, count)),)
-    return (("transformers", count),) if served else (("transformers", 1), ("transformers", count))
+    return (("transformers", 1),) if count == 1 else (("transformers", 1), ("transformers", count))
 
 
 def _parts(of: Dimensions, count: int) -> int:

@@ -195,6 +195,7 @@ def _with_quota(offer: Offer, case: Case, cost: Cost, best: Tried) -> Entry | Re
         if not enough:
             return Rejection(offer=offer, reason=carried)
         remarks += [carried, *zerogpu.cautions(offer, case.rules.zerogpu, seconds, best.room.memory.weights.bytes)]
+    remarks += _traffic(case.workload, best.speed)
     return Entry(
         offer=offer,
         precision=best.room.memory.precision,
@@ -213,3 +214,16 @@ def _with_quota(offer: Offer, case: Case, cost: Cost, best: Tried) -> Entry | Re
             *offer_reasons(offer, case.rules, cost),
         ),
     )
+
+
+def _traffic(workload: Workload, quick: Speed) -> list[Reason]:
+    """Whether the day's requests outrun even the datasheet: hours × 3600 / seconds of a request × requests at the same time."""
+    took, open_s = quick.request_s_lower_bound, float(workload.hours_per_day) * 3600
+    if not took or not open_s:
+        return []
+    served = int(open_s / took * workload.concurrency)
+    if served >= workload.requests_per_day:
+        return []
+    return [
+        Reason("traffic_exceeds", {"requests_per_day": workload.requests_per_day, "served": served, "concurrency": workload.concurrency})
+    ]

@@ -5,7 +5,8 @@ Balanced weighs first how much has to be given up, then the price:
     level 0     as stored (or as asked), on one device, with room to spare
     level 2, 4  the same in eight, in four bits: one card with a quantized model before several cards with the whole one
     level 6-8   over several devices: eight bits, as stored, four bits
-    + 1         ZeroGPU `xlarge` (twice the quota), calls above the default duration, hardware that falls asleep by itself, Jobs
+    + 1         ZeroGPU `xlarge` (twice the quota), calls above the default duration, hardware that falls asleep by itself, Jobs,
+                more traffic than the datasheet allows at this concurrency
     + 10        tight: less than a tenth of a device stays free
     + 20        several hosts
 
@@ -26,7 +27,7 @@ from lib.advisor.result import Entry
 from lib.offer import PLATFORMS
 from lib.workload import Priority
 
-INCONVENIENT = frozenset({"zerogpu_xlarge", "zerogpu_long_call", "sleeps", "jobs_time_limit", "needs_allowlist"})
+INCONVENIENT = frozenset({"zerogpu_xlarge", "zerogpu_long_call", "sleeps", "jobs_time_limit", "needs_allowlist", "traffic_exceeds"})
 ONE_DEVICE = {AS_STORED: 0, EIGHT_BITS: 2, FOUR_BITS: 4}
 SEVERAL = {EIGHT_BITS: 6, AS_STORED: 7, FOUR_BITS: 8}
 TIGHT, MANY_HOSTS = 10, 20

@@ -33,6 +33,10 @@ _SPEED = {
     "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
     "too_slow": "At most {tokens_per_s} for each request, even at full memory bandwidth; {wanted_tokens_per_s} were asked for.",
 }
+_TRAFFIC = {
+    "traffic_exceeds": "At best {served} requests a day with {concurrency} at a time, of 512 tokens in and 256 out: {requests_per_day} "
+    "need more at the same time, or faster hardware.",
+}
 _PRICE = {
     "free": "Free of charge.",
     "price": "{usd_per_hour} an hour, {usd_per_month} a month ({days} days of {hours} hours).",
@@ -100,4 +104,4 @@ _NOTES = {
     "rate_not_judged": "This kind of work has no tokens per second, so the wanted rate was not judged.",
     "account_needed": "Hosting or renting anything needs an account.",
 }
-SENTENCES: Mapping[str, str] = MappingProxyType(_HOLDS | _SPEED | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES)
+SENTENCES: Mapping[str, str] = MappingProxyType(_HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES)

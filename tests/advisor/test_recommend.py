@@ -207,6 +207,15 @@ def test_one_clip_takes_half_a_free_visitors_day() -> None:
     assert "zerogpu_long_call" in codes(entry(answer(spec, account="pro"), "zero-a10g"))
 
 
+def test_traffic_beyond_the_datasheet_is_told() -> None:
+    """8B on an L4: 256 tokens of 54 ms are 13.9 s, so one at a time no more than 6200 requests a day; with 64 at a time many more."""
+    alone = entry(answer(requests_per_day=10_000), "l4x1")
+    reason = next(r for r in alone.reasons if r.code == "traffic_exceeds")
+    assert int(reason.values["served"]) == pytest.approx(6150, rel=0.05)
+    assert "traffic_exceeds" not in codes(entry(answer(requests_per_day=10_000, concurrency=8, context_tokens=1024), "l4x1"))
+    assert "traffic_exceeds" not in codes(entry(answer(requests_per_day=5_000), "l4x1"))
+
+
 # --- money, speed, platforms
 
 
