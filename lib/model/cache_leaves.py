@@ -27,9 +27,9 @@ class Leaf:
 
     @property
     def index(self) -> int | None:
-        """Position in the cache's list of layers, None for a tensor outside any list."""
+        """Position in the cache's list of layers; None for a tensor outside any list, or in one that is only a list of tensors."""
         found = _INDEX.search(self.path)
-        return int(found[1]) if found else None
+        return int(found[1]) if found and found[0] != self.path else None
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (list, tuple)):
         yield from ((f"[{i}]", child) for i, child in enumerate(value))
     elif isinstance(value, Mapping):
-        yield from ((f".{key}", child) for key, child in value.items())
+        yield from ((f"[{key}]" if type(key) is int else f".{key}", child) for key, child in value.items())
     elif hasattr(value, "__dict__") and not isinstance(value, (Module, PreTrainedConfig, type)):
         yield from ((f".{key}", child) for key, child in vars(value).items())
 

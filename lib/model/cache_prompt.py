@@ -15,6 +15,7 @@ from torch import long, no_grad, zeros
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from lib.errors import UnsupportedModel
 from lib.model.likeness import holds_cache
 from lib.model.meta_run import MetaRun
 from lib.model.pass_through import once
@@ -36,10 +37,23 @@ def candidates(model: Module) -> Iterator[PreTrainedModel]:
             yield module
 
 
-def encoder_width(config: Any) -> int:
-    """Width of the hidden states that an encoder hands to its decoder."""
-    encoder = getattr(config, "encoder", None) or getattr(config, "audio_encoder", None) or config
-    return int(encoder.hidden_size)
+class _Encoded(BaseModelOutput):
+    """An encoder's output in which everything beside the hidden states is absent."""
+
+    def __getattr__(self, name: str) -> None:
+        """Absent, unless Python itself asks."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+def _encoder_width(module: PreTrainedModel) -> int:
+    """Width of the hidden states that the encoder hands to its decoder."""
+    own: Any = getattr(module.get_encoder(), "config", module.config)
+    for config in (own.get_text_config(encoder=True), own.get_text_config(), own, module.config):
+        width = getattr(config, "hidden_size", None)
+        if width:
+            return int(width)
+    raise UnsupportedModel("The width of this model's encoder is not stated, so its decoder was not run.")
 
 
 def _inputs(config: Any, name: str) -> list[tuple[int, ...]]:
@@ -78,5 +92,5 @@ def prompt(module: PreTrainedModel, tokens: int, batch: int, encoded: int) -> di
     config: Any = module.config
     if not config.is_encoder_decoder:
         return {"input_ids": ids, "use_cache": True, "return_dict": True}
-    states = zeros(batch, encoded, encoder_width(config), dtype=module.dtype, device="meta")
-    return {"decoder_input_ids": ids, "encoder_outputs": BaseModelOutput(last_hidden_state=states), "use_cache": True, "return_dict": True}
+    states = zeros(batch, encoded, _encoder_width(module), dtype=module.dtype, device="meta")
+    return {"decoder_input_ids": ids, "encoder_outputs": _Encoded(last_hidden_state=states), "use_cache": True, "return_dict": True}

@@ -53,16 +53,18 @@ def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
 
 def _terms(built: Built) -> tuple[CacheTerm, ...] | None:
     """Ask the whole model, then the text decoders inside it, until one runs."""
-    if str(built.model.dtype) == "torch.float32":
-        raise ValueError("build the model in half precision: in float32 a tensor that is always float32 looks like all others")
     failure: Exception | None = None
     for module in candidates(built.model):
         try:
-            return _agreed(module)
+            found = _agreed(module)
         except AdvisorError:
             raise
         except Exception as error:  # noqa: BLE001 modelling code raises anything on an input it cannot take
             failure = failure or error
+        else:
+            # A part of a model that did not run as a whole may well be its encoder, which has no cache of its own.
+            if found is not None or module is built.model:
+                return found
     raise failure or UnsupportedModel(f"{built.architecture} has no part that takes tokens, so its cache was not run.")
 
 

@@ -6,20 +6,22 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from torch import no_grad
+from torch import bfloat16, no_grad
 
 from lib.errors import UnsupportedModel
 from lib.model.cache_leaves import Leaf, leaves, returned
 from lib.model.cache_prompt import fixed_positions, prompt
 from lib.model.growth import size
 from lib.model.meta_run import MetaRun
-from lib.model.pass_through import Layer, Stand, in_dtype, standing
+from lib.model.pass_through import Layer, Stand, in_dtype, kept_inside, standing
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ONE, SHORT, MIDDLE, LONG = 1, 11, 1021, 16_777_259
-"""Lengths that are run: primes beside 1, so that no block length divides them; the last exceeds every published window."""
+ONE, SHORT, MIDDLE = 1, 11, 1021
+LONG = (16_777_259, 131_071, 8_191, 2_039, 509)
+"""Lengths that are run: primes beside 1, so that no block length divides them. The first of the long ones exceeds every published
+window; the next is taken where the model does not run at such a length."""
 BATCH = 3
 ENCODED, ENCODED_LONGER = 13, 29
 """Lengths of the encoder's output that a decoder with cross attention is given."""
@@ -39,10 +41,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """All cached tensors of first layers, and the model's own dtype."""
+    """All cached tensors of first layers, of a model whose parameters are all in `dtype`."""
 
     tensors: tuple[Tensor, ...]
-    dtype: str
+    dtype: str = "bfloat16"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,12 +65,18 @@ class _Runs:
 
 
 def _owners(stand: Stand) -> dict[int, Layer]:
-    """The layer that writes each place of the cache; empty where two layers claim one place."""
+    """The layer that writes each place of the cache; empty where two layers claim one place.
+
+    Layers that share a module carry the numbers of that module, all the same: then the position in the stack counts.
+    """
     called = [layer for layer in stand.layers if layer.called]
-    claims = Counter(number for layer in called for number in layer.numbers)
-    if any(count > 1 for count in claims.values()):
-        return {}
-    return {number: layer for layer in called for number in layer.numbers}
+    for layer in called if _claimed_twice(called) else ():
+        layer.numbers = frozenset({layer.position})
+    return {} if _claimed_twice(called) else {number: layer for layer in called for number in layer.numbers}
+
+
+def _claimed_twice(layers: list[Layer]) -> bool:
+    return any(count > 1 for count in Counter(number for layer in layers for number in layer.numbers).values())
 
 
 def _part(stand: Stand, owners: dict[int, Layer], first: dict[str, Leaf]) -> bool:
@@ -106,7 +114,7 @@ def _tensors(first: dict[str, Leaf], others: list[dict[str, Leaf]], owners: dict
         if leaf.path in found or (owner is not None and owner.twin is not None):
             continue
         layers = twins[id(owner)] if owner else 1
-        found[leaf.path] = Tensor(path=leaf.path, dtype=leaf.dtype, layers=layers, owner=id(owner) if owner else 0)
+        found[leaf.path] = Tensor(path=leaf.path, dtype=leaf.dtype, layers=layers, owner=id(owner) if owner else -1 - (leaf.index or 0))
     return list(found.values())
 
 
@@ -124,24 +132,40 @@ def _idle(one: dict[str, Leaf], short: dict[str, Leaf], owners: dict[int, Layer]
     return held - changed
 
 
-def _long(runs: _Runs, lengths: tuple[int, ...], config: Any) -> dict[int, dict[str, Leaf]]:
-    """Long runs; a model with a table of positions is run up to its end only."""
-    try:
-        return {tokens: runs.cache(tokens) or {} for tokens in lengths}
-    except UnsupportedModel:
-        raise
-    except Exception:
-        limit = int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 0)
-        shorter = [tokens for tokens in (limit // 2 - 1 | 1, limit - 2 | 1) if tokens > SHORT]
-        if len(shorter) < 2 or limit > lengths[0]:  # noqa: PLR2004 a law needs two
-            raise
-        return {tokens: runs.cache(tokens) or {} for tokens in shorter}
+def _long(runs: _Runs) -> tuple[int, dict[str, Leaf]]:
+    """The longest run that the model takes: a table of positions, or a loop over the tokens, can set a limit.
+
+    Raises:
+        UnsupportedModel: a place of the cache has a setting, such as a window, that is not below the longest run that is possible.
+    """
+    failure: Exception | None = None
+    for tokens in LONG:
+        if isinstance(failure, UnsupportedModel) and tokens > LONG[-1]:
+            continue
+        try:
+            found = runs.cache(tokens) or {}
+        except Exception as error:  # noqa: BLE001 modelling code raises anything on a length it cannot take
+            failure = failure or error
+            continue
+        bound = max((setting for place in runs.stand.empty.values() for setting in _numbers(place)), default=0)
+        if failure is not None and bound >= tokens:
+            raise failure
+        return tokens, found
+    raise failure or UnsupportedModel("This model runs at no length.")
+
+
+def _numbers(place: Any) -> list[int]:
+    if isinstance(place, tuple):
+        return [number for part in place for number in _numbers(part)]
+    return [place] if type(place) is int else []
 
 
 def _first(runs: _Runs) -> tuple[dict[str, Leaf], dict[int, Layer]] | None:
     """The cache of one token of a batch, and which layer writes which place; equal layers have been checked to be equal."""
     first = runs.cache(ONE, BATCH)
     if not first:
+        if kept_inside(runs.module):
+            raise UnsupportedModel("This model keeps its states inside its modules instead of handing them on, so they were not counted.")
         return None
     if any(size(leaf.shape) % BATCH for leaf in first.values()):
         raise UnsupportedModel("The cache of this model does not grow with the number of sequences.")
@@ -152,14 +176,15 @@ def _first(runs: _Runs) -> tuple[dict[str, Leaf], dict[int, Layer]] | None:
     return first, owners
 
 
-def _grown(runs: _Runs, config: Any, first: dict[str, Leaf], owners: dict[int, Layer]) -> dict[int, dict[str, Leaf]]:
+def _grown(runs: _Runs, first: dict[str, Leaf], owners: dict[int, Layer]) -> dict[int, dict[str, Leaf]]:
     """The cache at each further length; the long ones only where something grows."""
     by_length = {SHORT: runs.cache(SHORT) or {}}
     runs.stand.idle = _idle(first, by_length[SHORT], owners)
     if not _still(first, by_length[SHORT], owners):
-        by_length |= _long(runs, (LONG,), config)
+        longest, found = _long(runs)
+        by_length[longest] = found
         if not _plain(first, by_length, owners):
-            by_length |= _long(runs, (MIDDLE,), config)
+            by_length[MIDDLE if longest > MIDDLE else longest // 2 | 1] = runs.cache(MIDDLE if longest > MIDDLE else longest // 2 | 1) or {}
     return by_length
 
 
@@ -169,14 +194,14 @@ def sample(module: PreTrainedModel, config: Any, answer: int | None) -> Samples 
     Raises:
         UnsupportedModel: the cache is not linear in the batch, or a run takes too many operations.
     """
-    fixed = fixed_positions(module)
-    with standing(module, config) as stand, in_dtype(module, module.dtype):
+    with in_dtype(module, bfloat16), standing(module, config) as stand:
+        fixed = fixed_positions(module)
         runs = _Runs(module=module, stand=stand, answer=answer, encoded=fixed or ENCODED)
         started = _first(runs)
         if started is None:
             return None
         first, owners = started
-        by_length = _grown(runs, config, first, owners)
+        by_length = _grown(runs, first, owners)
         by_encoder = {ENCODED: by_length[SHORT]}
         if config.is_encoder_decoder and fixed is None:
             stand.idle = set()
@@ -189,7 +214,7 @@ def sample(module: PreTrainedModel, config: Any, answer: int | None) -> Samples 
             if tokens == SHORT or tensor.owner not in stand.idle:
                 tensor.shapes[tokens] = run[tensor.path].shape if tensor.path in run else (0,)
         tensor.by_encoder = {encoded: size(run[tensor.path].shape) if tensor.path in run else 0 for encoded, run in by_encoder.items()}
-    return Samples(tensors=tuple(found), dtype=str(module.dtype).removeprefix("torch."))
+    return Samples(tensors=tuple(found))
 
 
 def _kept(one: dict[str, Leaf], owners: dict[int, Layer]) -> dict[str, int]:

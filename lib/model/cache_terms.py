@@ -8,7 +8,7 @@ from dataclasses import replace
 from lib.errors import UnsupportedModel
 from lib.model.cache_names import holds_of, kind_of
 from lib.model.cache_samples import Samples, Tensor
-from lib.model.growth import Law, block_length, tell
+from lib.model.growth import Law, block_length, size, tell
 from lib.model.spec import CacheTerm
 
 
@@ -38,7 +38,7 @@ def terms(samples: Samples) -> tuple[CacheTerm, ...]:
     """
     by_owner: dict[tuple[int, int], list[Tensor]] = defaultdict(list)
     for tensor in samples.tensors:
-        if any(any(shape) or shape == () for shape in tensor.shapes.values()):
+        if any(size(shape) for shape in tensor.shapes.values()):
             by_owner[tensor.owner, tensor.layers].append(tensor)
     found: Counter[CacheTerm] = Counter()
     for (_, layers), tensors in by_owner.items():

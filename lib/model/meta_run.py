@@ -18,8 +18,8 @@ from lib.errors import UnsupportedModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUN_BUDGET = 60_000
-"""Torch calls that one run may make. The deepest published models need some 10 thousand."""
+RUN_BUDGET = 20_000
+"""Torch calls that one run may make. The deepest published models need some 2 thousand, layers that run once counted once."""
 
 _TRUTHS = frozenset({Tensor.__bool__, Tensor.is_nonzero, is_nonzero, equal, Tensor.equal, allclose, Tensor.allclose, Tensor.__contains__})
 _NUMBERS: dict[Any, type[int | float]] = {Tensor.__int__: int, Tensor.__index__: int, Tensor.__float__: float}

@@ -178,12 +178,31 @@ def standing(model: Module, config: Any) -> Iterator[Stand]:
     """Wrap the layers of `model` and the modules beside its cache for the time of the runs, and put every `forward` back."""
     stand = Stand(layers=arrange(model, config))
     known: dict[Any, Any] = {}
-    with wrapping() as wrap:
+    with untouched(model), wrapping() as wrap:
         for layer in stand.layers:
             for block in bystanders(layer.module) if holds_cache(layer.module) else ():
                 wrap(block, _block_forward(block, block.forward, known))
             wrap(layer.module, _layer_forward(layer, stand, layer.module.forward))
         yield stand
+
+
+@contextmanager
+def untouched(model: Module) -> Iterator[None]:
+    """Undo what runs leave in the modules themselves: states that some models keep there, tables of positions, flags."""
+    before = [(vars(module), dict(vars(module)), dict(module._buffers)) for module in model.modules()]  # noqa: SLF001 no public way back
+    try:
+        yield
+    finally:
+        for now, attributes, buffers in before:
+            now.clear()
+            now.update(attributes)
+            now["_buffers"].clear()
+            now["_buffers"].update(buffers)
+
+
+def kept_inside(model: Module) -> bool:
+    """Whether a module holds a tensor that is neither parameter nor buffer: a state that is not handed around."""
+    return any(shape_of(value) for module in model.modules() for value in vars(module).values())
 
 
 @contextmanager
@@ -216,13 +235,18 @@ def wrapping() -> Iterator[Callable[[Module, Callable[..., Any]], None]]:
 
 @contextmanager
 def in_dtype(model: Module, dtype: Dtype) -> Iterator[None]:
-    """Floating-point buffers in `dtype`, as after `model.to(dtype)`, for the time of the runs."""
-    before = [(m, name, b) for m in model.modules() for name, b in m._buffers.items() if b is not None]  # noqa: SLF001 no public way back to the same object
+    """Floating-point parameters and buffers in `dtype`, as after `model.to(dtype)`, for the time of the runs."""
+    before = [(p, p.data) for p in model.parameters() if p.is_floating_point() and p.dtype != dtype]
+    buffers = [(m, name, b) for m in model.modules() for name, b in m._buffers.items() if b is not None]  # noqa: SLF001 no public way back to the same object
     try:
-        for module, name, buffer in before:
+        for parameter, data in before:
+            parameter.data = data.to(dtype)
+        for module, name, buffer in buffers:
             if buffer.is_floating_point() and buffer.dtype != dtype:
                 module._buffers[name] = buffer.to(dtype)  # noqa: SLF001 as above
         yield
     finally:
-        for module, name, buffer in before:
+        for parameter, data in before:
+            parameter.data = data
+        for module, name, buffer in buffers:
             module._buffers[name] = buffer  # noqa: SLF001 as above
