@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from lib.advisor.result import Reason
 from lib.advisor.tasks import Family
-from lib.model.spec import Dimensions, ModelSpec
+from lib.model.spec import ModelSpec
 from lib.offer import Offer
 from lib.precision import NAMES, weight_format
 from lib.silicon import Accelerator
@@ -135,19 +135,21 @@ def _layouts(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator
     """Engine and number of devices. Models that do not serve text stay on one card as long as they fit there."""
     count = offer.accelerator_count
     if silicon.kind == "tpu":
-        return (("vllm-tpu", _parts(spec.dimensions, count)),)
+        return (("vllm-tpu", _parts(spec, count)),)
     served = family in SERVED and spec.library != "diffusers"
     if served and (count > 1 or offer.platform == "endpoints"):
-        return (("vllm", _parts(spec.dimensions, count)),)
+        return (("vllm", _parts(spec, count)),)
     return (("transformers", 1),) if count == 1 else (("transformers", 1), ("transformers", count))
 
 
-def _parts(of: Dimensions, count: int) -> int:
-    """The most of `count` devices over which the heads divide evenly, keys and values too or copied evenly; one host's worth when unknown.
+def _parts(spec: ModelSpec, count: int) -> int:
+    """The most of `count` devices over which the heads divide evenly, keys and values too or copied evenly.
 
+    Where the real heads are not known (a bare count has those of a typical model), one host's worth.
     Source: vLLM's own check (heads % n = 0, and H_kv % n = 0 or n % H_kv = 0).
     """
-    if of.attention_heads == 0:
+    of = spec.dimensions
+    if of.attention_heads == 0 or spec.source == "rule_of_thumb":
         return min(count, ONE_HOST)
     return _even(of.attention_heads, of.kv_heads or of.attention_heads, count)
 

@@ -67,7 +67,7 @@ def recommend(
         workload=workload,
         task=task,
         family=family,
-        notes=_notes(spec, workload, context, pick),
+        notes=_notes(workload, context, pick),
         caveats=_caveats(runs, pick),
         sources=_sources(runs, pick, catalog),
     )
@@ -112,7 +112,7 @@ def _sorted(rejected: list[Rejection]) -> tuple[Rejection, ...]:
     return tuple(sorted(rejected, key=place))
 
 
-def _notes(spec: ModelSpec | None, workload: Workload, context: int, pick: Entry | None) -> tuple[Reason, ...]:
+def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason, ...]:
     found = []
     if context < workload.context_tokens:
         found.append(Reason("context_clamped", {"asked_tokens": workload.context_tokens, "limit_tokens": context}))
@@ -120,8 +120,6 @@ def _notes(spec: ModelSpec | None, workload: Workload, context: int, pick: Entry
         found.append(Reason("nothing_fits"))
         return tuple(found)
     found.append(Reason(f"picked_{workload.priority}"))
-    if spec is not None and spec.source == "rule_of_thumb":
-        found.append(Reason("bare_count"))
     if pick.speed.decode_tokens_per_s_upper_bound is not None or pick.speed.request_s_lower_bound is not None:
         found.append(Reason("speed_is_a_bound"))
     if workload.min_tokens_per_s and pick.speed.decode_tokens_per_s_upper_bound is None:

@@ -98,7 +98,6 @@ _NOTES = {
     "picked_balanced": "Chosen for giving up the least, then for the price: as stored, on one device, with a tenth to spare comes first.",
     "picked_cheapest": "Chosen for the lowest price that does it.",
     "picked_fastest": "Chosen for the highest speed that a datasheet allows.",
-    "bare_count": "Only a parameter count is known: layers, heads and cache are those of a typical decoder of that size.",
     "speed_is_a_bound": "Speeds are upper bounds from datasheets, to compare hardware and to rule out what cannot be quick enough; real "
     "engines reach 25 to 90 % of them, and the exchange between devices is left out.",
     "rate_not_judged": "This kind of work has no tokens per second, so the wanted rate was not judged.",
