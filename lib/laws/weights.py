@@ -34,8 +34,8 @@ from typing import Protocol
 from lib.precision import WeightFormat
 from lib.units import Bytes
 
-STACK = frozenset({"language_model", "decoder", "encoder", "text_encoder"})
-"""Components whose matrices post-training quantization methods convert; vision, audio, projector and head stay."""
+STACK = frozenset({"language_model", "decoder", "encoder", "text_encoder", "transformer", "transformer_2", "unet"})
+"""Components whose matrices post-training quantization converts: language and denoising models; towers, projector, head, VAE stay."""
 
 
 class Tensors(Protocol):

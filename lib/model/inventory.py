@@ -15,6 +15,7 @@ from torch import float32, nn
 
 from lib.model.build import output_head, word_table
 from lib.model.spec import TensorGroup, TensorKind
+from lib.provenance import Caveat
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +46,7 @@ _HEADS = re.compile(r".*(head|classifier|score|qa_outputs|pooler|predictions|pre
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """One parameter where it was found."""
 
     path: str
@@ -54,22 +55,22 @@ class _Place:
     tensor: Tensor
 
 
-def _places(model: nn.Module) -> Iterator[_Place]:
+def places(model: nn.Module) -> Iterator[Place]:
     """Parameters in the model's own order, each once."""
     seen: set[int] = set()
 
-    def visit(module: nn.Module, prefix: str, parents: tuple[nn.Module, ...]) -> Iterator[_Place]:
+    def visit(module: nn.Module, prefix: str, parents: tuple[nn.Module, ...]) -> Iterator[Place]:
         for name, tensor in module.named_parameters(recurse=False, remove_duplicate=False):
             if id(tensor) not in seen:
                 seen.add(id(tensor))
-                yield _Place(prefix + name, module, parents, tensor)
+                yield Place(prefix + name, module, parents, tensor)
         for name, child in module.named_children():
             yield from visit(child, f"{prefix}{name}.", (*parents, module))
 
     yield from visit(model, "", ())
 
 
-def _experts_in(place: _Place) -> int:
+def _experts_in(place: Place) -> int:
     """How many routed experts the tensor holds or stands beside; 0 when it belongs to none.
 
     `transformers` keeps them in a module called `experts`: as one tensor with the experts along its first axis, or as a
@@ -86,7 +87,7 @@ def _experts_in(place: _Place) -> int:
     return place.tensor.shape[0] if place.tensor.ndim > 1 and place.tensor.shape[0] in stacks else 0
 
 
-def _experts_per_token(place: _Place, experts: int, config: Any) -> int:
+def _experts_per_token(place: Place, experts: int, config: Any) -> int:
     """How many of them one token reaches, from the router beside them or from the configuration; 0 when neither says."""
     at = place.path.split(".").index("experts")
     chain = (*place.parents, place.module)
@@ -100,7 +101,8 @@ def _experts_per_token(place: _Place, experts: int, config: Any) -> int:
     return 0
 
 
-def _kind(place: _Place, head: object) -> TensorKind:
+def kind_of(place: Place, head: object) -> TensorKind:
+    """The role of a tensor, from the module that holds it; `head` is the output projection."""
     from transformers.pytorch_utils import Conv1D  # noqa: PLC0415 loaded when first needed
 
     module, tensor = place.module, place.tensor
@@ -115,7 +117,7 @@ def _kind(place: _Place, head: object) -> TensorKind:
     return "conv" if isinstance(module, nn.modules.conv._ConvNd) else "other"  # noqa: SLF001 the common base has no public name
 
 
-def _component(place: _Place, table: object, head: object, default: str) -> str:
+def _component(place: Place, table: object, head: object, default: str) -> str:
     """The part of the model, from the first telling word on the way to the tensor."""
     if place.module is table:
         return "embeddings"
@@ -157,7 +159,7 @@ def _held_in_fp32(built: Built) -> Callable[[str], tuple[bool, bool]]:
     return lambda path: (always(path), in_fp16(path))
 
 
-def _convertible(model: PreTrainedModel) -> Callable[[_Place], bool]:
+def _convertible(model: PreTrainedModel) -> Callable[[Place], bool]:
     """A test for the modules that `transformers` replaces when it quantizes while loading, by its own rule."""
     from transformers.pytorch_utils import Conv1D  # noqa: PLC0415 loaded when first needed
     from transformers.quantizers.base import HfQuantizer  # noqa: PLC0415
@@ -165,7 +167,7 @@ def _convertible(model: PreTrainedModel) -> Callable[[_Place], bool]:
 
     kept = HfQuantizer.get_modules_to_not_convert(model, None, list(model._keep_in_fp32_modules or ()))  # noqa: SLF001
 
-    def test(place: _Place) -> bool:
+    def test(place: Place) -> bool:
         path = place.path.rpartition(".")[0]
         plain = type(place.module) is nn.Linear or isinstance(place.module, Conv1D) or path.endswith(".experts")
         return plain and bool(should_convert_module(path, kept))
@@ -173,7 +175,8 @@ def _convertible(model: PreTrainedModel) -> Callable[[_Place], bool]:
     return test
 
 
-def _pattern(path: str) -> str:
+def pattern(path: str) -> str:
+    """A parameter's path with layer numbers replaced by `*`."""
     return _NUMBER.sub("*", path)
 
 
@@ -188,14 +191,14 @@ def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False
     head, table = output_head(model), word_table(model)
     default, in_fp32, converts = _default_component(built), _held_in_fp32(built), _convertible(model)
     counts: dict[TensorGroup, int] = {}
-    for place in _places(model):
+    for place in places(model):
         experts = _experts_in(place)
         always, in_fp16 = in_fp32(place.path)
         always = always or place.tensor.dtype is float32
         group = TensorGroup(
-            name=_pattern(place.path),
+            name=pattern(place.path),
             component=_component(place, table, head, default),
-            kind="expert" if experts else _kind(place, head),
+            kind="expert" if experts else kind_of(place, head),
             shape=tuple(place.tensor.shape),
             count=0,
             experts=experts,
@@ -207,6 +210,17 @@ def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False
         )
         counts[group] = counts.get(group, 0) + 1
     return tuple(replace(group, count=count) for group, count in counts.items())
+
+
+def unknown_routing(built: Built, tensors: tuple[TensorGroup, ...]) -> tuple[Caveat, ...]:
+    """A caveat where a mixture does not say how many experts a token reaches; all of them are counted as active then."""
+    config = built.config.get_text_config(decoder=True)
+    if not any(g.experts and g.experts_per_token == g.experts for g in tensors):
+        return ()
+    if any(getattr(config, name, None) for name in _PER_TOKEN):
+        return ()
+    said = f"{built.architecture} has routed experts but does not say how many of them a token reaches; all are counted as active."
+    return (Caveat(code="unknown_routing", message=said),)
 
 
 def parameters_active(tensors: tuple[TensorGroup, ...]) -> int:

@@ -1,0 +1,111 @@
+"""The models that come with the app: resolved specs and the configurations behind them, read on demand.
+
+`lib/data/models.jsonl` holds one model a line, so that listing them costs no parsing and one answer parses one line.
+`lib/data/model_configs.jsonl.gz` holds what they were resolved from. Both are written by `scripts/build_models.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from lib.errors import BadCatalog
+from lib.model.spec import ActivationFit, CacheTerm, Dimensions, ModelSpec, Quantization, Stored, TensorGroup
+from lib.provenance import Caveat, Source
+
+SPECS = "models.jsonl"
+CONFIGS = "model_configs.jsonl.gz"
+_START = '{"id":"'
+_ROWS = (("tensors", TensorGroup), ("cache_terms", CacheTerm), ("activations", ActivationFit), ("caveats", Caveat), ("sources", Source))
+
+
+def _row(value: Any) -> list[Any]:
+    """A flat dataclass as its field values in order, trailing defaults dropped."""
+    row = [getattr(value, f.name) for f in fields(value)]
+    defaults = [f.default for f in fields(value)]
+    while row and row[-1] == defaults[len(row) - 1]:
+        row.pop()
+    return row
+
+
+def _from_row(kind: Any, row: list[Any]) -> Any:
+    return kind(**{f.name: _tuple(v) for f, v in zip(fields(kind), row, strict=False)})
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def to_json(spec: ModelSpec) -> dict[str, Any]:
+    """A spec as plain JSON values; `from_json` is the inverse."""
+    plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
+    for name, _kind in _ROWS:
+        plain[name] = None if plain[name] is None else [_row(v) for v in plain[name]]
+    plain["dimensions"] = _row(spec.dimensions)
+    quantization = spec.stored.quantization
+    plain["stored"] = [spec.stored.dtype, spec.stored.bytes_by_dtype, None if quantization is None else _row(quantization)]
+    return plain
+
+
+def from_json(plain: Mapping[str, Any]) -> ModelSpec:
+    """The spec that `to_json` wrote.
+
+    Raises:
+        BadCatalog: not such an object.
+    """
+    try:
+        made = dict(plain)
+        for name, kind in _ROWS:
+            made[name] = None if made[name] is None else tuple(_from_row(kind, row) for row in made[name])
+        made["dimensions"] = _from_row(Dimensions, made["dimensions"])
+        dtype, by_dtype, quantization = made["stored"]
+        kept = None if quantization is None else _from_row(Quantization, quantization)
+        made["stored"] = Stored(dtype=dtype, bytes_by_dtype=by_dtype, quantization=kept)
+        return ModelSpec(**made)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadCatalog(f"A bundled model cannot be read ({type(error).__name__}). Run scripts/build_models.py again.") from None
+
+
+@cache
+def _lines() -> dict[str, str]:
+    """Lines by lower-case id, unparsed."""
+    text = files("lib.data").joinpath(SPECS).read_text(encoding="utf-8")
+    lines = [line for line in text.split("\n") if line]
+    if not all(line.startswith(_START) for line in lines):
+        raise BadCatalog(f"{SPECS} holds a line that does not start with an id. Run scripts/build_models.py again.")
+    return {line[len(_START) : line.index('"', len(_START))].lower(): line for line in lines}
+
+
+@cache
+def ids() -> tuple[str, ...]:
+    """Ids of all bundled models, in alphabetical order."""
+    return tuple(sorted((line[len(_START) : line.index('"', len(_START))] for line in _lines().values()), key=str.lower))
+
+
+@cache
+def _spec(key: str) -> ModelSpec:
+    return from_json(json.loads(_lines()[key]))
+
+
+def find(model_id: str) -> ModelSpec | None:
+    """The bundled model with this id (capitals do not matter), or None."""
+    key = model_id.lower()
+    return _spec(key) if key in _lines() else None
+
+
+@cache
+def _configs() -> dict[str, dict[str, Any]]:
+    packed = files("lib.data").joinpath(CONFIGS).read_bytes()
+    records = [json.loads(line) for line in gzip.decompress(packed).decode().split("\n") if line]
+    return {record["id"].lower(): record for record in records}
+
+
+def config(model_id: str) -> dict[str, Any] | None:
+    """The configuration that a bundled model was resolved from; for a pipeline, one by component. None if it is not bundled."""
+    record = _configs().get(model_id.lower())
+    return None if record is None else record["config"]

@@ -1,0 +1,162 @@
+"""A diffusers pipeline: several models that share a repository, each counted by its own class.
+
+The pipeline's folders are its components. A component with `_class_name` is a model class of `diffusers`, one with `architectures` a
+text encoder of `transformers`; both are constructed on the meta device. Schedulers, tokenizers and safety checkers hold nothing that is
+loaded for generation.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lib.errors import AdvisorError, BadConfig, UnsupportedModel, shown
+from lib.model.config import check
+from lib.model.spec import Dimensions, ModelSpec, SpecSource, Stored, TensorGroup
+from lib.provenance import Caveat, Source
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+_VIDEO_CLASSES = ("Wan", "CogVideo", "LTX", "Hunyuan", "Mochi", "Allegro", "3D", "Video")
+_PARAMETERS_ONLY = "Activations of a pipeline depend on picture size and steps; they are not part of this total."
+
+
+def _diffusers_class(name: str) -> Any:
+    """A model class of diffusers.
+
+    Raises:
+        UnsupportedModel: diffusers is not installed, or has no such model class.
+    """
+    try:
+        import diffusers  # noqa: PLC0415 loaded when first needed
+    except ImportError:
+        raise UnsupportedModel(
+            "Pipelines need diffusers, which is not installed here. Install it, or give the parameter count instead."
+        ) from None
+    found = getattr(diffusers, name, None) if name.isidentifier() and not name.startswith("_") else None
+    if not (isinstance(found, type) and issubclass(found, diffusers.ModelMixin)):
+        raise UnsupportedModel(
+            f"diffusers {diffusers.__version__} has no model class {shown(name)}; it needs remote code, which is never run."
+        )
+    return found
+
+
+def _construct(config: Mapping[str, Any]) -> Module:
+    """A component of diffusers on the meta device."""
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    from lib.model.build import LOCK  # noqa: PLC0415
+    from lib.model.meta import MetaMode  # noqa: PLC0415
+
+    kind = _diffusers_class(str(config["_class_name"]))
+    try:
+        with LOCK, warnings.catch_warnings(), MetaMode(torch.bfloat16):
+            warnings.simplefilter("ignore")
+            return kind.from_config({k: v for k, v in config.items() if k != "_name_or_path"})  # type: ignore[no-any-return]
+    except AdvisorError:
+        raise
+    except Exception as error:  # noqa: BLE001 a hostile file can make any constructor raise anything
+        raise BadConfig(f"{kind.__name__} cannot be built from its configuration ({type(error).__name__}). Check its sizes.") from None
+
+
+def _groups(component: str, model: Module) -> tuple[TensorGroup, ...]:
+    from torch import nn  # noqa: PLC0415 loaded when first needed
+
+    from lib.model.inventory import kind_of, pattern, places  # noqa: PLC0415
+
+    kept = tuple(getattr(model, "_keep_in_fp32_modules", None) or ())
+    counts: dict[TensorGroup, int] = {}
+    for place in places(model):
+        group = TensorGroup(
+            name=pattern(place.path),
+            component=component,
+            kind=kind_of(place, None),
+            shape=tuple(place.tensor.shape),
+            count=0,
+            fp32=any(part in place.path.split(".") for part in kept),
+            convertible=type(place.module) is nn.Linear and place.tensor.ndim > 1,
+        )
+        counts[group] = counts.get(group, 0) + 1
+    return tuple(replace(group, count=count) for group, count in counts.items())
+
+
+def _component(name: str, config: Mapping[str, Any]) -> tuple[str, tuple[TensorGroup, ...]]:
+    """Class name and parameters of one component."""
+    if isinstance(config.get("_class_name"), str):
+        model = _construct(config)
+        return type(model).__name__, _groups(name, model)
+    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES  # noqa: PLC0415 loaded when first needed
+
+    from lib.model.build import build  # noqa: PLC0415
+    from lib.model.inventory import inventory  # noqa: PLC0415
+
+    encoder = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(str(config.get("model_type")))
+    named = {**config, "architectures": [encoder]} if encoder and not config.get("architectures") else config
+    built = build(named)
+    return built.architecture, tuple(replace(g, component=name) for g in inventory(built))
+
+
+def is_pipeline(config: Mapping[str, Any]) -> bool:
+    """Whether a parsed object maps component names to configurations of models."""
+    parts = [v for v in config.values() if isinstance(v, Mapping)]
+    return bool(parts) and len(parts) == len(config) and any("_class_name" in v for v in parts)
+
+
+def resolve_pipeline(
+    components: Mapping[str, Mapping[str, Any]],
+    *,
+    id: str = "",  # noqa: A002 the field's own name
+    source: SpecSource = "architecture",
+    bytes_by_dtype: Mapping[str, int] | None = None,
+    task: str = "",
+    license: str | None = None,  # noqa: A002
+    gated: bool | None = None,
+    checked: str = "",
+) -> ModelSpec:
+    """Resolve a pipeline from the configurations of its components.
+
+    Args:
+        components: parsed config.json by folder name, models only.
+        id: the Hub id, if it came from there.
+        source: what the spec says about its origin.
+        bytes_by_dtype: bytes of the stored weights by dtype, where headers were read.
+        task: the Hub's pipeline tag; else picture or video by the classes.
+        license: as the Hub states it.
+        gated: whether the licence has to be accepted first.
+        checked: ISO date to put on the source.
+
+    Raises:
+        BadConfig: a component is out of range or cannot be constructed.
+        UnsupportedModel: a class that diffusers and transformers do not have.
+    """
+    check(components)
+    parts = {name: _component(name, config) for name, config in components.items()}
+    tensors = tuple(group for _class, groups in parts.values() for group in groups)
+    total = sum(g.parameters for g in tensors)
+    classes = ", ".join(f"{name}: {kind}" for name, (kind, _groups) in parts.items())
+    video = any(word in kind for kind, _groups in parts.values() for word in _VIDEO_CLASSES)
+    return ModelSpec(
+        id=id,
+        architecture=next((kind for name, (kind, _groups) in parts.items() if name in {"transformer", "unet"}), ""),
+        model_type="",
+        task=task or ("text-to-video" if video else "text-to-image"),
+        library="diffusers",
+        source=source,
+        parameters_total=total,
+        parameters_active=total,
+        tensors=tensors,
+        dimensions=Dimensions(),
+        layer_kinds={},
+        cache_terms=None,
+        unknown_cache=False,
+        activations=(),
+        context_limit=None,
+        stored=Stored(dtype="bfloat16", bytes_by_dtype=dict(bytes_by_dtype or {})),
+        license=license,
+        gated=gated,
+        caveats=(Caveat(code="pipeline_activations", message=_PARAMETERS_ONLY),),
+        sources=(Source(what="parameters", source=f"classes on the meta device ({classes})", checked=checked),),
+    )

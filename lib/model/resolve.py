@@ -1,0 +1,118 @@
+"""From a parsed config.json to a `ModelSpec`: build once, count, run the cache, trace the activations, keep the numbers.
+
+A part that cannot be run does not stop the others: a cache or an activation that could not be found is left out with a caveat, never
+replaced by a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lib.errors import AdvisorError
+from lib.model.config import check
+from lib.model.quantization import read_quantization
+from lib.model.spec import ActivationFit, CacheTerm, ModelSpec, SpecSource, Stored
+from lib.provenance import Caveat, Source
+
+if TYPE_CHECKING:
+    from lib.model.build import Built
+
+Cache = tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]
+
+
+def _cache(built: Built) -> Cache:
+    """The cache as executed, else by the closed form; whether it exists but is unknown; and what has to be told."""
+    from lib.model.cache_form import closed_form  # noqa: PLC0415 loaded when first needed
+    from lib.model.cache_run import run_cache  # noqa: PLC0415
+
+    try:
+        return run_cache(built) or None, False, ()
+    except AdvisorError as error:
+        failure = str(error)
+    try:
+        terms = closed_form(built.config)
+    except AdvisorError:
+        terms = None
+    if terms:
+        said = f"{failure} It is computed from the layer kinds that the configuration states."
+        return terms, False, (Caveat(code="cache_not_executed", message=said),)
+    return None, True, (Caveat(code="unknown_cache", message=f"{failure} The cache is left out of the total."),)
+
+
+def _activations(built: Built) -> tuple[ActivationFit, ...]:
+    from lib.model.activation_run import trace_activations  # noqa: PLC0415 loaded when first needed
+
+    return trace_activations(built)
+
+
+def resolve_config(
+    config: Mapping[str, Any],
+    *,
+    id: str = "",  # noqa: A002 the field's own name
+    source: SpecSource = "architecture",
+    beside: Mapping[str, Any] | None = None,
+    bytes_by_dtype: Mapping[str, int] | None = None,
+    task: str = "",
+    license: str | None = None,  # noqa: A002
+    gated: bool | None = None,
+    checked: str = "",
+) -> ModelSpec:
+    """Resolve the configuration of a `transformers` model.
+
+    Args:
+        config: the parsed file; its ranges are checked here.
+        id: the Hub id, if the file came from there.
+        source: what the spec says about its origin.
+        beside: the parsed hf_quant_config.json, where there is one.
+        bytes_by_dtype: bytes of the stored weights by safetensors dtype, where headers were read.
+        task: the Hub's pipeline tag, where known; else that of the class.
+        license: as the Hub states it.
+        gated: whether the licence has to be accepted first.
+        checked: ISO date to put on the source.
+
+    Raises:
+        BadConfig: out of range, or not a model that can be constructed.
+        UnsupportedModel: it needs remote code or a library that is not installed.
+    """
+    check(config)
+    from transformers import __version__  # noqa: PLC0415 loaded when first needed
+
+    from lib.model import describe  # noqa: PLC0415
+    from lib.model.build import build  # noqa: PLC0415
+    from lib.model.inventory import inventory, parameters_active, unknown_routing  # noqa: PLC0415
+    from lib.model.skipping import skip_test  # noqa: PLC0415
+
+    quantization, told = read_quantization(config, beside)
+    built = build(config)
+    tensors = inventory(built, skip_test(quantization, built.model))
+    sizes = describe.dimensions(built)
+    terms, unknown, cache_told = _cache(built)
+    return ModelSpec(
+        id=id,
+        architecture=built.architecture,
+        model_type=built.model_type,
+        task=task or describe.task(built.architecture),
+        library="transformers",
+        source=source,
+        parameters_total=sum(g.parameters for g in tensors),
+        parameters_active=parameters_active(tensors),
+        tensors=tensors,
+        dimensions=sizes,
+        layer_kinds=describe.layer_kinds(terms, sizes.layers) if not unknown else {},
+        cache_terms=terms,
+        unknown_cache=unknown,
+        activations=_activations(built),
+        context_limit=describe.context_limit(built),
+        stored=Stored(dtype=describe.stored_dtype(config), bytes_by_dtype=dict(bytes_by_dtype or {}), quantization=quantization),
+        license=license,
+        gated=gated,
+        caveats=(*built.caveats, *told, *unknown_routing(built, tensors), *cache_told),
+        sources=(
+            Source(
+                what="parameters, cache and activations",
+                source=f"{built.architecture} of transformers {__version__}, executed on the meta device",
+                checked=checked,
+            ),
+        ),
+    )
