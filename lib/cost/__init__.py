@@ -1,0 +1,25 @@
+"""What it costs: an offer and its use → USD per month, request and million tokens, in parts that add up; and where bills cross."""
+
+from __future__ import annotations
+
+from lib.cost.bill import cost
+from lib.cost.crossings import Crossing, break_even
+from lib.cost.result import CostEstimate, CostPart, ZeroGpuUse
+from lib.cost.storage import retired_tier, today
+from lib.cost.tokens import TokenPrice, per_token
+from lib.cost.usage import Pace, Usage
+
+__all__ = [
+    "CostEstimate",
+    "CostPart",
+    "Crossing",
+    "Pace",
+    "TokenPrice",
+    "Usage",
+    "ZeroGpuUse",
+    "break_even",
+    "cost",
+    "per_token",
+    "retired_tier",
+    "today",
+]

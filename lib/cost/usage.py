@@ -1,0 +1,81 @@
+"""How hardware is used: hours, traffic, sleep, storage, account; and how fast it answers, as far as that is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+from lib.workload import Account
+
+STARTUP_S = Decimal(120)
+"""Start-up at each wake where nobody stated one. An assumption: the platform publishes only the limit of 30 minutes."""
+
+
+class Pace(Protocol):
+    """The figures of a speed estimate that cost needs; `None` where the estimate has none."""
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Seconds to the first token."""
+
+    @property
+    def inter_token_s(self) -> float | None:
+        """Seconds between tokens of one request."""
+
+    @property
+    def throughput_tokens_per_s(self) -> float | None:
+        """Answer tokens per second, all requests together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Use of one offer.
+
+    `hours_per_day` is how long it runs at most, and the window in which the requests of the day arrive; outside it is paused, asleep
+    or not visited. `requests_per_day` = 0 means that the traffic is not stated, `sleep_after_s` = 0 that it never sleeps (Endpoints: is
+    never scaled to zero). `request_s` is the time a request takes, by default that of the speed estimate, `startup_s` the start-up at
+    each wake. `extra_replica_hours_per_month` is what autoscaling adds, all replicas together. `seconds_on_gpu` is what a ZeroGPU call
+    takes, by default `request_s`, else the platform's default duration. `exposed_port` is for Jobs: `None` means one when requests come.
+    """
+
+    hours_per_day: Decimal = Decimal(24)
+    days_per_month: Decimal = Decimal(30)
+    replicas: int = 1
+    requests_per_day: Decimal = Decimal(0)
+    sleep_after_s: Decimal = Decimal(0)
+    storage_gb: Decimal = Decimal(0)
+    storage_public: bool = False
+    seats: int = 1
+    account: Account = "free"
+    prompt_tokens: int = 512
+    output_tokens: int = 256
+    concurrency: int = 1
+    request_s: Decimal | None = None
+    startup_s: Decimal | None = None
+    seconds_on_gpu: Decimal | None = None
+    extra_replica_hours_per_month: Decimal = Decimal(0)
+    exposed_port: bool | None = None
+    region: str | None = None
+
+    @property
+    def requests_per_month(self) -> Decimal:
+        """Requests of a month; 0 when the traffic is not stated."""
+        return self.requests_per_day * self.days_per_month
+
+
+def exact(value: float) -> Decimal:
+    """A float as the decimal that it prints as, so that money made of it stays readable."""
+    return Decimal(str(value))
+
+
+def request_seconds(usage: Usage, speed: Pace | None) -> Decimal | None:
+    """Seconds that one request takes: stated, or first token + the others; `None` when nobody knows."""
+    if usage.request_s is not None:
+        return usage.request_s
+    if speed is None or speed.ttft_s is None:
+        return None
+    first = exact(speed.ttft_s)
+    if speed.inter_token_s is None:
+        return first
+    return first + exact(speed.inter_token_s) * max(0, usage.output_tokens - 1)

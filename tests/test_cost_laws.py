@@ -1,0 +1,151 @@
+"""The laws of money, each against a figure worked out by hand, and the law of sleep against a simulation."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.laws.cost.awake import DAY_S, awake
+from lib.laws.cost.crossing import least, lines
+from lib.laws.cost.per_token import tokens_usd
+from lib.laws.cost.rent import rent
+from lib.laws.cost.storage import storage
+from lib.laws.cost.token_price import answer_price, prompt_price, share
+from lib.laws.cost.waiting import erlang_c, wait_seconds
+from lib.laws.cost.zerogpu_quota import beyond_quota, quota_seconds
+
+PRIVATE = ((50, Decimal(16)), (200, Decimal(14)), (500, Decimal(12)))
+
+
+def test_rent_of_the_endpoints_page() -> None:
+    """0.5 USD/h, one replica for 730 h and two more for 182.5 h each: 0.5 × (730 + 365) = 547.50."""
+    assert rent(usd_per_hour=Decimal("0.5"), hours=Decimal(730), extra_replica_hours=Decimal("182.5") * 2) == Decimal("547.50")
+
+
+def test_storage_by_threshold() -> None:
+    """300 TB beyond the plan: 50 × 18 + 150 × 16 + 100 × 14 = 900 + 2400 + 1400 = 4700."""
+    rates = {"usd_per_tb_month": Decimal(18), "volume_rates": PRIVATE}
+    assert storage(gigabytes=Decimal(301_000), included_gigabytes=Decimal(1000), **rates) == 4700
+    # 50 × 18 + 150 × 16 + 300 × 14 + 100 × 12 = 900 + 2400 + 4200 + 1200
+    assert storage(gigabytes=Decimal(600_000), included_gigabytes=Decimal(0), **rates) == 8700
+    assert storage(gigabytes=Decimal(100), included_gigabytes=Decimal(100), **rates) == 0
+
+
+@given(small=st.integers(0, 2_000_000), more=st.integers(0, 2_000_000))
+def test_more_storage_never_costs_less(small: int, more: int) -> None:
+    """The marginal reading of the volume rates has no step down."""
+    rates = {"included_gigabytes": Decimal(100), "usd_per_tb_month": Decimal(18), "volume_rates": PRIVATE}
+    assert storage(gigabytes=Decimal(small), **rates) <= storage(gigabytes=Decimal(small + more), **rates)
+
+
+def test_quota_of_both_sizes() -> None:
+    """20 s on `large` take 20 × 1.5 × 1 = 30, on `xlarge` 20 × 1 × 2 = 40; an hour beyond the quota costs 6 USD."""
+    assert quota_seconds(seconds=Decimal(20), duration_factor=Decimal("1.5"), multiplier=1) == 30
+    assert quota_seconds(seconds=Decimal(20), duration_factor=Decimal(1), multiplier=2) == 40
+    assert beyond_quota(quota_s=Decimal(3600), usd_per_gpu_hour=Decimal(6)) == 6
+    assert beyond_quota(quota_s=Decimal(-5), usd_per_gpu_hour=Decimal(6)) == 0
+
+
+def test_token_prices() -> None:
+    """2.50 USD/h at 1000 tokens/s: 2.5 / 3.6 = 0.694 USD per million; 0.1 s for 500 tokens: 2.5 / 3600 × 0.1 × 2000 = 0.139."""
+    assert round(answer_price(usd_per_hour=Decimal("2.50"), tokens_per_s=Decimal(1000)), 6) == Decimal("0.694444")
+    assert round(prompt_price(usd_per_hour=Decimal("2.50"), first_token_s=Decimal("0.1"), prompt_tokens=500), 6) == Decimal("0.138889")
+    assert tokens_usd(tokens=Decimal(2_000_000), usd_per_million=Decimal("0.3")) == Decimal("0.6")
+    assert tokens_usd(tokens=Decimal(1_000_000), usd_per_million=Decimal(1), markup_percent=Decimal(5)) == Decimal("1.05")
+    assert share(Decimal(10), Decimal(0)) is None
+
+
+def test_a_day_of_rare_visits() -> None:
+    """One visit a day, awake 300 s + 60 s of start-up.
+
+    Asleep for 1 / (60/86400 + exp(300/86400)) = 1 / (0.00069444 + 1.00347826) = 0.99584465 of the day; awake 0.00415535 × 86400 = 359.02 s.
+    """
+    found = awake(requests_per_day=Decimal(1), window_s=DAY_S, request_s=Decimal(0), sleep_after_s=Decimal(300), startup_s=Decimal(60))
+    assert float(found.seconds_per_day) == pytest.approx(359.02, abs=0.01)
+    assert float(found.wakes_per_day) == pytest.approx(0.99584465, abs=1e-7)
+
+
+def test_the_tail_after_the_window_counts() -> None:
+    """A visit every 9 s for 8 h keeps it awake the whole window and 300 s + 10 s more: 28800 + 310 - the gaps at both ends (2 × 9 s)."""
+    found = awake(
+        requests_per_day=Decimal(3200), window_s=Decimal(28_800), request_s=Decimal(10), sleep_after_s=Decimal(300), startup_s=Decimal(0)
+    )
+    assert float(found.seconds_per_day) == pytest.approx(28_800 + 310 - 18, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("requests", "window", "request_s", "sleep", "startup"),
+    [
+        (100, 28_800, 10, 300, 120),
+        (20, 86_400, 5, 900, 60),
+        (5, 28_800, 10, 3600, 120),
+        (1000, 28_800, 3, 60, 120),
+        (3, 36_000, 0, 70_000, 0),
+    ],
+)
+def test_sleep_against_a_simulation(requests: int, window: int, request_s: int, sleep: int, startup: int) -> None:
+    """Three thousand simulated days of random arrivals agree within 2 %."""
+    expected = awake(
+        requests_per_day=Decimal(requests),
+        window_s=Decimal(window),
+        request_s=Decimal(request_s),
+        sleep_after_s=Decimal(sleep),
+        startup_s=Decimal(startup),
+    )
+    seconds, wakes = _simulated(requests / window, window, request_s + sleep, startup, days=3000)
+    assert float(expected.seconds_per_day) == pytest.approx(seconds, rel=0.02)
+    assert float(expected.wakes_per_day) == pytest.approx(wakes, rel=0.03)
+
+
+def _simulated(rate: float, window: float, kept: float, startup: float, days: int) -> tuple[float, float]:
+    """Mean seconds awake and wakes per day, request after request."""
+    dice = random.Random(7)  # noqa: S311  a simulation, not a secret
+    total, wakes, end, ready, moment = 0.0, 0, -1.0, 0.0, 0.0
+    while (moment := moment + dice.expovariate(rate)) < days * window:
+        now = moment // window * 86_400 + moment % window
+        if now > end:
+            wakes, ready = wakes + 1, now + startup
+            total, end = total + startup + kept, ready + kept
+        elif max(now, ready) + kept > end:
+            total, end = total + max(now, ready) + kept - end, max(now, ready) + kept
+    return total / days, wakes / days
+
+
+@given(
+    requests=st.integers(0, 10**9),
+    window=st.integers(1, 86_400),
+    sleep=st.integers(1, 400_000),
+    longer=st.integers(0, 400_000),
+    startup=st.integers(0, 3600),
+)
+def test_sleep_is_bounded_and_monotone(requests: int, window: int, sleep: int, longer: int, startup: int) -> None:
+    """Never more than a day, never less for a longer sleep time, never negative."""
+    fixed = {"window_s": Decimal(window), "request_s": Decimal(1), "startup_s": Decimal(startup), "billing_step_s": Decimal(60)}
+    short = awake(requests_per_day=Decimal(requests), sleep_after_s=Decimal(sleep), **fixed).seconds_per_day
+    long = awake(requests_per_day=Decimal(requests), sleep_after_s=Decimal(sleep + longer), **fixed).seconds_per_day
+    assert 0 <= short <= long <= DAY_S
+
+
+def test_waiting() -> None:
+    """M/M/1 at half load: half of the requests wait; 99 % wait less than 2 / 0.5 × ln(0.5/0.01) = 15.65 s. At full load it never ends."""
+    assert erlang_c(slots=1, load=0.5) == 0.5
+    assert wait_seconds(slots=1, load=0.5, request_s=2.0, percentile=0.99) == pytest.approx(15.648, abs=1e-3)
+    assert wait_seconds(slots=8, load=0.5, request_s=2.0, percentile=0.5) == 0.0
+    assert wait_seconds(slots=2, load=2.0, request_s=1.0, percentile=0.5) is None
+
+
+def test_crossing_lines() -> None:
+    """10 + 2·n = 100 at n = 45; parallel lines and meetings in the past are none."""
+    assert lines((Decimal(10), Decimal(2)), (Decimal(100), Decimal(0))) == 45
+    assert lines((Decimal(1), Decimal(2)), (Decimal(5), Decimal(2))) is None
+    assert lines((Decimal(100), Decimal(2)), (Decimal(10), Decimal(0))) is None
+
+
+@given(threshold=st.integers(1, 10**9))
+def test_halving_finds_the_first(threshold: int) -> None:
+    """The least n of a condition that stays true, to the unit."""
+    assert least(lambda n: n >= threshold, 10**9) == threshold
