@@ -24,7 +24,10 @@ class Once(Generic[Result]):
     """A bounded, single-flight memory of slow results, least recently used out first; refusals are not remembered."""
 
     def __init__(self, *, keep: int, workers: int, waiting: int, patience: float, name: str) -> None:
-        """Keep the last `keep` results; let `waiting` callers wait up to `patience` seconds for `workers` threads."""
+        """Let `waiting` callers wait up to `patience` seconds for `workers` threads, and keep the last `keep` results.
+
+        With 0 kept, only those who ask at the same time share a result.
+        """
         self._keep = keep
         self._patience = patience
         self._known: OrderedDict[Hashable, Result] = OrderedDict()

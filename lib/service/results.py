@@ -95,6 +95,7 @@ class FitEntry(TypedDict):
     name: str
     accelerator: str | None
     accelerator_count: int
+    devices: int
     usd_per_hour: float | None
     fits: bool
     capacity_bytes: int

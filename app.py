@@ -1,0 +1,29 @@
+"""The Space: `python app.py` serves the page, the API and the MCP tools.
+
+A table of contents. Settings that Gradio reads while it is imported come first, then `spaces` (which must precede anything that could
+touch CUDA), then the services, the page on top of them, and the launch. torch and transformers are imported after the first page can be
+served.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing is asked of third parties
+os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")  # else a summary over all past calls after every call
+os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
+
+import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has to be first
+
+from lib.service.start import services
+from lib.ui.page import build_page, launch_options
+from lib.ui.serve import QUEUE, serving
+
+advisor = services()
+demo = build_page(advisor)
+demo.queue(**QUEUE)
+
+if __name__ == "__main__":
+    demo.launch(**launch_options(), **serving(demo, advisor), prevent_thread_lock=True)
+    advisor.warm_up()
+    demo.block_thread()

@@ -1,0 +1,86 @@
+"""`/resolve_model`: what a model is, as plain JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lib import estimate
+from lib.laws.weights import weight_bytes
+from lib.precision import weight_format
+from lib.provenance import Caveat
+from lib.service.results import SCHEMA, CacheEntry, ModelAnswer, QuantizationEntry
+from lib.service.wire import caveat_entries, source_entries
+from lib.workload import MemoryRequest
+
+if TYPE_CHECKING:
+    from lib.model.spec import CacheTerm, ModelSpec, Quantization
+
+
+def _cache_entry(term: CacheTerm) -> CacheEntry:
+    return {
+        "kind": term.kind,
+        "holds": term.holds,
+        "layers": term.layers,
+        "elements": term.elements,
+        "growth": term.growth,
+        "span": term.span,
+        "dtype": term.dtype,
+    }
+
+
+def _quantization_entry(quantization: Quantization | None) -> QuantizationEntry | None:
+    if quantization is None:
+        return None
+    return {"method": quantization.method, "format": quantization.format, "group_size": quantization.group_size}
+
+
+def _by_dtype(spec: ModelSpec, loaded: int, precision: str) -> dict[str, int]:
+    """The weights by the dtype they lie in: as the headers list them, else as the law of their format gives them.
+
+    Keys are safetensors' words ("BF16"), or the format's name where a format packs payload and scales together.
+    """
+    if spec.stored.bytes_by_dtype:
+        return dict(spec.stored.bytes_by_dtype)
+    form = weight_format(precision)
+    if form.law != "plain":
+        return {precision: loaded}
+    whole = weight_bytes([g for g in spec.tensors if g.fp32 or (g.fp32_in_fp16 and precision == "fp16")], weight_format("fp32"))
+    name = {"fp32": "F32", "fp16": "F16", "bf16": "BF16"}[precision]
+    if name == "F32" or not whole:
+        return {name: loaded}
+    return {name: loaded - whole, "F32": whole}
+
+
+def _differs(stored: int, loaded: int) -> tuple[Caveat, ...]:
+    if stored == loaded:
+        return ()
+    said = f"The files hold {stored:,} bytes of weights; loaded as they are, the model holds {loaded:,}. The other caveats say why."
+    return (Caveat(code="stored_bytes_differ", message=said),)
+
+
+def model_answer(spec: ModelSpec) -> ModelAnswer:
+    """A resolved model; `weights_bytes` is what it holds when loaded as it is stored."""
+    held = estimate.memory(spec, MemoryRequest(context_tokens=1))
+    by_dtype = _by_dtype(spec, held.weights.bytes, held.precision)
+    return {
+        "schema": SCHEMA,
+        "id": spec.id,
+        "architecture": spec.architecture,
+        "model_type": spec.model_type,
+        "library": spec.library,
+        "task": spec.task,
+        "parameters_total": spec.parameters_total,
+        "parameters_active": spec.parameters_active,
+        "parameters_by_component": spec.parameters_by_component,
+        "weights_bytes": held.weights.bytes,
+        "weights_bytes_by_dtype": by_dtype,
+        "quantization": _quantization_entry(spec.stored.quantization),
+        "context_limit_tokens": spec.context_limit,
+        "layer_kinds": dict(spec.layer_kinds),
+        "cache": [_cache_entry(term) for term in spec.cache_terms or ()],
+        "license": spec.license,
+        "gated": spec.gated,
+        "source": spec.source,
+        "caveats": caveat_entries((*spec.caveats, *_differs(sum(by_dtype.values()), held.weights.bytes))),
+        "sources": source_entries(spec.sources),
+    }

@@ -1,0 +1,105 @@
+"""From what a caller named to a `ModelSpec`: counts and bundled models at once, configurations and the Hub by way of `Once`.
+
+What is asked again is remembered: configurations by their content, repositories by their id for as long as the Hub's own answer is
+kept. torch and transformers are imported by the worker when the first unseen architecture arrives, or earlier by `warm_up`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import logging
+from collections.abc import Sequence
+
+from lib.errors import AdvisorError, HubError, HubUnreachable, RepoNotFound
+from lib.hub.model_files import read_model
+from lib.hub.repository import HubModel
+from lib.model import bundled
+from lib.model.bare import resolve_count
+from lib.model.config import parse
+from lib.model.diffusion import is_pipeline, resolve_pipeline
+from lib.model.resolve import resolve_config
+from lib.model.spec import ModelSpec
+from lib.service.from_hub import spec_from_hub
+from lib.service.once import Once
+from lib.service.reference import read
+
+log = logging.getLogger(__name__)
+
+KEPT = 256
+WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting
+READING = 12
+PATIENCE_S = 60.0
+_SMALLEST = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "vocab_size": 100,
+}
+
+
+class Models:
+    """Every model that can be named."""
+
+    def __init__(self) -> None:
+        self._built: Once[ModelSpec] = Once(keep=KEPT, workers=1, waiting=WAITING, patience=PATIENCE_S, name="build")
+        self._read: Once[HubModel] = Once(keep=0, workers=READING, waiting=READING, patience=PATIENCE_S, name="hub")
+
+    def __call__(self, model: object) -> ModelSpec:
+        """The model that a caller means.
+
+        Raises:
+            InvalidInput: it is none, or its configuration cannot be used.
+            UnsupportedModel: it needs code that is not run here.
+            HubError: the Hub was asked and did not give it.
+            Busy: too much is asked at the same time.
+        """
+        reference = read(model)
+        if reference.kind == "count":
+            return resolve_count(reference.text)
+        if reference.kind == "config":
+            return self._configured(reference.text)
+        return bundled.find(reference.text) or self._from_hub(reference.text)
+
+    @property
+    def bundled(self) -> Sequence[str]:
+        """Ids that need neither the Hub nor a build."""
+        return bundled.ids()
+
+    def warm_up(self) -> None:
+        """Let the worker import torch and transformers and build something small; nobody waits for it."""
+        self._built.start(_build_smallest)
+
+    def _configured(self, text: str) -> ModelSpec:
+        key = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+        known = self._built.known(key)
+        if known is not None:
+            return known
+        config = parse(text)
+        return self._built(key, lambda: resolve_pipeline(config) if is_pipeline(config) else resolve_config(config))
+
+    def _from_hub(self, name: str) -> ModelSpec:
+        try:
+            found = self._read(name, lambda: read_model(name))
+        except HubError as refusal:
+            raise _with_near(refusal, name) from None
+        return self._built((found.id, found.revision), lambda: spec_from_hub(found))
+
+
+def _build_smallest() -> None:
+    try:
+        resolve_config(_SMALLEST)
+    except AdvisorError:
+        log.exception("the warm-up failed; the first visitor with an unseen model waits for the imports")
+
+
+def _with_near(refusal: HubError, name: str) -> HubError:
+    """The same refusal, with bundled models of a similar name, which need no Hub."""
+    if not isinstance(refusal, RepoNotFound | HubUnreachable):
+        return refusal
+    near = difflib.get_close_matches(name.casefold(), (known.casefold() for known in bundled.ids()), n=3, cutoff=0.6)
+    spelled = {known.casefold(): known for known in bundled.ids()}
+    hint = f" Near matches in the bundled catalog: {', '.join(spelled[match] for match in near)}." if near else ""
+    return type(refusal)(f"{refusal}{hint}")

@@ -1,0 +1,23 @@
+"""The services of a running app: the catalog with live prices, the bundled models, the Hub."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lib.catalog import load
+from lib.hub.prices import PriceFeed
+from lib.hub.search import suggest
+from lib.service.models import Models
+from lib.service.services import Services
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _search(text: str) -> Sequence[str]:
+    return suggest(text).ids
+
+
+def services() -> Services:
+    """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
+    return Services(catalog=PriceFeed(load()).catalog, models=Models(), search=_search)

@@ -1,0 +1,38 @@
+"""How the app is served: the queue's size, what stands in front of Gradio's routes, and what Gradio is told not to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.middleware import Middleware
+
+from lib.ui.api import questions
+from lib.ui.edge import Edge
+from lib.ui.mcp import routes
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+    from lib.service.services import Services
+
+# Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app.
+QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
+
+
+def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
+    """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
+    asked = questions(services)
+    page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.mcp)
+
+    def public() -> set[str]:
+        return {fn.api_name for fn in page.fns.values() if fn.api_name and fn.api_visibility == "public"}
+
+    return {
+        "app_kwargs": {"routes": routes(asked), "middleware": [Middleware(Edge, questions=asked, public=public)]},
+        "enable_monitoring": False,
+        "max_file_size": "2mb",
+        "mcp_server": False,
+        "run_history": False,
+        "show_error": False,
+        "ssr_mode": False,
+    }

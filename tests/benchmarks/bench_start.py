@@ -1,0 +1,64 @@
+"""`python app.py` to its first HTTP 200, beside an empty Gradio app started the same way.
+
+    python tests/benchmarks/bench_start.py [pairs]
+
+Pairs alternate, so that a change in the machine's load meets both; medians are compared. Run it on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EMPTY = "import gradio as gr\nwith gr.Blocks() as demo:\n    pass\ndemo.launch()\n"
+PROMISED_S = 1.0
+
+
+def first_answer(script: Path) -> float:
+    """Seconds from starting the interpreter to the first page served."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {"GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
+    began = time.perf_counter()
+    app = subprocess.Popen([sys.executable, str(script)], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
+                    page.read()
+                return time.perf_counter() - began
+            except OSError:
+                if app.poll() is not None:
+                    raise SystemExit(f"{script.name} ended with status {app.returncode}") from None
+                time.sleep(0.01)
+    finally:
+        app.kill()
+        app.wait()
+
+
+def main() -> None:
+    """Measure pairs, print medians and the difference."""
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Path(folder) / "empty.py"
+        empty.write_text(EMPTY, encoding="utf-8")
+        for script in (empty, ROOT / "app.py"):
+            first_answer(script)  # fills the file cache
+        measured = [(first_answer(empty), first_answer(ROOT / "app.py")) for _ in range(pairs)]
+    bare, ours = (statistics.median(times) for times in zip(*measured, strict=True))
+    behind = statistics.median(second - first for first, second in measured)
+    print(f"empty app {bare:.2f} s, app.py {ours:.2f} s, behind {behind:+.2f} s (promised at most {PROMISED_S:.1f} s), {pairs} pairs")  # noqa: T201 - a benchmark prints
+    sys.exit(behind > PROMISED_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""A really started app, for the tests that call it from outside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the Hub's stand-in and what else the tests share lie beside this file
+
+from hub_repos import demo_repos
+from hub_stand_in import StandIn
+from running_app import started
+
+
+@pytest.fixture(scope="session")
+def stand_in() -> Iterator[StandIn]:
+    """The Hub's stand-in that the started app talks to."""
+    with StandIn() as hub:
+        for repo in demo_repos():
+            hub.add(repo)
+        yield hub
+
+
+@pytest.fixture(scope="session")
+def app_url(stand_in: StandIn) -> Iterator[str]:
+    """The address of a started app whose Hub is the stand-in."""
+    with started(HF_ENDPOINT=stand_in.url) as url:
+        yield url

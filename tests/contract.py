@@ -1,0 +1,89 @@
+"""The public contract, written down once more for the tests: endpoint names, arguments with defaults, fields of the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+REQUIRED = object()
+COMMON = {"schema", "caveats", "sources"}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "resolve_model": {"model": REQUIRED},
+    "estimate_memory": {
+        "model": REQUIRED,
+        "precision": "auto",
+        "engine": "transformers",
+        "context_tokens": 4096,
+        "batch_size": 1,
+        "kv_precision": "auto",
+        "mode": "inference",
+        "devices": 1,
+        "encoder_tokens": 0,
+    },
+    "recommend": {
+        "model": REQUIRED,
+        "task": "auto",
+        "context_tokens": 4096,
+        "concurrency": 1,
+        "requests_per_day": 100,
+        "hours_per_day": 24,
+        "precision": "auto",
+        "account": "free",
+        "max_usd_per_month": 0,
+        "min_tokens_per_s": 0,
+        "priority": "balanced",
+        "platforms": "spaces",
+    },
+    "list_hardware": {"platform": "spaces", "include_retired": False},
+}
+FIELDS: dict[str, set[str]] = {
+    "resolve_model": {
+        "id", "architecture", "task", "parameters_total", "parameters_active", "parameters_by_component", "weights_bytes",
+        "weights_bytes_by_dtype", "context_limit_tokens", "layer_kinds", "source",
+    },
+    "estimate_memory": {
+        "weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes", "total_bytes", "per_device_bytes",
+        "rule_of_thumb_bytes", "fits",
+    },
+    "recommend": {"pick", "ranked", "rejected"},
+    "list_hardware": {"hardware"},
+}  # fmt: skip
+FIT = {"hardware", "fits", "free_bytes", "max_context_tokens", "max_batch_size"}
+ENTRY = {"hardware", "platform", "precision", "engine", "memory", "speed", "cost", "verdict", "reasons"}
+REJECTED = {"hardware", "reason_code", "reason"}
+HARDWARE = {
+    "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
+    "usd_per_hour", "status", "since", "source", "checked",
+}  # fmt: skip
+
+TINY_CONFIG = """{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "tie_word_embeddings": false,
+"max_position_embeddings": 2048, "torch_dtype": "bfloat16"}"""
+# Per layer: q and o 64*64, k and v 32*64, three of the MLP 64*128, two norms of 64 = 8192 + 4096 + 24576 + 128 = 36992.
+# Around them: two tables of 1000*64 and a norm of 64 = 128064.  2 * 36992 + 128064:
+TINY_PARAMETERS = 202_048
+# Keys and values, 2 layers, 2 heads of 16, 2 bytes: 256 bytes per token.
+TINY_CACHE_BYTES_PER_TOKEN = 256
+EXAMPLE: dict[str, dict[str, Any]] = {
+    "resolve_model": {"model": TINY_CONFIG},
+    "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},
+    "recommend": {"model": TINY_CONFIG},
+    "list_hardware": {},
+}
+
+
+def check_fields(endpoint: str, answer: Any) -> None:
+    """The answer has the fields that the contract names, in it and in its entries."""
+    assert answer["schema"] == 1
+    assert FIELDS[endpoint] | COMMON <= answer.keys()
+    for caveat in answer["caveats"]:
+        assert set(caveat) == {"code", "message"}
+    for source in answer["sources"]:
+        assert set(source) == {"what", "source", "checked"}
+    for fit in answer.get("fits", []):
+        assert fit.keys() >= FIT
+    for entry in answer.get("ranked", []):
+        assert entry.keys() >= ENTRY
+    for entry in answer.get("rejected", []):
+        assert entry.keys() >= REJECTED
+    for row in answer.get("hardware", []):
+        assert row.keys() >= HARDWARE

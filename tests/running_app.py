@@ -1,0 +1,62 @@
+"""`python app.py`, started for a test and ended with everything it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+
+ROOT = Path(__file__).parent.parent
+START_S = 90  # a busy machine takes five times as long as a quiet one
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def started(**environment: str) -> Iterator[str]:
+    """`python app.py` as a process of its own, killed with everything it started; yields its address."""
+    port = free_port()
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "GRADIO_", "SPACE"))}
+    settings = {"GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "False", **environment}
+    with TemporaryFile() as output:
+        app = subprocess.Popen(
+            [sys.executable, "app.py"], cwd=ROOT, env=inherited | settings, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait(url, app)
+            yield url
+        except BaseException:
+            output.seek(0)
+            sys.stderr.write(output.read().decode(errors="replace")[-4000:])
+            raise
+        finally:
+            os.killpg(app.pid, signal.SIGKILL)
+            app.wait()
+
+
+def _wait(url: str, app: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        if app.poll() is not None:
+            raise AssertionError(f"the app ended with status {app.returncode}")
+        try:
+            with urllib.request.urlopen(f"{url}/gradio_api/info", timeout=5):
+                return
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.05)
+    raise AssertionError(f"the app did not answer within {START_S} s")

@@ -1,0 +1,51 @@
+"""Questions as functions for an outside interface: refusals pass on, failures stay inside."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+
+import pytest
+
+from lib.errors import UnknownModel
+from lib.ui.answered import FAILED, answered
+
+
+class Refusal(Exception):
+    """What the interface raises."""
+
+
+def ask(model: str, devices: int = 1) -> dict[str, int]:
+    """A question that refuses, fails or answers."""
+    if model == "unknown":
+        raise UnknownModel("Nobody knows it. Accepted: 7B.")
+    if model == "bug":
+        raise KeyError("/secret/path")
+    return {"devices": devices}
+
+
+def test_an_answer_passes_through() -> None:
+    """Positional and named arguments as in the question."""
+    assert answered(ask, Refusal)("7B", devices=2) == {"devices": 2}
+
+
+def test_a_refusal_keeps_its_sentence_and_code() -> None:
+    """The interface's own exception carries both."""
+    with pytest.raises(Refusal) as refusal:
+        answered(ask, Refusal)("unknown")
+    assert refusal.value.args == ("Nobody knows it. Accepted: 7B.", "unknown_model")
+
+
+def test_a_failure_is_logged_and_its_details_stay_inside(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has the traceback, the caller a sentence."""
+    with caplog.at_level(logging.ERROR), pytest.raises(Refusal) as refusal:
+        answered(ask, Refusal)("bug")
+    assert refusal.value.args == (FAILED, "internal")
+    assert "/secret/path" in caplog.text
+
+
+def test_types_are_real_types_although_annotations_are_text() -> None:
+    """Gradio derives the schema of the answer from the return annotation."""
+    signature = inspect.signature(answered(ask, Refusal))
+    assert signature.parameters["devices"].annotation is int
+    assert signature.return_annotation == dict[str, int]

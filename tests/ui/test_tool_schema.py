@@ -1,0 +1,43 @@
+"""Schemas of the tools, from signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+
+import jsonschema
+import pytest
+from contract import ARGUMENTS
+
+from lib.service.services import Services
+from lib.ui.tool_schema import description, input_schema, output_schema
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_both_schemas_are_schemas_and_every_argument_is_described(name: str) -> None:
+    """The description ends before the list of arguments, whose words stand at the arguments."""
+    question = getattr(Services, name)
+    bound = input_schema(question.__get__(object()))
+    jsonschema.Draft202012Validator.check_schema(bound)
+    jsonschema.Draft202012Validator.check_schema(output_schema(question))
+    assert all(field["description"] for field in bound["properties"].values())
+    assert "Args:" not in description(question)
+    assert description(question).endswith(".")
+
+
+def test_choices_are_listed() -> None:
+    """An agent sees which engines there are."""
+    schema = input_schema(Services.estimate_memory.__get__(object()))
+    assert schema["properties"]["engine"]["enum"] == ["transformers", "vllm", "llama.cpp", "vllm-tpu"]
+    assert schema["properties"]["context_tokens"] == {
+        "type": "integer",
+        "description": "tokens that each sequence's cache has seen (decoder tokens of an encoder-decoder)",
+        "default": 4096,
+    }
+
+
+def test_the_arguments_of_the_questions_are_those_of_the_contract() -> None:
+    """Order and defaults too."""
+    for name, expected in ARGUMENTS.items():
+        parameters = list(inspect.signature(getattr(Services, name)).parameters.values())[1:]
+        assert [p.name for p in parameters] == list(expected)
+        assert [p.default for p in parameters[1:]] == list(expected.values())[1:]
