@@ -146,7 +146,9 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
 
     from lib.model.meta import MetaMode  # noqa: PLC0415 loaded when first needed
     from lib.model.model_class import config_class, model_class  # noqa: PLC0415 loaded when first needed
+    from lib.model.vision_stand_in import register as register_vision_stand_in  # noqa: PLC0415 loaded when first needed
 
+    register_vision_stand_in()
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"

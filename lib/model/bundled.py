@@ -102,7 +102,7 @@ def find(model_id: str) -> ModelSpec | None:
 def _configs() -> dict[str, dict[str, Any]]:
     packed = files("lib.data").joinpath(CONFIGS).read_bytes()
     records = [json.loads(line) for line in gzip.decompress(packed).decode().split("\n") if line]
-    return {record["id"].lower(): record for record in records}
+    return {record["hub_id"].lower(): record for record in records}
 
 
 def config(model_id: str) -> dict[str, Any] | None:

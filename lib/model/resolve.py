@@ -23,13 +23,14 @@ Cache = tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]
 
 def _cache(built: Built) -> Cache:
     """The cache as executed, else by the closed form; whether it exists but is unknown; and what has to be told."""
-    from lib.model.cache_form import closed_form  # noqa: PLC0415 loaded when first needed
-    from lib.model.cache_run import run_cache  # noqa: PLC0415
+    from lib.model.cache_run import run_cache  # noqa: PLC0415 loaded when first needed
 
     try:
         return run_cache(built) or None, False, ()
     except AdvisorError as error:
         failure = str(error)
+    from lib.model.cache_form import closed_form  # noqa: PLC0415
+
     try:
         terms = closed_form(built.config)
     except AdvisorError:

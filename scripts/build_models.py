@@ -1,0 +1,96 @@
+"""Resolve a folder of model records and write the bundled models: `lib/data/models.jsonl` and `lib/data/model_configs.jsonl.gz`.
+
+    python scripts/build_models.py FOLDER          a record a file: {"hub_id": …, "kind": …, "config": …, "source": …}
+    python scripts/build_models.py                 the bundled configurations again, with the installed transformers
+
+`kind` is "transformers" (config: a config.json) or "diffusers-pipeline" (config: component name → its config.json). Optional keys:
+`hf_quant_config`, `license`, `gated`, `task`. A record that cannot be resolved is named and left out. Needs diffusers for pipelines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from lib.errors import AdvisorError  # noqa: E402 the repository is not installed
+from lib.model import bundled  # noqa: E402
+from lib.model.diffusion import resolve_pipeline  # noqa: E402
+from lib.model.resolve import resolve_config  # noqa: E402
+from lib.model.spec import ModelSpec  # noqa: E402
+from lib.provenance import Source  # noqa: E402
+
+DATA = ROOT / "lib" / "data"
+PIPELINE = "diffusers-pipeline"
+_KEPT = ("hub_id", "kind", "config", "hf_quant_config", "license", "gated", "task", "source")
+
+
+def records(folder: Path | None) -> Iterator[dict[str, Any]]:
+    """Records of a folder, or those bundled, in the order of their ids."""
+    if folder is not None:
+        found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+    else:
+        packed = gzip.decompress((DATA / bundled.CONFIGS).read_bytes()).decode()
+        found = [json.loads(line) for line in packed.split("\n") if line]
+    yield from sorted(found, key=lambda record: str(record["hub_id"]).lower())
+
+
+def _origin(record: Mapping[str, Any], checked: str) -> Source:
+    """Where the configuration was taken from."""
+    origin = record.get("source") or {}
+    place = f"{origin['repo']}@{origin.get('commit') or '?'} {origin.get('path') or ''}".strip() if origin.get("repo") else "put together"
+    return Source(what="configuration", source=f"{place} ({origin.get('how') or 'as published'})", checked=checked)
+
+
+def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
+    """One record as a spec of the catalog."""
+    told = {
+        "id": record["hub_id"],
+        "source": "catalog",
+        "task": record.get("task") or "",
+        "license": record.get("license"),
+        "gated": record.get("gated"),
+        "checked": checked,
+    }
+    if record["kind"] == PIPELINE:
+        spec = resolve_pipeline(record["config"], **told)
+    else:
+        spec = resolve_config(record["config"], beside=record.get("hf_quant_config"), **told)
+    return replace(spec, sources=(_origin(record, checked), *spec.sources))
+
+
+def main() -> int:
+    """Write both files; 1 when nothing could be resolved."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="records to read; without it, the bundled ones again")
+    arguments = parser.parse_args()
+    checked = datetime.now(UTC).date().isoformat()
+    lines, kept = [], []
+    for record in records(arguments.folder):
+        try:
+            spec = resolve(record, checked)
+        except AdvisorError as error:
+            print(f"left out {record['hub_id']}: {error}", file=sys.stderr)
+            continue
+        lines.append(json.dumps(bundled.to_json(spec), separators=(",", ":"), ensure_ascii=False))
+        kept.append(json.dumps({k: record[k] for k in _KEPT if record.get(k) is not None}, separators=(",", ":"), ensure_ascii=False))
+    if not lines:
+        print("No record could be resolved; nothing was written.", file=sys.stderr)
+        return 1
+    (DATA / bundled.SPECS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (DATA / bundled.CONFIGS).write_bytes(gzip.compress(("\n".join(kept) + "\n").encode(), mtime=0))
+    print(f"{len(lines)} models", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
