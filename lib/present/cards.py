@@ -40,12 +40,14 @@ def model_line(model: Row) -> str:
     return f'<p class="model-line" role="status">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
 
 
-def shown_model(model_id: str) -> str:
-    """The model's name for a sentence; a pasted config has none."""
-    return escaped(model_id) if model_id else "the pasted config"
+def model_name(model_id: str, asked: str) -> str:
+    """What to call the model in a sentence: its id, or what was asked for when it has none."""
+    if model_id:
+        return model_id
+    return "the pasted config" if asked.lstrip().startswith("{") else f"a model of {asked.strip()} parameters"
 
 
-def memory_card(memory: Row, devices: int, mode: str) -> str:
+def memory_card(memory: Row, model: str, devices: int, mode: str) -> str:
     """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it."""
     total, per_device = int(memory["total_bytes"]), int(memory["per_device_bytes"])
     what = {"inference": "to run", "lora": "to tune with LoRA", "qlora": "to tune with QLoRA", "full": "to train in full"}[mode]
@@ -53,7 +55,7 @@ def memory_card(memory: Row, devices: int, mode: str) -> str:
     settings = f"{escaped(memory['precision'])} weights, {escaped(memory['kv_precision'])} cache, {escaped(memory['engine'])}"
     return (
         '<section class="card memory-card" aria-label="Memory needed">'
-        f'<p class="eyebrow">{shown_model(memory["model"])} needs, {what}</p>'
+        f'<p class="eyebrow">{escaped(model)} needs, {what}</p>'
         f'<p class="headline"><span class="figure">{gib(per_device)}</span> {where}</p>'
         f'<p class="quiet">{settings}{_between(memory)}</p>{bar(memory)}{legend(memory)}{rule_of_thumb(memory)}</section>'
     )
@@ -71,7 +73,7 @@ def rule_of_thumb(memory: Row) -> str:
     return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}.</p>'
 
 
-def pick_card(pick: Row, model_id: str) -> str:
+def pick_card(pick: Row, model: str) -> str:
     """The hardware to take: price, memory, how it runs, why, and what to mind."""
     memory, cost = pick["memory"], pick["cost"]
     figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), ("Price per month", usd_per_month(cost["total_usd_per_month"]))]
@@ -84,7 +86,7 @@ def pick_card(pick: Row, model_id: str) -> str:
     drawing = bar(memory, int(memory["capacity_bytes"])) + legend(memory) if memory else ""
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
-        f'<p class="eyebrow">Run {shown_model(model_id)} on</p>'
+        f'<p class="eyebrow">Run {escaped(model)} on</p>'
         f'<h2 id="pick-name">{escaped(pick["name"])} <code>{escaped(pick["hardware"])}</code></h2>'
         f'<p class="quiet">{escaped(PLATFORM_NAMES.get(pick["platform"], pick["platform"]))} · {runs_as(pick)}</p>'
         f'<dl class="figures">{cells}</dl>{drawing}'
@@ -115,11 +117,11 @@ def aside(answer: Row) -> str:
     return f'<section class="card aside">{notes}{without}</section>' if notes or without else ""
 
 
-def no_pick(model_id: str) -> str:
+def no_pick(model: str) -> str:
     """What stands in place of the pick when nothing qualifies."""
     return (
         '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
-        f"<p>No hardware on the chosen platforms runs {shown_model(model_id)} under these limits. "
+        f"<p>No hardware on the chosen platforms runs {escaped(model)} under these limits. "
         "Below, each one says why. Try a shorter context, fewer requests at once, a smaller precision, a larger budget "
         "or more platforms.</p></section>"
     )

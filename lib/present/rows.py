@@ -10,11 +10,12 @@ from typing import Any
 
 from lib.present.cards import PLATFORM_NAMES, memory_used, runs_as
 from lib.present.charts import bar
-from lib.present.markup import escaped
+from lib.present.markup import bullets, escaped
 from lib.present.numbers import gib, gib_figure, tokens_per_s, usd_per_hour, usd_per_month, whole
 from lib.present.parts import PARTS
 
 Row = Mapping[str, Any]
+_SHOWN = 8
 _CSV_FIELDS = (
     "rank",
     "hardware",
@@ -51,21 +52,22 @@ def _cell(index: int, head: str, text: str) -> str:
     return f'<td role="cell" data-head="{escaped(head)}">{text}</td>'
 
 
-def hardware_name(name: str, hardware: str, platform: str) -> str:
-    """A tier by the platform's name for it, its id, and the platform."""
-    return f"{escaped(name)}<small><code>{escaped(hardware)}</code> {escaped(PLATFORM_NAMES.get(platform, platform))}</small>"
+def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> str:
+    """A tier by the platform's name for it with a mark beside, its id, and the platform."""
+    return f"{escaped(name)}{mark}<small><code>{escaped(hardware)}</code> {escaped(PLATFORM_NAMES.get(platform, platform))}</small>"
 
 
 def ranked(entries: Sequence[Row], pick: Row | None) -> str:
-    """Everything that qualifies, best first; what nothing else beats is marked."""
+    """Everything that qualifies, best first; what nothing else beats is marked. Beyond the first few, rows wait behind a line."""
     if not entries:
         return ""
-    return table(
-        "Everything that qualifies, best first",
-        ("Hardware", "Price per hour", "Memory", "Runs as", "Why"),
-        [_ranked_row(entry, pick) for entry in entries],
-        "ranked",
-    )
+    heads = ("Hardware", "Price per hour", "Memory", "Runs as", "Why")
+    rows = [_ranked_row(entry, pick) for entry in entries]
+    first = table("Everything that qualifies, best first", heads, rows[:_SHOWN], "ranked")
+    if len(rows) <= _SHOWN:
+        return first
+    more = table("More that qualifies", heads, rows[_SHOWN:], "ranked more")
+    return f'{first}<details class="rest"><summary>{len(rows) - _SHOWN} more that qualify</summary>{more}</details>'
 
 
 def _ranked_row(entry: Row, pick: Row | None) -> tuple[str, ...]:
@@ -74,13 +76,18 @@ def _ranked_row(entry: Row, pick: Row | None) -> tuple[str, ...]:
     memory = entry["memory"]
     drawn = f"{bar(memory, int(memory['capacity_bytes']))}<small>{memory_used(memory)}</small>" if memory else "–"
     bound = entry["speed"]["decode_tokens_per_s_upper_bound"]
+    reasons = bullets([escaped(reason["message"]) for reason in entry["reasons"]], "notes")
     return (
-        hardware_name(entry["name"], entry["hardware"], entry["platform"]) + mark,
+        hardware_name(entry["name"], entry["hardware"], entry["platform"], mark),
         price(entry["cost"]),
         drawn,
         runs_as(entry) + (f"<small>at best {tokens_per_s(bound)}</small>" if bound is not None else ""),
-        escaped(" ".join(reason["message"] for reason in entry["reasons"][:1])),
+        f"<details><summary>{_counted(len(entry['reasons']))}</summary>{reasons}</details>" if reasons else "–",
     )
+
+
+def _counted(reasons: int) -> str:
+    return "1 reason" if reasons == 1 else f"{reasons} reasons"
 
 
 def price(cost: Row) -> str:
@@ -97,30 +104,35 @@ def rejected(entries: Sequence[Row]) -> str:
 
 def tiers(fits: Sequence[Row], memory: Row) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched."""
-    rows = [_tier_row(fit, memory) for fit in fits]
+    by_price = sorted(fits, key=lambda fit: (fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
+    rows = [_tier_row(fit, memory) for fit in by_price]
     return table(
-        "Where it fits", ("Hardware", "Memory on the fullest device", "Left", "Longest context", "Most at once", "Per hour"), rows, "tiers"
+        "Where it fits, cheapest first",
+        ("Hardware", "Memory on a device", "Left", "Longest context (tokens)", "Most at once", "Per hour"),
+        rows,
+        "tiers",
     )
 
 
 def _tier_row(fit: Row, memory: Row) -> tuple[str, ...]:
-    free = int(fit["free_bytes"])
-    capacity = int(fit["capacity_bytes"])
+    free, capacity = int(fit["free_bytes"]), int(fit["capacity_bytes"])
+    need = capacity - free
+    drawn = bar({**memory, "per_device_bytes": need}, capacity)
     verdict = '<em class="badge fits">fits</em>' if fit["fits"] else '<em class="badge lacks">too small</em>'
     shared = f" on each of {fit['devices']}" if fit["devices"] > 1 else ""
     left = gib(free) if fit["fits"] else f"{gib(-free)} short"
     return (
-        hardware_name(fit["name"], fit["hardware"], fit["platform"]) + verdict,
-        f"{bar({**memory, 'per_device_bytes': capacity - free}, capacity)}<small>{gib_figure(capacity - free)} of {gib(capacity)}{shared}</small>",
+        hardware_name(fit["name"], fit["hardware"], fit["platform"], verdict),
+        f"{drawn}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
         left,
-        "no limit found" if fit["max_context_tokens"] is None else _or_none(fit["max_context_tokens"], " tokens"),
-        "no limit found" if fit["max_batch_size"] is None else _or_none(fit["max_batch_size"], ""),
+        "no limit found" if fit["max_context_tokens"] is None else _or_none(fit["max_context_tokens"]),
+        "no limit found" if fit["max_batch_size"] is None else _or_none(fit["max_batch_size"]),
         usd_per_hour(fit["usd_per_hour"]),
     )
 
 
-def _or_none(amount: int, unit: str) -> str:
-    return f"{whole(amount)}{unit}" if amount else "none"
+def _or_none(amount: int) -> str:
+    return whole(amount) if amount else "none"
 
 
 def as_csv(entries: Sequence[Row]) -> str:
@@ -147,9 +159,8 @@ def as_json(answer: Row) -> str:
     return json.dumps(answer, ensure_ascii=False, indent=1)
 
 
-def as_text(pick: Row | None, model_id: str) -> str:
+def as_text(pick: Row | None, model: str) -> str:
     """The pick in a few plain lines, for a message or a note."""
-    model = model_id or "the pasted config"
     if pick is None:
         return f"No listed hardware runs {model} under these limits."
     cost = pick["cost"]
@@ -160,11 +171,11 @@ def as_text(pick: Row | None, model_id: str) -> str:
     return "\n".join([*lines, *(reason["message"] for reason in pick["reasons"])])
 
 
-def as_text_memory(memory: Row) -> str:
+def as_text_memory(memory: Row, model: str) -> str:
     """A memory answer in a few plain lines."""
     parts = ", ".join(f"{label.lower()} {gib(memory[field])}" for _, label, field in PARTS)
     settings = f"{memory['precision']} weights, {memory['kv_precision']} cache, {memory['engine']}"
-    return f"{memory['model'] or 'The pasted config'}: {gib(memory['total_bytes'])} ({settings}).\n{parts}."
+    return f"{model}: {gib(memory['total_bytes'])} ({settings}).\n{parts}."
 
 
 def fits_csv(fits: Sequence[Row]) -> str:

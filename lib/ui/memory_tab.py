@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import memory_card
+from lib.present.cards import memory_card, model_name
 from lib.present.charts import growth, key
 from lib.present.explain import explanation
 from lib.present.markup import actions, hint, refusal
@@ -19,6 +19,8 @@ from lib.ui.links import Value, query
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
     from lib.service.services import Services
 
 CHOOSE = "Name a model above to see what it takes."
@@ -56,21 +58,29 @@ class MemoryView:
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `Shown.updates`."""
-        return [self.need, self.tiers, self.curve_box, self.curve, self.explain]
+        return [self.need, self.tiers, self.explain]
+
+    def curve_outputs(self) -> list[Any]:
+        """Where the curve goes, in the order of `curve_updates`."""
+        return [self.curve_box, self.curve]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """An answer as markup and a figure."""
+    """An answer as markup."""
 
     need: str
     tiers: str = ""
-    curve: Any = None
     explain: str = ""
 
     def updates(self) -> list[Any]:
         """One value for each of `MemoryView.outputs`."""
-        return [self.need, self.tiers, gr.update(visible=self.curve is not None), self.curve, self.explain]
+        return [self.need, self.tiers, self.explain]
+
+
+def curve_updates(figure: Figure | None) -> list[Any]:
+    """One value for each of `MemoryView.curve_outputs`; without a figure the box is not shown."""
+    return [gr.update(visible=figure is not None), figure]
 
 
 def build() -> MemoryView:
@@ -82,10 +92,10 @@ def build() -> MemoryView:
             need = gr.HTML(elem_id="need")
             with gr.Accordion("How each number is computed", open=False, elem_classes="quiet-accordion"):
                 explain = gr.HTML(elem_id="explain")
-            fits = gr.HTML(elem_id="tiers")
             with gr.Column(elem_id="curve", visible=False) as curve_box:
                 gr.HTML(key())
                 curve = gr.Plot(label="Memory by context length", show_label=False)
+            fits = gr.HTML(elem_id="tiers")
     return MemoryView(inputs=inputs, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain)
 
 
@@ -104,22 +114,18 @@ def _inputs() -> MemoryInputs:
     )
 
 
-def measured(services: Services, model: str, limit: int, values: Sequence[Value]) -> Shown:
+def measured(services: Services, model: str, values: Sequence[Value]) -> Shown:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
         return Shown(need=hint(CHOOSE))
-    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.MEMORY, values, strict=True)}
+    asked = _asked(values)
     try:
         answer = services.estimate_memory(model, **asked)
-        points = [
-            (length, services.estimate_memory(model, **{**asked, "context_tokens": length}))
-            for length in lengths(asked["context_tokens"], limit)
-        ]
     except AdvisorError as refused:
         return Shown(need=refusal(str(refused)))
-    fits = [fit for fit in answer["fits"] if fit["platform"] in {"spaces", "zerogpu"}]
+    name = model_name(answer["model"], model)
     acts = actions(
-        text=as_text_memory(answer),
+        text=as_text_memory(answer, name),
         query=query("memory", model, ask.MEMORY, values),
         files=(
             ("Download CSV", "memory.csv", "text/csv", fits_csv(answer["fits"])),
@@ -127,11 +133,27 @@ def measured(services: Services, model: str, limit: int, values: Sequence[Value]
         ),
     )
     return Shown(
-        need=memory_card(answer, int(asked["devices"]), str(asked["mode"])) + acts,
-        tiers=tiers(fits, answer),
-        curve=growth(points, capacities(fits), int(asked["context_tokens"])),
+        need=memory_card(answer, name, int(asked["devices"]), str(asked["mode"])) + acts,
+        tiers=tiers(answer["fits"], answer),
         explain=explanation(answer),
     )
+
+
+def curve(services: Services, model: str, limit: int, values: Sequence[Value]) -> Figure | None:
+    """Memory over context, everything else as asked; none where there is no answer (the card says why)."""
+    asked = _asked(values)
+    context = asked["context_tokens"]
+    if not model or not isinstance(context, int | float):
+        return None
+    try:
+        points = [(length, services.estimate_memory(model, **{**asked, "context_tokens": length})) for length in lengths(context, limit)]
+    except AdvisorError:
+        return None
+    return growth(points, capacities(points[0][1]["fits"]), int(context))
+
+
+def _asked(values: Sequence[Value]) -> dict[str, Any]:
+    return {field.argument: value for field, value in zip(ask.MEMORY, values, strict=True)}
 
 
 def lengths(context: float, limit: int) -> list[int]:
@@ -147,19 +169,15 @@ def capacities(fits: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
 
 
 def wire(view: MemoryView, services: Services, model: gr.State, limit: gr.State) -> None:
-    """Every slider move answers at once; while one answer is under way only the last move waits."""
+    """Every slider move answers at once; while one answer is under way only the last move waits. The curve follows on its own."""
 
-    def answer(ref: str, longest: int, *values: Value) -> list[Any]:
-        return measured(services, ref, longest, values).updates()
+    def answer(ref: str, *values: Value) -> list[Any]:
+        return measured(services, ref, values).updates()
 
-    gr.on(
-        [component.input for component in view.inputs.all()],
-        answer,
-        [model, limit, *view.inputs.all()],
-        view.outputs(),
-        queue=False,
-        show_progress="hidden",
-        trigger_mode="always_last",
-        api_name="memory_changed",
-        api_visibility="private",
-    )
+    def draw(ref: str, longest: int, *values: Value) -> list[Any]:
+        return curve_updates(curve(services, ref, longest, values))
+
+    moved = [component.input for component in view.inputs.all()]
+    at_once: dict[str, Any] = {"queue": False, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
+    gr.on(moved, answer, [model, *view.inputs.all()], view.outputs(), api_name="memory_changed", **at_once)
+    gr.on(moved, draw, [model, limit, *view.inputs.all()], view.curve_outputs(), api_name="curve_changed", **at_once)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import refusal
+from lib.present.markup import hint, refusal
 from lib.ui import api, links, memory_tab, model_field, recommend_tab
 from lib.ui import questions as ask
 from lib.ui.look import ASSETS, launch_options
@@ -36,7 +36,16 @@ class PageView:
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `opened`."""
         asked = [self.model.model, *self.recommend.inputs.all(), *self.memory.inputs.all()]
-        return [self.tabs, *asked, self.model.facts, self.model.ref, self.model.limit, *self.recommend.outputs(), *self.memory.outputs()]
+        return [
+            self.tabs,
+            *asked,
+            self.model.facts,
+            self.model.ref,
+            self.model.limit,
+            *self.recommend.outputs(),
+            *self.memory.outputs(),
+            *self.memory.curve_outputs(),
+        ]
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -90,15 +99,25 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
 
 def _model_outputs(view: PageView) -> list[Any]:
     sliders = [view.recommend.inputs.context, view.memory.inputs.context]
-    return [view.model.facts, view.model.ref, view.model.limit, *sliders, *view.recommend.outputs(), *view.memory.outputs()]
+    return [
+        view.model.facts,
+        view.model.ref,
+        view.model.limit,
+        *sliders,
+        *view.recommend.outputs(),
+        *view.memory.outputs(),
+        *view.memory.curve_outputs(),
+    ]
 
 
 def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[links.Value]) -> list[Any]:
     """Another model: what it is, context sliders up to its limit, and both answers anew."""
     found = model_field.understood(services, model, config)
+    if not found.ref:
+        return [found.facts, "", found.context_limit, gr.skip(), gr.skip(), *_nothing()]
     asked, recommend_context = _bounded(found, ask.RECOMMEND, values[: len(ask.RECOMMEND)])
     weighed, memory_context = _bounded(found, ask.MEMORY, values[len(ask.RECOMMEND) :])
-    cut = "" if [*asked, *weighed] == list(values) or not found.ref else model_field.shortened(found.context_limit)
+    cut = "" if [*asked, *weighed] == list(values) else model_field.shortened(found.context_limit)
     return [
         found.facts + cut,
         found.ref,
@@ -106,8 +125,15 @@ def model_changed(services: Services, model: str | None, config: str | None, val
         recommend_context,
         memory_context,
         *recommend_tab.recommended(services, found.ref, asked).updates(),
-        *memory_tab.measured(services, found.ref, found.context_limit, weighed).updates(),
+        *memory_tab.measured(services, found.ref, weighed).updates(),
+        *memory_tab.curve_updates(memory_tab.curve(services, found.ref, found.context_limit, weighed)),
     ]
+
+
+def _nothing() -> list[Any]:
+    """Both tabs without an answer, when there is no model to ask about."""
+    empty = recommend_tab.Shown(pick=hint(recommend_tab.CHOOSE)), memory_tab.Shown(need=hint(memory_tab.CHOOSE))
+    return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None)]
 
 
 def _bounded(found: Understood, fields: Sequence[links.Field], values: Sequence[links.Value]) -> tuple[list[links.Value], dict[str, Any]]:
@@ -124,7 +150,7 @@ def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     asked, unread = links.read(ask.RECOMMEND, params if tab != "memory" else {})
     weighed, more = links.read(ask.MEMORY, params if tab == "memory" else {})
     facts, ref, limit, recommend_context, memory_context, *answers = model_changed(services, model, None, [*asked, *weighed])
-    inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]]
+    inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]] if ref else [*asked, *weighed]
     if unread or more:
         facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more])}. The defaults stand there.")
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()

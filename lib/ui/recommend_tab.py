@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import aside, no_pick, pick_card, prices_line
+from lib.present.cards import aside, model_name, no_pick, pick_card, prices_line
 from lib.present.explain import caveats, sources
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_csv, as_json, as_text, ranked, rejected
@@ -137,7 +137,7 @@ def recommended(services: Services, model: str, values: Sequence[Value]) -> Show
     except AdvisorError as refused:
         return Shown(pick=refusal(str(refused)))
     pick, entries = answer["pick"], answer["ranked"]
-    name = answer["model"]
+    name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick(name)
     acts = actions(
         text=as_text(pick, name),

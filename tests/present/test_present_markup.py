@@ -69,7 +69,7 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
         return "".join(
             [
                 cards.model_line(m | {"layer_kinds": {m["source"]: 3}}),
-                cards.memory_card(e, 1, "inference"),
+                cards.memory_card(e, e["model"], 1, "inference"),
                 rows.tiers(e["fits"], e),
                 explain.explanation(e),
                 cards.pick_card(a["pick"], a["model"]),

@@ -1,0 +1,245 @@
+"""The page in Chromium: answers, sliders, errors, keyboard, dark and light, narrow, and nothing asked of third parties."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+pytestmark = pytest.mark.browser
+
+EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"
+WAIT_MS = 30_000  # a busy machine takes many times as long as a quiet one
+Open = Callable[..., Page]
+
+# WCAG 2: contrast of every visible text with the nearest opaque background behind it, worst first.
+CONTRAST = """() => {
+  const channel = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
+  const rgba = s => { const m = s.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
+  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  const back = e => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; }
+                      return rgba(getComputedStyle(document.body).backgroundColor); };
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || !e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true})) continue;
+    if (e.closest("svg, script, style, [aria-hidden=true], .sr")) continue;
+    const style = getComputedStyle(e), a = light(rgba(style.color)), b = light(back(e));
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
+    if (ratio < (large ? 3 : 4.5)) found.push([ratio.toFixed(2), walk.currentNode.textContent.trim().slice(0, 40)]);
+  }
+  return found.sort((x, y) => x[0] - y[0]);
+}"""
+
+# A control without a name: neither label, nor aria-label, nor text.
+NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, a[href]")]
+  .filter(e => e.checkVisibility() && e.type !== "hidden")
+  .filter(e => !(e.labels?.length || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim() || e.title))
+  .map(e => e.outerHTML.slice(0, 120))"""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium as the system installs it; without one these tests fail rather than pass unseen."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert found, "no Chromium on PATH: install the package 'chromium', or deselect with -m 'not browser'"
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, app_url: str) -> Iterator[Open]:
+    """Opens the app in a fresh context and waits for an answer; at the end: no error in the page, no request to anyone else."""
+    errors: list[str] = []
+    strangers: list[str] = []
+    home = urlsplit(app_url).netloc
+    with ExitStack() as contexts:
+
+        def opened(query: str = "", *, width: int = 1280, scheme: str = "light", wait: str = ".card") -> Page:
+            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+            contexts.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(WAIT_MS)
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on(
+                "request",
+                lambda request: (
+                    strangers.append(request.url)
+                    if urlsplit(request.url).scheme in {"http", "https", "ws", "wss"} and urlsplit(request.url).netloc != home
+                    else None
+                ),
+            )
+            page.goto(app_url + "/" + query)
+            page.locator(f"{wait}:visible").first.wait_for()
+            return page
+
+        yield opened
+    assert errors == []
+    assert strangers == []
+
+
+def _ask(page: Page, model: str) -> None:
+    field = page.get_by_role("combobox", name="Model", exact=True)
+    field.click()
+    field.fill(model)
+    field.press("Enter")
+
+
+def _context(page: Page, name: str) -> Locator:
+    return page.get_by_role("spinbutton", name=f"number input for {name}", exact=True)
+
+
+def test_the_page_opens_with_an_answer(open_page: Open) -> None:
+    """Without a click there is a pick with a price, the ranked table, and one h1."""
+    page = open_page()
+    expect(page.locator("#pick")).to_contain_text(EXAMPLE)
+    expect(page.locator("#pick")).to_contain_text("Price per hour")
+    expect(page.locator("#pick")).to_contain_text("Prices:")
+    expect(page.get_by_role("table", name="Everything that qualifies, best first")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+
+
+def test_another_model_gets_another_answer(open_page: Open) -> None:
+    """A parameter count is a model too; its line says that it is an estimate."""
+    page = open_page()
+    _ask(page, "70B")
+    expect(page.locator("#facts")).to_contain_text("70.0 billion")
+    expect(page.locator("#facts")).to_contain_text("estimated from the parameter count alone")
+    expect(page.locator("#pick")).not_to_contain_text(EXAMPLE)
+
+
+def test_a_pasted_config_is_a_model(open_page: Open) -> None:
+    """The text of a config.json is answered like an id."""
+    page = open_page()
+    page.get_by_role("button", name="Paste a config.json instead").click()
+    page.get_by_role("textbox", name=re.compile("^config.json")).fill(
+        '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,'
+        ' "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256}'
+    )
+    page.get_by_role("button", name="Show the answer").click()
+    expect(page.locator("#facts")).to_contain_text("counted by building the architecture")
+    expect(page.locator("#pick")).to_contain_text("the pasted config")
+
+
+@pytest.mark.parametrize("model", ["nobody/no-such-model-0", '<img src=x onerror="document.title=1">/x', "{", "-7B"])
+def test_a_refusal_is_a_sentence(open_page: Open, model: str) -> None:
+    """What is no model is answered with a sentence in the page, the input stays, and nothing of it is run."""
+    page = open_page()
+    _ask(page, model)
+    expect(page.locator("#facts").get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model", exact=True)).to_have_value(model)
+    expect(page.locator("#facts img")).to_have_count(0)
+    expect(page).to_have_title("Spaces Hardware Advisor")
+    _ask(page, EXAMPLE)
+    expect(page.locator("#pick")).to_contain_text(EXAMPLE)
+
+
+def test_sliders_answer_at_once(open_page: Open) -> None:
+    """More context takes more cache: from 4,096 to 65,536 tokens it grows sixteenfold."""
+    page = open_page("?tab=memory")
+    cache = page.locator("#need .legend div", has_text="Cache").locator("dd")
+    expect(cache).to_contain_text("0.50 GiB")  # 131 072 bytes for each of 4 096 tokens
+    _context(page, "Context").fill("65536")
+    expect(cache).to_contain_text("8.00 GiB")
+    slider = page.get_by_role("slider", name="range slider for Sequences at once")
+    slider.focus()
+    slider.press("ArrowRight")
+    expect(cache).to_contain_text("16.0 GiB")
+
+
+def test_a_number_can_be_opened(open_page: Open) -> None:
+    """Behind the estimate stand law, inputs, exact bytes and source, and the split of the cache by layer kind."""
+    page = open_page("?tab=memory")
+    page.get_by_role("button", name="How each number is computed").click()
+    explain = page.locator("#explain")
+    expect(explain.get_by_role("heading", name=re.compile("Cache"))).to_be_visible()
+    expect(explain).to_contain_text("full attention")
+    expect(explain).to_contain_text("Exactly 536,870,912 bytes")
+
+
+def test_the_curve_is_drawn(open_page: Open) -> None:
+    """Plotly draws memory against context."""
+    page = open_page("?tab=memory")
+    page.locator("#curve .js-plotly-plot .main-svg").first.wait_for()
+    expect(page.locator("#curve .fills path")).to_have_count(4)
+
+
+def test_a_link_repeats_the_question(open_page: Open) -> None:
+    """The link of an answer opens the same tab with the same questions."""
+    page = open_page("?tab=memory")
+    _context(page, "Context").fill("8192")
+    expect(page.locator("#need .legend")).to_contain_text("1.00 GiB")
+    link = page.locator("#need [data-copy-link]").get_attribute("href")
+    again = open_page(str(link))
+    expect(_context(again, "Context")).to_have_value("8192")
+    expect(again.locator("#need .legend")).to_contain_text("1.00 GiB")
+
+
+def test_an_answer_can_be_saved(open_page: Open) -> None:
+    """The CSV comes out of the page itself."""
+    page = open_page()
+    with page.expect_download() as saved:
+        page.locator("#pick").get_by_role("link", name="Download CSV").click()
+    assert saved.value.suggested_filename == "recommendation.csv"
+    assert saved.value.path().read_text(encoding="utf-8").startswith("rank,hardware,platform")
+
+
+def test_a_link_with_nonsense_opens_the_page(open_page: Open) -> None:
+    """Values that read as nothing are named, and the defaults stand."""
+    page = open_page(f"?tab=memory&context={quote('<b>9</b>')}&batch=-1&devices=nan")
+    expect(page.locator("#facts")).to_contain_text("context, batch, devices")
+    expect(_context(page, "Context")).to_have_value("4096")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("tab", ["recommend", "memory"])
+def test_text_can_be_read_in_both_modes(open_page: Open, scheme: str, tab: str) -> None:
+    """Every text has the contrast that WCAG 2 AA asks for, and every control has a name."""
+    page = open_page(f"?tab={tab}", scheme=scheme)
+    for box in page.locator(".quiet-accordion > button:visible").all():
+        box.click()
+    page.wait_for_timeout(400)  # transitions of colour
+    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate(NAMELESS) == []
+
+
+@pytest.mark.parametrize("tab", ["recommend", "memory"])
+def test_a_narrow_screen_shows_everything(open_page: Open, tab: str) -> None:
+    """At 390 pixels nothing reaches beyond the edge, also with everything opened."""
+    page = open_page(f"?tab={tab}", width=390)
+    for box in page.locator(".quiet-accordion > button:visible").all():
+        box.click()
+    if tab == "memory":
+        page.locator("#curve .main-svg").first.wait_for()
+    beyond: Any = page.evaluate(
+        """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility() && !e.closest("svg, .sr, thead")
+          && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
+    )
+    assert beyond == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_keyboard_reaches_everything(open_page: Open) -> None:
+    """Tab alone goes from the model through the questions to the downloads, and the focus can be seen."""
+    page = open_page()
+    page.get_by_role("combobox", name="Model", exact=True).focus()
+    reached: list[str] = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name = page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent.trim()")
+        reached.append(str(name))
+        if name == "Download JSON":
+            break
+    wanted = ["Show the answer", "Memory", "range slider for Context length", "Copy as text", "Copy link", "Download CSV", "Download JSON"]
+    assert [name for name in wanted if not any(name in seen for seen in reached)] == []
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
