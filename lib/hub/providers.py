@@ -1,0 +1,174 @@
+"""Who serves a model per token today, and for how much: asked of the router of Inference Providers, as a stranger.
+
+A price is a convenience: `offered` never raises. When the router cannot be asked, `status` is "unknown" and `reason` says why, so that
+the page can ask the visitor for a number of their own; nothing is invented. Answers are remembered for an hour, failures for a
+minute, so that a router that is down costs one visitor a second and a half and not every one of them.
+Source of the form: hub-docs inference-providers/hub-api.md (2026-07-09): prices in USD per million tokens, status live or error.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+from lib.cost.tokens import TokenPrice
+from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, shown
+from lib.hub import loop
+from lib.hub.cache import Cache
+from lib.hub.client import checked_id, open_hub
+from lib.provenance import Source
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
+
+    from lib.hub.client import Hub
+
+ROUTER = "https://router.huggingface.co"
+HUB = "https://huggingface.co"
+SECONDS = 1.5
+_MAX_ANSWER_BYTES = 2**20
+_MAX_PROVIDERS = 100
+_MAX_NAME = 60
+_MAX_USD = Decimal(100_000)  # per million tokens; far above any price that exists
+_INSTEAD = "Enter your provider's price per million tokens instead."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """What the router said about a model.
+
+    `live` names the providers that serve it now, `prices` those of them that state a price, cheapest answer first. `status` is "none"
+    when nobody serves it and "unknown" when that could not be found out; then `reason` is the sentence for it.
+    """
+
+    status: Literal["live", "none", "unknown"]
+    live: tuple[str, ...] = ()
+    prices: tuple[TokenPrice, ...] = ()
+    reason: str = ""
+
+
+_answers: Cache[tuple[str, str], Offered] = Cache(most=2048, seconds=3600, weight=lambda _: 1)
+_failures: Cache[str, Offered] = Cache(most=16, seconds=60, weight=lambda _: 1)
+
+
+def offered(model_id: str, *, endpoint: str | None = None) -> Offered:
+    """Providers and prices of a model on the Hub, within 1.5 s; `endpoint` is the router's address."""
+    try:
+        return ask(model_id, endpoint=endpoint)
+    except (HubError, InvalidInput) as error:
+        return Offered(status="unknown", reason=str(error))
+
+
+def ask(model_id: str, *, endpoint: str | None = None) -> Offered:
+    """As `offered`, with refusals as errors; "nobody serves it" is an answer.
+
+    Raises:
+        UnknownModel: the text cannot be the id of a model.
+        HubError: the router could not be asked, or its answer could not be read.
+    """
+    model = checked_id(model_id, None)
+    router = _router(endpoint)
+    known = _answers.find((router.endpoint, model)) or _failures.find(router.endpoint)
+    if known is not None:
+        if known.status == "unknown":
+            raise HubUnreachable(known.reason)
+        return known
+    try:
+        found = loop.run(lambda client: _fetch(client, router, model), SECONDS)
+    except RepoNotFound:
+        found = Offered(status="none")
+    except (TimeoutError, HubError) as error:
+        refused = _refusal(error, model)
+        if isinstance(refused, HubUnreachable):
+            _failures.keep(router.endpoint, Offered(status="unknown", reason=str(refused)))
+        raise refused from error
+    _answers.keep((router.endpoint, model), found)
+    return found
+
+
+def forget() -> None:
+    """Empty the memory."""
+    _answers.clear()
+    _failures.clear()
+
+
+def _router(endpoint: str | None) -> Hub:
+    """The router as an anonymous caller sees it. Only huggingface.co has one: a server set to another Hub does not ask it.
+
+    Raises:
+        HubUnreachable: this server runs offline, or asks another Hub.
+    """
+    from huggingface_hub import constants  # noqa: PLC0415  0.1 s, and only when the router is asked
+
+    if constants.is_offline_mode():
+        raise HubUnreachable(f"Prices per token are not asked for: this server runs offline (HF_HUB_OFFLINE=1). {_INSTEAD}")
+    if endpoint is None and constants.ENDPOINT.rstrip("/") != HUB:
+        raise HubUnreachable(f"Prices per token are not asked for: this server asks another Hub than {HUB}. {_INSTEAD}")
+    return open_hub(None, endpoint or ROUTER)
+
+
+def _refusal(error: Exception, model: str) -> HubError:
+    """The sentence about the router for what went wrong; nothing that the server wrote is repeated."""
+    match error:
+        case TimeoutError():
+            return HubUnreachable(f"The list of providers of {shown(model)} did not come within {SECONDS:g} s. {_INSTEAD}")
+        case RateLimited():
+            return RateLimited(f"The router of Inference Providers asks for fewer requests. Try again in some minutes. {_INSTEAD}")
+        case HubGarbage():
+            return HubGarbage(f"The list of providers of {shown(model)} has a format that is not understood. {_INSTEAD}")
+    return HubUnreachable(f"The router of Inference Providers could not be reached. {_INSTEAD}")
+
+
+async def _fetch(client: AsyncClient, router: Hub, model: str) -> Offered:
+    address = f"{router.endpoint}/v1/models/{model}"
+    answer = await router.fetch(client, address, what=model, limit=_MAX_ANSWER_BYTES)
+    return read_offered(answer.body, model, address)
+
+
+def read_offered(body: bytes, model: str, address: str) -> Offered:
+    """The router's answer: live providers, and prices where both are stated.
+
+    Raises:
+        HubGarbage: it is not an object with a list of providers.
+    """
+    try:
+        told = json.loads(body, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise HubGarbage(f"The providers of {shown(model)} are not readable JSON.") from error
+    told = told.get("data", told) if isinstance(told, dict) else told
+    entries = told.get("providers") if isinstance(told, dict) else None
+    if not isinstance(entries, list):
+        raise HubGarbage(f"The answer about {shown(model)} lists no providers.")
+    live = [one for one in entries[:_MAX_PROVIDERS] if isinstance(one, dict) and one.get("status") == "live" and _named(one)]
+    checked = datetime.now(UTC).date().isoformat()
+    source = Source(what=f"prices per token of {model}", source=address, checked=checked)
+    prices = [price for one in live if (price := _price(one, source)) is not None]
+    prices.sort(key=lambda price: (price.usd_per_million_output, price.usd_per_million_input, price.provider))
+    names = tuple(dict.fromkeys(one["provider"] for one in live))
+    return Offered(status="live" if names else "none", live=names, prices=tuple(prices))
+
+
+def _named(entry: dict[str, Any]) -> bool:
+    name = entry.get("provider")
+    return isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
+
+
+def _price(entry: dict[str, Any], source: Source) -> TokenPrice | None:
+    """The price of a provider; `None` when one of the two figures is missing or cannot be a price."""
+    pricing = entry.get("pricing")
+    if not isinstance(pricing, dict):
+        return None
+    prompt, answer = _usd(pricing.get("input")), _usd(pricing.get("output"))
+    if prompt is None or answer is None:
+        return None
+    return TokenPrice(provider=entry["provider"], usd_per_million_input=prompt, usd_per_million_output=answer, source=source)
+
+
+def _usd(value: object) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    amount = Decimal(value)
+    return amount if amount.is_finite() and 0 <= amount <= _MAX_USD else None
