@@ -34,6 +34,21 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "platforms": "spaces",
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
+    "estimate_cost": {
+        "hardware": REQUIRED,
+        "hours_per_day": 24,
+        "days_per_month": 30,
+        "replicas": 1,
+        "requests_per_day": 0,
+        "sleep_after_s": 0,
+        "storage_gb": 0,
+        "account": "free",
+        "model": "",
+        "precision": "auto",
+        "engine": "transformers",
+        "prompt_tokens": 512,
+        "output_tokens": 256,
+    },
 }
 FIELDS: dict[str, set[str]] = {
     "resolve_model": {
@@ -46,10 +61,15 @@ FIELDS: dict[str, set[str]] = {
     },
     "recommend": {"pick", "ranked", "rejected"},
     "list_hardware": {"hardware"},
+    "estimate_cost": {
+        "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month", "storage_usd_per_month", "total_usd_per_month",
+        "usd_per_million_output_tokens", "usd_per_request", "break_even",
+    },
 }  # fmt: skip
 FIT = {"hardware", "fits", "free_bytes", "max_context_tokens", "max_batch_size"}
 ENTRY = {"hardware", "platform", "precision", "engine", "memory", "speed", "cost", "verdict", "reasons"}
 REJECTED = {"hardware", "reason_code", "reason"}
+CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "message"}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
     "usd_per_hour", "status", "since", "source", "checked",
@@ -68,6 +88,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},
     "recommend": {"model": TINY_CONFIG},
     "list_hardware": {},
+    "estimate_cost": {"hardware": "l4x1"},
 }
 
 
@@ -85,5 +106,7 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert entry.keys() >= ENTRY
     for entry in answer.get("rejected", []):
         assert entry.keys() >= REJECTED
-    for row in answer.get("hardware", []):
+    for row in answer["hardware"] if endpoint == "list_hardware" else []:
         assert row.keys() >= HARDWARE
+    for crossing in answer.get("break_even", []):
+        assert crossing.keys() >= CROSSING

@@ -110,7 +110,7 @@ def test_refusals_are_sentences(router: StandIn, fault: Fault, error: type[Excep
 
 
 def test_a_router_that_hangs_costs_one_wait(router: StandIn) -> None:
-    """The first question gives up after 1.5 s; the next ones are answered from memory for a minute."""
+    """The first question gives up after 1.5 s; the next ones are answered from memory for five minutes."""
     router.faults["/v1/models/"] = Fault(hang=True)
     start = time.monotonic()
     assert offered(MODEL, endpoint=router.url).status == "unknown"

@@ -151,7 +151,8 @@ def _quota(case: _Case, zerogpu: Offer, *, sleeps: bool, price: TokenPrice | Non
     used = zerogpu_use(zerogpu, case.usage, case.rules.zerogpu, case.speed)
     free = Decimal(used.daily_quota_s) / used.quota_s_per_request
     if used.usd_per_request_beyond is None:
-        return [case.at("zerogpu", "always_on", free, None, "n = quota / quota seconds per request; this account cannot pay for more")]
+        law = "n = ⌊quota / quota seconds per request⌋; this account cannot pay for more"
+        return [case.at("zerogpu", "always_on", Decimal(used.requests_in_quota), None, law)]
     days, each = case.usage.days_per_month, used.usd_per_request_beyond
     full = case.always_on()
 

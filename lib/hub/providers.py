@@ -1,8 +1,8 @@
 """Who serves a model per token today, and for how much: asked of the router of Inference Providers, as a stranger.
 
 A price is a convenience: `offered` never raises. When the router cannot be asked, `status` is "unknown" and `reason` says why, so that
-the page can ask the visitor for a number of their own; nothing is invented. Answers are remembered for an hour, failures for a
-minute, so that a router that is down costs one visitor a second and a half and not every one of them.
+the page can ask the visitor for a number of their own; nothing is invented. Answers are remembered for an hour, failures for five
+minutes, so that a router that is down costs one visitor a second and a half and not every one of them.
 Source of the form: hub-docs inference-providers/hub-api.md (2026-07-09): prices in USD per million tokens, status live or error.
 """
 
@@ -51,7 +51,7 @@ class Offered:
 
 
 _answers: Cache[tuple[str, str], Offered] = Cache(most=2048, seconds=3600, weight=lambda _: 1)
-_failures: Cache[str, Offered] = Cache(most=16, seconds=60, weight=lambda _: 1)
+_failures: Cache[str, Offered] = Cache(most=16, seconds=300, weight=lambda _: 1)
 
 
 def offered(model_id: str, *, endpoint: str | None = None) -> Offered:

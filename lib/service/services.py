@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 
 from lib.advisor.tasks import FAMILIES
 from lib.catalog import Catalog
+from lib.hub.providers import Offered
 from lib.offer import PLATFORMS
 from lib.service import arguments
+from lib.service.estimate_cost import CostQuestion
 from lib.service.hardware_answer import hardware_answer
 from lib.service.memory_answer import memory_answer
 from lib.service.model_answer import model_answer
@@ -41,11 +43,22 @@ def _platforms(name: str, value: object) -> tuple[str, ...]:
 class Services:
     """What the app can answer."""
 
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Models, search: Callable[[str], Sequence[str]]) -> None:
-        """Answer from `catalog()` (which may return fresher prices at each call) and `models`; `search` asks the Hub for ids."""
+    def __init__(
+        self,
+        *,
+        catalog: Callable[[], Catalog],
+        models: Models,
+        search: Callable[[str], Sequence[str]],
+        offered: Callable[[str], Offered],
+    ) -> None:
+        """Answer from `catalog()` (which may return fresher prices at each call) and `models`.
+
+        `search` asks the Hub for ids, `offered` the router who serves a model per token.
+        """
         self._catalog = catalog
         self._models = models
         self._search = search
+        self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered).estimate_cost
 
     def resolve_model(self, model: str) -> ModelAnswer:
         """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.

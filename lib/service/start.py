@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lib.catalog import load
 from lib.hub.prices import PriceFeed
+from lib.hub.providers import offered
 from lib.hub.search import suggest
 from lib.service.models import Models
 from lib.service.services import Services
@@ -20,4 +21,4 @@ def _search(text: str) -> Sequence[str]:
 
 def services() -> Services:
     """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
-    return Services(catalog=PriceFeed(load()).catalog, models=Models(), search=_search)
+    return Services(catalog=PriceFeed(load()).catalog, models=Models(), search=_search, offered=offered)

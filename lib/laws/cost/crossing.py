@@ -30,9 +30,11 @@ def least(dearer: Callable[[int], bool], most: int) -> int | None:
     >>> least(lambda n: n * n > 50, 1000)
     8
     """
-    if not dearer(most):
-        return None
-    low, high = 0, most
+    low, high = 0, 1
+    while not dearer(high):  # doubling first: the answer is usually far below `most`
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         if dearer(middle):

@@ -1,0 +1,173 @@
+"""/estimate_cost in-process: checked arguments, the bill as JSON, prices per token from a fake router."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lib.catalog import load
+from lib.cost import TokenPrice, Usage
+from lib.errors import AdvisorError, BadArgument, UnknownHardware
+from lib.hub.providers import Offered
+from lib.provenance import Source
+from lib.service.cost_answer import cost_answer
+from lib.service.estimate_cost import CostQuestion
+from lib.service.models import Models
+
+SOURCE = Source(what="prices per token", source="a fake router", checked="2026-11-21")
+CONFIG = json.dumps(
+    {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
+     "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "max_position_embeddings": 2048, "torch_dtype": "bfloat16"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Half a second to the first token, then 20 tokens/s: 13.25 s for 256 tokens."""
+
+    ttft_s: float | None = 0.5
+    inter_token_s: float | None = 0.05
+    throughput_tokens_per_s: float | None = 20.0
+
+
+def router(_: str) -> Offered:
+    """Two providers serve every model; one of them says for how much."""
+    price = TokenPrice(provider="x", usd_per_million_input=Decimal("0.10"), usd_per_million_output=Decimal("0.40"), source=SOURCE)
+    return Offered(status="live", live=("x", "y"), prices=(price,))
+
+
+def silent(_: str) -> Offered:
+    """A router that cannot be reached."""
+    return Offered(status="unknown", reason="The router could not be reached.")
+
+
+QUESTION = CostQuestion(catalog=load, models=Models(), offered=silent)
+TIMED = CostQuestion(catalog=load, models=Models(), offered=router, speed=lambda *_: Speed())
+
+
+def codes(answer: Any) -> set[str]:
+    """Codes of the caveats."""
+    return {caveat["code"] for caveat in answer["caveats"]}
+
+
+def test_a_month_around_the_clock() -> None:
+    """0.80 × 24 × 30 = 576 USD; without a model and without requests the prices per unit are open."""
+    answer = QUESTION.estimate_cost("l4x1")
+    assert (answer["usd_per_hour"], answer["billed_hours_per_month"]) == (0.8, 720)
+    assert (answer["compute_usd_per_month"], answer["storage_usd_per_month"], answer["total_usd_per_month"]) == (576, 0, 576)
+    assert (answer["usd_per_request"], answer["usd_per_million_output_tokens"]) == (None, None)
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+
+
+def test_every_offer_of_today_has_an_answer() -> None:
+    """The price of the catalog comes back to the last digit, on every platform."""
+    for offer in load().on(("all",)):
+        answer = QUESTION.estimate_cost(f"{offer.platform}:{offer.id}", hours_per_day=1, days_per_month=1)
+        assert (answer["hardware"], answer["platform"]) == (offer.id, offer.platform)
+        assert answer["total_usd_per_month"] == answer["usd_per_hour"] == float(offer.usd_per_hour or 0)
+
+
+def test_hardware_is_found_by_older_names_and_platform() -> None:
+    """`l4` is `l4x1`; alone an id is the Space's; withdrawn hardware says since when it is gone."""
+    assert QUESTION.estimate_cost("l4")["hardware"] == "l4x1"
+    assert QUESTION.estimate_cost("l4x1")["platform"] == "spaces"
+    assert QUESTION.estimate_cost("Jobs: l4x1")["platform"] == "jobs"
+    with pytest.raises(UnknownHardware, match="no longer offered"):
+        QUESTION.estimate_cost("h100")
+    with pytest.raises(UnknownHardware, match="plain silicon, without a price"):
+        QUESTION.estimate_cost("H100-SXM")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hours_per_day", 25), ("hours_per_day", float("nan")), ("hours_per_day", "24"), ("hours_per_day", True), ("days_per_month", 32),
+        ("replicas", 0), ("replicas", 1.5), ("requests_per_day", -1), ("requests_per_day", 10**10), ("sleep_after_s", -2),
+        ("storage_gb", -1), ("storage_gb", "huge"), ("account", "gold"), ("precision", "int3"), ("precision", 8), ("engine", "tgi"),
+        ("prompt_tokens", 0), ("output_tokens", -1), ("output_tokens", None),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_named(name: str, value: Any) -> None:
+    """The refusal says which argument, what was seen and what is accepted."""
+    with pytest.raises(BadArgument, match=f"{name} was .*Accepted"):
+        QUESTION.estimate_cost("l4x1", **{name: value})
+
+
+@pytest.mark.parametrize("hardware", ["", None, 7, "moon", ["l4x1"], "x" * 10_000, ":" * 500, "jobs:", "spaces:h200"])
+def test_hardware_that_is_none(hardware: Any) -> None:
+    """Refused with a sentence, whatever was sent."""
+    with pytest.raises(AdvisorError):
+        QUESTION.estimate_cost(hardware)
+
+
+def test_never_is_minus_one_as_on_the_platform() -> None:
+    """A sleep time of -1 means never, as 0 does."""
+    assert QUESTION.estimate_cost("l4x1", sleep_after_s=-1, requests_per_day=5)["billed_hours_per_month"] == 720
+
+
+def test_an_old_storage_tier_by_its_name() -> None:
+    """`medium` was 150 GB for 25 USD; today on a free account (150 - 100) × 0.018 = 0.90."""
+    answer = QUESTION.estimate_cost("l4x1", storage_gb="medium")  # type: ignore[arg-type]
+    assert answer["storage_usd_per_month"] == 0.9
+    assert "storage_tier_retired" in codes(answer)
+
+
+def test_with_a_model_and_its_speed() -> None:
+    """100 requests a day of 13.25 s on 576 USD: 0.192 each; at full use 0.80 / 72000 × 10⁶ = 11.11 USD per million answer tokens."""
+    answer = TIMED.estimate_cost("l4x1", requests_per_day=100, model=CONFIG)
+    assert answer["usd_per_request"] == pytest.approx(0.192)
+    assert answer["usd_per_million_output_tokens"] == pytest.approx(11.1111, abs=1e-4)
+    assert answer["usd_per_million_output_tokens_at_traffic"] == pytest.approx(576 / (3000 * 256) * 1e6)
+    assert answer["utilisation"] == pytest.approx(100 * 13.25 / 86400)
+    assert answer["per_token"]["status"] == "unknown"  # a pasted config has no name to ask the router for
+
+
+def test_without_a_speed_prices_per_token_stay_open() -> None:
+    """A caveat says so; nothing is invented."""
+    answer = QUESTION.estimate_cost("l4x1", model="7B")
+    assert answer["usd_per_million_output_tokens"] is None
+    assert "speed_unknown" in codes(answer)
+
+
+def test_a_model_that_does_not_fit_is_said() -> None:
+    """70 billion parameters in two bytes do not go into 24 GB."""
+    assert "does_not_fit" in codes(QUESTION.estimate_cost("l4x1", model="70B"))
+    assert "does_not_fit" not in codes(QUESTION.estimate_cost("a100x8", model="70B", engine="vllm"))
+
+
+def test_prices_per_token_of_the_router_and_of_the_visitor() -> None:
+    """1000 requests a day at 0.10 and 0.40: 30000 × (51.2 + 102.4) / 10⁶ = 4.608, less 0.10 of credits.
+
+    A price that the visitor states goes before those of the router.
+    """
+    usage = Usage(requests_per_day=Decimal(1000))
+    offer = load().offer("l4x1", "spaces")
+    answer = cost_answer(offer, usage, load(), offered=router("x"))
+    assert answer["per_token"]["providers"] == ["x", "y"]
+    assert answer["per_token"]["prices"][0]["total_usd_per_month"] == 4.508
+    assert {"per_token", "always_on"} in [{found["below"], found["above"]} for found in answer["break_even"]]
+    mine = TokenPrice(provider="own price", usd_per_million_input=Decimal(1), usd_per_million_output=Decimal(1), source=SOURCE)
+    dearer = cost_answer(offer, usage, load(), offered=router("x"), own_price=mine)
+    assert dearer["per_token"]["prices"][0]["provider"] == "own price"
+    assert dearer["break_even"][0]["requests_per_day"] < answer["break_even"][0]["requests_per_day"]  # type: ignore[operator]
+
+
+def test_zerogpu_tells_what_visitors_spend() -> None:
+    """A call of 13.25 s asks for 19.875 s: 300 s hold 15 of them; the owner pays nothing."""
+    answer = TIMED.estimate_cost("zero-a10g", model=CONFIG, requests_per_day=100)
+    used = answer["zerogpu"]
+    assert used is not None
+    assert (used["quota_s_per_request"], used["requests_in_quota"], used["visitors"]) == (19.875, 15, 7)
+    assert (answer["total_usd_per_month"], answer["payer"], answer["break_even"]) == (0, "visitor", [])
+
+
+def test_break_even_is_told_in_sentences() -> None:
+    """Every crossing has a message without placeholders; sleeping against always on is among them."""
+    answer = TIMED.estimate_cost("l4x1", requests_per_day=100, sleep_after_s=300, account="pro", model="1B")
+    pairs = {(found["below"], found["above"]) for found in answer["break_even"]}
+    assert ("sleeping", "always_on") in pairs
+    assert all(len(found["message"]) > 30 and "None" not in found["message"] for found in answer["break_even"])
