@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.catalog import load
@@ -80,6 +80,7 @@ def test_the_price_page_around_the_clock(platform: str, prices: dict[str, str]) 
     assert cost(L4, Usage(), RULES).total_usd_per_month == 576
 
 
+@settings(deadline=None)
 @given(offer=offers(), usage=usages())
 def test_parts_add_up_to_the_last_digit(offer: Offer, usage: Usage) -> None:
     """Total = compute + storage = sum of the parts, and rent = price × billed hours."""
@@ -91,6 +92,7 @@ def test_parts_add_up_to_the_last_digit(offer: Offer, usage: Usage) -> None:
     assert all(part.source and part.law for part in bill.parts)
 
 
+@settings(deadline=None)
 @given(offer=offers(), hours=amounts(12), days=st.integers(0, 31), replicas=st.integers(1, 16))
 def test_linear_in_hours_days_and_replicas(offer: Offer, hours: Decimal, days: int, replicas: int) -> None:
     """Twice the hours is twice the bill, exactly; the same for replicas."""
@@ -101,6 +103,7 @@ def test_linear_in_hours_days_and_replicas(offer: Offer, hours: Decimal, days: i
     assert once == (offer.usd_per_hour or 0) * hours * days * replicas
 
 
+@settings(deadline=None)
 @given(offer=offers(), usage=usages())
 def test_sleep_never_costs_more(offer: Offer, usage: Usage) -> None:
     """With any sleep time and traffic the bill is at most that of the same hours without sleep."""
@@ -108,6 +111,7 @@ def test_sleep_never_costs_more(offer: Offer, usage: Usage) -> None:
     assert cost(offer, usage, RULES).total_usd_per_month <= cost(offer, awake, RULES).total_usd_per_month
 
 
+@settings(deadline=None)
 @given(requests=st.integers(1, 10**5), more=st.integers(0, 10**5), sleep=st.integers(1, 10**5), longer=st.integers(0, 10**5))
 def test_more_traffic_or_longer_sleep_time_never_costs_less(requests: int, more: int, sleep: int, longer: int) -> None:
     """The sleeping bill grows with both."""

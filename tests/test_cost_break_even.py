@@ -29,7 +29,7 @@ def test_per_token_against_always_on() -> None:
     assert crossing(timed, "per_token", "always_on").within_capacity is False
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(answer=st.integers(10, 5000), sleep=st.integers(60, 7200), hours=st.integers(1, 24))
 def test_per_token_against_sleeping(answer: int, sleep: int, hours: int) -> None:
     """One request a day less and paying per token is not dearer; at the crossing it is."""

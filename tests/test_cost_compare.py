@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cost_bill import Speed
 
@@ -85,6 +85,7 @@ def test_predicted_latency_grows_with_load() -> None:
     assert float(found.latency_ratio) == pytest.approx(116.92 / 13.25, rel=1e-3)
 
 
+@settings(deadline=None)
 @given(rate=st.integers(1, 10_000), faster=st.integers(0, 10_000), load=st.integers(0, 10**6))
 def test_a_faster_replica_at_the_same_price_never_costs_more(rate: int, faster: int, load: int) -> None:
     """Saved ≥ 0, and utilisation stays within what was planned."""

@@ -6,7 +6,7 @@ import random
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.laws.cost.awake import DAY_S, awake
@@ -35,6 +35,7 @@ def test_storage_by_threshold() -> None:
     assert storage(gigabytes=Decimal(100), included_gigabytes=Decimal(100), **rates) == 0
 
 
+@settings(deadline=None)
 @given(small=st.integers(0, 2_000_000), more=st.integers(0, 2_000_000))
 def test_more_storage_never_costs_less(small: int, more: int) -> None:
     """The marginal reading of the volume rates has no step down."""
@@ -115,6 +116,7 @@ def _simulated(rate: float, window: float, kept: float, startup: float, days: in
     return total / days, wakes / days
 
 
+@settings(deadline=None)
 @given(
     requests=st.integers(0, 10**9),
     window=st.integers(1, 86_400),
@@ -145,6 +147,7 @@ def test_crossing_lines() -> None:
     assert lines((Decimal(100), Decimal(2)), (Decimal(10), Decimal(0))) is None
 
 
+@settings(deadline=None)
 @given(threshold=st.integers(1, 10**9))
 def test_halving_finds_the_first(threshold: int) -> None:
     """The least n of a condition that stays true, to the unit."""
