@@ -1,4 +1,20 @@
 () => {
+  // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
+  const tie = () => {
+    const field = document.querySelector("#model input");
+    if (!field || field.getAttribute("list") === "model-names") return;
+    field.setAttribute("list", "model-names");
+    field.setAttribute("autocomplete", "off");
+    field.setAttribute("spellcheck", "false");
+    field.addEventListener("input", (event) => {
+      const typed = event.inputType && event.inputType !== "insertReplacementText";
+      const known = [...document.querySelectorAll("#model-names option")].some((option) => option.value === field.value);
+      if (!typed && known) setTimeout(() => document.querySelector("#check").click(), 50);
+    });
+  };
+  new MutationObserver(tie).observe(document.body, { childList: true, subtree: true });
+  tie();
+
   const said = (act, words) => {
     const status = act.parentElement.querySelector('[role="status"]');
     const label = act.dataset.label ?? (act.dataset.label = act.textContent);

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from urllib.parse import quote
+
+_PLAIN_IN_DATA = " {}[]():,;/"  # browsers take these as they are in a data address; encoded, a JSON would be a third longer
 
 
 def escaped(value: object) -> str:
@@ -13,7 +16,7 @@ def escaped(value: object) -> str:
 
 def download(label: str, name: str, media: str, content: str) -> str:
     """A link that saves text as a file; the content travels in the link, so that no file lies on the server."""
-    href = f"data:{media};charset=utf-8,{quote(content)}"
+    href = f"data:{media};charset=utf-8,{quote(content, safe=_PLAIN_IN_DATA)}"
     return f'<a class="act" download="{escaped(name)}" href="{escaped(href)}">{escaped(label)}</a>'
 
 
@@ -45,3 +48,9 @@ def refusal(sentence: str) -> str:
 def hint(sentence: str) -> str:
     """A quiet sentence where nothing is to be shown yet."""
     return f'<p class="hint" role="status">{escaped(sentence)}</p>'
+
+
+def suggestion_list(ids: Iterable[str]) -> str:
+    """Names that a text field suggests while one types."""
+    options = "".join(f'<option value="{escaped(name)}"></option>' for name in ids)
+    return f'<datalist id="model-names">{options}</datalist>'

@@ -156,7 +156,7 @@ def _inert(text: str | None) -> str:
 
 def as_json(answer: Row) -> str:
     """A whole answer as the API gives it."""
-    return json.dumps(answer, ensure_ascii=False, indent=1)
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
 def as_text(pick: Row | None, model: str) -> str:

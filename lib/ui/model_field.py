@@ -1,4 +1,8 @@
-"""Which model: one field above all tabs, suggestions while typing, a place for a config.json, and a line on what was understood."""
+"""Which model: one field above all tabs, suggestions while typing, a place for a config.json, and a line on what was understood.
+
+The field is a text box with the browser's own list of suggestions (`assets/page.js` ties them together): Enter takes what was typed.
+Gradio's Dropdown would take its first suggestion instead, so that "7B" became a model that happens to hold those letters.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError, HubError
 from lib.present.cards import model_line
-from lib.present.markup import hint, refusal
+from lib.present.markup import hint, refusal, suggestion_list
 from lib.present.numbers import whole
 from lib.ui.questions import EXAMPLE, LONGEST_CONTEXT
 
@@ -25,7 +29,8 @@ _FINE_STEP_UP_TO = 8192
 class ModelView:
     """What the model bar is made of; `ref` holds the model that was understood ("" while there is none), `limit` its longest context."""
 
-    model: gr.Dropdown
+    model: gr.Textbox
+    suggested: gr.HTML
     config: gr.Textbox
     check: gr.Button
     facts: gr.HTML
@@ -46,13 +51,12 @@ def build(services: Services) -> ModelView:
     """The model bar."""
     with gr.Column(elem_classes="model-bar"):
         with gr.Row(elem_classes="model-row"):
-            model = gr.Dropdown(
-                choices=list(services.bundled_models()),
+            model = gr.Textbox(
                 value=EXAMPLE,
                 label="Model",
-                info="A Hub id such as Qwen/Qwen3-8B, or a parameter count such as 7B. Press Enter.",
-                allow_custom_value=True,
-                filterable=True,
+                info="A Hub id such as Qwen/Qwen3-8B, or a parameter count such as 7B.",
+                lines=1,
+                max_lines=1,
                 scale=5,
                 min_width=240,
                 elem_id="model",
@@ -66,8 +70,11 @@ def build(services: Services) -> ModelView:
                 max_lines=14,
                 elem_id="config",
             )
+        suggested = gr.HTML(suggestion_list(services.bundled_models()), elem_id="suggested")
         facts = gr.HTML(elem_id="facts")
-    return ModelView(model=model, config=config, check=check, facts=facts, ref=gr.State(""), limit=gr.State(LONGEST_CONTEXT))
+    return ModelView(
+        model=model, suggested=suggested, config=config, check=check, facts=facts, ref=gr.State(""), limit=gr.State(LONGEST_CONTEXT)
+    )
 
 
 def understood(services: Services, model: str | None, config: str | None) -> Understood:
@@ -109,13 +116,13 @@ def shortened(limit: int) -> str:
 def wire(view: ModelView, services: Services) -> None:
     """Suggestions follow the typing; what the model is, is answered by the page, for every tab."""
 
-    def suggest(typed: gr.KeyUpData) -> dict[str, object]:
-        return gr.update(choices=suggestions(services, typed.input_value))
+    def suggest(typed: str) -> str:
+        return suggestion_list(suggestions(services, typed))
 
-    view.model.key_up(
+    view.model.input(
         suggest,
-        None,
         view.model,
+        view.suggested,
         queue=False,
         show_progress="hidden",
         trigger_mode="always_last",

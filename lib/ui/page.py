@@ -87,7 +87,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="minimal")
     asked = [*view.recommend.inputs.all(), *view.memory.inputs.all()]
     gr.on(
-        [view.model.model.input, view.model.config.submit, view.model.check.click],
+        [view.model.model.submit, view.model.config.submit, view.model.check.click],
         change_model,
         [view.model.model, view.model.config, *asked],
         _model_outputs(view),

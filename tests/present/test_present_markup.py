@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote
@@ -127,9 +128,10 @@ def test_downloads_hold_the_answer() -> None:
         ("3", "a100-large", "2.5"),
     ]
     assert json.loads(rows.as_json(answer)) == answer
-    link = actions(text="t", query="?a=1", files=(("Save", "a.csv", "text/csv", "1,2\n"),))
-    assert "data:text/csv;charset=utf-8,1%2C2%0A" in link
-    assert unquote("1%2C2%0A") == "1,2\n"
+    link = actions(text="t", query="?a=1", files=(("Save", "a.csv", "text/csv", 'a,"#%&<b>\n'),))
+    href = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', link)
+    assert href is not None
+    assert unquote(unescape(href[1])) == 'a,"#%&<b>\n'
 
 
 def test_a_spreadsheet_runs_nothing() -> None:
