@@ -15,6 +15,7 @@ from lib.platform_rules import PlatformRules
 from lib.present.cost_sentences import crossing_sentence
 from lib.provenance import Caveat
 from lib.service.cost_results import CostAnswer, CostPartEntry, CrossingEntry, PerTokenEntry, TokenPriceEntry, ZeroGpuEntry
+from lib.service.pace import ONE_AT_A_TIME, Paced
 from lib.service.results import SCHEMA
 from lib.service.wire import caveat_entries, price_entry, source_entries, usd
 from lib.workload import MemoryRequest
@@ -29,18 +30,20 @@ def cost_answer(
     *,
     spec: ModelSpec | None = None,
     request: MemoryRequest | None = None,
-    speed: Pace | None = None,
+    speed: Paced | None = None,
     zerogpu_speed: Pace | None = None,
     offered: Offered | None = None,
     own_price: TokenPrice | None = None,
 ) -> CostAnswer:
     """The answer; `own_price` is a price per token that the visitor states, used before any that the router told."""
     rules = catalog.rules
-    bill = cost(offer, usage, rules, speed=speed)
+    quick = Paced() if speed is None else speed
+    bill = cost(offer, usage, rules, speed=quick.pace)
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
     zero = _zerogpu(offer, catalog, spec, request)
-    quick = replace(usage, seconds_on_gpu=request_seconds(usage, zerogpu_speed)) if usage.seconds_on_gpu is None else usage
-    crossings = break_even(offer, quick, rules, speed=speed, price=prices[0] if prices else None, zerogpu=zero)
+    seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
+    asked = replace(usage, seconds_on_gpu=seconds)
+    crossings = break_even(offer, asked, rules, speed=quick.pace, price=prices[0] if prices else None, zerogpu=zero)
     tokens = [per_token(price, usage, rules.providers) for price in prices]
     return {
         "schema": SCHEMA,
@@ -64,8 +67,8 @@ def cost_answer(
         "zerogpu": None if bill.zerogpu is None else _quota(bill.zerogpu),
         "per_token": _per_token(offered, prices, usage, rules),
         "prices": price_entry(catalog.prices[offer.platform]),
-        "caveats": caveat_entries((*bill.caveats, *_caveats(offer, spec, request, speed, offered))),
-        "sources": source_entries((*bill.sources, *(source for one in tokens for source in one.sources))),
+        "caveats": caveat_entries((*bill.caveats, *_caveats(offer, spec, request, quick, offered))),
+        "sources": source_entries((*bill.sources, *quick.sources, *(source for one in tokens for source in one.sources))),
     }
 
 
@@ -139,9 +142,7 @@ def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:
     return held is not None and estimate.fit(spec, request, held, offer.silicon or offer.host_cpu).fits
 
 
-def _caveats(
-    offer: Offer, spec: ModelSpec | None, request: MemoryRequest | None, speed: Pace | None, offered: Offered | None
-) -> list[Caveat]:
+def _caveats(offer: Offer, spec: ModelSpec | None, request: MemoryRequest | None, quick: Paced, offered: Offered | None) -> list[Caveat]:
     if spec is None or request is None:
         return []
     found = list(spec.caveats)
@@ -152,9 +153,9 @@ def _caveats(
     if limit is not None and request.context_tokens > limit:
         message = f"Prompt and answer are {request.context_tokens:,} tokens together; the model takes {limit:,}."
         found.append(Caveat(code="beyond_context", message=message))
-    if speed is None:
-        message = "The speed on this hardware was not estimated, so prices per token are left open."
-        found.append(Caveat(code="speed_unknown", message=message))
+    found += quick.caveats
+    if quick.pace is not None and quick.pace.throughput_tokens_per_s:
+        found.append(ONE_AT_A_TIME)
     if offered is not None and offered.status == "unknown":
         found.append(Caveat(code="token_price_unknown", message=offered.reason))
     return found

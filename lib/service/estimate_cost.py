@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import cast
 
 from lib.catalog import Catalog
-from lib.cost import Pace, Usage, retired_tier
+from lib.cost import Usage, retired_tier
 from lib.hub.providers import Offered
 from lib.model.spec import ModelSpec
 from lib.offer import PLATFORMS, Offer, Platform
@@ -16,6 +16,7 @@ from lib.platform_rules import StoragePrices
 from lib.service import arguments
 from lib.service.cost_answer import ZEROGPU, cost_answer
 from lib.service.cost_results import CostAnswer
+from lib.service.pace import Speed, paced
 from lib.service.reference import read
 from lib.service.requests import memory_request
 from lib.units import GB
@@ -25,9 +26,6 @@ MAX_REPLICAS = 1_000
 MAX_SLEEP_S = 31 * 86_400
 MAX_STORAGE_GB = 1_000_000_000
 MAX_HARDWARE = 200
-
-Speed = Callable[[ModelSpec, Offer, MemoryRequest, Usage], Pace | None]
-"""How fast an offer runs a model; `None` where that cannot be estimated."""
 
 
 def offer_of(catalog: Catalog, hardware: object) -> Offer:
@@ -133,10 +131,7 @@ class CostQuestion:
             catalog,
             spec=spec,
             request=request,
-            speed=self._paced(spec, offer, request, usage),
-            zerogpu_speed=self._paced(spec, catalog.offer(ZEROGPU, "zerogpu"), request, usage),
+            speed=paced(self._speed, spec, offer, request, usage),
+            zerogpu_speed=paced(self._speed, spec, catalog.offer(ZEROGPU, "zerogpu"), request, usage).pace,
             offered=self._offered(spec.id) if on_hub and spec.id else None,
         )
-
-    def _paced(self, spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> Pace | None:
-        return None if self._speed is None else self._speed(spec, offer, request, usage)

@@ -11,12 +11,13 @@ import pytest
 
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
-from lib.errors import AdvisorError, BadArgument, UnknownHardware
+from lib.errors import AdvisorError, BadArgument, UnknownHardware, UnsupportedModel
 from lib.hub.providers import Offered
 from lib.provenance import Source
 from lib.service.cost_answer import cost_answer
 from lib.service.estimate_cost import CostQuestion
 from lib.service.models import Models
+from lib.service.pace import Paced
 
 SOURCE = Source(what="prices per token", source="a fake router", checked="2026-11-21")
 CONFIG = json.dumps(
@@ -46,7 +47,7 @@ def silent(_: str) -> Offered:
 
 
 QUESTION = CostQuestion(catalog=load, models=Models(), offered=silent)
-TIMED = CostQuestion(catalog=load, models=Models(), offered=router, speed=lambda *_: Speed())
+TIMED = CostQuestion(catalog=load, models=Models(), offered=router, speed=lambda *_: Paced(pace=Speed(), sources=(SOURCE,)))
 
 
 def codes(answer: Any) -> set[str]:
@@ -131,6 +132,18 @@ def test_without_a_speed_prices_per_token_stay_open() -> None:
     answer = QUESTION.estimate_cost("l4x1", model="7B")
     assert answer["usd_per_million_output_tokens"] is None
     assert "speed_unknown" in codes(answer)
+
+
+def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
+    """The refusal of the estimate becomes a caveat."""
+
+    def refusing(*_: object) -> Paced:
+        raise UnsupportedModel("Nothing was measured on this silicon.")
+
+    question = CostQuestion(catalog=load, models=Models(), offered=silent, speed=refusing)
+    answer = question.estimate_cost("aws-inf2-x1", model=CONFIG)
+    assert (answer["total_usd_per_month"], answer["usd_per_million_output_tokens"]) == (540, None)
+    assert any("Nothing was measured" in caveat["message"] for caveat in answer["caveats"])
 
 
 def test_a_model_that_does_not_fit_is_said() -> None:
