@@ -109,7 +109,7 @@ class Activation:
             return 0
         if of.engine == "transformers":
             if self._fits:
-                return round(max(f(tokens, batch) for f in self._fits))
+                return max(0, round(max(f(tokens, batch) for f in self._fits)))
             return self._plain(tokens, batch)
         if of.engine == "llama.cpp":
             return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from lib.errors import UnsupportedModel
-from lib.model.activation_ledger import Lengths, Polynomial
+from lib.model.activation_ledger import Coefficient, Polynomial
+from lib.model.activation_prompt import Lengths
 from lib.model.spec import ActivationFit
 
 _FIELDS = {
@@ -19,9 +23,8 @@ _FIELDS = {
     (1, 0, 1): "per_encoder_token",
     (1, 0, 2): "per_encoder_token_squared",
 }
+_CLOSE = 0.005
 _GRID = [Lengths(*point) for point in product((1, 8, 256), [2**p for p in range(21)], (1, 64, 1500))]
-_FAR = Lengths(1 << 10, 1 << 24, 1 << 12)
-_CURVED = 0.01
 
 
 class Key(NamedTuple):
@@ -33,7 +36,7 @@ class Key(NamedTuple):
 
 def shifted(moment: Polynomial) -> Polynomial:
     """The moment of a step that made the cache one token longer, in terms of the length after it: T becomes T - 1."""
-    total: dict[tuple[int, int, int], int] = {}
+    total: Polynomial = {}
     for (b, t, e), c in moment.items():
         for power, factor in enumerate({0: (1,), 1: (-1, 1), 2: (1, -2, 1)}[t]):
             total[b, power, e] = total.get((b, power, e), 0) + c * factor
@@ -41,16 +44,26 @@ def shifted(moment: Polynomial) -> Polynomial:
 
 
 def envelope(moments: list[Polynomial]) -> list[Polynomial]:
-    """Those moments that are the fullest for some lengths."""
+    """Those moments that are the fullest for some lengths, as few as leave the peak within `_CLOSE` of the true one."""
     unique = list({tuple(sorted(m.items())): m for m in moments}.values())
-    far = [_FAR.value(moment) for moment in unique]
-    best = {max(range(len(unique)), key=lambda i: (point.value(unique[i]), far[i])) for point in _GRID}
-    return [unique[i] for i in sorted(best)]
+    monomials = sorted({monomial for moment in unique for monomial in moment})
+    coefficients = np.array([[float(moment.get(m, 0)) for m in monomials] for moment in unique])
+    powers = np.array([[float(b**i * t**j * e**k) for b, t, e in _GRID] for i, j, k in monomials])
+    heights = coefficients @ powers
+    top = np.maximum(heights.max(axis=0), 1.0)
+    covered = np.ones(len(_GRID))
+    kept: list[int] = []
+    point = len(_GRID) - 1
+    while not kept or (top[point] - covered[point]) > _CLOSE * top[point]:
+        kept.append(int(np.argmax(heights[:, point])))
+        covered = np.maximum(covered, heights[kept[-1]])
+        point = int(np.argmax((top - covered) / top))
+    return [unique[i] for i in sorted(set(kept))]
 
 
 def _folded(moment: Polynomial) -> Polynomial:
     """Terms of the encoder's length without a batch count as if for each sequence; there are none that matter."""
-    total: dict[tuple[int, int, int], int] = {}
+    total: Polynomial = {}
     for (b, t, e), c in moment.items():
         monomial = (1 if e else b, t, e)
         total[monomial] = total.get(monomial, 0) + c
@@ -73,35 +86,22 @@ def fits(key: Key, moments: list[Polynomial], from_tokens: int) -> list[Activati
     return found
 
 
-def _line(first: tuple[int, float], last: tuple[int, float]) -> tuple[float, float]:
-    slope = (last[1] - first[1]) / (last[0] - first[0])
-    return first[1] - slope * first[0], slope
+def interpolated(key: Key, peaks: dict[tuple[int, int], Coefficient]) -> ActivationFit:
+    """A straight fit through peaks at (1, T), (2, T) and (1, 2T): a scan by chunks takes so much a token and so much a sequence.
 
-
-def _curve(points: dict[int, float]) -> tuple[float, float, float]:
-    """Constant, linear and quadratic coefficients through one, two or three points; a straight line where it is straight."""
-    lengths = sorted(points)
-    if len(lengths) == 1:
-        return 0.0, points[lengths[0]] / lengths[0], 0.0
-    constant, slope = _line((lengths[-2], points[lengths[-2]]), (lengths[-1], points[lengths[-1]]))
-    if len(lengths) == 2:  # noqa: PLR2004 a line
-        return constant, slope, 0.0
-    a, b, c = lengths
-    _, before = _line((a, points[a]), (b, points[b]))
-    bend = (slope - before) / (c - a)
-    if abs(slope - before) <= _CURVED * abs(slope) or bend < 0:
-        return constant, slope, 0.0
-    linear = before - bend * (a + b)
-    return points[a] - linear * a - bend * a * a, linear, bend
-
-
-def interpolated(key: Key, peaks: dict[tuple[int, int], int]) -> ActivationFit:
-    """A fit through peaks at batches 1 and 2 and one to three lengths."""
-    lengths = sorted({tokens for _, tokens in peaks})
-    each = _curve({t: float(peaks[2, t] - peaks[1, t]) for t in lengths})
-    shared = _curve({t: float(2 * peaks[1, t] - peaks[2, t]) for t in lengths})
+    What does not depend on the batch is not told from what does; it counts for each sequence.
+    """
+    tokens = min(t for _, t in peaks)
+    first, second, longer = float(peaks[1, tokens]), float(peaks[2, tokens]), float(peaks[1, 2 * tokens])
+    constant = max(0.0, 2 * first - second)
+    per_token = (longer - first) / tokens
     return ActivationFit(
-        kernel=key.kernel, element_bytes=key.element_bytes,
-        constant=shared[0], per_position=shared[1], mask=shared[2],
-        per_sequence=each[0], per_token=each[1], per_token_squared=each[2],
+        kernel=key.kernel, element_bytes=key.element_bytes, constant=constant, per_sequence=first - constant - per_token * tokens,
+        per_token=per_token, per_token_squared=0.0,
     )  # fmt: skip
+
+
+def doubled(fit: ActivationFit) -> ActivationFit:
+    """An upper bound in float32 for a fit in 16 bits: no tensor more than doubles."""
+    twice = {name: 2 * getattr(fit, name) for name in _FIELDS.values()}
+    return replace(fit, element_bytes=2 * fit.element_bytes, **twice)

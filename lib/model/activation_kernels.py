@@ -19,7 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, bool as boolean, empty, float32, softmax
+from torch import Tensor, empty, float32, softmax
+from torch import bool as boolean
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -38,7 +39,7 @@ _SDPA = functional.scaled_dot_product_attention
 class GpuKernels(TorchFunctionMode):
     """Replaces attention, the mixed softmax and grouped products by allocations of the same size."""
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002 torch's signature
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer these calls, and run every other as it is."""
         kwargs = kwargs or {}
         if func is _SDPA:

@@ -1,6 +1,6 @@
 """A ledger of temporary tensors: what is alive after each operation, as a polynomial in batch, tokens and encoder positions.
 
-A run is made once, with a prime for each of the three. An extent of a tensor is then told apart by division: 3 · 200 003 is three per
+A run is made once, with a prime for each of the three. An extent of a tensor is then told apart by division: 3 · 258 304 is three per
 token, 128 is a width. A storage's size is the product of its extents, so one run gives the law, not one value; `lib.model.
 activation_run` makes a second run with other primes and compares before it believes it. Storages that existed before (weights) are
 not entered; those of the cache are taken out by the caller.
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, empty_like, ops
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.errors import UnsupportedModel
+from lib.model.activation_prompt import Lengths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,42 +31,77 @@ _PAIR = 2
 
 Monomial = tuple[int, int, int]
 """Powers of batch, tokens and encoder positions."""
-Polynomial = dict[Monomial, int]
+Coefficient = int | Fraction
+Polynomial = dict[Monomial, Coefficient]
+
+BLOCK = 256
+"""Tokens are a prime times this, so that scans by chunks and blocks of tokens need no padding. Batch and encoder are primes."""
+_NEAR = 64
+_BLOCKS = 64
+_PADDED = 2
 
 
-class Lengths(NamedTuple):
-    """The three lengths of a run; 1 where the model has no such axis."""
-
-    batch: int
-    tokens: int
-    encoder: int = 1
-
-    def value(self, polynomial: Polynomial) -> int:
-        """The polynomial at these lengths."""
-        return sum(c * self.batch**b * self.tokens**t * self.encoder**e for (b, t, e), c in polynomial.items())
+def value(polynomial: Polynomial, at: Lengths) -> Coefficient:
+    """The polynomial at these lengths."""
+    total: Coefficient = 0
+    for (b, t, e), c in polynomial.items():
+        total += c * (at.batch**b * at.tokens**t * at.encoder**e)
+    return total
 
 
-def _times(left: Polynomial, right: Polynomial) -> Polynomial:
+def times(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Product of two polynomials."""
     product: Counter[Monomial] = Counter()
     for (b, t, e), c in left.items():
         for (b2, t2, e2), c2 in right.items():
-            product[b + b2, t + t2, e + e2] += c * c2
+            product[b + b2, t + t2, e + e2] += c * c2  # type: ignore[assignment]  # a Counter also counts in fractions
     return dict(product)
 
 
+def plus(left: Polynomial, right: Polynomial, sign: int = 1) -> Polynomial:
+    """Sum of two polynomials, or their difference with `sign` -1."""
+    total = dict(left)
+    for monomial, c in right.items():
+        total[monomial] = total.get(monomial, 0) + sign * c
+    return {m: c for m, c in total.items() if c}
+
+
+def _powers(size: int, prime: int) -> tuple[int, int]:
+    power = 0
+    while prime > 1 and size and size % prime == 0:
+        size //= prime
+        power += 1
+    return power, size
+
+
 def extent(size: int, lengths: Lengths) -> Polynomial:
-    """What an extent stands for: a multiple of the lengths' product, or one position more than a length."""
-    powers = []
-    rest = size
-    for length in lengths:
-        power = 0
-        while length > 1 and rest and rest % length == 0:
-            rest //= length
-            power += 1
-        powers.append(power)
-    if not any(powers) and lengths.tokens > 1 and size == lengths.tokens + 1:
-        return {(0, 1, 0): 1, (0, 0, 0): 1}
-    return {(powers[0], powers[1], powers[2]): rest}
+    """What an extent stands for: a multiple of the lengths' product, or of a length and a few positions more or less."""
+    prime = lengths.tokens // BLOCK if lengths.tokens % BLOCK == 0 else lengths.tokens
+    unit = lengths.tokens // prime if prime else 1
+    batch, rest = _powers(size, lengths.batch)
+    encoder, rest = _powers(rest, lengths.encoder)
+    tokens, rest = _powers(rest, prime)
+    if tokens:
+        share = Fraction(rest, unit**tokens)
+        return {(batch, tokens, encoder): share.numerator if share.denominator == 1 else share}
+    scans = unit == BLOCK
+    blocks = _BLOCKS if 2 * rest < lengths.tokens else rest
+    rules = [(lengths.tokens, Fraction(1), rest, _NEAR), (prime, Fraction(1, unit), blocks, _PADDED)] if scans else []
+    for length, share, most, near in rules or [(lengths.tokens, Fraction(1), 1, 1)]:
+        multiple = round(rest / length) if length > near else 0
+        more = rest - multiple * length
+        if 0 < multiple <= most and abs(more) <= near:
+            slope = multiple * share
+            return {(batch, 1, encoder): slope.numerator if slope.denominator == 1 else slope, (batch, 0, encoder): more}
+    return {(batch, 0, encoder): rest}
+
+
+def size_law(tensor: Tensor, lengths: Lengths) -> Polynomial:
+    """Bytes of a tensor as a polynomial."""
+    law: Polynomial = {(0, 0, 0): tensor.element_size()}
+    for length in tensor.shape:
+        law = times(law, extent(length, lengths))
+    return law
 
 
 def _like(args: tuple[Any, ...]) -> Tensor | None:
@@ -81,7 +118,7 @@ def _like(args: tuple[Any, ...]) -> Tensor | None:
     return empty_like(first)
 
 
-class Ledger(TorchDispatchMode):
+class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """Follows storages from the operation that makes them to their release.
 
     `sizes` and `laws` hold the bytes of each new storage in order, as a number and as a polynomial; `moments()` what was alive each time
@@ -91,8 +128,8 @@ class Ledger(TorchDispatchMode):
         UnsupportedModel: more than `budget` operations (a loop over the tokens, written in Python).
     """
 
-    def __init__(self, known: Iterable[Tensor], lengths: Lengths, budget: int = 6000) -> None:
-        super().__init__()
+    def __init__(self, known: Iterable[Tensor], lengths: Lengths, budget: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self._lengths = lengths
         self._budget = budget
         self._known = {tensor.untyped_storage()._cdata for tensor in known}  # noqa: SLF001 the storage's identity
@@ -101,15 +138,15 @@ class Ledger(TorchDispatchMode):
         self.laws: list[Polynomial] = []
         self.births: list[int] = []
         self.deaths: list[int | None] = []
-        self._operations = 0
+        self.operations = 0
 
-    def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002 torch's signature
+    def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and enter storages that are new."""
         made = _like(args) if func in _ELEMENTWISE else None
         if made is None:
             made = func(*args, **(kwargs or {}))
-        self._operations += 1
-        if self._operations > self._budget:
+        self.operations += 1
+        if self.operations > self._budget:
             raise UnsupportedModel(f"The forward pass takes more than {self._budget:,} operations for a few layers.")
         for tensor in made if isinstance(made, (tuple, list)) else (made,):
             if isinstance(tensor, Tensor):
@@ -123,20 +160,18 @@ class Ledger(TorchDispatchMode):
             return
         number = len(self.sizes)
         size = storage.nbytes()
-        law: Polynomial = {(0, 0, 0): tensor.element_size()}
-        for length in tensor.shape:
-            law = _times(law, extent(length, self._lengths))
-        if self._lengths.value(law) != size:
+        law = size_law(tensor, self._lengths)
+        if value(law, self._lengths) != size:
             law = {(0, 0, 0): size}
         self.sizes.append(size)
         self.laws.append(law)
-        self.births.append(self._operations)
+        self.births.append(self.operations)
         self.deaths.append(None)
         self._alive[key] = (weakref.ref(storage, lambda _: self._leave(key, number)), number)
 
     def _leave(self, key: int, number: int) -> None:
         self._alive.pop(key, None)
-        self.deaths[number] = self._operations
+        self.deaths[number] = self.operations
 
     def entry(self, storage: UntypedStorage) -> int | None:
         """The number under which a storage was entered, None if it was not."""
@@ -154,12 +189,12 @@ class Ledger(TorchDispatchMode):
                 end = self.deaths[number]
                 if end is not None:
                     changes.setdefault(2 * end + 1, []).append((-1, law))
-        alive: Counter[Monomial] = Counter()
+        alive: dict[Monomial, Coefficient] = {}
         found: list[Polynomial] = []
         for when in sorted(changes):
             for sign, law in changes[when]:
                 for monomial, c in law.items():
-                    alive[monomial] += sign * c
+                    alive[monomial] = alive.get(monomial, 0) + sign * c
             if when % 2 == 0 and when >= start:
                 found.append({m: c for m, c in alive.items() if c})
         return found
