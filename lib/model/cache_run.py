@@ -15,6 +15,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from lib.errors import AdvisorError, UnsupportedModel
+from lib.model.cache_form import named
 from lib.model.cache_prompt import candidates
 from lib.model.cache_samples import Samples, sample
 from lib.model.cache_terms import terms
@@ -35,7 +36,7 @@ def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
     Raises:
         UnsupportedModel: the model could not be run, or a tensor grows by a law that is not known here.
     """
-    from lib.model.build import LOCK
+    from lib.model.build import LOCK  # noqa: PLC0415 loaded when first needed
 
     if not holds_cache(built.model):
         return None
@@ -64,7 +65,7 @@ def _terms(built: Built) -> tuple[CacheTerm, ...] | None:
         else:
             # A part of a model that did not run as a whole may well be its encoder, which has no cache of its own.
             if found is not None or module is built.model:
-                return found
+                return found and named(found, built.config)
     raise failure or UnsupportedModel(f"{built.architecture} has no part that takes tokens, so its cache was not run.")
 
 
