@@ -153,7 +153,9 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"
     try:
-        llama = as_llama(raw) if raw.get("model_type") not in transformers.CONFIG_MAPPING else None
+        model_type = raw.get("model_type")
+        known = not isinstance(model_type, str) or model_type in transformers.CONFIG_MAPPING
+        llama = None if known else as_llama(raw)
         if llama is not None:
             said = f"{what} needs remote code, which is never run here; every size in it is one of a Llama decoder: counted as one."
             caveats = (Caveat(code="remote_code_as_llama", message=said),)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lib.model.config_field import field_of
 from lib.model.spec import CacheTerm, Dimensions
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _SOURCE_LIMITS = ("max_source_positions", "max_encoder_position_embeddings", "n_
 def _size(config: Any, *names: str) -> int:
     """The first of the names that holds a positive whole number, else 0; a list of equal roles counts with its largest."""
     for name in names:
-        value = getattr(config, name, None)
+        value = field_of(config, name)
         if isinstance(value, (list, tuple)) and value and all(isinstance(v, int) for v in value):
             value = max(value)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -65,7 +66,7 @@ def task(architecture: str) -> str:
 def _kv_heads(config: Any, heads: int) -> int:
     """Key/value heads; a configuration that does not name them has one (multi-query, by flag) or one a head."""
     stated = _size(config, "num_key_value_heads", "n_kv_heads", "num_kv_heads")
-    if getattr(config, "multi_query", False) is True and not getattr(config, "new_decoder_architecture", False):
+    if field_of(config, "multi_query") is True and not field_of(config, "new_decoder_architecture"):
         return 1
     return stated or heads
 

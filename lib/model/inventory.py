@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import float32, nn
 
 from lib.model.build import output_head, word_table
+from lib.model.config_field import field_of
 from lib.model.spec import TensorGroup, TensorKind
 from lib.provenance import Caveat
 
@@ -95,7 +96,7 @@ def _experts_per_token(place: Place, experts: int, config: Any) -> int:
     near = [owner, *owner.children(), chain[at + 1]]
     for source in (*near, *(getattr(m, "config", None) for m in reversed(chain[: at + 2])), config):
         for name in _PER_TOKEN:
-            value = getattr(source, name, None)
+            value = field_of(source, name)
             if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= experts:
                 return value
     return 0
@@ -217,7 +218,7 @@ def unknown_routing(built: Built, tensors: tuple[TensorGroup, ...]) -> tuple[Cav
     config = built.config.get_text_config(decoder=True)
     if not any(g.experts and g.experts_per_token == g.experts for g in tensors):
         return ()
-    if any(getattr(config, name, None) for name in _PER_TOKEN):
+    if any(field_of(config, name) for name in _PER_TOKEN):
         return ()
     said = f"{built.architecture} has routed experts but does not say how many of them a token reaches; all are counted as active."
     return (Caveat(code="unknown_routing", message=said),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from torch import Tensor, arange, device, empty, full, get_default_dtype, linspace, ones, rand, randn, tensor, zeros
+from torch import Tensor, device, dtype, empty, get_default_dtype, ones, rand, randn, zeros
 from torch.overrides import TorchFunctionMode
 
 from lib.errors import BadConfig
@@ -16,18 +16,16 @@ from lib.errors import BadConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch import dtype as Dtype  # noqa: N812 a type, named like one
-
 CALL_BUDGET = 100_000
 """Torch calls that one build may make. Published models need up to 7 thousand, at some 60 µs each."""
 
 _FILLS = frozenset({Tensor.uniform_, Tensor.normal_, Tensor.fill_, Tensor.zero_})
 _ALLOCATIONS = frozenset({empty, zeros, ones, rand, randn})
-_FLOATS_FROM_NUMBERS = frozenset({tensor, full, linspace, arange})
+_CONVERSIONS = frozenset({Tensor.float, Tensor.to, Tensor.type, Tensor.double, Tensor.half})
 
 
 class MetaMode(TorchFunctionMode):
-    """Tensors go to the meta device, floating-point ones in `dtype` unless the code names another.
+    """Tensors go to the meta device, floating-point ones in the dtype `half` unless the code names another.
 
     Random fills are skipped: a meta tensor has no values. A module built under this mode has the parameter dtypes that
     `from_pretrained(dtype=…)` gives it.
@@ -36,9 +34,9 @@ class MetaMode(TorchFunctionMode):
         BadConfig: more than `budget` calls were made, so the configuration describes more modules than any real model has.
     """
 
-    def __init__(self, dtype: Dtype, budget: int = CALL_BUDGET) -> None:
+    def __init__(self, half: dtype, budget: int = CALL_BUDGET) -> None:
         super().__init__()
-        self._dtype = dtype
+        self._dtype = half
         self._budget = budget
         self._device = device("meta")
         self.calls = 0
@@ -68,5 +66,13 @@ class MetaMode(TorchFunctionMode):
         if func in _ALLOCATIONS and kwargs.get("dtype") is None:
             return func(*args, **{**kwargs, "dtype": self._dtype})
         made = func(*args, **kwargs)
-        from_numbers = func in _FLOATS_FROM_NUMBERS and kwargs.get("dtype") is None and not any(hasattr(a, "dtype") for a in args)
-        return made.to(self._dtype) if from_numbers and made.dtype is get_default_dtype() else made
+        if isinstance(made, Tensor) and made.dtype is get_default_dtype() and func not in _CONVERSIONS and _from_whole(args, kwargs):
+            return made.to(self._dtype)
+        return made
+
+
+def _from_whole(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a float result got torch's default dtype: nothing floating went in (`arange`, `log` of whole numbers), none was asked for."""
+    given = [*args, *kwargs.values()]
+    given += [v for g in given if isinstance(g, (list, tuple)) for v in g]
+    return not any(isinstance(g, dtype) or "float" in str(getattr(g, "dtype", "")) for g in given)

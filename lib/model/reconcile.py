@@ -20,6 +20,7 @@ _LAYER = re.compile(r"(?:^|.*\.)layers\.(\d+)\..*")
 _SCALE = re.compile(
     r".*(scale|scales|scale_inv|scale_2|absmax|quant_map|nested_\w+|quant_state\.\w+|qzeros|zero_point|zeros|g_idx|SCB|weight_shape|_scales)$"
 )
+_BUFFER = re.compile(r".*(position_ids|inv_freq|masked_bias|attn\.bias|attention\.bias|e_score_correction_bias)$")
 _PACKED = frozenset({"U8", "I32", "I8", "F4", "F8_E8M0"})
 
 
@@ -57,6 +58,13 @@ def _twice(spec: ModelSpec, names: Iterable[str]) -> set[str]:
     return {n for n in names if n.endswith("lm_head.weight") or n == "output.weight"}
 
 
+def _missing_head(spec: ModelSpec, tensors: Mapping[str, Stored]) -> int:
+    """Parameters of an output head that the architecture has and the files have not (embedding models)."""
+    heads = [g for g in spec.tensors if g.kind == "head"]
+    stored = {n.rpartition(".")[0].rpartition(".")[2] for n in tensors}
+    return sum(g.parameters for g in heads if g.name.rpartition(".")[0].rpartition(".")[2] not in stored)
+
+
 def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, ...]:
     """Caveats that account for the difference between stored elements and parameters.
 
@@ -73,10 +81,12 @@ def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, .
     extra = _extra_layers(spec, tensors)
     scales = {n for n in tensors if n not in extra and _SCALE.fullmatch(n)}
     twice = _twice(spec, tensors.keys() - extra)
+    buffers = {n for n in tensors if n not in extra and _BUFFER.fullmatch(n)}
     packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
     found = (
         ("extra_layers_stored", extra, "belong to layers for multi-token prediction that transformers does not load"),
         ("tied_weight_stored", twice, "are a second copy of a tied embedding, held once in memory"),
+        ("buffers_stored", buffers, "are buffers, which are not parameters"),
         ("scales_stored", scales, "are scales and other data of the quantization, not parameters"),
     )
     told = [
@@ -85,6 +95,13 @@ def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, .
         if names
     ]
     explained = sum(_elements(tensors[n] for n in names) for _code, names, _why in found)
+    if missing := _missing_head(spec, tensors):
+        explained -= missing
+        told.append(
+            Caveat(
+                code="head_not_stored", message=f"The files hold no output head; the {missing:,} parameters of the class's own are counted."
+            )
+        )
     if packed:
         count = _elements(tensors[n] for n in packed)
         told.append(Caveat(code="packed_weights", message=f"{count:,} stored elements hold several quantized weights each."))

@@ -7,9 +7,10 @@ replaced by a guess.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import AdvisorError
+from lib.errors import AdvisorError, BadConfig
 from lib.model.config import check
 from lib.model.quantization import read_quantization
 from lib.model.spec import ActivationFit, CacheTerm, ModelSpec, SpecSource, Stored
@@ -77,6 +78,14 @@ def resolve_config(
         UnsupportedModel: it needs remote code or a library that is not installed.
     """
     check(config)
+    spec = _resolved(config, beside)
+    stored = replace(spec.stored, bytes_by_dtype=dict(bytes_by_dtype or {}))
+    origin = tuple(replace(s, checked=checked) for s in spec.sources)
+    return replace(spec, id=id, source=source, task=task or spec.task, stored=stored, license=license, gated=gated, sources=origin)
+
+
+def _resolved(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> ModelSpec:
+    """What the configuration alone says."""
     from transformers import __version__  # noqa: PLC0415 loaded when first needed
 
     from lib.model import describe  # noqa: PLC0415
@@ -86,34 +95,33 @@ def resolve_config(
 
     quantization, told = read_quantization(config, beside)
     built = build(config)
-    tensors = inventory(built, skip_test(quantization, built.model))
-    sizes = describe.dimensions(built)
-    terms, unknown, cache_told = _cache(built)
-    return ModelSpec(
-        id=id,
-        architecture=built.architecture,
-        model_type=built.model_type,
-        task=task or describe.task(built.architecture),
-        library="transformers",
-        source=source,
-        parameters_total=sum(g.parameters for g in tensors),
-        parameters_active=parameters_active(tensors),
-        tensors=tensors,
-        dimensions=sizes,
-        layer_kinds=describe.layer_kinds(terms, sizes.layers) if not unknown else {},
-        cache_terms=terms,
-        unknown_cache=unknown,
-        activations=_activations(built),
-        context_limit=describe.context_limit(built),
-        stored=Stored(dtype=describe.stored_dtype(config), bytes_by_dtype=dict(bytes_by_dtype or {}), quantization=quantization),
-        license=license,
-        gated=gated,
-        caveats=(*built.caveats, *told, *unknown_routing(built, tensors), *cache_told),
-        sources=(
-            Source(
-                what="parameters, cache and activations",
-                source=f"{built.architecture} of transformers {__version__}, executed on the meta device",
-                checked=checked,
-            ),
-        ),
-    )
+    try:
+        tensors = inventory(built, skip_test(quantization, built.model))
+        sizes = describe.dimensions(built)
+        terms, unknown, cache_told = _cache(built)
+        executed = f"{built.architecture} of transformers {__version__}, executed on the meta device"
+        return ModelSpec(
+            id="",
+            architecture=built.architecture,
+            model_type=built.model_type,
+            task=describe.task(built.architecture),
+            library="transformers",
+            source="architecture",
+            parameters_total=sum(g.parameters for g in tensors),
+            parameters_active=parameters_active(tensors),
+            tensors=tensors,
+            dimensions=sizes,
+            layer_kinds=describe.layer_kinds(terms, sizes.layers) if not unknown else {},
+            cache_terms=terms,
+            unknown_cache=unknown,
+            activations=_activations(built),
+            context_limit=describe.context_limit(built),
+            stored=Stored(dtype=describe.stored_dtype(config), quantization=quantization),
+            caveats=(*built.caveats, *told, *unknown_routing(built, tensors), *cache_told),
+            sources=(Source(what="parameters, cache and activations", source=executed, checked=""),),
+        )
+    except AdvisorError:
+        raise
+    except Exception as error:
+        said = f"{built.architecture} can be built from this configuration but not be described ({type(error).__name__})"
+        raise BadConfig(f"{said}. Check its sizes, or give the parameter count instead (such as '7B').") from error

@@ -65,15 +65,16 @@ def _literal(names: set[str]) -> Test:
 def skip_test(quantization: Quantization | None, model: PreTrainedModel) -> Test:
     """Whether the module at a path is left in its own dtype.
 
-    A method of `transformers` without a list keeps the head, tied weights and float32 modules, as a load would.
+    A method of `transformers` keeps float32 modules too and, without a list, the head and tied weights, as a load would.
     """
     if quantization is None:
         return lambda _path: False
     listed = quantization.skipped
-    if not listed and quantization.method in _BY_TRANSFORMERS:
+    if quantization.method in _BY_TRANSFORMERS:
         from transformers.quantizers.base import HfQuantizer  # noqa: PLC0415 loaded when first needed
 
-        listed = tuple(HfQuantizer.get_modules_to_not_convert(model, None, list(model._keep_in_fp32_modules or ())))  # noqa: SLF001
+        in_fp32 = list(model._keep_in_fp32_modules or ())  # noqa: SLF001
+        listed = tuple(HfQuantizer.get_modules_to_not_convert(model, list(listed) or None, in_fp32))
     names = _renamed(model, listed)
     plain = {n for n in names if not n.startswith("re:") and not set(n) & set("*?[")}
     patterns = [
