@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GRID = "rgba(128,128,128,.25)"
 _CLEAR = "rgba(0,0,0,0)"
 _APART = 0.06  # share of the height that a label takes
-_NAME_WORDS = 3  # "RTX PRO 6000"
+_NAME_WORDS = 2  # "RTX PRO"
 
 
 def bar(memory: Mapping[str, Any], capacity: int | None = None) -> str:
@@ -84,7 +84,15 @@ def growth(points: Sequence[tuple[int, Mapping[str, Any]]], capacities: Sequence
     for capacity, name in lines:
         figure.add_hline(y=capacity / GIB, line={"width": 1.2, "dash": "dot", "color": "#8b93a1"})
         figure.add_annotation(
-            x=1, xref="paper", xanchor="left", xshift=6, y=capacity / GIB, align="left", showarrow=False, text=escaped(name)
+            x=1,
+            xref="paper",
+            xanchor="left",
+            xshift=6,
+            y=capacity / GIB,
+            align="left",
+            showarrow=False,
+            text=escaped(name),
+            font={"size": 11},
         )
     figure.add_vline(x=context, line={"width": 1.5, "color": "#8b93a1"})
     figure.update_layout(**_layout(max(top, *(capacity / GIB for capacity, _ in lines), 0.0), lengths[-1]))
@@ -92,9 +100,9 @@ def growth(points: Sequence[tuple[int, Mapping[str, Any]]], capacities: Sequence
 
 
 def short_name(accelerator: str) -> str:
-    """An accelerator's id without its form factor and memory: "A100-SXM4-80GB" is "A100"."""
+    """An accelerator's id for a line in the chart: "A100-SXM4-80GB" is "A100"."""
     words = accelerator.split("-")
-    return " ".join(words[: _NAME_WORDS if words[0] == "RTX" else 2 if words[0] == "TPU" else 1])
+    return " ".join(words[: _NAME_WORDS if words[0] in {"RTX", "TPU"} else 1])
 
 
 def _labelled(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, str]]:
@@ -132,7 +140,7 @@ def _layout(top: float, end: int) -> dict[str, Any]:
         "modebar": {"bgcolor": _CLEAR},
         "font": {"size": 12, "family": "system-ui, sans-serif"},
         "height": 320,
-        "margin": {"l": 52, "r": 84, "t": 12, "b": 48},
+        "margin": {"l": 52, "r": 114, "t": 12, "b": 48},
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}},
         "showlegend": False,

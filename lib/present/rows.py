@@ -72,7 +72,13 @@ def ranked(entries: Sequence[Row], pick: Row | None) -> str:
 
 def _ranked_row(entry: Row, pick: Row | None) -> tuple[str, ...]:
     chosen = pick is not None and (entry["hardware"], entry["platform"]) == (pick["hardware"], pick["platform"])
-    mark = '<em class="badge pick">pick</em>' if chosen else '<em class="badge">best trade-off</em>' if entry["pareto"] else ""
+    mark = (
+        '<em class="badge pick">pick</em>'
+        if chosen
+        else '<em class="badge" title="No other is as good in price, speed, compression and room, and better in one">unbeaten</em>'
+        if entry["pareto"]
+        else ""
+    )
     memory = entry["memory"]
     drawn = f"{bar(memory, int(memory['capacity_bytes']))}<small>{memory_used(memory)}</small>" if memory else "–"
     bound = entry["speed"]["decode_tokens_per_s_upper_bound"]
@@ -108,7 +114,7 @@ def tiers(fits: Sequence[Row], memory: Row) -> str:
     rows = [_tier_row(fit, memory) for fit in by_price]
     return table(
         "Where it fits, cheapest first",
-        ("Hardware", "Memory on a device", "Left", "Longest context (tokens)", "Most at once", "Per hour"),
+        ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Most at once", "Per hour"),
         rows,
         "tiers",
     )
@@ -119,12 +125,12 @@ def _tier_row(fit: Row, memory: Row) -> tuple[str, ...]:
     need = capacity - free
     drawn = bar({**memory, "per_device_bytes": need}, capacity)
     verdict = '<em class="badge fits">fits</em>' if fit["fits"] else '<em class="badge lacks">too small</em>'
+    room = f"{verdict}<small>{gib(free)} left</small>" if fit["fits"] else f"{verdict}<small>{gib(-free)} short</small>"
     shared = f" on each of {fit['devices']}" if fit["devices"] > 1 else ""
-    left = gib(free) if fit["fits"] else f"{gib(-free)} short"
     return (
-        hardware_name(fit["name"], fit["hardware"], fit["platform"], verdict),
+        hardware_name(fit["name"], fit["hardware"], fit["platform"]),
         f"{drawn}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
-        left,
+        room,
         "no limit found" if fit["max_context_tokens"] is None else _or_none(fit["max_context_tokens"]),
         "no limit found" if fit["max_batch_size"] is None else _or_none(fit["max_batch_size"]),
         usd_per_hour(fit["usd_per_hour"]),

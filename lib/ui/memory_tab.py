@@ -163,9 +163,14 @@ def lengths(context: float, limit: int) -> list[int]:
 
 
 def capacities(fits: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    """What one device of each accelerator holds, under the accelerator's name."""
-    found = {(fit["accelerator"], int(fit["capacity_bytes"])): None for fit in fits if fit["accelerator"]}
-    return [(str(name), size) for name, size in found]
+    """What one device of each accelerator holds, under its name."""
+    found = {(_card(fit), int(fit["capacity_bytes"])): None for fit in fits if fit["accelerator"]}
+    return list(found)
+
+
+def _card(fit: Mapping[str, Any]) -> str:
+    """ZeroGPU by its own name, for its large size is half a card."""
+    return "ZeroGPU" if fit["platform"] == "zerogpu" else str(fit["accelerator"])
 
 
 def wire(view: MemoryView, services: Services, model: gr.State, limit: gr.State) -> None:

@@ -115,7 +115,7 @@ def test_the_curve_shows_the_lines_that_matter() -> None:
     assert [note.text for note in figure.layout.annotations] == ["T4", "L4"]
     assert [trace.name for trace in figure.data] == ["Weights", "Cache", "Activations", "Runtime"]
     assert charts.short_name("A100-SXM4-80GB") == "A100"
-    assert charts.short_name("RTX-PRO-6000-Blackwell-Server") == "RTX PRO 6000"
+    assert charts.short_name("RTX-PRO-6000-Blackwell-Server") == "RTX PRO"
 
 
 def test_downloads_hold_the_answer() -> None:
