@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -45,7 +45,8 @@ def started(**environment: str) -> Iterator[str]:
             sys.stderr.write(output.read().decode(errors="replace")[-4000:])
             raise
         finally:
-            os.killpg(app.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it ended by itself
+                os.killpg(app.pid, signal.SIGKILL)
             app.wait()
 
 

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from contract import ARGUMENTS, EXAMPLE, REQUIRED, check_fields
 from mcp import ClientSession
-from mcp.client.streamable_http import streamablehttp_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 Result = TypeVar("Result")
@@ -21,7 +21,7 @@ def with_session(url: str, ask: Callable[[ClientSession], Awaitable[Result]]) ->
     """Open a session as any client would, ask, and close it."""
 
     async def session() -> Result:
-        async with streamablehttp_client(f"{url}/gradio_api/mcp/") as (read, write, _), ClientSession(read, write) as opened:
+        async with streamable_http_client(f"{url}/gradio_api/mcp/") as (read, write, _), ClientSession(read, write) as opened:
             await opened.initialize()
             return await ask(opened)
 

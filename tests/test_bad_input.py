@@ -16,7 +16,7 @@ from hub_stand_in import Blob, Repo, StandIn
 from running_app import started
 
 HUNDRED_GB = 100 * 10**9
-BIG_JSON = json.dumps({"model_type": "llama", "padding": ["x" * 100] * 9_500})  # 0.99 MB
+BIG_JSON = json.dumps({"model_type": "llama", "padding": [1] * 330_000})  # 0.99 MB
 LEAKS = ("Traceback", "site-packages", "/lib/", 'File "', "object at 0x")
 SECONDS = 60.0
 
@@ -99,15 +99,15 @@ def alive(url: str) -> bool:
         ('{"model_type": "llama", "hidden_size": ' + "9" * 5_000 + "}", "digits"),
         ('{"a": ' * 5_000, "nested"),
         ("[" * 100_000, "nested"),
-        (BIG_JSON, "config"),
+        (BIG_JSON, "more than 50,000 values"),
         ('{"x": "' + "y" * 1_100_000 + '"}', "characters"),
         ("0B", "0B"),
         ("-7B", "-7B"),
-        ("9" * 400 + "B", "digits"),
+        ("9" * 400 + "B", "parameter count"),
         ("1e999B", "1e999B"),
         ("NaN", "NaN"),
     ],
-    ids=lambda value: value[:24] if isinstance(value, str) else None,
+    ids=lambda value: ascii(value)[1:25],
 )
 def test_what_is_no_model(url: str, model: str, says: str) -> None:
     """The sentence repeats what was seen, shortened, and nothing else happens."""
@@ -176,7 +176,7 @@ def test_a_flag_is_not_text(url: str) -> None:
     [
         ("org/missing", "no public model"),
         ("org/gated-8b", "gated"),
-        ("faults/hang", "within"),
+        ("faults/hang", "could not be reached"),
         ("faults/drip", "within"),
         ("faults/limit", "17 s"),
         ("faults/broken", "status 500"),
@@ -190,17 +190,18 @@ def test_a_hub_that_fails(url: str, model: str, says: str) -> None:
     assert alive(url)
 
 
-def test_a_hundred_big_configs_at_once_do_not_stop_the_app(url: str) -> None:
+@pytest.mark.slow
+def test_sixty_big_configs_at_once_do_not_stop_the_app(url: str) -> None:
     """Each is answered or told to come back; a question about known things is answered meanwhile."""
 
     def one(number: int) -> int:
-        config = json.dumps(LLAMA_CONFIG | {"num_hidden_layers": 100 + number})
+        config = json.dumps(LLAMA_CONFIG | {"num_hidden_layers": 60 + number})
         answer = httpx.post(f"{url}/gradio_api/run/resolve_model", json={"data": [config]}, timeout=180)
         assert answer.status_code == 200 or answer.json()["title"] == "busy", answer.text[:300]
         return answer.status_code
 
-    with ThreadPoolExecutor(100) as callers:
-        answers = [callers.submit(one, number) for number in range(100)]
+    with ThreadPoolExecutor(60) as callers:
+        answers = [callers.submit(one, number) for number in range(60)]
         listed = httpx.post(f"{url}/gradio_api/run/list_hardware", json={"data": []}, timeout=SECONDS)
         assert listed.status_code == 200
         assert 200 in {answer.result() for answer in answers}

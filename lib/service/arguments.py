@@ -25,6 +25,7 @@ MAX_REQUESTS_PER_DAY = 1_000_000_000
 MAX_USD_PER_MONTH = 1_000_000_000
 MAX_TOKENS_PER_S = 1_000_000
 MAX_NAME = 200
+_LISTED = 12  # names; a longer list helps nobody
 
 
 def seen(value: object) -> str:
@@ -87,7 +88,7 @@ def choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
         for known in choices:
             if known.casefold() == wanted:
                 return known
-    raise BadArgument(name, seen(value), _near(value, choices))
+    raise BadArgument(name, seen(value).strip(), _near(value, choices))
 
 
 def choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[Choice, ...]:
@@ -155,8 +156,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _near(value: object, names: Sequence[str]) -> str:
-    if isinstance(value, str) and len(names) > 12:  # noqa: PLR2004  a long list helps nobody
-        near = difflib.get_close_matches(value[:MAX_NAME].strip(), names, n=5, cutoff=0.5)
-        if near:
-            return f"one of {len(names)} names, the nearest: {_listed(near)}"
-    return _listed(names)
+    if len(names) <= _LISTED:
+        return _listed(names)
+    near = difflib.get_close_matches(value[:MAX_NAME].strip(), names, n=5, cutoff=0.5) if isinstance(value, str) else []
+    return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_listed(near or names[:_LISTED])}"

@@ -52,8 +52,8 @@ class McpEndpoint:
             await Response("This MCP server keeps no sessions: send POST requests.\n", 405, _ALLOWED)(scope, receive, send)
             return
         server = await anyio.to_thread.run_sync(self._server)
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-        from mcp.server.transport_security import TransportSecuritySettings
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
+        from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
 
         # The Host header names whatever proxy stands in front (*.hf.space); the check guards servers that trust their local network,
         # and these tools hold nothing that is not public.
@@ -85,8 +85,8 @@ class McpEndpoint:
 
     @functools.cached_property
     def _built(self) -> Server[object, object]:
-        from mcp.server.lowlevel import Server
-        from mcp.types import Tool
+        from mcp.server.lowlevel import Server  # noqa: PLC0415
+        from mcp.types import Tool  # noqa: PLC0415
 
         server: Server[object, object] = Server("spaces-hardware-advisor")
         listed = [Tool(**tool) for tool in self.tools]
@@ -102,7 +102,7 @@ class McpEndpoint:
         return server
 
     def _called(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
-        from mcp.types import CallToolResult, TextContent
+        from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
 
         try:
             result = self._answer(name, arguments)

@@ -6,6 +6,8 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 if TYPE_CHECKING:
     from lib.ui.calls import Question
 
@@ -23,8 +25,6 @@ def description(question: Question) -> str:
 
 def input_schema(question: Question) -> dict[str, Any]:
     """The arguments as a JSON schema, with their words from the docstring's `Args:`."""
-    from pydantic import TypeAdapter
-
     words = {match["name"]: match["text"] for match in _ARGUMENT.finditer(_docstring(question).partition("\nArgs:\n")[2])}
     signature = inspect.signature(question, eval_str=True)
     properties: dict[str, Any] = {}
@@ -38,6 +38,4 @@ def input_schema(question: Question) -> dict[str, Any]:
 
 def output_schema(question: Question) -> dict[str, Any]:
     """The answer as a JSON schema."""
-    from pydantic import TypeAdapter
-
     return TypeAdapter(inspect.signature(question, eval_str=True).return_annotation).json_schema()

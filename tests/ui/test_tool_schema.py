@@ -6,27 +6,30 @@ import inspect
 
 import jsonschema
 import pytest
-from contract import ARGUMENTS
+from contract import ARGUMENTS, REQUIRED
 
-from lib.service.services import Services
+from lib.service.start import services
+from lib.ui.api import questions
 from lib.ui.tool_schema import description, input_schema, output_schema
+
+ASKED = questions(services())
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_both_schemas_are_schemas_and_every_argument_is_described(name: str) -> None:
     """The description ends before the list of arguments, whose words stand at the arguments."""
-    question = getattr(Services, name)
-    bound = input_schema(question.__get__(object()))
-    jsonschema.Draft202012Validator.check_schema(bound)
+    question = ASKED[name]
+    schema = input_schema(question)
+    jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator.check_schema(output_schema(question))
-    assert all(field["description"] for field in bound["properties"].values())
+    assert all(field["description"] for field in schema["properties"].values())
     assert "Args:" not in description(question)
     assert description(question).endswith(".")
 
 
 def test_choices_are_listed() -> None:
     """An agent sees which engines there are."""
-    schema = input_schema(Services.estimate_memory.__get__(object()))
+    schema = input_schema(ASKED["estimate_memory"])
     assert schema["properties"]["engine"]["enum"] == ["transformers", "vllm", "llama.cpp", "vllm-tpu"]
     assert schema["properties"]["context_tokens"] == {
         "type": "integer",
@@ -38,6 +41,6 @@ def test_choices_are_listed() -> None:
 def test_the_arguments_of_the_questions_are_those_of_the_contract() -> None:
     """Order and defaults too."""
     for name, expected in ARGUMENTS.items():
-        parameters = list(inspect.signature(getattr(Services, name)).parameters.values())[1:]
-        assert [p.name for p in parameters] == list(expected)
-        assert [p.default for p in parameters[1:]] == list(expected.values())[1:]
+        parameters = inspect.signature(ASKED[name]).parameters.values()
+        defaults = {p.name: REQUIRED if p.default is inspect.Parameter.empty else p.default for p in parameters}
+        assert list(defaults.items()) == list(expected.items())

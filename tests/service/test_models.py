@@ -1,0 +1,96 @@
+"""From what a caller named to a spec: where it comes from, and what is said when it cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from contract import TINY_CONFIG, TINY_PARAMETERS
+from hub_repos import LLAMA_8B, TINY, as_json, llama_8b, safetensors
+from hub_stand_in import Repo, StandIn
+
+from lib.errors import HubError, RepoNotFound, UnsupportedModel
+from lib.hub import model_files
+from lib.service import models as module
+from lib.service.models import Models
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A Hub that the models under test ask."""
+    model_files.forget()
+    with StandIn() as served:
+        monkeypatch.setattr(module, "read_model", lambda name: model_files.read_model(name, endpoint=served.url))
+        yield served
+
+
+def test_a_bundled_model_needs_no_hub(hub: StandIn) -> None:
+    """Capitals do not matter; nothing is asked."""
+    assert Models()("META-LLAMA/llama-3.1-8b-instruct").id == "meta-llama/Llama-3.1-8B-Instruct"
+    assert hub.requests == []
+
+
+def test_a_config_is_resolved_once_for_each_content() -> None:
+    """The second call returns the same object; blanks around the text do not matter."""
+    models = Models()
+    first = models(TINY_CONFIG)
+    assert first.parameters_total == TINY_PARAMETERS
+    assert models(f"\n{TINY_CONFIG} ") is first
+
+
+def test_a_model_on_the_hub_carries_what_its_files_tell(hub: StandIn) -> None:
+    """Exact bytes by dtype, the licence, the commit as a source, and no unexplained difference."""
+    hub.add(llama_8b())
+    spec = Models()("org/llama-8b")
+    assert spec.source == "safetensors"
+    assert spec.stored.bytes_by_dtype == {"BF16": 16_060_522_496}
+    assert spec.license == "llama3.1"
+    assert hub.repos["org/llama-8b"].sha in spec.sources[0].source
+    assert not {"unexplained_difference", "tied_weight_stored"} & {caveat.code for caveat in spec.caveats}
+
+
+def test_a_stored_copy_of_a_tied_head_is_told(hub: StandIn) -> None:
+    """The file holds the head; the config ties it: one table of 128256 x 4096 less, and the reason beside it."""
+    repo = llama_8b("org/tied")
+    config = repo.files["config.json"]
+    assert isinstance(config, bytes)
+    repo.files["config.json"] = config.replace(b'"tie_word_embeddings": false', b'"tie_word_embeddings": true')
+    hub.add(repo)
+    spec = Models()("org/tied")
+    assert spec.parameters_total == 8_030_261_248 - 128_256 * 4_096
+    assert "tied_weight_stored" in {caveat.code for caveat in spec.caveats}
+    assert len(LLAMA_8B) == 9 * 32 + 3
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (
+            {"adapter_config.json": as_json({"base_model_name_or_path": "org/base"}), "adapter_model.safetensors": safetensors(TINY)},
+            "org/base",
+        ),
+        ({"README.md": b"nothing"}, "no config.json"),
+        ({"model.safetensors": safetensors(TINY)}, "no config.json"),
+    ],
+)
+def test_a_repository_without_an_architecture_says_what_to_name_instead(hub: StandIn, files: dict[str, bytes], says: str) -> None:
+    """An adapter names its base model; the others ask for a config or a count."""
+    hub.add(Repo(id="org/other", files=dict(files)))
+    with pytest.raises(UnsupportedModel, match=says):
+        Models()("org/other")
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_missing_model_comes_with_near_matches() -> None:
+    """One letter off a bundled id."""
+    with pytest.raises(RepoNotFound, match=r"Near matches in the bundled catalog: .*meta-llama/Llama-3\.1-8B-Instruct"):
+        Models()("meta-llama/Llama-3.1-8B-Instrukt")
+
+
+def test_a_failure_of_the_hub_is_not_remembered(hub: StandIn) -> None:
+    """It is there a moment later."""
+    models = Models()
+    with pytest.raises(HubError):
+        models("org/llama-8b")
+    hub.add(llama_8b())
+    assert models("org/llama-8b").parameters_total == 8_030_261_248
