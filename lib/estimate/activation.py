@@ -130,12 +130,14 @@ class Activation:
             key_width=up(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)), mlp_width=up(s.mlp_width, n), vocabulary=s.vocabulary,
         )  # fmt: skip
 
-    def training(self, tokens: int, batch: int) -> dict[str, int]:
-        """Activations of fine-tuning with checkpointing: kept inputs, one layer in full, logits of every token."""
+    def training(self, tokens: int, batch: int, *, checkpointing: bool = True) -> dict[str, int]:
+        """Activations of fine-tuning: kept for the backward pass, and logits of every token."""
         s, b = self._sizes, self._setting.element_bytes
         count = tokens * batch
         layer = training.layer_bytes(
             tokens=count, element_bytes=b, hidden=s.hidden, query_width=s.query_width, key_width=s.key_width, mlp_width=s.mlp_width
         )
-        kept = training.kept_bytes(tokens=count, element_bytes=b, hidden=s.hidden, layers=s.layers, layer=layer, checkpointing=True)
+        kept = training.kept_bytes(
+            tokens=count, element_bytes=b, hidden=s.hidden, layers=s.layers, layer=layer, checkpointing=checkpointing
+        )
         return {"kept activations": kept, "logits and loss": training.loss_bytes(tokens=count, vocabulary=s.vocabulary, element_bytes=b)}

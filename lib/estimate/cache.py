@@ -5,6 +5,7 @@ Exactly `lib.laws.kv_cache`, which is asked itself where a kind grows in another
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws.devices import up
@@ -12,8 +13,9 @@ from lib.laws.kv_cache import cache_bytes_by_kind, peak_tokens, units, width
 
 if TYPE_CHECKING:
     from lib.estimate.setting import Setting
-    from lib.model.spec import CacheTerm
+    from lib.model.spec import CacheTerm, ModelSpec
 
+_LATENT = re.compile(r"kv_a_proj|kv_b_proj|kv_a_layernorm")
 _PLAIN = frozenset({"tokens", "window", "constant", "encoder"})
 
 
@@ -26,18 +28,38 @@ class _Kind(NamedTuple):
     windows: tuple[tuple[int, int], ...]
 
 
-def shares(kind: str, heads: int) -> int:
-    """In how many parts a kind is cut by tensor parallelism: a latent vector serves all heads and is held by every device."""
-    return 1 if "latent" in kind else heads
+class Shares(NamedTuple):
+    """In how many parts tensor parallelism cuts what layers cache: heads of keys and values, and heads of states.
+
+    `latent`: one compressed vector serves all heads and is held by every device.
+    """
+
+    heads: int
+    states: int
+    latent: bool
+
+    def of(self, kind: str) -> int:
+        """Parts of a layer kind."""
+        if "state" in kind:
+            return self.states
+        return 1 if self.latent or "latent" in kind or "compressed" in kind else self.heads
+
+
+WHOLE = Shares(1, 1, latent=False)
+
+
+def is_latent(spec: ModelSpec) -> bool:
+    """Whether keys and values are made from a latent vector: told by the matrices that compress and expand it."""
+    return any(_LATENT.search(group.name) for group in spec.tensors)
 
 
 class Cache:
-    """Bytes of the cache over all devices, and on the fullest one when its heads are cut in `heads` parts."""
+    """Bytes of the cache over all devices, and on the fullest one when it is cut."""
 
-    def __init__(self, terms: tuple[CacheTerm, ...] | None, setting: Setting, heads: int) -> None:
+    def __init__(self, terms: tuple[CacheTerm, ...] | None, setting: Setting, shares: Shares = WHOLE) -> None:
         self._terms = terms or ()
         self._setting = setting
-        self._heads = heads
+        self._shares = shares
         self._kinds = self._summed()
 
     def _width(self, term: CacheTerm) -> float:
@@ -52,7 +74,7 @@ class Cache:
             of = [(t, int(t.layers * t.elements * self._width(t))) for t in self._terms if t.kind == name]
             found.append(
                 _Kind(
-                    shares(name, self._heads),
+                    self._shares.of(name),
                     sum(size for t, size in of if t.growth == "tokens"),
                     sum(size * units(t, 0, self._setting.encoder_tokens) for t, size in of if t.growth in {"constant", "encoder"}),
                     tuple((t.span, size) for t, size in of if t.growth == "window"),
@@ -72,7 +94,7 @@ class Cache:
     def share(self, tokens: int, batch: int) -> int:
         """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
         if self._kinds is None:
-            return sum(up(size, shares(kind, self._heads)) for kind, size in self.by_kind(tokens, batch).items())
+            return sum(up(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
         total = 0
         for parts, per_token, constant, windows in self._kinds:
             size = per_token * tokens + constant

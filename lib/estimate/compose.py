@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lib.estimate.caveats import caveats, sources
 from lib.estimate.result import MemoryEstimate, Part
+from lib.estimate.training import lighter_bytes, unchecked_bytes
 from lib.laws.rule_of_thumb import rule_of_thumb_bytes
 from lib.precision import weight_format
 
@@ -20,7 +21,6 @@ LAW_SOURCE = "counted from the forward pass; lib/laws/activation.py"
 TRAINING_SOURCE = "arXiv:1910.02054 and arXiv:2205.05198; lib/laws/training.py"
 RUNTIME_SOURCE = "driver and start-up logs as listed in lib/laws/runtime.py"
 _LAW_MARGIN = 0.15
-_TRAINING_MARGIN = 0.35
 
 
 def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
@@ -69,21 +69,22 @@ def runtime_part(of: Demand) -> Part:
     return Part(name="runtime", bytes=total, law=RUNTIME_LAW, inputs=inputs, source=RUNTIME_SOURCE, details=details)
 
 
-def _margins(of: Demand, cache: int, activation: int, scores: int) -> tuple[int, int]:
+def _margins(of: Demand, tokens: int, batch: int, cache: int, activation: int) -> tuple[int, int]:
     """How far the total may lie below and above, in bytes.
 
     A traced forward pass is exact, a law is not. A cache that grows by concatenation leaves the allocator with freed blocks of odd
-    sizes, up to one cache more, which it gives back before it refuses; that counts in the high value only.
+    sizes, up to one cache more, which it gives back before it refuses; that counts in the high value only. Training may keep its
+    states in 16 bits (low) or do without checkpointing (high).
     """
     n = of.setting.devices
     low = sum(part.typical - part.low for part in of.runtime.values()) * n
     high = sum(part.high - part.typical for part in of.runtime.values()) * n
     if of.setting.mode != "inference":
-        return low + int(activation * _TRAINING_MARGIN), high + int(activation * _TRAINING_MARGIN)
+        return low + lighter_bytes(of.spec, of.setting) * n, high + unchecked_bytes(of.activation, tokens, batch) * n
     if of.activation.by_law:
         low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
     if of.setting.engine == "transformers" and of.setting.silicon == "gpu":
-        high += cache + scores * n
+        high += cache + of.activation.scores(tokens, batch) * n
     return low, high
 
 
@@ -92,7 +93,7 @@ def compose(of: Demand, tokens: int, batch: int) -> MemoryEstimate:
     weights, cache = weights_part(of), cache_part(of, tokens, batch)
     activation, runtime = activation_part(of, tokens, batch), runtime_part(of)
     total = weights.bytes + cache.bytes + activation.bytes + runtime.bytes
-    low, high = _margins(of, cache.bytes, activation.bytes, of.activation.scores(tokens, batch))
+    low, high = _margins(of, tokens, batch, cache.bytes, activation.bytes)
     return MemoryEstimate(
         precision=of.setting.precision,
         kv_precision=of.setting.kv_precision,

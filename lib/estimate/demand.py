@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.estimate.activation import Activation
-from lib.estimate.cache import Cache
+from lib.estimate.cache import WHOLE, Cache, Shares, is_latent
 from lib.estimate.training import training_bytes
 from lib.estimate.weights import Weights, weights
 from lib.laws.devices import head_share, layer_split_bytes, tensor_parallel_bytes, up
@@ -45,12 +45,17 @@ class Demand:
             engine=setting.engine, silicon=setting.silicon, compute_capability=setting.compute_capability
         )
         self._layers = max(1, spec.dimensions.layers)
-        heads = head_share(kv_heads=spec.dimensions.kv_heads, devices=setting.devices) if self.parallel else 1
-        self.cache = Cache(spec.cache_terms if setting.mode == "inference" else None, setting, heads)
+        self.cache = Cache(spec.cache_terms if setting.mode == "inference" else None, setting, self._shares())
         self.device_weights = self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = setting.engine == "transformers" and setting.precision in _UNPACKED
         self.unpacked = held.largest_matrix * setting.element_bytes if unpacks else 0
+
+    def _shares(self) -> Shares:
+        if not self.parallel:
+            return WHOLE
+        n = self.setting.devices
+        return Shares(head_share(kv_heads=self.spec.dimensions.kv_heads, devices=n), n, latent=is_latent(self.spec))
 
     def _device_weights(self) -> int:
         of, n = self.weights, self.setting.devices

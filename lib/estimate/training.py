@@ -49,3 +49,18 @@ def _adapted(count: int) -> dict[str, int]:
         "gradients": law.gradient_bytes(parameters=count, element_bytes=_FLOAT32),
         "optimizer": law.optimizer_bytes(parameters=count),
     }
+
+
+def lighter_bytes(spec: ModelSpec, setting: Setting) -> int:
+    """What full training in 16 bits saves, on one device, when moments are kept in 16 bits too and there is no master copy."""
+    if setting.mode != "full" or setting.element_bytes == _FLOAT32:
+        return 0
+    count = spec.parameters_total
+    states = law.optimizer_bytes(parameters=count) // 2 + law.master_bytes(parameters=count, element_bytes=setting.element_bytes)
+    return up(states, setting.devices)
+
+
+def unchecked_bytes(activation: Activation, tokens: int, batch: int) -> int:
+    """What more is kept, on one device, without gradient checkpointing."""
+    without = activation.training(tokens, batch, checkpointing=False)
+    return sum(without.values()) - sum(activation.training(tokens, batch).values())
