@@ -19,6 +19,7 @@ from lib.service.hardware_answer import hardware_answer
 from lib.service.memory_answer import memory_answer
 from lib.service.model_answer import model_answer
 from lib.service.models import Models
+from lib.service.pace import Speed
 from lib.service.recommendation_answer import recommendation_answer
 from lib.service.requests import memory_request, workload
 from lib.service.results import HardwareAnswer, MemoryAnswer, ModelAnswer, PriceEntry, RecommendationAnswer
@@ -50,15 +51,16 @@ class Services:
         models: Models,
         search: Callable[[str], Sequence[str]],
         offered: Callable[[str], Offered],
+        pace: Speed | None = None,
     ) -> None:
         """Answer from `catalog()` (which may return fresher prices at each call) and `models`.
 
-        `search` asks the Hub for ids, `offered` the router who serves a model per token.
+        `search` asks the Hub for ids, `offered` the router who serves a model per token; `pace` estimates how fast an offer runs a model.
         """
         self._catalog = catalog
         self._models = models
         self._search = search
-        self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered).estimate_cost
+        self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, speed=pace).estimate_cost
 
     def resolve_model(self, model: str) -> ModelAnswer:
         """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.
