@@ -154,7 +154,7 @@ def resolve_pipeline(
         unknown_cache=False,
         activations=(),
         context_limit=None,
-        stored=Stored(dtype="bfloat16", bytes_by_dtype=dict(bytes_by_dtype or {})),
+        stored=Stored(dtype="", bytes_by_dtype=dict(bytes_by_dtype or {})),
         license=license,
         gated=gated,
         caveats=(Caveat(code="pipeline_activations", message=_PARAMETERS_ONLY),),
