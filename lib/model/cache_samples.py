@@ -64,19 +64,19 @@ class _Runs:
         return None if kept is None else {leaf.path: leaf for leaf in leaves(kept)}
 
 
-def _owners(stand: Stand) -> dict[int, Layer]:
-    """The layer that writes each place of the cache; empty where two layers claim one place.
+def _owners(stand: Stand, first: dict[str, Leaf]) -> dict[int, Layer]:
+    """The layer that writes each place of the cache; empty if that is not clear.
 
     Layers that share a module carry the numbers of that module, all the same: then the position in the stack counts.
     """
     called = [layer for layer in stand.layers if layer.called]
-    for layer in called if _claimed_twice(called) else ():
-        layer.numbers = frozenset({layer.position})
-    return {} if _claimed_twice(called) else {number: layer for layer in called for number in layer.numbers}
-
-
-def _claimed_twice(layers: list[Layer]) -> bool:
-    return any(count > 1 for count in Counter(number for layer in layers for number in layer.numbers).values())
+    if any(count > 1 for count in Counter(number for layer in called for number in layer.numbers).values()):
+        for layer in called:
+            layer.numbers = frozenset({layer.position})
+    owners = {number: layer for layer in called for number in layer.numbers}
+    unique = len(owners) == sum(len(layer.numbers) for layer in called)
+    known = all(leaf.index is None or leaf.index in owners for leaf in first.values())
+    return owners if unique and known else {}
 
 
 def _part(stand: Stand, owners: dict[int, Layer], first: dict[str, Leaf]) -> bool:
@@ -169,7 +169,7 @@ def _first(runs: _Runs) -> tuple[dict[str, Leaf], dict[int, Layer]] | None:
         return None
     if any(size(leaf.shape) % BATCH for leaf in first.values()):
         raise UnsupportedModel("The cache of this model does not grow with the number of sequences.")
-    owners = _owners(runs.stand)
+    owners = _owners(runs.stand, first)
     if _part(runs.stand, owners, first):
         first = runs.cache(ONE, BATCH) or {}
     runs.stand.ends = False

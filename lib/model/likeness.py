@@ -10,7 +10,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -89,15 +89,20 @@ def likeness(layer: Module) -> tuple[Any, ...]:
     return tuple(parts)
 
 
+def _carried(modules: Iterable[Module]) -> frozenset[int]:
+    """The numbers that these modules carry."""
+    settings = ((key, value) for module in modules for key, value in vars(module).items())
+    return frozenset(value for key, value in settings if type(value) is int and key[0] != "_" and _NUMBER.fullmatch(key))
+
+
 def numbers(layer: Module, position: int) -> frozenset[int]:
-    """The positions in a cache that the layer writes to: the numbers its modules carry, else its own."""
-    carried = {
-        value
-        for module in layer.modules()
-        for key, value in vars(module).items()
-        if type(value) is int and key[0] != "_" and _NUMBER.fullmatch(key)
-    }
-    return frozenset(carried or {position})
+    """The positions in a cache that the layer writes to.
+
+    The numbers of the innermost modules that are handed the cache (a layer with two attentions writes to two places), else
+    those of any module of the layer, else its own position.
+    """
+    innermost = [m for m in layer.modules() if _takes_cache(type(m).forward) and not any(holds_cache(child) for child in m.children())]
+    return _carried(innermost) or _carried(layer.modules()) or frozenset({position})
 
 
 def listed(config: Any, position: int, layers: int) -> tuple[Any, ...]:

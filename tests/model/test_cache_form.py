@@ -1,0 +1,105 @@
+"""The closed form of a cache, by layer kind, against the executed one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kv_truth
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_facts import config
+from transformers import CONFIG_MAPPING
+
+from lib.laws.kv_cache import cache_bytes
+from lib.model.build import build
+from lib.model.cache_form import agree, closed_form, explained, named
+from lib.model.cache_run import run_cache
+from lib.model.llama_shape import as_llama
+
+DIFFERS = {
+    "rwkv/rwkv4": "RWKV-4 keeps its state in a list of five tensors for all layers, outside the caches that a kind of layer could be read from",
+}
+"""Cases in which the closed form has no answer, and why; the executed numbers are used."""
+
+
+@pytest.mark.parametrize("case", [case for case in kv_truth.cases() if case not in DIFFERS])
+def test_it_agrees_with_the_executed_cache(case: str) -> None:
+    """Equal elements for every growth, span and dtype: equal bytes at every length and batch."""
+    assert agree(kv_truth.executed(case), closed_form(kv_truth.built(case).config))
+
+
+@pytest.mark.parametrize("case", DIFFERS)
+def test_where_it_has_no_answer_it_says_so(case: str) -> None:
+    """No number is made up, and the executed terms stand as they are."""
+    built = kv_truth.built(case)
+    assert closed_form(built.config) is None
+    assert named(kv_truth.executed(case), built.config) == kv_truth.executed(case)
+
+
+@pytest.mark.parametrize("name", kv_truth.full_size())
+def test_published_models_to_the_byte(name: str) -> None:
+    """The configuration alone gives the bytes of every published model in the facts."""
+    raw = config(name)
+    used: dict[str, Any] = dict(raw if raw["model_type"] in CONFIG_MAPPING else as_llama(raw) or {})
+    terms = closed_form(CONFIG_MAPPING[used["model_type"]].from_dict(used))
+    assert terms is not None
+    for tokens, encoder, held in kv_truth.full_size()[name]:
+        assert cache_bytes(terms, tokens=tokens, batch=1, element_bytes=2, encoder_tokens=encoder) == held
+
+
+def test_kinds_and_products_of_a_hybrid() -> None:
+    """Gemma 3: 7 sliding layers to 1 full one, each with its product in words."""
+    held = explained(kv_truth.built("gemma3_text/5-to-1-default").config)
+    assert held is not None
+    assert {(h.term.kind, h.term.layers, h.product) for h in held} == {
+        ("sliding window", 7, "2 · 2 heads · 32 wide"),
+        ("full attention", 1, "2 · 2 heads · 32 wide"),
+    }
+
+
+def test_executed_terms_take_the_kinds_of_the_closed_form() -> None:
+    """DeepSeek V3: the run shows keys and values of some width; the configuration knows them as a latent vector."""
+    assert {term.kind for term in kv_truth.executed("deepseek_v3/mla")} == {"latent attention (MLA)"}
+    assert {term.kind for term in kv_truth.executed("llama4_text/chunked-attention")} == {"chunked attention", "full attention"}
+
+
+@given(
+    heads=st.sampled_from([1, 2, 4]),
+    width=st.sampled_from([8, 16, 40]),
+    window=st.integers(2, 5000),
+    pattern=st.lists(st.sampled_from(["full_attention", "sliding_attention"]), min_size=1, max_size=6),
+    family=st.sampled_from([("qwen3", "Qwen3ForCausalLM"), ("gemma3_text", "Gemma3ForCausalLM"), ("gpt_oss", "GptOssForCausalLM")]),
+)
+@settings(max_examples=12, deadline=None)
+def test_mutated_attention(heads: int, width: int, window: int, pattern: list[str], family: tuple[str, str]) -> None:
+    """Any mix of full and sliding layers, any heads: executed and closed form are equal."""
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": len(pattern), "num_attention_heads": 4, "vocab_size": 64,
+             "num_key_value_heads": heads, "head_dim": width, "sliding_window": window, "use_sliding_window": True, "layer_types": pattern,
+             "num_local_experts": 2, "num_experts_per_tok": 1}  # fmt: skip
+    built = build({"model_type": family[0], "architectures": [family[1]], **sizes})
+    terms = run_cache(built)
+    assert terms is not None
+    assert agree(terms, closed_form(built.config))
+
+
+@given(
+    key_heads=st.sampled_from([1, 2]),
+    repeats=st.sampled_from([1, 3]),
+    key=st.sampled_from([8, 16]),
+    value=st.sampled_from([8, 24]),
+    kernel=st.integers(2, 6),
+    pattern=st.lists(st.sampled_from(["full_attention", "linear_attention"]), min_size=2, max_size=5).filter(
+        lambda p: "full_attention" in p
+    ),
+)
+@settings(max_examples=8, deadline=None)
+def test_mutated_linear_attention(key_heads: int, repeats: int, key: int, value: int, kernel: int, pattern: list[str]) -> None:
+    """Gated delta layers of any sizes: executed and closed form are equal."""
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": len(pattern), "num_attention_heads": 4, "vocab_size": 64,
+             "num_key_value_heads": 2, "head_dim": 8, "linear_num_key_heads": key_heads, "linear_num_value_heads": key_heads * repeats,
+             "linear_key_head_dim": key, "linear_value_head_dim": value, "linear_conv_kernel_dim": kernel, "layer_types": pattern}  # fmt: skip
+    built = build({"model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"], **sizes})
+    terms = run_cache(built)
+    assert terms is not None
+    assert agree(terms, closed_form(built.config))
