@@ -2,6 +2,7 @@
 
     python scripts/build_models.py FOLDER          a record a file: {"hub_id": …, "kind": …, "config": …, "source": …}
     python scripts/build_models.py                 the bundled configurations again, with the installed transformers
+    python scripts/build_models.py --only NAME     of those, the ones whose id contains NAME; the others stay as they are
 
 `kind` is "transformers" (config: a config.json) or "diffusers-pipeline" (config: component name → its config.json). Optional keys:
 `hf_quant_config`, `license`, `gated`, `task`. A record that cannot be resolved is named and left out. Needs diffusers for pipelines.
@@ -31,7 +32,7 @@ from lib.provenance import Source  # noqa: E402
 
 DATA = ROOT / "lib" / "data"
 PIPELINE = "diffusers-pipeline"
-_KEPT = ("hub_id", "kind", "config", "hf_quant_config", "license", "gated", "task", "source")
+_KEYS = ("hub_id", "kind", "config", "hf_quant_config", "license", "gated", "task", "source")
 
 
 def records(folder: Path | None) -> Iterator[dict[str, Any]]:
@@ -68,21 +69,27 @@ def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
     return replace(spec, sources=(_origin(record, checked), *spec.sources))
 
 
+def _kept(record: Mapping[str, Any], only: str | None) -> ModelSpec | None:
+    """The bundled spec of a record that is not asked for again."""
+    return bundled.find(record["hub_id"]) if only is not None and only.lower() not in record["hub_id"].lower() else None
+
+
 def main() -> int:
     """Write both files; 1 when nothing could be resolved."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="records to read; without it, the bundled ones again")
+    parser.add_argument("--only", metavar="NAME", help="resolve only ids that contain this; the others are copied")
     arguments = parser.parse_args()
     checked = datetime.now(UTC).date().isoformat()
     lines, kept = [], []
     for record in records(arguments.folder):
         try:
-            spec = resolve(record, checked)
+            spec = _kept(record, arguments.only) or resolve(record, checked)
         except AdvisorError as error:
             print(f"left out {record['hub_id']}: {error}", file=sys.stderr)
             continue
         lines.append(json.dumps(bundled.to_json(spec), separators=(",", ":"), ensure_ascii=False))
-        kept.append(json.dumps({k: record[k] for k in _KEPT if record.get(k) is not None}, separators=(",", ":"), ensure_ascii=False))
+        kept.append(json.dumps({k: record[k] for k in _KEYS if record.get(k) is not None}, separators=(",", ":"), ensure_ascii=False))
     if not lines:
         print("No record could be resolved; nothing was written.", file=sys.stderr)
         return 1

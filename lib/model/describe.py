@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lib.model.config_field import field_of
+from lib.model.config_field import field_of, text_config
 from lib.model.spec import CacheTerm, Dimensions
 
 if TYPE_CHECKING:
@@ -73,18 +73,18 @@ def _kv_heads(config: Any, heads: int) -> int:
 
 def dimensions(built: Built) -> Dimensions:
     """Sizes of the decoder, or of the only stack."""
-    config: Any = built.config.get_text_config(decoder=True)
+    config: Any = text_config(built.config)
     if not _size(config, "hidden_size", "d_model"):  # an image or audio model: its own configuration, or that of its tower
         config = next((c for c in (built.config, getattr(built.config, "vision_config", None)) if _size(c, "hidden_size")), config)
     hidden = _size(config, "hidden_size", "d_model")
-    heads = _size(config, "decoder_attention_heads", "num_attention_heads")
+    heads = _size(config, "num_attention_heads")
     return Dimensions(
         hidden_size=hidden,
-        layers=_size(config, "decoder_layers", "num_decoder_layers", "num_hidden_layers"),
+        layers=_size(config, "num_decoder_layers", "num_hidden_layers"),
         attention_heads=heads,
         kv_heads=_kv_heads(config, heads),
         head_dim=_size(config, "head_dim", "d_kv") or (hidden // heads if heads else 0),
-        intermediate_size=_size(config, "decoder_ffn_dim", "intermediate_size", "d_ff", "ffn_dim", "n_inner", "ffn_hidden_size"),
+        intermediate_size=_size(config, "ffn_dim", "intermediate_size", "d_ff", "n_inner", "ffn_hidden_size", "decoder_ffn_dim"),
         vocab_size=_size(config, "vocab_size"),
         encoder_tokens=_size(built.config, *_SOURCE_LIMITS) if built.config.is_encoder_decoder else 0,
     )
@@ -92,7 +92,7 @@ def dimensions(built: Built) -> Dimensions:
 
 def context_limit(built: Built) -> int | None:
     """Longest sequence in tokens that the configuration states, None when it states none (recurrent models, relative positions)."""
-    config = built.config.get_text_config(decoder=True)
+    config = text_config(built.config)
     found = _size(config, *_LIMITS)
     return found if found and _size(config, "vocab_size") else None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import float32, nn
 
 from lib.model.build import output_head, word_table
-from lib.model.config_field import field_of
+from lib.model.config_field import field_of, text_config
 from lib.model.spec import TensorGroup, TensorKind
 from lib.provenance import Caveat
 
@@ -135,7 +135,7 @@ def _component(place: Place, table: object, head: object, default: str) -> str:
 
 def _default_component(built: Built) -> str:
     """Where layers belong that no name assigns: a generating model's to its language model, an encoder's to the encoder."""
-    text = built.config.get_text_config(decoder=True)
+    text = text_config(built.config)
     if built.config.is_encoder_decoder:
         return "decoder"
     if built.model.can_generate() or getattr(text, "is_decoder", False):
@@ -188,7 +188,7 @@ def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False
         built: from `lib.model.build.build`, in bfloat16.
         skipped: whether the checkpoint's quantization leaves the module at this path alone.
     """
-    model, config = built.model, built.config.get_text_config(decoder=True)
+    model, config = built.model, text_config(built.config)
     head, table = output_head(model), word_table(model)
     default, in_fp32, converts = _default_component(built), _held_in_fp32(built), _convertible(model)
     counts: dict[TensorGroup, int] = {}
@@ -215,7 +215,7 @@ def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False
 
 def unknown_routing(built: Built, tensors: tuple[TensorGroup, ...]) -> tuple[Caveat, ...]:
     """A caveat where a mixture does not say how many experts a token reaches; all of them are counted as active then."""
-    config = built.config.get_text_config(decoder=True)
+    config = text_config(built.config)
     if not any(g.experts and g.experts_per_token == g.experts for g in tensors):
         return ()
     if any(field_of(config, name) for name in _PER_TOKEN):

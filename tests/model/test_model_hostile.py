@@ -1,0 +1,112 @@
+"""Damaged configurations give a spec or a refusal, never another exception and never a long wait."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from model_facts import LLAMA, config
+
+from lib.errors import AdvisorError
+from lib.model.build import build
+from lib.model.config import check
+from lib.model.inventory import inventory
+from lib.model.quantization import read_quantization
+from lib.model.skipping import skip_test
+
+SMALL: tuple[dict[str, Any], ...] = (
+    LLAMA,
+    {"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 100},
+    {
+        "model_type": "mixtral",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_local_experts": 4,
+        "vocab_size": 99,
+    },
+    {"model_type": "t5", "d_model": 32, "num_layers": 2, "num_heads": 2, "d_kv": 16, "d_ff": 64, "vocab_size": 90},
+)
+wild = st.sampled_from([None, True, -1, 0, 1, 3, 2**31, 0.5, "", "x", "4096", [], [1], {}, {"a": 1}, [None] * 3])
+
+
+def taken(changed: dict[str, Any]) -> None:
+    """Try it as the app does."""
+    started = time.perf_counter()
+    try:
+        check(changed)
+        quantization, _told = read_quantization(changed)
+        built = build(changed)
+        tensors = inventory(built, skip_test(quantization, built.model))
+    except AdvisorError as refusal:
+        assert 20 < len(str(refusal)) < 900  # noqa: PT017 either outcome is right
+    else:
+        assert all(g.parameters >= 0 and g.count > 0 for g in tensors)
+    assert time.perf_counter() - started < 20
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(SMALL), st.data())
+def test_small_models_with_changed_fields(base: dict[str, Any], data: st.DataObject) -> None:
+    """Up to three fields dropped or given a value of another kind."""
+    changed = dict(base)
+    for key in data.draw(st.lists(st.sampled_from(sorted(base)), max_size=3)):
+        if data.draw(st.booleans()):
+            changed.pop(key, None)
+        else:
+            changed[key] = data.draw(wild)
+    taken(changed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_published_models_with_one_damaged_field(seed: int) -> None:
+    """One field of a published file, at any depth, dropped, scaled, negated or retyped."""
+    dice = random.Random(seed)  # noqa: S311 repeatable damage
+    names = ("openai/gpt-oss-20b", "google/gemma-3-4b-it", "Qwen/Qwen2-VL-2B-Instruct", "openai/whisper-tiny", "deepseek-ai/DeepSeek-V3")
+    changed = json.loads(json.dumps(config(dice.choice(names))))
+    place = changed
+    while True:
+        key = dice.choice(sorted(place))
+        if isinstance(place[key], dict) and place[key] and dice.random() < 0.8:
+            place = place[key]
+            continue
+        break
+    value = place[key]
+    scaled = value * 1000 if isinstance(value, int) and not isinstance(value, bool) else "many"
+    place[key] = dice.choice([None, scaled, -1, [], {"a": 1}, "x", 0.5, True])
+    if dice.random() < 0.3:
+        del place[key]
+    taken(changed)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "quant_method",
+                "bits",
+                "group_size",
+                "config_groups",
+                "weight_block_size",
+                "ignore",
+                "quant_type",
+                "load_in_4bit",
+                "quant_algo",
+            ]
+        ),
+        wild | st.sampled_from(["fp8", "gptq", "awq", "compressed-tensors", "bitsandbytes", "torchao", "modelopt", "made up"]),
+        min_size=1,
+    )
+)
+def test_any_statement_of_quantization_is_read(said: dict[str, Any]) -> None:
+    """An unknown variant gives an empty format and a caveat, never a guess and never an exception."""
+    found, told = read_quantization({"quantization_config": said})
+    if found is not None and not found.format:
+        assert [c.code for c in told] == ["unknown_quantization"]

@@ -1,0 +1,108 @@
+"""A configuration, resolved: what a spec says about well-known models, and how long it takes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from model_facts import LLAMA, config
+
+from lib.errors import BadConfig, UnsupportedModel
+from lib.model import bundled
+from lib.model.diffusion import is_pipeline, resolve_pipeline
+from lib.model.resolve import resolve_config
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "layers", "heads", "limit"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "text-generation", 32, (32, 8, 128), 131_072),
+        ("google/gemma-3-27b-it", "image-text-to-text", 62, (32, 16, 128), 131_072),
+        ("tiiuae/falcon-7b-instruct", "text-generation", 32, (71, 1, 64), 2048),
+        ("openai/whisper-large-v3", "automatic-speech-recognition", 32, (20, 20, 64), 448),
+        ("openai-community/gpt2", "text-generation", 12, (12, 12, 64), 1024),
+        ("google/flan-t5-base", "text2text-generation", 12, (12, 12, 64), 512),
+        ("facebook/wav2vec2-base-960h", "automatic-speech-recognition", 12, (12, 12, 64), None),
+        ("google/vit-base-patch16-224", "image-classification", 12, (12, 12, 64), None),
+        ("google-bert/bert-base-uncased", "fill-mask", 12, (12, 12, 64), 512),
+        ("sentence-transformers/all-MiniLM-L6-v2", "feature-extraction", 6, (12, 12, 32), 512),
+        ("state-spaces/mamba-2.8b-hf", "text-generation", 64, (0, 0, 0), None),
+    ],
+)
+def test_sizes_of_known_models(name: str, task: str, layers: int, heads: tuple[int, int, int], limit: int | None) -> None:
+    """Task, layers, heads, key/value heads, width of a head and context limit, as published."""
+    spec = bundled.find(name)
+    assert spec is not None
+    sizes = spec.dimensions
+    assert (spec.task, sizes.layers, (sizes.attention_heads, sizes.kv_heads, sizes.head_dim), spec.context_limit) == (
+        task,
+        layers,
+        heads,
+        limit,
+    )
+
+
+def test_encoder_lengths() -> None:
+    """Whisper listens to 1500 positions; T5 was trained on 512 tokens; a decoder has no encoder."""
+    lengths = {n: bundled.find(n) for n in ("openai/whisper-tiny", "google-t5/t5-small", "Qwen/Qwen3-0.6B")}
+    assert [s.dimensions.encoder_tokens for s in lengths.values() if s] == [1500, 512, 0]
+
+
+def test_what_the_caller_knows_is_kept() -> None:
+    """Id, origin, bytes, licence and date come from the caller; counts from the architecture."""
+    spec = resolve_config(
+        LLAMA, id="a/b", source="safetensors", bytes_by_dtype={"BF16": 10}, license="mit", gated=True, checked="2026-11-21"
+    )
+    assert (spec.id, spec.source, spec.license, spec.gated) == ("a/b", "safetensors", "mit", True)
+    assert (spec.stored.dtype, spec.stored.bytes_by_dtype) == ("bfloat16", {"BF16": 10})
+    assert {s.checked for s in spec.sources} == {"2026-11-21"}
+    assert spec.layer_kinds == {"full attention": 3}
+
+
+def test_one_resolve_equals_the_bundled_spec() -> None:
+    """The bundled line is what resolving gives today."""
+    name = "Qwen/Qwen3-0.6B"
+    kept, now = bundled.find(name), resolve_config(config(name))
+    assert kept is not None
+    assert (now.tensors, now.cache_terms, now.dimensions, now.stored, now.layer_kinds) == (
+        kept.tensors, kept.cache_terms, kept.dimensions, kept.stored, kept.layer_kinds,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B-FP8", "google/gemma-3-27b-it", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b"])
+def test_an_unseen_configuration_takes_little_processor_time(name: str) -> None:
+    """Warm, a resolve stays below 1.5 s; measured as processor time, which a busy machine does not stretch much."""
+    resolve_config(LLAMA)
+    found = config(name)
+    best = min(_seconds(found) for _ in range(2))
+    assert best < 1.5
+
+
+def _seconds(found: dict[str, Any]) -> float:
+    started = time.thread_time()
+    resolve_config(found)
+    return time.thread_time() - started
+
+
+def test_pipelines_are_told_from_models() -> None:
+    """A mapping of components with class names is a pipeline; a nested model is not."""
+    assert is_pipeline(config("stable-diffusion-v1-5/stable-diffusion-v1-5"))
+    assert not is_pipeline(config("google/gemma-3-27b-it"))
+    assert not is_pipeline({})
+
+
+@pytest.mark.parametrize(
+    ("components", "refusal", "said"),
+    [
+        ({"unet": {"_class_name": "DiffusionPipeline"}}, UnsupportedModel, "no model class"),
+        ({"unet": {"_class_name": "os"}}, UnsupportedModel, "no model class"),
+        ({"unet": {"_class_name": "UNet2DConditionModel", "block_out_channels": [1]}}, BadConfig, "cannot be built"),
+        ({"unet": {"_class_name": "UNet2DConditionModel", "sample_size": 10**12}}, BadConfig, "Accepted: up to"),
+    ],
+)
+def test_a_pipeline_that_cannot_be_built_says_why(components: dict[str, Any], refusal: type[Exception], said: str) -> None:
+    """Only model classes of diffusers are constructed, within the same bounds."""
+    with pytest.raises(refusal, match=said):
+        resolve_pipeline(components)

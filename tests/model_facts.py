@@ -1,0 +1,46 @@
+"""Facts about real models, for tests: exact counts, published totals, and the configurations that come with the app."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lib.model import bundled
+
+PATH = Path(__file__).parent / "data" / "model_facts.json"
+
+
+@cache
+def facts() -> dict[str, dict[str, Any]]:
+    """One row a model, by id."""
+    return {row["id"]: row for row in json.loads(PATH.read_text(encoding="utf-8"))["models"]}
+
+
+def counted() -> list[str]:
+    """Ids with an exact parameter count."""
+    return [name for name, row in facts().items() if row["parameters"] is not None]
+
+
+def config(name: str) -> dict[str, Any]:
+    """The configuration of a bundled model."""
+    found = bundled.config(name)
+    assert found is not None, name
+    return found
+
+
+LLAMA: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 512,
+    "max_position_embeddings": 2048,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+"""A small model of the plainest kind."""
