@@ -21,7 +21,7 @@ of the compute dtype for convolution states, and 4 for recurrent states kept in 
 Worked example, Llama 3.1 8B (32 layers, 8 heads of 128) at 4096 tokens in bfloat16: 32 · 2·8·128 · 4096 · 2 = 536,870,912 bytes.
 
 Limits: an unpadded batch of equal lengths, after the last step. During a long prefill a sliding layer briefly pins the whole prompt
-(one layer at a time is visible in the activations). Serving engines allocate otherwise: `lib.laws.kv_cache_vllm` and its neighbours.
+(one layer at a time is visible in the activations). Serving engines allocate otherwise: `lib.laws.kv_cache_engines`.
 Sources: Pope et al. 2022, arXiv:2211.05102 (full attention); DeepSeek-AI 2024, arXiv:2405.04434 (latent attention); Gu and Dao 2023,
 arXiv:2312.00752 (recurrent state); the cache classes of transformers 5.23.0, as executed by `lib.model.cache_run`.
 """
@@ -41,40 +41,54 @@ class Term(Protocol):
     """What one kind of layer caches, as far as this law looks at it (`lib.model.spec.CacheTerm`)."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The layer kind."""
+
     @property
-    def holds(self) -> str: ...
+    def holds(self) -> str:
+        """What the tensors are."""
+
     @property
-    def layers(self) -> int: ...
+    def layers(self) -> int:
+        """Layers of the kind."""
+
     @property
-    def elements(self) -> int: ...
+    def elements(self) -> int:
+        """e, elements per layer and unit."""
+
     @property
-    def growth(self) -> str: ...
+    def growth(self) -> str:
+        """The name of n."""
+
     @property
-    def span(self) -> int: ...
+    def span(self) -> int:
+        """The window, block or ratio of the growth."""
+
     @property
-    def dtype(self) -> str: ...
+    def dtype(self) -> str:
+        """A dtype that stays, or "model": the one chosen."""
 
 
 def units(term: Term, tokens: int, encoder_tokens: int = 0) -> int:
     """n(T): how many units of `elements` a layer holds for one sequence."""
     match term.growth:
         case "tokens":
-            return tokens
+            held = tokens
         case "window":
-            return min(tokens, term.span)
+            held = min(tokens, term.span)
         case "blocks":
-            return tokens // term.span
+            held = tokens // term.span
         case "remainder":
-            return tokens % term.span
+            held = tokens % term.span
         case "step":
-            return int(tokens >= term.span)
+            held = int(tokens >= term.span)
         case "constant":
-            return 1
+            held = 1
         case "encoder":
-            return encoder_tokens // max(1, term.span)
+            held = encoder_tokens // max(1, term.span)
         case _:
             raise ValueError(f"no such growth: {term.growth}")
+    return held
 
 
 def width(term: Term, element_bytes: float, state_bytes: float | None = None) -> float:

@@ -18,7 +18,7 @@ from lib.model.cache_run import run_cache
 from lib.model.llama_shape import as_llama
 
 DIFFERS = {
-    "rwkv/rwkv4": "RWKV-4 keeps its state in a list of five tensors for all layers, outside the caches that a kind of layer could be read from",
+    "rwkv/rwkv4": "RWKV-4 keeps its state in five tensors for all layers, in no cache that a kind of layer could be read from",
 }
 """Cases in which the closed form has no answer, and why; the executed numbers are used."""
 
@@ -98,7 +98,8 @@ def test_mutated_linear_attention(key_heads: int, repeats: int, key: int, value:
     """Gated delta layers of any sizes: executed and closed form are equal."""
     sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": len(pattern), "num_attention_heads": 4, "vocab_size": 64,
              "num_key_value_heads": 2, "head_dim": 8, "linear_num_key_heads": key_heads, "linear_num_value_heads": key_heads * repeats,
-             "linear_key_head_dim": key, "linear_value_head_dim": value, "linear_conv_kernel_dim": kernel, "layer_types": pattern}  # fmt: skip
+             "linear_key_head_dim": key, "linear_value_head_dim": value, "linear_conv_kernel_dim": kernel,
+             "layer_types": pattern}  # fmt: skip
     built = build({"model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"], **sizes})
     terms = run_cache(built)
     assert terms is not None

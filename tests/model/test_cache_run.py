@@ -7,11 +7,13 @@ from typing import Any
 import kv_truth
 import pytest
 import torch
+import transformers
 from model_facts import LLAMA, config
 
 from lib.errors import UnsupportedModel
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import Built, build
+from lib.model.cache_leaves import leaves, returned
 from lib.model.cache_run import run_cache
 from lib.model.likeness import holds_cache
 
@@ -93,7 +95,8 @@ def test_a_model_built_in_float32_is_told_the_same() -> None:
 def test_a_state_inside_the_modules_is_refused() -> None:
     """RecurrentGemma returns no cache and keeps its states to itself: unknown, and not mistaken for an encoder."""
     small = {"model_type": "recurrent_gemma", "architectures": ["RecurrentGemmaForCausalLM"], "num_hidden_layers": 3, "hidden_size": 64,
-             "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16, "lru_width": 64, "vocab_size": 128}  # fmt: skip
+             "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16, "lru_width": 64,
+             "vocab_size": 128}  # fmt: skip
     with pytest.raises(UnsupportedModel, match="inside its modules"):
         run_cache(build(small))
 
@@ -128,8 +131,10 @@ def test_likeness_does_not_hide_a_layer_that_differs() -> None:
 
 def tiny(model_type: str, architecture: str, **sizes: Any) -> dict[str, Any]:
     """A config of a family that is in no table of facts."""
-    common = {"vocab_size": 128, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
-              "num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
+    common = {"vocab_size": 128, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
+              "num_attention_heads": 4,
+              "num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 0,
+              "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
     return {"model_type": model_type, "architectures": [architecture], **common, **sizes}
 
 
@@ -160,10 +165,6 @@ UNSEEN = {
 
 def held_by_a_real_run(sizes: dict[str, Any], tokens: int, batch: int) -> int:
     """Bytes that the cache of a float32 model with random weights holds after a prefill on the CPU."""
-    import transformers
-
-    from lib.model.cache_leaves import leaves, returned
-
     parsed = transformers.CONFIG_MAPPING[sizes["model_type"]].from_dict(dict(sizes))
     model = getattr(transformers, sizes["architectures"][0])(parsed).eval()
     with torch.no_grad():
