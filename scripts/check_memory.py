@@ -91,7 +91,8 @@ def _training(whole: MemoryEstimate, point: dict[str, Any]) -> int:
     if point["source"] in ALL_KEPT:
         total += whole.high_bytes - whole.total_bytes - sum(p.high - p.typical for p in context)
     own = sum(whole.activation.details[name] for name in ("kept activations", "logits and loss"))
-    return own + (total - own) // point["devices"]
+    devices: int = point["devices"]
+    return own + (total - own) // devices
 
 
 def checks(path: Path = POINTS) -> list[Check]:

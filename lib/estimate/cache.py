@@ -1,6 +1,7 @@
 """The cache of a spec as sums that are quick to evaluate: for each layer kind, so much a token, so much up to a window, so much for good.
 
-Exactly `lib.laws.kv_cache`, which is asked itself where a kind grows in another way (blocks of tokens) or an element is not whole bytes.
+Exactly `lib.laws.kv_cache`, for the engine transformers. The law itself is asked where a kind grows in another way (blocks of tokens),
+where an element is not whole bytes, and for engines that allocate in blocks, pages or cells (`lib.laws.kv_cache_engines`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws.devices import up
-from lib.laws.kv_cache import cache_bytes_by_kind, peak_tokens, units, width
+from lib.laws.kv_cache import peak_tokens, units, width
+from lib.laws.kv_cache_engines import EngineCache, engine_cache
 
 if TYPE_CHECKING:
     from lib.estimate.setting import Setting
     from lib.model.spec import CacheTerm, ModelSpec
 
 _LATENT = re.compile(r"kv_a_proj|kv_b_proj|kv_a_layernorm")
+_LONG_PAGES = 8192  # the longest context for which pages on a TPU grow with it
 _PLAIN = frozenset({"tokens", "window", "constant", "encoder"})
 
 
@@ -56,18 +59,20 @@ def is_latent(spec: ModelSpec) -> bool:
 class Cache:
     """Bytes of the cache over all devices, and on the fullest one when it is cut."""
 
-    def __init__(self, terms: tuple[CacheTerm, ...] | None, setting: Setting, shares: Shares = WHOLE) -> None:
+    def __init__(self, terms: tuple[CacheTerm, ...] | None, setting: Setting, head_dim: int = 0, shares: Shares = WHOLE) -> None:
         self._terms = terms or ()
         self._setting = setting
         self._shares = shares
+        self._head_dim = head_dim
         self._kinds = self._summed()
+        self.codes = self._asked(1, 1).codes
 
     def _width(self, term: CacheTerm) -> float:
         return width(term, self._setting.kv_element_bytes, float(self._setting.element_bytes))
 
     def _summed(self) -> tuple[_Kind, ...] | None:
         """The kinds as sums; None where the law itself has to be asked."""
-        if any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
+        if self._setting.engine != "transformers" or any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
             return None
         found = []
         for name in dict.fromkeys(t.kind for t in self._terms):
@@ -82,14 +87,16 @@ class Cache:
             )
         return tuple(found)
 
+    def _asked(self, tokens: int, batch: int) -> EngineCache:
+        of = self._setting
+        return engine_cache(
+            of.engine, self._terms, tokens=tokens, batch=batch, element_bytes=of.kv_element_bytes, head_dim=self._head_dim,
+            encoder_tokens=of.encoder_tokens, state_bytes=float(of.element_bytes),
+        )  # fmt: skip
+
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""
-        of = self._setting
-        held = cache_bytes_by_kind(
-            self._terms, tokens=tokens, batch=batch, element_bytes=of.kv_element_bytes, encoder_tokens=of.encoder_tokens,
-            state_bytes=float(of.element_bytes),
-        )  # fmt: skip
-        return dict(held)
+        return dict(self._asked(tokens, batch).by_kind)
 
     def share(self, tokens: int, batch: int) -> int:
         """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
@@ -104,7 +111,8 @@ class Cache:
         return total
 
     def worst_share(self, tokens: int, batch: int) -> int:
-        """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go."""
+        """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go, pages of a TPU shrink once."""
         if self._kinds is not None:
             return self.share(tokens, batch)
-        return max(self.share(length, batch) for length in peak_tokens(self._terms, tokens))
+        lengths = {*peak_tokens(self._terms, tokens), *([_LONG_PAGES] if tokens > _LONG_PAGES else [])}
+        return max(self.share(length, batch) for length in lengths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lib.laws.kv_cache_engines import CODES
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def caveats(of: Demand) -> tuple[Caveat, ...]:
         "training_assumed": not inference,
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
-    return tuple(Caveat(code=code, message=_SAID[code]) for code, true in holds.items() if true)
+    said = [Caveat(code=code, message=_SAID[code]) for code, true in holds.items() if true]
+    return (*said, *(Caveat(code=code, message=CODES[code]) for code in of.cache.codes))
 
 
 def sources(of: Demand) -> tuple[Source, ...]:

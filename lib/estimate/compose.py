@@ -13,9 +13,19 @@ from lib.precision import weight_format
 if TYPE_CHECKING:
     from lib.estimate.demand import Demand
 
-CACHE_LAW = "B · Σ layers · elements · n(T) · b"
+CACHE_LAWS = {
+    "transformers": "B · Σ layers · elements · n(T) · b",
+    "vllm": "B · Σ slots · ⌈n(T) / s⌉ · s · elements · b, in blocks of s tokens",
+    "llama.cpp": "B · Σ layers · elements · b · cells(T)",
+    "vllm-tpu": "B · Σ layers · ⌈n(T) / s⌉ · s · row · b, in pages of s tokens",
+}
 RUNTIME_LAW = "context + workspace + graphs, for each process and device"
-CACHE_SOURCE = "cache classes of transformers 5.23.0, executed; lib/laws/kv_cache.py"
+CACHE_SOURCES = {
+    "transformers": "cache classes of transformers 5.23.0, executed; lib/laws/kv_cache.py",
+    "vllm": "vllm, v1/kv_cache_interface.py (001cabc); lib/laws/kv_cache_vllm.py",
+    "llama.cpp": "llama.cpp, src/llama-kv-cache.cpp (25ae3a9); lib/laws/kv_cache_llamacpp.py",
+    "vllm-tpu": "tpu-inference b8692ff; lib/laws/kv_cache_tpu.py",
+}
 TRACE_SOURCE = "traced on the meta device with transformers 5.23.0; lib/model/activation_run.py"
 LAW_SOURCE = "counted from the forward pass; lib/laws/activation.py"
 TRAINING_SOURCE = "arXiv:1910.02054 and arXiv:2205.05198; lib/laws/training.py"
@@ -46,7 +56,8 @@ def cache_part(of: Demand, tokens: int, batch: int) -> Part:
     if of.setting.encoder_tokens:
         inputs["E"] = f"{of.setting.encoder_tokens:,} encoder positions"
     details = _with_rest(by_kind, total, "copies on other devices")
-    return Part(name="kv_cache", bytes=total, law=CACHE_LAW, inputs=inputs, source=CACHE_SOURCE, details=details)
+    law, source = CACHE_LAWS[of.setting.engine], CACHE_SOURCES[of.setting.engine]
+    return Part(name="kv_cache", bytes=total, law=law, inputs=inputs, source=source, details=details)
 
 
 def activation_part(of: Demand, tokens: int, batch: int) -> Part:

@@ -45,7 +45,7 @@ class Demand:
             engine=setting.engine, silicon=setting.silicon, compute_capability=setting.compute_capability
         )
         self._layers = max(1, spec.dimensions.layers)
-        self.cache = Cache(spec.cache_terms if setting.mode == "inference" else None, setting, self._shares())
+        self.cache = Cache(spec.cache_terms if setting.mode == "inference" else None, setting, spec.dimensions.head_dim, self._shares())
         self.device_weights = self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = setting.engine == "transformers" and setting.precision in _UNPACKED

@@ -7,17 +7,20 @@ over the tokens), plain runs at a few lengths are interpolated instead. Tensors 
 window's slice of the cache pins until the first decode step is counted, for every layer of that kind.
 
 Source: the installed transformers and torch, as executed. Limits: the whole context is taken as one prompt, which is the worst case;
-without pictures or sound where a model takes text alone; kernels' own scratch memory is not seen; for models of very many operations
-the float32 trace is twice the 16-bit one, an upper bound.
+without pictures or sound where a model takes text alone; kernels' own scratch memory is not seen; for layers of many
+operations the float32 trace is twice the 16-bit one, an upper bound, and the eager kernel is left out.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import bfloat16, float32
+from torch.distributions import Distribution
 from torch.nn import Module
 from transformers import PreTrainedModel
 
@@ -36,7 +39,7 @@ _PRIMES = (1009, 4099, 16_411)
 _BELOW_LIMIT = (31, 61, 127, 251, 509, 1021, 2039, 4093)
 _SHORTEST = 4  # of these: shorter prompts need so little that their own laws do not matter
 _PROBE_BUDGET = 6000
-_HEAVY = 1200
+_HEAVY, _LONG = 1200, 500
 _LOOPING, _CHUNKED, _FAR = 16, 256, 16_384
 
 
@@ -45,7 +48,7 @@ def trace_activations(built: Built) -> tuple[ActivationFit, ...]:
 
     The built model is as before when this returns.
     """
-    with LOCK, warnings.catch_warnings():
+    with LOCK, warnings.catch_warnings(), _unchecked_distributions():
         warnings.simplefilter("ignore")
         for stage in _stages(built.model):
             try:
@@ -53,6 +56,17 @@ def trace_activations(built: Built) -> tuple[ActivationFit, ...]:
             except Exception:  # noqa: BLE001, S112 modelling code raises anything on an input it cannot take; the law of plain decoders stands in
                 continue
     return ()
+
+
+@contextmanager
+def _unchecked_distributions() -> Iterator[None]:
+    """Distributions do not look at their parameters while this lasts: a meta tensor has no values to look at."""
+    before = Distribution._validate_args  # noqa: SLF001 there is only a public way to set it
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)
 
 
 def _stages(model: Module) -> list[Stage]:
@@ -102,7 +116,7 @@ def _traced(stage: Stage) -> tuple[ActivationFit, ...]:
     with dressed(stage.module, bfloat16, first.kernel):
         probe = _probed(stage, plan)
         found = _fits(stage, plan, first, probe, probe.trace)
-    if probe.operations > _HEAVY:
+    if probe.operations > _LONG and probe.sample_at != _LOOPING:
         return (*found, *map(doubled, found))
     for dtype in (bfloat16, float32):
         for kernel in kernels:

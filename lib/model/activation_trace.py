@@ -98,7 +98,7 @@ def _step(module: Module, ledger: Ledger, cache: object, encoded: Any, lengths: 
     return [shifted(plus(moment, before, -1)) for moment in found]
 
 
-def _tensors(cache: object) -> list[Tensor]:
+def tensors_of(cache: object) -> list[Tensor]:
     """The tensors of a cache object, each once, in the order in which it keeps them."""
     found: list[Tensor] = []
     seen: set[int] = set()
@@ -123,7 +123,7 @@ def _tensors(cache: object) -> list[Tensor]:
 
 
 def _entries(ledger: Ledger, cache: object) -> set[int]:
-    found = (ledger.entry(tensor.untyped_storage()) for tensor in _tensors(cache))
+    found = (ledger.entry(tensor.untyped_storage()) for tensor in tensors_of(cache))
     return {entry for entry in found if entry is not None}
 
 
@@ -137,7 +137,7 @@ def _pinned(ledger: Ledger, cache: object, layers: list[Layer], lengths: Lengths
     for number, item in enumerate(items if isinstance(items, (list, tuple)) else ()):
         owner = by_number.get(number)
         kind = owner.kind if owner else -number - 1
-        for position, tensor in enumerate(_tensors(item)):
+        for position, tensor in enumerate(tensors_of(item)):
             entry = ledger.entry(tensor.untyped_storage())
             if entry is None or (kind, position) in counted:
                 continue

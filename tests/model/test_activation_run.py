@@ -12,7 +12,9 @@ from torch.profiler import ProfilerActivity, profile
 from lib.model.activation_ledger import Ledger
 from lib.model.activation_prompt import Lengths
 from lib.model.activation_run import trace_activations
+from lib.model.activation_trace import tensors_of
 from lib.model.build import Built, build
+from lib.model.cache_leaves import returned
 from lib.model.spec import ActivationFit
 
 SMALL = {**LLAMA, "hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "vocab_size": 1000}
@@ -50,6 +52,26 @@ BERT = {
     "num_hidden_layers": 4,
     "num_attention_heads": 4,
     "vocab_size": 1000,
+}
+
+
+MAMBA = {
+    "architectures": ["MambaForCausalLM"],
+    "model_type": "mamba",
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "vocab_size": 500,
+    "state_size": 8,
+}
+MAMBA2 = {
+    **MAMBA,
+    "architectures": ["Mamba2ForCausalLM"],
+    "model_type": "mamba2",
+    "num_heads": 8,
+    "head_dim": 16,
+    "expand": 2,
+    "n_groups": 1,
+    "chunk_size": 64,
 }
 
 
@@ -115,6 +137,20 @@ def test_the_ledger_agrees_with_torchs_own_profiler() -> None:
             live += event.nbytes()
             peak = max(peak, live)
     assert peak == pytest.approx(executed(built, 256, 2) + cache, rel=0.02)
+
+
+@pytest.mark.parametrize(("config", "within"), [(MAMBA2, 1e-9), (MAMBA, 0.02)])
+def test_scans_of_state_space_models(config: dict[str, Any], within: float) -> None:
+    """A scan by chunks follows laws exactly; one written as a loop over tokens is interpolated from short runs."""
+    fits = trace_activations(build(config))
+    built = on_cpu(config, fits[0].kernel)
+    with torch.no_grad(), Ledger([*built.model.parameters(), *built.model.buffers()], Lengths(1, 1, 1), 1_000_000) as ledger:
+        out = built.model(input_ids=torch.zeros(2, 64, dtype=torch.long), use_cache=True, logits_to_keep=1)
+        sampled = out.logits[:, -1].to(dtype=torch.float32, copy=True)
+        cached = {ledger.entry(t.untyped_storage()) for t in tensors_of(returned(out))}
+        moments = ledger.moments(without={entry for entry in cached if entry is not None})
+    assert sampled.shape == (2, 500)
+    assert at(fits, fits[0].kernel, 4, 64, 2) == pytest.approx(max(m.get((0, 0, 0), 0) for m in moments), rel=within)
 
 
 def test_two_layers_stand_for_many() -> None:
