@@ -42,7 +42,7 @@ json_values = st.recursive(
         ('{"hidden_size": -1}', "Accepted: 1 or more"),
         ('{"hidden_size": 4096.5}', "whole number"),
         ('{"vocab_size": true}', "whole number"),
-        ('{"text_config": {"num_experts": 100000}}', "Accepted: up to 10,000"),
+        ('{"text_config": {"num_experts": 100000}}', "Accepted: up to 65,536"),
         ('{"num_labels": 1000000000}', "Accepted: up to"),
         ('{"depths": [2, 2, 100000]}', "Accepted: up to 2,000"),
     ],
