@@ -41,7 +41,7 @@ def test_a_refused_call_says_why_in_its_stream(app_url: str) -> None:
 def test_a_refusal_has_the_sentence_and_the_code(app_url: str) -> None:
     """The body is Gradio's own form of an error."""
     answer = httpx.post(f"{app_url}/gradio_api/run/list_hardware", json={"data": ["moon"]}, timeout=SECONDS)
-    assert answer.status_code == 500
+    assert answer.status_code == 422
     assert answer.json()["error"].startswith("platform was 'moon'.")
     assert answer.json()["title"] == "bad_argument"
 

@@ -17,6 +17,14 @@ FAILED = "Something failed on our side while answering; it has been logged. The 
 Refuse = Callable[[str, str], Exception]
 
 
+class Refused(Exception):
+    """A refusal on its way out of an interface of our own: the sentence, and its code."""
+
+    def __init__(self, sentence: str, code: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 def answered(question: Callable[..., Mapping[str, Any]], refuse: Refuse) -> Callable[..., Mapping[str, Any]]:
     """The question, with every exception turned into `refuse(sentence, code)`.
 

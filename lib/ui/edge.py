@@ -3,7 +3,7 @@
 Gradio reads a body of any size, and a call with a missing, unknown or superfluous argument dies in it as an unexplained server error.
 Here such calls get the sentence they deserve, in Gradio's own form of an error ({"error": …, "title": …}), values left out at the
 end of {"data": […]} get their defaults, as the contract promises, and only public names can be called by name (Gradio's `private` hides
-a name, it does not close it; the page itself calls by number).
+a name, it does not close it; the page itself calls by number). Direct calls of the public questions are answered here (`lib.ui.direct`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from lib.errors import AdvisorError, InvalidInput, shown
+from lib.ui.answered import Refused, answered
 from lib.ui.calls import Question, check_names, filled
+from lib.ui.direct import Direct, refusal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 4 * 2**20  # a megabyte of configuration, escaped twice, and room to spare
 _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>\w+)/?")
+_DIRECT = {"run", "api"}
 _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's number
 _UPLOAD = "/gradio_api/upload"  # has a limit of its own (max_file_size)
 
@@ -42,6 +45,8 @@ class Edge:
         """Stand in front of `app`, whose endpoints are `public`; the arguments of those in `questions` are checked here."""
         self._app = app
         self._questions = questions
+        self._answers = {name: answered(question, Refused) for name, question in questions.items()}
+        self._direct = Direct()
         self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,15 +56,17 @@ class Edge:
             await self._app(scope, receive, send)
             return
         try:
-            body = self._mended(path, await _read(scope, receive))
-        except AdvisorError as refusal:
-            status = 413 if isinstance(refusal, _TooLarge) else 404 if isinstance(refusal, _Unknown) else 422
-            await JSONResponse({"error": str(refusal), "title": refusal.code}, status_code=status)(scope, receive, send)
-            return
-        await self._app(_with_length(scope, len(body)), _replay(body, receive), send)
+            outcome = await self._outcome(path, await _read(scope, receive))
+        except AdvisorError as refused:
+            status = 413 if isinstance(refused, _TooLarge) else 404 if isinstance(refused, _Unknown) else None
+            outcome = refusal(str(refused), refused.code, status)
+        if isinstance(outcome, Response):
+            await outcome(scope, receive, send)
+        else:
+            await self._app(_with_length(scope, len(outcome)), _replay(outcome, receive), send)
 
-    def _mended(self, path: str, body: bytes) -> bytes:
-        """The body to pass on."""
+    async def _outcome(self, path: str, body: bytes) -> bytes | Response:
+        """The body to pass on, or the answer."""
         call = _CALL.fullmatch(path)
         if call is None or call["name"] == _BY_NUMBER:
             return body
@@ -78,6 +85,8 @@ class Edge:
                 f'The body has no list under "data". Accepted: {{"data": [...]}} with the arguments of {question.__name__} in order.'
             )
         full = filled(question, values)
+        if call["how"] in _DIRECT:
+            return await self._direct(self._answers[call["name"]], full)
         return body if len(full) == len(values) else json.dumps(sent | {"data": full}).encode()
 
 

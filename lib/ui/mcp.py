@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lib.errors import InvalidInput, shown
-from lib.ui.answered import answered
+from lib.ui.answered import Refused, answered
 from lib.ui.calls import Question, check_names
 from lib.ui.tool_schema import description, input_schema, output_schema
 
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 PATH = "/gradio_api/mcp"
 _ALLOWED = {"Allow": "POST"}
-
-
-class Refused(Exception):
-    """A refusal on its way to the client: the sentence, and its code."""
 
 
 class McpEndpoint:
@@ -107,7 +103,7 @@ class McpEndpoint:
         try:
             result = self._answer(name, arguments)
         except (Refused, InvalidInput) as refusal:
-            return CallToolResult(content=[TextContent(type="text", text=str(refusal.args[0]))], isError=True)
+            return CallToolResult(content=[TextContent(type="text", text=str(refusal))], isError=True)
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
 
     def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

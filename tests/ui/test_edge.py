@@ -13,12 +13,17 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from lib.errors import HubUnreachable, UnknownModel
 from lib.ui.edge import LARGEST_BODY, Edge
 
 
-def ask(model: str, devices: int = 1) -> dict[str, int]:
+def ask(model: str, devices: int = 1) -> dict[str, float]:
     """A question."""
-    raise AssertionError((model, devices))
+    if model == "unknown":
+        raise UnknownModel("Nobody knows it. Accepted: 7B.")
+    if model == "away":
+        raise HubUnreachable("The Hub is away. Try again later.")
+    return {"model": len(model), "devices": devices / (model != "bug")}
 
 
 async def echo(request: Request) -> JSONResponse:
@@ -37,7 +42,7 @@ def client() -> Iterator[TestClient]:
 
 def test_defaults_are_filled_in_and_the_length_is_right(client: TestClient) -> None:
     """The server behind sees all values, and a content-length that fits the new body."""
-    answer = client.post("/gradio_api/run/ask", json={"data": ["7B"], "session_hash": "s"}).json()
+    answer = client.post("/gradio_api/call/ask", json={"data": ["7B"], "session_hash": "s"}).json()
     assert json.loads(answer["body"]) == {"data": ["7B", 1], "session_hash": "s"}
     assert answer["length"] == len(answer["body"])
 
@@ -63,6 +68,24 @@ def test_what_gradio_would_answer_without_explanation_gets_a_sentence(
     answer = client.post(f"/gradio_api/{path}", content=body)
     assert answer.status_code == status
     assert says in answer.json()["error"]
+
+
+def test_a_direct_call_is_answered_in_the_form_of_gradio(client: TestClient) -> None:
+    """The answer stands in a list under "data"; the server behind is not asked."""
+    answer = client.post("/gradio_api/run/ask", json={"data": ["7B", 2]})
+    assert answer.status_code == 200
+    assert answer.json()["data"] == [{"model": 2, "devices": 2.0}]
+    assert answer.json()["is_generating"] is False
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "code"), [("unknown", 422, "unknown_model"), ("away", 503, "hub_unreachable"), ("bug", 500, "internal")]
+)
+def test_a_refused_direct_call_has_the_status_of_its_cause(client: TestClient, model: str, status: int, code: str) -> None:
+    """What the caller can mend, what the Hub did, and what we did are told apart."""
+    answer = client.post("/gradio_api/run/ask", json={"data": [model]})
+    assert (answer.status_code, answer.json()["title"]) == (status, code)
+    assert len(answer.json()["error"]) > 20
 
 
 def test_a_body_in_pieces_is_measured_too(client: TestClient) -> None:
