@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from lib.estimate.sizes import sizes
@@ -111,7 +112,12 @@ class Activation:
             if self._fits:
                 return max(0, round(max(f(tokens, batch) for f in self._fits)))
             return self._plain(tokens, batch)
-        if of.engine == "llama.cpp":
+        return self._buffer
+
+    @cached_property
+    def _buffer(self) -> int:
+        """What other engines set aside at start, whatever the length."""
+        if self._setting.engine == "llama.cpp":
             return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)
         return self._profile_run()
 

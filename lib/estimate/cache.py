@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LATENT = re.compile(r"kv_a_proj|kv_b_proj|kv_a_layernorm")
 _LONG_PAGES = 8192  # the longest context for which pages on a TPU grow with it
+_REMEMBERED = 2048
 _PLAIN = frozenset({"tokens", "window", "constant", "encoder"})
 
 
@@ -65,6 +66,7 @@ class Cache:
         self._shares = shares
         self._head_dim = head_dim
         self._kinds = self._summed()
+        self._single: dict[int, tuple[tuple[int, int], ...]] = {}
         self.codes = self._asked(1, 1).codes
 
     def _width(self, term: CacheTerm) -> float:
@@ -101,7 +103,7 @@ class Cache:
     def share(self, tokens: int, batch: int) -> int:
         """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
         if self._kinds is None:
-            return sum(up(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
+            return self._asked_share(tokens, batch)
         total = 0
         for parts, per_token, constant, windows in self._kinds:
             size = per_token * tokens + constant
@@ -109,6 +111,18 @@ class Cache:
                 size += held * min(tokens, span)
             total += -(-size * batch // parts)
         return total
+
+    def _asked_share(self, tokens: int, batch: int) -> int:
+        """As `share`, by the law itself; sequences of whole bytes are asked for once a length, since all laws are linear in the batch."""
+        if self._setting.kv_element_bytes % 1:
+            return sum(up(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
+        known = self._single.get(tokens)
+        if known is None:
+            if len(self._single) >= _REMEMBERED:
+                self._single.clear()
+            known = tuple((self._shares.of(kind), size) for kind, size in self.by_kind(tokens, 1).items())
+            self._single[tokens] = known
+        return sum(-(-size * batch // parts) for parts, size in known)
 
     def worst_share(self, tokens: int, batch: int) -> int:
         """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go, pages of a TPU shrink once."""
