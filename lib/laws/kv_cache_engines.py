@@ -16,7 +16,7 @@ from lib.laws.kv_cache_vllm import vllm_cache_bytes
 from lib.units import Bytes
 
 CODES = {
-    "engine_cache_layout": "The engine lays out a kind of layer of this model in a way not modelled here; it is counted as in transformers.",
+    "engine_cache_layout": "The engine lays out a kind of layer of this model in its own way; it is counted as transformers does.",
     "engine_state_dtype": "Recurrent states are counted in the dtype that transformers keeps; the engine has a setting of its own.",
     "engine_latent_build": "Latent attention is counted as builds of 2026 keep it; older builds expand it to full heads.",
 }
