@@ -7,7 +7,7 @@
 
 Eager pipelines reach 30-34 % of an H100's or A100's peak, compiled ones 48-50 %, Stable Diffusion 1.5 at batch 1 16-20 %.
 Limits: the text encoder's pass is left out (under 2 %); F holds for one resolution and must be given.
-Source: FLOP per evaluation as published with the measurements (facts/measured_throughput.json); η, τ from `scripts/calibrate.py`.
+Source: FLOP per evaluation as listed with the measurements; η, τ from `scripts/calibrate.py`.
 """
 
 from __future__ import annotations

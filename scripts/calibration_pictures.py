@@ -1,0 +1,128 @@
+"""Published times of diffusion pipelines: the work table, and the share of the peak by how a pipeline runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.laws.speed.quantity import Array
+from lib.speed.ceilings import card_class, peak
+from lib.speed.pictures import seconds
+from scripts.calibration_points import CARDS
+
+WAY = {"maxdiffusion": "chip", "diffusers-flax": "chip", "neuronx": "chip", "ipex": "host"}
+COMPILED = frozenset({"tensorrt", "aitemplate", "stable-fast"})
+WIDTH = {"way": 0.7, "units": 0.5, "class": 0.4}
+RIDGE = 0.25
+TERA = 1e12
+STEPS = 40
+
+
+def _way(p: Mapping[str, Any]) -> str:
+    if CARDS[p["accelerator"]].kind == "cpu":
+        return "host"
+    compiled = p["engine"] in COMPILED or p.get("compiled")
+    return WAY.get(p["engine"], "compiled" if compiled else "eager")
+
+
+def _units(p: Mapping[str, Any]) -> str:
+    return "bf16" if p["compute_dtype"] in {"fp16", "bf16"} else p["compute_dtype"]
+
+
+def read(facts: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The points, and the work per picture by Hub id with the commonest number of steps."""
+    held = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))
+    points: list[dict[str, Any]] = []
+    steps: dict[str, Counter[tuple[str, int, int]]] = {}
+    for p in held["points"]:
+        if p["task"] not in {"image", "video"} or p["reliability"] not in {"high", "medium"} or not p.get("steps"):
+            continue
+        m = held["models"][p["model"]]
+        if p["resolution"] not in m["tflop_eval"]:
+            continue
+        steps.setdefault(m["hf_id"], Counter())[p["resolution"], p["steps"], p["evals_per_step"]] += 1
+        work = {
+            "steps": p["steps"],
+            "evaluations_per_step": p["evals_per_step"],
+            "flop": m["tflop_eval"][p["resolution"]] * TERA,
+            "decoder_flop": m["vae_tflop"][p["resolution"]] * TERA,
+        }
+        batch = float(p["batch_or_concurrency"] or 1)
+        time = p["value"] if p["metric"] == "seconds_per_batch" else batch * p["n_devices"] / p["value"]
+        if p["metric"] == "seconds_per_batch":
+            batch /= p["n_devices"] if "guidance" not in p["parallelism"] else 1
+        card = CARDS[p["accelerator"]]
+        row = {"work": work, "batch": batch, "seconds": time, "way": _way(p), "units": _units(p), "group": card_class(card)}
+        points.append(row | {"peak": peak(card, p["compute_dtype"]), "model": p["model"]})
+    table = {}
+    for name, seen in steps.items():
+        (resolution, count, each), _ = seen.most_common(1)[0]
+        m = next(m for m in held["models"].values() if m["hf_id"] == name)
+        table[name] = {
+            "resolution": resolution,
+            "steps": count,
+            "evaluations_per_step": each,
+            "flop": m["tflop_eval"][resolution] * TERA,
+            "decoder_flop": m["vae_tflop"][resolution] * TERA,
+        }
+    return points, table
+
+
+def _named(x: Array, keys: list[tuple[str, str]]) -> dict[str, Any]:
+    found: dict[str, Any] = {"base": float(x[0]), "host_s": float(x[1]), "way": {}, "units": {}, "class": {}}
+    for (family, name), value in zip(keys, x[2:], strict=True):
+        found[family][name] = float(value)
+    return found
+
+
+def errors(fit: Mapping[str, Any], points: Iterable[Mapping[str, Any]]) -> Array:
+    """ln(predicted / measured)."""
+    return np.array(
+        [
+            np.log(
+                float(
+                    seconds(p["work"], dict(fit), way=p["way"], units=p["units"], group=p["group"], peak_rate=p["peak"], batch=p["batch"])
+                )
+                / p["seconds"]
+            )
+            for p in points
+        ]
+    )
+
+
+def fit(points: list[dict[str, Any]]) -> dict[str, Any]:
+    """Constants by Gauss-Newton with ridge; few points, so offsets stay small."""
+    keys = [
+        (family, name)
+        for family, key in (("way", "way"), ("units", "units"), ("class", "group"))
+        for name in sorted({p[key] for p in points})
+    ]
+    start = np.array([-0.5, np.log(0.02), *(0.0 for _ in keys)])
+    pull = np.array([RIDGE, RIDGE, *(RIDGE / WIDTH[family] for family, _ in keys)])
+    x, best = start.copy(), np.inf
+    for _ in range(STEPS):
+        base = errors(_named(x, keys), points)
+        slope = np.stack([(errors(_named(x + 1e-4 * unit, keys), points) - base) / 1e-4 for unit in np.eye(len(x))], axis=1)
+        robust = 1 / np.sqrt(1 + (base / 0.25) ** 2)
+        cost = float((2 * 0.0625 * (np.sqrt(1 + (base / 0.25) ** 2) - 1)).sum() + (((x - start) * pull) ** 2).sum())
+        if best - cost < 1e-4 * cost:
+            break
+        best = cost
+        normal = slope.T @ (slope * robust[:, None]) + np.diag(pull**2) * 1.05
+        x = x - np.linalg.solve(normal, slope.T @ (base * robust) + (x - start) * pull**2)
+    return _named(x, keys)
+
+
+def left_out(points: list[dict[str, Any]]) -> Array:
+    """Errors of each model under constants fitted without it."""
+    found = np.zeros(len(points))
+    names = np.array([p["model"] for p in points])
+    for name in np.unique(names):
+        rest = fit([p for p in points if p["model"] != name])
+        found[names == name] = errors(rest, [p for p in points if p["model"] == name])
+    return found

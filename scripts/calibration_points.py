@@ -1,0 +1,181 @@
+"""Published measurements as cases: `measured_throughput.json` of a facts folder; `scripts.calibration_served` reads the served ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.catalog import load
+from lib.silicon import Accelerator
+from lib.speed.cases import Cases
+from lib.speed.ceilings import ceiling_rows, link
+from lib.speed.constants import EAGER, ENGINES, FORMS
+
+CARDS = load().accelerators
+ENGINE_OF = {
+    "transformers": "transformers", "autogptq": "transformers", "litgpt": "transformers", "torchscript": "compiled",
+    "vllm": "vllm", "deepspeed-mii": "vllm", "lmdeploy": "vllm", "sglang": "sglang", "tgi": "tgi",
+    "tensorrt-llm": "tensorrt-llm", "optimum-nvidia": "tensorrt-llm", "fastertransformer": "fastertransformer",
+    "gpt-fast": "compiled", "mlc-llm": "compiled", "onnxruntime": "compiled", "ctranslate2": "compiled",
+    "llama.cpp": "llama.cpp", "exllama": "exllama", "exllamav2": "exllama", "autoawq": "autoawq",
+    "neuronx": "neuron", "vllm-neuron": "neuron", "jetstream": "vllm-tpu", "vllm-tpu": "vllm-tpu", "sglang-jax": "vllm-tpu",
+    "ipex": "host", "mlperf-custom": "host",
+}  # fmt: skip
+EXPERTS = {"mixtral-8x7b": (8, 2), "qwen2-57b-a14b": (64, 8), "deepseek-r1": (256, 8)}
+VOCABULARY = (  # first match; size of the vocabulary, and whether the output projection is the input table
+    (r"codellama", 32016, False), (r"deepseek-coder", 32256, False), (r"deepseek-r1", 129280, False), (r"falcon", 65024, True),
+    (r"gemma", 256000, True), (r"gpt-oss", 201088, False), (r"gpt-j", 50400, False), (r"gpt-", 51200, True), (r"internlm", 103168, False),
+    (r"llama-3", 128256, False), (r"llama|vicuna|mistral|mixtral", 32000, False), (r"mpt", 50432, True), (r"phi", 51200, False),
+    (r"qwen(2|2\.5|3)-(0\.5|0\.6|1\.5|1\.7|3|4)b$", 151936, True), (r"qwen", 152064, False), (r"starcoder", 49152, True),
+    (r"stablelm", 50432, False), (r"(distil|ro)?berta?", 30522, True), (r"tinyllama|openllama", 32000, False),
+)  # fmt: skip
+BITS_16 = 16.0
+BYTES_OF_CACHE = {"fp8": 1, "int8": 1, "fp32": 4}
+PCIE = 32e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measurement: the case it was taken in, what was measured, and what it is left out with."""
+
+    case: Mapping[str, float]
+    card: tuple[str, float, str]
+    metric: str
+    value: float
+    weight: float
+    model: str
+    accelerator: str
+    regime: str
+    source: str
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine."""
+        return ENGINES[int(self.case["engine"])]
+
+
+def cases(points: list[Point]) -> Cases:
+    """The cases of points as columns."""
+    kinds = {"engine": np.int64, "form": np.int64, "eager": np.bool_, "bus": np.bool_, "row_split": np.bool_, "staged": np.bool_}
+    bandwidth, compute = ceiling_rows([p.card for p in points])
+    names = [f.name for f in fields(Cases) if f.name not in {"bandwidth", "compute"}]
+    columns: dict[str, Any] = {name: np.array([p.case[name] for p in points], dtype=kinds.get(name, np.float64)) for name in names}
+    return Cases(bandwidth=bandwidth, compute=compute, **columns)
+
+
+def form_of(engine: str, quant: str, *, experts: bool) -> str:
+    """Which kernels read weights stored so."""
+    plain = {"bf16": "half", "fp16": "half", "fp32": "fp32", "tf32": "fp32"}
+    if quant in plain:
+        return plain[quant]
+    if engine == "llama.cpp" or quant.startswith(("q", "exl2")):
+        return "gguf"
+    if quant == "fp8":
+        return "fp8"
+    if quant in {"nvfp4", "mxfp4"}:
+        return "fp4"
+    if quant.startswith(("bnb", "nf4")) or (engine == "transformers" and quant == "int8"):
+        return "bnb8" if quant.endswith("int8") else "bnb4"
+    return ("int8" if "int8" in quant else "int4") + ("-experts" if experts else "")
+
+
+def _layout(p: Mapping[str, Any], card: Accelerator, weights: float) -> tuple[float, float, float]:
+    """Devices that split a layer, stages, copies."""
+    named, n = p["parallelism"], float(p["n_devices"])
+
+    def count(mark: str) -> float:
+        found = re.search(mark + r"(\d+)", named)
+        return float(found[1]) if found else 0.0
+
+    if named in {"layer-split", "pp-naive"}:
+        return 1.0, n, 1.0
+    if named == "row-split" or "dep" in named:
+        return n, 1.0, 1.0
+    if named == "vendor choice":
+        split = 1.0
+        while split < n and split * float(card.memory_usable or 2e11) < weights * 1.3:
+            split *= 2
+        return split, 1.0, n / split
+    split, stages, copies = count("tp") or 1.0, count("pp") or 1.0, count("dp")
+    if "cores" in named:  # Inferentia counts cores, two to a chip
+        return max(1.0, split / 2), 1.0, max(1.0, copies if count("tp") else 1.0)
+    return split, stages, copies or max(1.0, n / (split * stages))
+
+
+def _vocabulary(model: str) -> tuple[int, bool]:
+    for pattern, size, tied in VOCABULARY:
+        if re.match(pattern, model):
+            return size, tied
+    raise ValueError(f"no vocabulary is known for {model}")
+
+
+def read_bytes(*, parameters: float, table: float, tied: bool, bits: float, form: str) -> float:
+    """Bytes of the weights that a step reads: without the input table, and with the head in 16 bits where the format leaves it so."""
+    body = parameters - table * (1 if tied else 2)
+    head = bits if form in {"half", "fp32", "gguf"} else BITS_16
+    return (body * bits + table * head) / 8
+
+
+def _public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, float, str]]:
+    card = CARDS[p["accelerator"]]
+    engine = "host" if card.kind == "cpu" else ENGINE_OF[p["engine"]]
+    experts, per_token = EXPERTS.get(p["model"], (m.get("experts", 0), m.get("top_k", 0)))
+    form = form_of(engine, p["quant"], experts=experts > 0)
+    size, tied = _vocabulary(p["model"])
+    table, total, active = float(size * m["hidden"]), p["params_b"] * 1e9, p["active_params_b"] * 1e9
+    encoder = p["task"] == "encoder"
+    if encoder:
+        total = active = m["body_params_b"] * 1e9
+        table = 0.0
+    routed = min(total - 2 * table, (total - active) / (1 - per_token / experts)) if experts else 0.0
+    bits = m["fixed_weight_gib"] * 2**33 / total if "fixed_weight_gib" in m else p["weight_bits"]
+    weights = read_bytes(parameters=total, table=table, tied=tied or encoder, bits=bits, form=form)
+    expert_bytes = routed * bits / 8
+    split, stages, copies = _layout(p, card, weights)
+    half = 0.5 if "gpt-oss" in p["model"] else 0.0  # every other layer keeps a window of 128
+    per = 2.0 * m["n_layers"] * m["kv_heads"] * m["head_dim"] * BYTES_OF_CACHE.get(p["kv_dtype"], 2)
+    rate, bus = (PCIE, True) if p.get("interconnect") == "PCIe" else link(card)
+    arithmetic = "int8" if engine == "llama.cpp" and form == "gguf" else p["compute_dtype"]
+    if arithmetic == "int8" and form not in {"int8", "gguf"}:
+        arithmetic = "fp16"
+    case = {
+        "engine": ENGINES.index(engine), "form": FORMS.index(form), "eager": engine in EAGER,
+        "dense_bytes": weights - expert_bytes, "expert_bytes": expert_bytes, "experts": experts, "per_token": per_token,
+        "active": active - (0.0 if tied or encoder else table), "layers": m["n_layers"], "hidden": m["hidden"],
+        "width": m["heads"] * (160 if m.get("mla") else m["head_dim"]),
+        "full_layers": m["n_layers"] * (1 - half), "windowed_layers": m["n_layers"] * half,
+        "cache_constant": 0, "cache_per_token": per * (1 - half), "cache_windowed": per * half, "window": 128 if half else 0,
+        "cache_split": split if "dep" in p["parallelism"] else m["kv_heads"],
+        "memory": float(card.memory_usable or 2e11), "link": rate, "bus": bus, "split": split, "stages": stages, "copies": copies,
+        "row_split": p["parallelism"] == "row-split", "staged": p["parallelism"] == "layer-split" and engine == "llama.cpp",
+        "prompt": p["prompt_tokens"] or 1, "answer": p["output_tokens"] or 1, "batch": max(p["batch_or_concurrency"] or 0, 1),
+        "static": p.get("static_kv_read_tokens") or 0,
+    }  # fmt: skip
+    return case, (card.id, 1.0, arithmetic)
+
+
+def public(facts: Path) -> Iterator[Point]:
+    """The public points about language models and encoders whose conditions are known."""
+    held = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))
+    for p in held["points"]:
+        if p["task"] not in {"llm", "encoder"} or p["reliability"] not in {"high", "medium"}:
+            continue
+        case, card = _public_case(p, held["models"][p["model"]])
+        unbounded = p["batch_or_concurrency"] is None or p["metric"] == "max_load_output_tok_s"
+        yield Point(
+            case=case,
+            card=card,
+            metric="full_load" if unbounded else p["metric"],
+            value=p["value"],
+            weight=1.0,
+            model=p["model"],
+            accelerator=p["accelerator"],
+            regime=p["regime"],
+            source="public",
+        )

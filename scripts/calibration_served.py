@@ -1,0 +1,141 @@
+"""The loaded-server means of `served_throughput.csv` as cases."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from lib.speed.ceilings import link
+from lib.speed.constants import ENGINES, FORMS
+from scripts.calibration_points import CARDS, Point, read_bytes
+
+
+class Served(NamedTuple):
+    """Sizes of a model of the served table, from its config; billions of parameters.
+
+    `cache` counts elements per token of layers that keep everything, `windowed` those of layers that keep 128 tokens; `full` is the
+    share of layers that attend to everything, `constant` the bytes of recurrent states.
+    """
+
+    parameters: float
+    active: float
+    routed: float
+    layers: int
+    hidden: int
+    width: int
+    kv_heads: int
+    experts: int
+    per_token: int
+    cache: float
+    vocabulary: int
+    windowed: float = 0.0
+    full: float = 1.0
+    constant: float = 0.0
+
+
+LATENT = 576.0
+SERVED = {
+    "Llama-3.1-70B": Served(70.554, 70.554, 0, 80, 8192, 8192, 8, 0, 0, 2 * 80 * 8 * 128, 128256),
+    "Llama-3.1-8B": Served(8.03, 8.03, 0, 32, 4096, 4096, 8, 0, 0, 2 * 32 * 8 * 128, 128256),
+    "Qwen3-32B": Served(32.762, 32.762, 0, 64, 5120, 8192, 8, 0, 0, 2 * 64 * 8 * 128, 151936),
+    "gpt-oss-120b": Served(116.83, 5.13, 114.7, 36, 2880, 4096, 8, 128, 4, 36 * 8 * 64, 201088, 36 * 8 * 64, 0.5),
+    "MiniMax-M2.5": Served(228.69, 11.03, 224.68, 62, 3072, 6144, 8, 256, 8, 2 * 62 * 8 * 128, 200064),
+    "Qwen3.5-397B": Served(396.8, 17.8, 386.55, 60, 4096, 8192, 2, 512, 10, 15 * 2 * 2 * 256, 248320, 0, 0.25, 193.2e6),
+    "GLM-5": Served(743.9, 41.8, 724.8, 78, 6144, 64 * 256, 1, 256, 8, 78 * LATENT, 154880),
+    "Kimi-K2.5": Served(1026.9, 33.3, 1014.7, 61, 7168, 64 * 160, 1, 384, 8, 61 * LATENT, 163840),
+    "DeepSeek": Served(671.0, 37.55, 653.9, 61, 7168, 128 * 160, 1, 256, 8, 61 * LATENT, 129280),
+    "Qwen3-235B": Served(235.09, 22.2, 227.1, 94, 4096, 8192, 4, 128, 8, 2 * 94 * 4 * 128, 151936),
+}
+SERVED_CARDS = {"b200_sxm": "B200", "b300_sxm": "B200", "h100_sxm": "H100-SXM", "h200_sxm": "H200-SXM", "gb200": "GB200"}
+SERVED_FORMS = {
+    "nvfp4": (4.5, "fp4", "fp4"), "fp4": (4.5, "fp4", "fp4"), "fp8": (8.0, "fp8", "fp8"), "fp8_block": (8.0, "fp8", "fp8"),
+    "int4_wo": (4.5, "int4-experts", "bf16"), "bf16": (16.0, "half", "bf16"),
+}  # fmt: skip
+"""Bits of a weight with scales, kernels, arithmetic."""
+BILLION = 1e9
+SERVED_WEIGHT = 0.35
+"""Of one point against a public one: there are many of few models."""
+MOST_OF_A_NODE = 8
+
+
+def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int, bool, bool]:
+    """Devices, requests in flight, whether attention is copied to each device, whether experts are spread.
+
+    The table multiplies layouts out: rows with tp (or dp) = moe_tp · moe_ep and moe_tp = moe_ep = g ran on g devices (the same runs are
+    there twice, as 8 × 32 and as 64 × 4 requests), and with tp = dp = g, moe_ep = g² too. Requests are counted per copy of attention.
+    """
+
+    def whole(key: str) -> int:
+        return max(1, int(float(row[key]))) if row[key] else 1
+
+    split, copies, across, spread = (whole(key) for key in ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"))
+    both = across * spread if experts else 1
+    devices = max(split, both)
+    if both > 1 and across == spread and both in {split, copies}:
+        devices = across
+    elif split == copies > 1 and spread == split * copies:
+        devices = split
+    elif experts and not row["attention_dp_size"] and split < both:
+        copies = both // split
+    return devices, whole("concurrency") * copies, copies > 1, spread > 1
+
+
+def served(facts: Path) -> Iterator[Point]:
+    """The loaded-server means; runs that are in the table more than once are one point, at their geometric mean."""
+    groups: dict[tuple[object, ...], tuple[Point, list[float]]] = {}
+    with (facts / "served_throughput.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            for point, key in _served_points(row):
+                groups.setdefault(key, (point, []))[1].append(point.value)
+    for point, values in groups.values():
+        mean = math.exp(sum(map(math.log, values)) / len(values))
+        weight = point.weight * math.sqrt(min(len(values), 2))
+        yield replace(point, value=mean, weight=weight)
+
+
+def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object, ...]]]:
+    name = row["model"].split("/")[1]
+    m = next(sizes for start, sizes in SERVED.items() if name.startswith(start))
+    engine = {"trtllm": "tensorrt-llm"}.get(row["backend"], row["backend"])
+    bits, form, arithmetic = SERVED_FORMS[row["gemm_quant_mode"] or row["precision"] or "bf16"]
+    if name.endswith("NVFP4"):
+        bits, form, arithmetic = SERVED_FORMS["nvfp4"]
+    if name.startswith("gpt-oss"):  # its experts are MXFP4 whatever the rest is called
+        bits, form, arithmetic = 4.35, "fp4", "fp4"
+    card = CARDS[SERVED_CARDS[row["accelerator"]]]
+    devices, requests, copied, spread = _served_devices(row, experts=m.experts > 0)
+    small = form in {"fp8", "fp4"} and m.kv_heads > 1  # servers keep the cache in fp8 with these, latent caches in 16 bits
+    rate, bus = link(card)
+    table, routed = float(m.vocabulary * m.hidden), m.routed * BILLION
+    weights = read_bytes(parameters=m.parameters * BILLION, table=table, tied=False, bits=bits, form=form)
+    case: dict[str, float] = {
+        "engine": ENGINES.index(engine), "form": FORMS.index(form), "eager": False,
+        "dense_bytes": weights - routed * bits / 8, "expert_bytes": routed * bits / 8, "experts": m.experts, "per_token": m.per_token,
+        "active": m.active * BILLION - table, "layers": m.layers, "hidden": m.hidden, "width": m.width,
+        "full_layers": m.layers * m.full, "windowed_layers": m.layers * m.full if m.windowed else 0,
+        "cache_constant": m.constant, "cache_per_token": m.cache * (1 if small else 2), "cache_windowed": m.windowed * (1 if small else 2),
+        "window": 128 if m.windowed else 0, "cache_split": devices if copied else m.kv_heads,
+        "memory": float(card.memory_usable or 0), "link": rate, "bus": bus, "split": devices, "stages": 1, "copies": 1,
+        "row_split": False, "staged": False, "prompt": float(row["prompt_tokens"]), "answer": float(row["output_tokens"]),
+        "batch": requests, "static": 0,
+    }  # fmt: skip
+    key = (row["backend"], name, row["accelerator"], form, case["prompt"], case["answer"], requests, devices, copied, spread)
+    for metric, column in (("served_between", "mean_tpot_ms"), ("served_first", "mean_ttft_ms")):
+        if row[column] and float(row[column]) > 0:
+            weight = SERVED_WEIGHT if devices <= MOST_OF_A_NODE else 0.0  # larger ones are several engines, prompts apart from answers
+            point = Point(
+                case=case,
+                card=(card.id, 1.0, arithmetic),
+                metric=metric,
+                value=float(row[column]),
+                weight=weight,
+                model=f"served {name}",
+                accelerator=row["accelerator"],
+                regime="served",
+                source="served",
+            )
+            yield point, (*key, metric)

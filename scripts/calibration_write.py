@@ -1,0 +1,132 @@
+"""Writing what the calibration found: constants with their provenance, and points for the tests."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lib.laws.speed.quantity import Array
+from lib.speed.ceilings import card_class
+from lib.speed.constants import CLASSES, DATA, ENGINES, FORMS, QUANTITIES
+from scripts.calibration_fit import AT, Data
+from scripts.calibration_points import CARDS, Point
+
+TESTS = Path("tests/data/speed_points.json")
+SOURCE = (
+    "fit by scripts/calibrate.py to published measurements (the sources listed in measured_throughput.json) and to the served means of "
+    "InferenceX, as published in aiconfigurator-core 0.12 systems/silicon_sample.csv"
+)
+COVERED = 85
+POOL = 40
+"""An engine's own range counts as much as that of all engines once it has this many points."""
+EVERY = {"public": 4, "served": 11}
+OF_METRIC = {
+    "first": {"served_first", "ttft_ms", "prefill_tok_s", "request_ms", "samples_per_s"},
+    "between": {"served_between", "tpot_ms", "itl_ms", "decode_tok_s"},
+    "throughput": {"e2e_output_tok_s", "e2e_total_tok_s", "full_load"},
+}
+
+
+def spread(points: list[Point], error: Array) -> dict[str, dict[str, float]]:
+    """Half-widths in ln that 85 % of left-out points stay within, by quantity and engine, drawn toward the width of all engines."""
+    found: dict[str, dict[str, float]] = {}
+    off = np.abs(error)
+    engines = np.array([p.engine for p in points])
+    for quantity in QUANTITIES:
+        mine = np.array([p.metric in OF_METRIC[quantity] and p.weight > 0 for p in points])
+        every = np.array([np.percentile(off[mine & (engines == e)], COVERED) for e in ENGINES if (mine & (engines == e)).any()])
+        common = float(np.median(every))
+        found[quantity] = {}
+        for engine in ENGINES:
+            own = off[mine & (engines == engine)]
+            width = float(np.percentile(own, COVERED)) if len(own) else common
+            width = (len(own) * width + POOL * max(common, width)) / (len(own) + POOL)
+            found[quantity][engine] = round(width, 4)
+    return found
+
+
+def covered(points: list[Point], error: Array, widths: dict[str, dict[str, float]]) -> float:
+    """Share of the points that stay within their range."""
+    inside = []
+    for p, off in zip(points, np.abs(error), strict=True):
+        quantity = next(q for q, metrics in OF_METRIC.items() if p.metric in metrics)
+        inside.append(off <= widths[quantity][p.engine])
+    return float(np.mean(inside))
+
+
+def _measured_elsewhere(points: list[Point]) -> NDArray[np.bool_]:
+    """Points whose engine was measured as often on other cards: else leaving out the card comes to leaving out the engine."""
+    pairs = Counter((p.engine, p.accelerator) for p in points)
+    engines = Counter(p.engine for p in points)
+    return np.array([engines[p.engine] >= 2 * pairs[p.engine, p.accelerator] for p in points])
+
+
+def summary(error: Array) -> dict[str, float]:
+    """Median, 90th percentile and share within a factor of 2, rounded."""
+    off = np.abs(np.exp(error) - 1)
+    rows = {"points": len(error), "median": np.median(off), "p90": np.percentile(off, 90), "mean": off.mean()}
+    return {name: round(float(value), 4) for name, value in rows.items()} | {
+        "within_2x": round(float(np.mean(np.abs(error) < np.log(2))), 4)
+    }
+
+
+def write(x: Array, data: Data, errors: dict[str, Array], pictures: dict[str, Any], checked: str) -> dict[str, Any]:
+    """Write `lib/data/speed_constants.json` and the points for the tests; returns what the summary says."""
+    points = data.points
+    off = np.abs(errors["each model left out"])
+    elsewhere = _measured_elsewhere(points)
+    off[elsewhere] = np.maximum(off, np.abs(errors["each card left out"]))[elsewhere]
+    widths = spread(points, off)
+    measured = sorted({(p.engine, card_class(CARDS[p.card[0]])) for p in points})
+    public = np.array([p.source == "public" for p in points])
+    tables = {}
+    for title, error in errors.items():
+        tables[f"{title}: public points"] = summary(error[public])
+        for metric, name in (("served_between", "served time per output token"), ("served_first", "served time to first token")):
+            mine = np.array([p.metric == metric for p in points])
+            dense = mine & np.array([not p.case["experts"] for p in points])
+            tables[f"{title}: {name}"] = summary(error[mine])
+            tables[f"{title}: {name}, dense models"] = summary(error[dense])
+    held = {
+        "what": "Constants of the laws of speed (lib/speed/constants.py); shares as logits, times and factors as natural logarithms.",
+        "source": SOURCE,
+        "checked": checked,
+        "points": len(points),
+        "engines": ENGINES,
+        "classes": CLASSES,
+        "forms": FORMS,
+        "constants": {name: [round(float(v), 5) for v in x[ix]] for name, ix in AT.items()},
+        "spread": widths,
+        "covered": {title: round(covered(points, error, widths), 4) for title, error in errors.items()},
+        "measured": measured,
+        "errors": tables,
+        "pictures": pictures,
+    }
+    DATA.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    _write_points(points, errors["each model left out"])
+    return {"covered": held["covered"], "spread": widths}
+
+
+def _write_points(points: list[Point], error: Array) -> None:
+    """Every fourth public and every eleventh served point, as rows under one list of names."""
+    chosen = []
+    for source, every in EVERY.items():
+        chosen += [i for n, i in enumerate(i for i, p in enumerate(points) if p.source == source and p.weight) if n % every == 0]
+    names = list(points[0].case)
+    rows = [
+        {
+            "case": [round(float(points[i].case[name]), 4) for name in names],
+            "card": points[i].card,
+            **{key: getattr(points[i], key) for key in ("metric", "value", "weight", "model", "accelerator", "regime", "source")},
+            "left_out": round(float(error[i]), 4),
+        }
+        for i in chosen
+    ]
+    TESTS.parent.mkdir(exist_ok=True)
+    body = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    TESTS.write_text('{"names":' + json.dumps(names) + ',\n"points":[\n' + body + "\n]}\n", encoding="utf-8")

@@ -1,0 +1,47 @@
+"""How long speed estimates take, warm: one, and 10,000 combinations of model, hardware and precision at once.
+
+python tests/benchmarks/bench_speed.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+
+from lib.catalog import load
+from lib.model import bundled
+from lib.speed import SpeedRequest, speed, speeds
+
+ROUNDS = 5
+WANTED = 10_000
+
+
+def questions() -> list:  # type: ignore[type-arg]
+    """Combinations of every bundled decoder and encoder with every listed offer of distinct hardware, in four precisions."""
+    specs = [spec for name in bundled.ids() if (spec := bundled.find(name)) and spec.library != "diffusers"]
+    offers = {(o.accelerator, o.accelerator_count, o.accelerator_fraction): o for o in load().offers if o.listed and o.silicon}
+    every = list(itertools.product(specs, offers.values(), ("auto", "bf16", "int8", "int4")))
+    chosen = every[:: max(1, len(every) // WANTED)][:WANTED]
+    return [(spec, offer, SpeedRequest(precision=precision, concurrency=4)) for spec, offer, precision in chosen]
+
+
+def main() -> None:
+    """Print medians."""
+    asked = questions()
+    took = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        speeds(asked)
+        took.append(time.perf_counter() - began)
+    print(f"{len(asked)} combinations: first {took[0]:.2f} s, then {statistics.median(took[1:]):.2f} s")  # noqa: T201
+    one = []
+    for question in asked[:200]:
+        began = time.perf_counter()
+        speed(*question)
+        one.append(time.perf_counter() - began)
+    print(f"one: median {statistics.median(one) * 1e3:.2f} ms, longest {max(one) * 1e3:.2f} ms")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The laws of speed, each on numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.laws.speed.achieved import achieved_bandwidth, achieved_compute
+from lib.laws.speed.admitted import admitted
+from lib.laws.speed.cache_read import cache_read
+from lib.laws.speed.denoising import denoising
+from lib.laws.speed.exchange_time import exchange_time
+from lib.laws.speed.floor import floor
+from lib.laws.speed.host_time import host_time
+from lib.laws.speed.serving import between_tokens, decoding, first_token, waiting
+from lib.laws.speed.step_time import device_time, step_time
+from lib.laws.speed.weights_read import share_reached, weights_read
+from lib.laws.speed.work import attention_flop, linear_flop
+
+TIMES = st.floats(min_value=1e-7, max_value=1e4)
+
+
+def test_one_token_reads_its_experts_and_many_tokens_nearly_all() -> None:
+    """Mixtral reaches 2 of 8 experts: 1/4 of them for one token, 1 - 0.75³² = 99.99 % for 32; a dense model is always read whole."""
+    assert float(share_reached(experts=8, per_token=2, tokens=1)) == pytest.approx(0.25)
+    assert float(share_reached(experts=8, per_token=2, tokens=32)) == pytest.approx(1 - 0.75**32)
+    assert float(share_reached(experts=0, per_token=0, tokens=1)) == 1.0
+    assert weights_read(dense_bytes=10.0, expert_bytes=100.0, reached=0.25) == 35.0
+
+
+def test_the_cache_read_is_the_sum_of_the_kinds_of_layers() -> None:
+    """Gemma 3 27B, 16 bit: 10 full layers and 52 with a window of 1023, 4096 elements a token each, at 8192 tokens.
+
+    Full: 10 · 4096 · 2 · 8192 = 671,088,640; windowed: 52 · 4096 · 2 · 1023 = 435,781,632.
+    """
+    held = cache_read(constant=0, per_token=10 * 8192, windowed_per_token=52 * 8192, window=1023, tokens=8192)
+    assert held == 671_088_640 + 435_781_632
+
+
+def test_attention_over_a_window_grows_linearly() -> None:
+    """Past twice the window a windowed layer costs 4 · a · w per token: 4 · 4096 · 1024 · 8192 = 137.4 GFLOP for one layer."""
+    flop = attention_flop(width=4096, full_layers=0, windowed_layers=1, window=1024, tokens=8192)
+    assert flop == 4 * 4096 * 1024 * 8192
+    assert linear_flop(parameters=2.0, tokens=3.0) == 12.0
+
+
+def test_a_faster_card_is_not_credited_with_less_than_the_slower_ones() -> None:
+    """Own class 1 reaches σ(-2) = 11.9 % of 200; class 0, of which it exceeds a card of 100, reaches half of that: 50 wins."""
+    reached = achieved_bandwidth(by_class=np.array([[100.0, 200.0]]), logit=0.0, class_logit=np.array([0.0, -2.0]))
+    assert reached == pytest.approx([50.0])
+
+
+def test_compute_grows_with_the_rows() -> None:
+    """At as many rows as `half_rows` half of the rate is reached, at three times as many 3/4: 1000 · 1/2 · 3/4."""
+    reached = achieved_compute(
+        by_class=np.array([[1000.0]]), logit=0.0, class_logit=np.zeros(1), rows=np.array([240.0]), half_rows=np.array([80.0])
+    )
+    assert reached == pytest.approx([375.0])
+
+
+def test_host_time_adds_layers_steps_and_sequences() -> None:
+    """10 layers of 2 ms, doubled by the format, a step of 3 ms, 5 sequences of 1 ms: 40 + 3 + 5."""
+    assert host_time(layers=10, layer_s=0.002, step_s=0.003, sequence_s=0.001, sequences=5, factor=2) == pytest.approx(0.048)
+
+
+def test_exchange_is_nothing_alone_and_two_all_reduces_a_layer_together() -> None:
+    """Four devices: 2 · 10 layers · (10 µs · log₂ 4 + 2 · 100 · 1000 B / 1 GB/s · 3/4) = 20 · (20 µs + 150 µs) = 3.4 ms."""
+    assert float(exchange_time(layers=10, devices=1, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == 0.0
+    assert float(exchange_time(layers=10, devices=4, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == pytest.approx(3.4e-3)
+
+
+@given(weights=TIMES, compute=TIMES, cache=TIMES, host=TIMES, eager=st.booleans())
+def test_a_step_is_at_least_its_longest_part_and_at_most_their_sum(
+    weights: float, compute: float, cache: float, host: float, eager: bool
+) -> None:
+    """Overlap saves time but cannot hide the longest part."""
+    device = device_time(weights_s=weights, compute_s=compute, cache_s=cache)
+    whole = float(step_time(device_s=device, host_s=host, exchange_s=0.0, eager=eager))
+    assert max(weights + cache, compute + cache, host) <= whole * (1 + 1e-9)
+    assert whole <= (weights + compute + cache + host) * (1 + 1e-9)
+
+
+def test_admitted_is_bounded_by_the_engine_and_by_the_memory() -> None:
+    """92 GB claimed less 80 GB of weights leave room for 12 sequences of 1 GB; the engine's own limit may be less; one always runs."""
+    assert float(admitted(limit=256, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == pytest.approx(12)
+    assert float(admitted(limit=8, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == 8
+    assert float(admitted(limit=8, memory=100e9, weight_bytes=200e9, sequence_bytes=1e12)) == 1
+
+
+def test_a_closed_loop_of_one_has_no_queue() -> None:
+    """One request: it decodes alone, nothing interrupts it, and its first token is prompt + steps + fixed time."""
+    assert float(decoding(requests=1, prompt_s=1.0, step_s=0.01, answer=100)) == 1
+    assert between_tokens(step_s=0.01, prompt_s=1.0, requests=1, answer=100, interruption=0.7) == 0.01
+    assert first_token(prompt_s=1.0, requests=1, queued=0.1, token_s=0.01, steps=2, fixed_s=0.05) == pytest.approx(1.07)
+
+
+def test_others_prompts_are_in_the_time_between_tokens() -> None:
+    """Eleven requests: ten prompts of 1 s interrupt 100 tokens, 70 % of each: 0.01 + 0.7 · 10 / 100 = 0.08 s."""
+    assert between_tokens(step_s=0.01, prompt_s=1.0, requests=11, answer=100, interruption=0.7) == pytest.approx(0.08)
+
+
+def test_requests_beyond_the_places_wait_for_others_to_end() -> None:
+    """Thirty in flight, ten places, 1 s + 100 · 0.01 s each: every request waits for two others: 4 s."""
+    assert waiting(requests=30, running=10, first_s=1.0, token_s=0.01, answer=100) == pytest.approx(4.0)
+    assert waiting(requests=5, running=10, first_s=1.0, token_s=0.01, answer=100) == 0.0
+
+
+def test_the_floor_is_the_slower_of_memory_and_arithmetic() -> None:
+    """100 GB over two devices of 1 TB/s: 50 ms; 400 TFLOP over 2 · 1 PFLOP/s: 200 ms; without a peak only the memory counts."""
+    both = floor(read_bytes=100e9, flop=400e12, devices=2, bandwidth=1e12, peak=1e15)
+    memory = floor(read_bytes=100e9, flop=400e12, devices=2, bandwidth=1e12, peak=0.0)
+    assert float(both) == pytest.approx(0.2)
+    assert float(memory) == pytest.approx(0.05)
+
+
+def test_denoising_counts_evaluations_and_the_decoder() -> None:
+    """Two pictures, 10 evaluations of 1 TFLOP and 5 TFLOP to decode at 1 TFLOP/s: 30 s, and 10 · 0.1 s of host time."""
+    assert denoising(batch=2, evaluations=10, flop=1e12, decoder_flop=5e12, rate=1e12, host_s=0.1) == pytest.approx(31.0)
+
+
+def test_laws_take_arrays_as_they_take_numbers() -> None:
+    """The calibration runs the same lines on columns."""
+    many = np.array([1.0, 8.0])
+    each = [float(share_reached(experts=8, per_token=2, tokens=n)) for n in many]
+    assert share_reached(experts=np.array([8, 8]), per_token=np.array([2, 2]), tokens=many).tolist() == each
+    assert not math.isnan(float(np.sum(device_time(weights_s=many, compute_s=many, cache_s=many))))

@@ -1,0 +1,171 @@
+"""What must hold for every model on every piece of hardware: no faster than the datasheet allows, and no slower on a faster card."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.catalog import load
+from lib.model import bundled
+from lib.model.bare import resolve_count
+from lib.model.spec import ModelSpec
+from lib.offer import Offer
+from lib.precision import weight_format
+from lib.silicon import Accelerator, Cards
+from lib.speed import SpeedRequest, Speeds, speed, speeds
+from lib.speed.case import Setup
+from lib.speed.ceilings import peak
+from lib.speed.many import STATIC
+
+CATALOG = load()
+GPUS = tuple(card for card in CATALOG.accelerators.values() if card.kind == "gpu")
+FEW = (
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "openai/gpt-oss-20b",
+    "Qwen/Qwen3-0.6B",
+    "google-bert/bert-base-uncased",
+    "openai/whisper-large-v3",
+)
+TOWERS = {"vision_tower", "audio_tower", "projector", "embeddings", "encoder"}
+
+
+@cache
+def decoders() -> tuple[ModelSpec, ...]:
+    """Every bundled model but pipelines."""
+    found = (bundled.find(name) for name in bundled.ids())
+    return tuple(spec for spec in found if spec is not None and spec.library != "diffusers")
+
+
+@cache
+def machines() -> tuple[Offer | Cards, ...]:
+    """Every offer of today with known silicon or a known processor, and every card and chip alone, each once."""
+    offers = [o for o in CATALOG.offers if o.listed and (o.silicon is not None or o.vcpu is not None)]
+    distinct = {(o.accelerator, o.accelerator_count, o.accelerator_fraction, o.vcpu if o.silicon is None else 0): o for o in offers}
+    return (*distinct.values(), *(Cards(silicon=card) for card in CATALOG.accelerators.values()))
+
+
+def engine_on(hardware: Offer | Cards) -> str:
+    """The serving engine of GPUs and TPUs."""
+    silicon = hardware.silicon
+    return "transformers" if silicon is None or silicon.kind in {"cpu", "neuron"} else "vllm-tpu" if silicon.kind == "tpu" else "vllm"
+
+
+def least_step(of: Setup, sequences: float) -> float:
+    """Datasheet seconds of a decode step, from the spec alone: matrices a token passes at the format's bits without scales, no cache."""
+    spec = of.spec
+    parts = spec.parameters_by_component
+    passed = sum(count for name, count in parts.items() if name not in TOWERS)
+    routed = spec.parameters_total - spec.parameters_active
+    bits = min(16.0, weight_format(of.precision).bits)
+    devices = of.laid.split
+    moved = max(0.0, passed - routed) * bits / 8 / (devices * of.on.silicon.bandwidth * of.on.share)
+    rate = peak(of.on.silicon, of.arithmetic) * of.on.share
+    computed = 2.0 * max(0.0, passed - routed) * sequences / (devices * rate) if rate else 0.0
+    return max(moved, computed)
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.parametrize("precision", ["auto", "int4"])
+def test_no_prediction_beats_the_datasheet(precision: str, concurrency: int) -> None:
+    """Every bundled model on all of the catalog: not the value, and not the fast end of its range."""
+    questions = [
+        (spec, hardware, SpeedRequest(precision=precision, engine=engine_on(hardware), concurrency=concurrency))  # type: ignore[arg-type]
+        for spec in decoders()
+        for hardware in machines()
+    ]
+    found = speeds(questions)
+    decodes = np.array([s.numbers.decoder is not None for s in found.setups])
+    asked = np.array([s.request.concurrency / s.laid.copies for s in found.setups])
+    each = np.array([1.0 if s.laid.engine not in STATIC else min(s.running, a) for s, a in zip(found.setups, asked, strict=True)])
+    least = np.array([least_step(s, n) for s, n in zip(found.setups, each, strict=True)])
+    assert np.isfinite(found.first_s.value).all()
+    assert (found.first_s.low <= found.first_s.value).all()
+    assert (found.first_s.value <= found.first_s.high).all()
+    assert (found.between_s.low[decodes] >= least[decodes] * (1 - 1e-9)).all()
+    copies = np.array([float(s.laid.copies) for s in found.setups])
+    most = np.array([s.running for s in found.setups]) / np.where(decodes & (least > 0), least, 1e-30)
+    assert (found.throughput.high <= most * np.maximum(copies, 1) * (1 + 1e-9)).all()
+
+
+def ordered() -> list[tuple[Accelerator, Accelerator]]:
+    """Pairs of GPUs of which the second has both ceilings at least as high in every type, and its memory too."""
+    types = ("fp32", "fp16", "bf16", "fp8", "int8", "fp4")
+    return [
+        (low, high)
+        for low in GPUS
+        for high in GPUS
+        if low is not high
+        and low.bandwidth <= high.bandwidth
+        and all(peak(low, kind) <= peak(high, kind) for kind in types)
+        and (low.memory_usable or 0) <= (high.memory_usable or 0)
+    ]
+
+
+@pytest.mark.parametrize("engine", ["transformers", "vllm", "llama.cpp"])
+@pytest.mark.parametrize("precision", ["auto", "int4", "fp8"])
+def test_a_faster_card_is_never_slower(engine: str, precision: str) -> None:
+    """Both ceilings higher: first token, time between tokens and throughput are no worse, for one request and for eight."""
+    pairs = ordered()
+    assert len(pairs) > 100
+    for name in FEW:
+        spec = bundled.find(name)
+        assert spec is not None
+        for requests in (1, 8):
+            request = SpeedRequest(precision=precision, engine=engine, concurrency=requests)  # type: ignore[arg-type]
+            slow: Speeds = speeds([(spec, Cards(silicon=low), request) for low, _ in pairs])
+            fast: Speeds = speeds([(spec, Cards(silicon=high), request) for _, high in pairs])
+            same = np.array([a.running == b.running for a, b in zip(slow.setups, fast.setups, strict=True)])
+            tight = 1 + 1e-9
+            assert (fast.first_s.value[same] <= slow.first_s.value[same] * tight).all()
+            assert (fast.throughput.value[same] >= slow.throughput.value[same] / tight).all()
+            if fast.setups[0].numbers.decoder is not None:
+                assert (fast.between_s.value[same] <= slow.between_s.value[same] * tight).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(min_value=10_000_000, max_value=500_000_000_000),
+    prompt=st.integers(min_value=1, max_value=100_000),
+    answer=st.integers(min_value=1, max_value=10_000),
+    requests=st.integers(min_value=1, max_value=2_000),
+    card=st.sampled_from(sorted(CATALOG.accelerators)),
+)
+def test_any_question_has_an_answer_in_order(count: int, prompt: int, answer: int, requests: int, card: str) -> None:
+    """Low ≤ value ≤ high, all positive and finite, and rates are the inverse of times."""
+    found = speed(
+        resolve_count(str(count)),
+        Cards(silicon=CATALOG.accelerators[card]),
+        SpeedRequest(prompt_tokens=prompt, output_tokens=answer, concurrency=requests),
+    )
+    assert found.inter_token_s is not None
+    assert found.decode_tokens_per_s is not None
+    for band in (found.ttft_s, found.inter_token_s, found.decode_tokens_per_s, found.throughput_tokens_per_s):
+        assert band is not None
+        assert 0 < band.low <= band.value <= band.high < float("inf")
+    assert found.decode_tokens_per_s.value == pytest.approx(1 / found.inter_token_s.value)
+    assert found.running <= requests
+
+
+def test_a_longer_prompt_takes_longer() -> None:
+    """The first token comes later with every token of the prompt, and reading a longer cache slows the others."""
+    spec = bundled.find(FEW[0])
+    assert spec is not None
+    card = CATALOG.resolve_hardware("L40S")
+    found = speeds([(spec, card, SpeedRequest(engine="vllm", prompt_tokens=n)) for n in (1, 64, 512, 4096, 32768)])
+    assert (np.diff(found.first_s.value) > 0).all()
+    assert (np.diff(found.between_s.value) > 0).all()
+
+
+def test_many_at_once_equal_one_by_one() -> None:
+    """The vectorised path is the same arithmetic."""
+    specs = [bundled.find(name) for name in FEW]
+    questions = [
+        (s, CATALOG.resolve_hardware(h), SpeedRequest(concurrency=3)) for s in specs if s for h in ("l4x1", "cpu-upgrade", "TPU-v6e")
+    ]
+    together = speeds(questions).throughput.value
+    alone = [speed(*question).throughput_tokens_per_s for question in questions]
+    assert together.tolist() == pytest.approx([band.value for band in alone if band is not None])
