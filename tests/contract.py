@@ -34,6 +34,15 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "platforms": "spaces",
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
+    "estimate_speed": {
+        "model": REQUIRED,
+        "hardware": REQUIRED,
+        "precision": "auto",
+        "engine": "transformers",
+        "prompt_tokens": 512,
+        "output_tokens": 256,
+        "concurrency": 1,
+    },
     "estimate_cost": {
         "hardware": REQUIRED,
         "hours_per_day": 24,
@@ -61,6 +70,7 @@ FIELDS: dict[str, set[str]] = {
     },
     "recommend": {"pick", "ranked", "rejected"},
     "list_hardware": {"hardware"},
+    "estimate_speed": {"ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high"},
     "estimate_cost": {
         "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month", "storage_usd_per_month", "total_usd_per_month",
         "usd_per_million_output_tokens", "usd_per_request", "break_even",
@@ -88,6 +98,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},
     "recommend": {"model": TINY_CONFIG},
     "list_hardware": {},
+    "estimate_speed": {"model": TINY_CONFIG, "hardware": "l4x1"},
     "estimate_cost": {"hardware": "l4x1"},
 }
 

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from lib.catalog import Catalog
-from lib.cost import Usage
 from lib.model.spec import ModelSpec
 from lib.offer import Offer
 from lib.service import arguments
-from lib.service.pace import ONE_AT_A_TIME, KnownPace, Paced
 from lib.service.requests import memory_request
 from lib.service.results import SCHEMA
 from lib.service.speed_results import SpeedAnswer, SpeedFigures, SpeedPartEntry
 from lib.service.wire import caveat_entries, source_entries
 from lib.speed import Band, SpeedEstimate, SpeedPart, SpeedRequest, speed
-from lib.workload import Engine, MemoryRequest
+from lib.workload import Engine
 
 if TYPE_CHECKING:
     from lib.silicon import Cards
@@ -88,31 +86,6 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
         "caveats": caveat_entries(found.caveats),
         "sources": source_entries(found.sources),
     }
-
-
-def pace(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> Paced:
-    """What a bill needs of the speed of an offer: one request at a time.
-
-    Raises:
-        BadArgument: the engine needs other hardware.
-        UnknownHardware: a CPU of which nothing is known.
-        UnsupportedModel: a pipeline of which no work per picture is known.
-    """
-    asked = SpeedRequest(
-        precision=request.precision,
-        engine=request.engine,
-        prompt_tokens=max(1, usage.prompt_tokens),
-        output_tokens=max(1, usage.output_tokens),
-        kv_precision=request.kv_precision,
-    )
-    found = speed(spec, offer, asked)
-    between, rate = found.inter_token_s, found.throughput_tokens_per_s
-    known = KnownPace(
-        ttft_s=found.ttft_s.value,
-        inter_token_s=None if between is None else between.value,
-        throughput_tokens_per_s=None if rate is None or between is None else rate.value,
-    )
-    return Paced(pace=known, caveats=(ONE_AT_A_TIME, *found.caveats), sources=found.sources)
 
 
 class SpeedQuestion:

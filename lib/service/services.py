@@ -15,6 +15,7 @@ from lib.hub.providers import Offered
 from lib.offer import PLATFORMS
 from lib.service import arguments
 from lib.service.estimate_cost import CostQuestion
+from lib.service.estimate_speed import SpeedQuestion
 from lib.service.hardware_answer import hardware_answer
 from lib.service.memory_answer import memory_answer
 from lib.service.model_answer import model_answer
@@ -61,6 +62,7 @@ class Services:
         self._models = models
         self._search = search
         self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, speed=pace).estimate_cost
+        self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
 
     def resolve_model(self, model: str) -> ModelAnswer:
         """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.

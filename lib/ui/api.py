@@ -21,6 +21,7 @@ def questions(services: Services) -> dict[str, Question]:
         "estimate_memory": services.estimate_memory,
         "recommend": services.recommend,
         "list_hardware": services.list_hardware,
+        "estimate_speed": services.estimate_speed,
         "estimate_cost": services.estimate_cost,
     }
 
