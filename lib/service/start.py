@@ -10,6 +10,7 @@ from lib.hub.providers import offered
 from lib.hub.search import suggest
 from lib.service.models import Models
 from lib.service.services import Services
+from lib.service.speed_pace import estimated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,4 +22,4 @@ def _search(text: str) -> Sequence[str]:
 
 def services() -> Services:
     """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
-    return Services(catalog=PriceFeed(load()).catalog, models=Models(), search=_search, offered=offered)
+    return Services(catalog=PriceFeed(load()).catalog, models=Models(), search=_search, offered=offered, pace=estimated)

@@ -18,6 +18,7 @@ from lib.service.cost_answer import cost_answer
 from lib.service.estimate_cost import CostQuestion
 from lib.service.models import Models
 from lib.service.pace import Paced
+from lib.service.speed_pace import estimated
 
 SOURCE = Source(what="prices per token", source="a fake router", checked="2026-11-21")
 CONFIG = json.dumps(
@@ -144,6 +145,20 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
     answer = question.estimate_cost("aws-inf2-x1", model=CONFIG)
     assert (answer["total_usd_per_month"], answer["usd_per_million_output_tokens"]) == (540, None)
     assert any("Nothing was measured" in caveat["message"] for caveat in answer["caveats"])
+
+
+def test_the_started_services_know_the_speed() -> None:
+    """8B in bf16 on an L4 reads 16.06 GB at 300 GB/s per token: at least 53.5 ms, so at least 0.80 / 3600 × 0.0535 × 10⁶ = 11.9 USD."""
+    question = CostQuestion(catalog=load, models=Models(), offered=silent, speed=estimated)
+    answer = question.estimate_cost("l4x1", model="8B", requests_per_day=100)
+    assert answer["usd_per_million_output_tokens"] is not None
+    assert answer["usd_per_million_output_tokens"] > 11.8
+    assert 0 < (answer["utilisation"] or 0) < 0.2
+    encoder = json.dumps({"architectures": ["BertModel"], "model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2,
+                          "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 1000})  # fmt: skip
+    passed = question.estimate_cost("l4x1", model=encoder, requests_per_day=100)
+    assert passed["usd_per_million_output_tokens"] is None  # an encoder makes no answer tokens
+    assert passed["utilisation"] is not None
 
 
 def test_a_model_that_does_not_fit_is_said() -> None:
