@@ -2,7 +2,7 @@
 
     minimise  Σ_i ρ( w_i · ln(predicted_i / measured_i) ) + Σ_j ( (x_j - x⁰_j) · λ / s_j )²        ρ(r) = 2f²·(√(1 + (r/f)²) - 1)
 
-f = 0.25, λ = 0.17 (the errors of left-out models change little from 0.15 to 0.35); x⁰ and s are the starts and widths of `PRIORS`.
+f = 0.25, λ = 0.17 (the errors of left-out models change little from 0.17 to 0.35); x⁰ and s are the starts and widths of `PRIORS`.
 Levenberg's method; the derivatives of all engines (or formats) with respect to one family of constants come from one evaluation,
 because no case has two engines.
 """
