@@ -12,19 +12,17 @@ Source: the model and cache classes of the installed transformers, as executed. 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lib.errors import AdvisorError, UnsupportedModel
 from lib.model.cache_form import named
 from lib.model.cache_prompt import candidates
-from lib.model.cache_samples import Samples, sample
+from lib.model.cache_samples import sample
 from lib.model.cache_terms import terms
 from lib.model.likeness import holds_cache
 from lib.model.spec import CacheTerm
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from lib.model.build import Built
 
 
@@ -57,41 +55,15 @@ def _terms(built: Built) -> tuple[CacheTerm, ...] | None:
     failure: Exception | None = None
     for module in candidates(built.model):
         try:
-            found = _agreed(module)
+            samples = sample(module)
         except AdvisorError:
             raise
         except Exception as error:  # noqa: BLE001 modelling code raises anything on an input it cannot take
             failure = failure or error
         else:
             # A part of a model that did not run as a whole may well be its encoder, which has no cache of its own.
-            if found is not None or module is built.model:
-                return found and named(found, built.config)
+            if samples is not None:
+                return named(terms(samples), built.config)
+            if module is built.model:
+                return None
     raise failure or UnsupportedModel(f"{built.architecture} has no part that takes tokens, so its cache was not run.")
-
-
-def _agreed(module: PreTrainedModel) -> tuple[CacheTerm, ...] | None:
-    """The terms of one module; where it asks for values, those on which all answers agree."""
-    try:
-        return _found(module, None)
-    except AdvisorError:
-        raise
-    except Exception as error:
-        found: list[tuple[CacheTerm, ...] | None] = []
-        for answer in (0, 1):
-            try:
-                found.append(_found(module, answer))
-            except AdvisorError:
-                raise
-            except Exception:  # noqa: BLE001, S112 an answer that leads to a refusal is not one that a real run could get
-                continue
-        if not found:
-            raise error from None
-        if any(terms != found[0] for terms in found):
-            raise UnsupportedModel("What this model caches depends on the values in the prompt, not only on its length.") from error
-        return found[0]
-
-
-def _found(module: PreTrainedModel, answer: int | None) -> tuple[CacheTerm, ...] | None:
-    config: Any = module.config
-    samples: Samples | None = sample(module, config, answer)
-    return None if samples is None else terms(samples)

@@ -66,6 +66,13 @@ class Stand:
     """Whether the last of equal layers runs too, and not only the first."""
     empty: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     """What kind of empty place the cache had for each layer before the first one ran."""
+    known: dict[Any, Any] = field(default_factory=dict)
+    """Outputs of modules without a cache, by what they are and what they were given."""
+
+    def begin(self) -> None:
+        """As before the first run; layers that turned out to differ stay apart."""
+        self.idle, self.ends, self.empty = set(), True, {}
+        self.known.clear()
 
 
 def arrange(model: Module, config: Any) -> list[Layer]:
@@ -177,11 +184,10 @@ def _block_forward(block: Module, run: Callable[..., Any], known: dict[Any, Any]
 def standing(model: Module, config: Any) -> Iterator[Stand]:
     """Wrap the layers of `model` and the modules beside its cache for the time of the runs, and put every `forward` back."""
     stand = Stand(layers=arrange(model, config))
-    known: dict[Any, Any] = {}
     with untouched(model), wrapping() as wrap:
         for layer in stand.layers:
             for block in bystanders(layer.module) if holds_cache(layer.module) else ():
-                wrap(block, _block_forward(block, block.forward, known))
+                wrap(block, _block_forward(block, block.forward, stand.known))
             wrap(layer.module, _layer_forward(layer, stand, layer.module.forward))
         yield stand
 
