@@ -34,6 +34,13 @@ DATA = ROOT / "lib" / "data"
 PIPELINE = "diffusers-pipeline"
 _KEYS = ("hub_id", "kind", "config", "hf_quant_config", "license", "gated", "task", "source")
 
+# Tasks that the Hub's cards name and the model's class does not tell: embedding models published as causal language models.
+_TASKS = {
+    "Alibaba-NLP/gte-Qwen2-7B-instruct": "sentence-similarity",
+    "Qwen/Qwen3-Embedding-0.6B": "feature-extraction",
+    "Qwen/Qwen3-Embedding-8B": "feature-extraction",
+}
+
 
 def records(folder: Path | None) -> Iterator[dict[str, Any]]:
     """Records of a folder, or those bundled, in the order of their ids."""
@@ -57,7 +64,7 @@ def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
     told = {
         "id": record["hub_id"],
         "source": "catalog",
-        "task": record.get("task") or "",
+        "task": record.get("task") or _TASKS.get(record["hub_id"], ""),
         "license": record.get("license"),
         "gated": record.get("gated"),
         "checked": checked,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.model.config_field import field_of, text_config
 from lib.model.spec import CacheTerm, Dimensions
+from lib.provenance import Caveat
 
 if TYPE_CHECKING:
     from lib.model.build import Built
@@ -88,6 +89,29 @@ def dimensions(built: Built) -> Dimensions:
         vocab_size=_size(config, "vocab_size"),
         encoder_tokens=_size(built.config, *_SOURCE_LIMITS) if built.config.is_encoder_decoder else 0,
     )
+
+
+def sizes_not_stated(built: Built) -> tuple[Caveat, ...]:
+    """A caveat where the file leaves out a main size, so that the default of the configuration class stands in its place."""
+    config: Any = text_config(built.config)
+    customary = dict(getattr(config, "attribute_map", {}) or {})
+    stated = _keys(built.raw)
+    told = []
+    for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
+        own = customary.get(name, name)
+        if not stated & {name, own, *(k for k, v in customary.items() if v == own)} and (size := _size(config, name)):
+            told.append(f"{own} = {size:,}")
+    if not told:
+        return ()
+    said = f"The configuration does not state {', '.join(told)}: the default of {type(config).__name__} is used. Check that it is meant."
+    return (Caveat(code="class_defaults", message=said),)
+
+
+def _keys(raw: Any) -> set[str]:
+    """Every key of a nested configuration."""
+    if not isinstance(raw, Mapping):
+        return set()
+    return set(raw).union(*(_keys(value) for value in raw.values()))
 
 
 def context_limit(built: Built) -> int | None:

@@ -117,7 +117,7 @@ def _resolved(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
             activations=_activations(built),
             context_limit=describe.context_limit(built),
             stored=Stored(dtype=describe.stored_dtype(config), quantization=quantization),
-            caveats=(*built.caveats, *told, *unknown_routing(built, tensors), *cache_told),
+            caveats=(*built.caveats, *describe.sizes_not_stated(built), *told, *unknown_routing(built, tensors), *cache_told),
             sources=(Source(what="parameters, cache and activations", source=executed, checked=""),),
         )
     except AdvisorError:
