@@ -24,6 +24,19 @@ GAINS = {
     "bandwidth": "On the same card it makes tokens faster too: fewer bytes are read per token, and the engine reads the packed weights.",
     "memory_only": "It saves memory only: no speed is gained.",
 }
+TRADES = {
+    "provider": "Speed and limits are the provider's, and what is asked goes there.",
+    "zerogpu": "Visitors wait for a free card and stop at their quota.",
+    "fp8": "Answers change a little.",
+    "int8": "Answers change a little.",
+    "int4": "Answers get measurably worse: try it on your own task.",
+    "shorter_context": "Longer requests are refused.",
+    "smaller_batch": "The others wait.",
+    "cache_precision": "Answers change a little, most at long context.",
+    "sleep": "The request that wakes it waits for the start-up.",
+    "development_tier": "Only while you work on it; its answers are those of a four-bit model.",
+}
+"""What a way gives up, in words: no figure is claimed where none was measured."""
 REASONS = {
     "price_unknown": "no price per token is known",
     "traffic_not_stated": "it needs the requests per day",
@@ -38,16 +51,29 @@ REASONS = {
 }
 
 
-def way_sentence(way: Way) -> str:
-    """What to do, what it saves, and what it does to speed."""
-    values = dict(way.inputs) | {"offer": "" if way.offer is None else way.offer.id}
-    said = f"{WHAT[way.code].format(**values)}: {usd(way.usd_per_month)} instead of {usd(way.usd_per_month_before)} a month."
-    if way.gain is not None:
-        said += f" {GAINS[way.gain]}"
+def what_to_do(way: Way) -> str:
+    """What to do, without its figures."""
+    return WHAT[way.code].format(**(dict(way.inputs) | {"offer": "" if way.offer is None else way.offer.id}))
+
+
+def effect(way: Way) -> str:
+    """What it does to speed, "" when nothing is to be said."""
+    said = [] if way.gain is None else [GAINS[way.gain]]
     told = way.speed_ratio is not None and not (way.gain == "memory_only" and way.speed_ratio > 1)
     if told and not 0.95 < (way.speed_ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
-        said += f" By the datasheets it makes at most {way.speed_ratio:.2g} times the tokens per second."
-    return said
+        said.append(f"By the datasheets it makes at most {way.speed_ratio:.2g} times the tokens per second.")
+    return " ".join(said)
+
+
+def trade(way: Way) -> str:
+    """What it costs in quality and speed, "" for nothing."""
+    return f"{TRADES.get(way.code, '')} {effect(way)}".strip()
+
+
+def way_sentence(way: Way) -> str:
+    """What to do, what it saves, and what it does to speed."""
+    said = f"{what_to_do(way)}: {usd(way.usd_per_month)} instead of {usd(way.usd_per_month_before)} a month."
+    return f"{said} {effect(way)}".rstrip()
 
 
 def no_way_sentence(none: NoWay) -> str:

@@ -53,6 +53,37 @@ def storage_of(value: object, prices: StoragePrices) -> Decimal:
     return arguments.decimal("storage_gb", value, 0, MAX_STORAGE_GB)
 
 
+def usage_of(
+    prices: StoragePrices,
+    *,
+    hours_per_day: object,
+    days_per_month: object,
+    replicas: object,
+    requests_per_day: object,
+    sleep_after_s: object,
+    storage_gb: object,
+    account: object,
+    prompt_tokens: object,
+    output_tokens: object,
+) -> Usage:
+    """How hardware is used.
+
+    Raises:
+        BadArgument: the first argument that is wrong.
+    """
+    return Usage(
+        hours_per_day=arguments.decimal("hours_per_day", hours_per_day, 0, 24),
+        days_per_month=arguments.decimal("days_per_month", days_per_month, 0, 31),
+        replicas=arguments.whole("replicas", replicas, 1, MAX_REPLICAS),
+        requests_per_day=Decimal(arguments.whole("requests_per_day", requests_per_day, 0, arguments.MAX_REQUESTS_PER_DAY)),
+        sleep_after_s=Decimal(max(0, arguments.whole("sleep_after_s", sleep_after_s, -1, MAX_SLEEP_S))),
+        storage_gb=storage_of(storage_gb, prices),
+        account=arguments.choice("account", account, ACCOUNTS),
+        prompt_tokens=arguments.whole("prompt_tokens", prompt_tokens, 1, arguments.MAX_TOKENS),
+        output_tokens=arguments.whole("output_tokens", output_tokens, 0, arguments.MAX_TOKENS),
+    )
+
+
 class CostQuestion:
     """Answers what hardware costs."""
 
@@ -105,16 +136,17 @@ class CostQuestion:
         """
         catalog = self._catalog()
         offer = offer_of(catalog, hardware)
-        usage = Usage(
-            hours_per_day=arguments.decimal("hours_per_day", hours_per_day, 0, 24),
-            days_per_month=arguments.decimal("days_per_month", days_per_month, 0, 31),
-            replicas=arguments.whole("replicas", replicas, 1, MAX_REPLICAS),
-            requests_per_day=Decimal(arguments.whole("requests_per_day", requests_per_day, 0, arguments.MAX_REQUESTS_PER_DAY)),
-            sleep_after_s=Decimal(max(0, arguments.whole("sleep_after_s", sleep_after_s, -1, MAX_SLEEP_S))),
-            storage_gb=storage_of(storage_gb, catalog.rules.storage),
-            account=arguments.choice("account", account, ACCOUNTS),
-            prompt_tokens=arguments.whole("prompt_tokens", prompt_tokens, 1, arguments.MAX_TOKENS),
-            output_tokens=arguments.whole("output_tokens", output_tokens, 0, arguments.MAX_TOKENS),
+        usage = usage_of(
+            catalog.rules.storage,
+            hours_per_day=hours_per_day,
+            days_per_month=days_per_month,
+            replicas=replicas,
+            requests_per_day=requests_per_day,
+            sleep_after_s=sleep_after_s,
+            storage_gb=storage_gb,
+            account=account,
+            prompt_tokens=prompt_tokens,
+            output_tokens=output_tokens,
         )
         asked = memory_request(precision, engine, usage.prompt_tokens + usage.output_tokens, 1, "auto", "inference", 1, 0)
         request = replace(asked, devices=max(1, offer.accelerator_count))

@@ -20,6 +20,7 @@ from lib.service.hardware_answer import hardware_answer
 from lib.service.memory_answer import memory_answer
 from lib.service.model_answer import model_answer
 from lib.service.models import Models
+from lib.service.outlook import OutlookQuestion
 from lib.service.pace import Speed
 from lib.service.recommendation_answer import recommendation_answer
 from lib.service.requests import memory_request, workload
@@ -62,6 +63,7 @@ class Services:
         self._models = models
         self._search = search
         self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, speed=pace).estimate_cost
+        self.outlook = OutlookQuestion(catalog=catalog, models=models, offered=offered, speed=pace).outlook
         self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
 
     def resolve_model(self, model: str) -> ModelAnswer:
