@@ -1,4 +1,4 @@
-"""Pictures of the running page for the README: both tabs, desktop and 390 px, light and dark.
+"""Pictures of the running page for the README: every tab, desktop and 390 px, light and dark.
 
     python scripts/screenshots.py [ADDRESS]
 
@@ -27,7 +27,12 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "assets" / "screenshots"
 WIDTHS = {"desktop": (1280, 1000), "phone": (390, 844)}
-TABS = {"recommend": "?tab=recommend", "memory": "?tab=memory&context=32768&batch=4"}
+TABS = {
+    "recommend": "?tab=recommend",
+    "memory": "?tab=memory&context=32768&batch=4",
+    "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6",
+}
+CHARTS = {"memory": "#curve .main-svg", "cost": ".chart .main-svg"}
 START_S = 90
 
 
@@ -63,8 +68,8 @@ def _take(browser: Browser, address: str) -> Iterator[Path]:
                 page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
                 page.goto(f"{address}/{query}")
                 page.locator(".card:visible").first.wait_for()
-                if tab == "memory":
-                    page.locator("#curve .main-svg").first.wait_for()
+                if tab in CHARTS:
+                    page.locator(CHARTS[tab]).first.wait_for()
                 if device == "phone":
                     page.locator(".card:visible").first.evaluate("card => card.scrollIntoView()")
                 page.wait_for_timeout(1200)

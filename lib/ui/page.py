@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint, refusal
-from lib.ui import api, links, memory_tab, model_field, recommend_tab
+from lib.ui import api, cost_tab, links, memory_tab, model_field, recommend_tab
 from lib.ui import questions as ask
+from lib.ui.cost_tab import CostView
 from lib.ui.look import ASSETS, launch_options
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView, Understood
 from lib.ui.recommend_tab import RecommendView
 
 if TYPE_CHECKING:
+    from gradio.events import Dependency
+
     from lib.service.services import Services
 
 __all__ = ["build_page", "launch_options"]
@@ -32,6 +35,10 @@ class PageView:
     tabs: gr.Tabs
     recommend: RecommendView
     memory: MemoryView
+    cost: CostView
+    cost_tab: gr.Tab
+    others: tuple[gr.Tab, ...]
+    costs_shown: gr.State
 
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `opened`."""
@@ -45,6 +52,8 @@ class PageView:
             *self.recommend.outputs(),
             *self.memory.outputs(),
             *self.memory.curve_outputs(),
+            *self.cost.inputs.all(),
+            self.costs_shown,
         ]
 
 
@@ -66,11 +75,22 @@ def build_page(services: Services) -> gr.Blocks:
 def _build(services: Services) -> PageView:
     model = model_field.build(services)
     with gr.Tabs(elem_id="tabs") as tabs:
-        with gr.Tab("Recommend", id="recommend"):
+        with gr.Tab("Recommend", id="recommend") as first:
             recommend = recommend_tab.build()
-        with gr.Tab("Memory", id="memory", render_children=True):
+        with gr.Tab("Memory", id="memory", render_children=True) as second:
             memory = memory_tab.build()
-    return PageView(model=model, tabs=tabs, recommend=recommend, memory=memory)
+        with gr.Tab("Cost", id="cost", render_children=True) as third:
+            cost = cost_tab.build()
+    return PageView(
+        model=model,
+        tabs=tabs,
+        recommend=recommend,
+        memory=memory,
+        cost=cost,
+        cost_tab=third,
+        others=(first, second),
+        costs_shown=gr.State(value=False),
+    )
 
 
 def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
@@ -84,9 +104,9 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     def change_model(model: str | None, config: str | None, *values: links.Value) -> list[Any]:
         return model_changed(services, model, config, values)
 
-    page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="minimal")
+    opening = page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="minimal")
     asked = [*view.recommend.inputs.all(), *view.memory.inputs.all()]
-    gr.on(
+    changing = gr.on(
         [view.model.model.submit, view.model.config.submit, view.model.check.click],
         change_model,
         [view.model.model, view.model.config, *asked],
@@ -95,6 +115,29 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         api_name="model_changed",
         api_visibility="private",
     )
+    _wire_cost(view, services, opening, changing)
+
+
+def _wire_cost(view: PageView, services: Services, opening: Dependency, changing: Dependency) -> None:
+    """Bills are worked out while their tab is seen, for they ask more (a provider's price, every way to save) than the other answers."""
+    cost_tab.wire(view.cost, services, view.model.ref)
+
+    def show(ref: str, *values: links.Value) -> list[Any]:
+        return [True, *cost_tab.billed(services, ref, values).updates()]
+
+    def follow(seen: bool, ref: str, *values: links.Value) -> list[Any]:
+        return cost_tab.billed(services, ref, values).updates() if seen else [gr.skip() for _ in view.cost.outputs()]
+
+    def leave() -> bool:
+        return False
+
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    asked = [view.model.ref, *view.cost.inputs.all()]
+    view.cost_tab.select(show, asked, [view.costs_shown, *view.cost.outputs()], api_name="cost_shown", **quiet)
+    for number, tab in enumerate(view.others, start=1):
+        tab.select(leave, None, view.costs_shown, api_name=f"cost_left_{number}", **quiet)
+    opening.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_opened", **quiet)
+    changing.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_followed", **quiet)
 
 
 def _model_outputs(view: PageView) -> list[Any]:
@@ -147,11 +190,12 @@ def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
     model = params.get("model", ask.EXAMPLE)[: links.MODEL_LENGTH]
-    asked, unread = links.read(ask.RECOMMEND, params if tab != "memory" else {})
+    asked, unread = links.read(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
     weighed, more = links.read(ask.MEMORY, params if tab == "memory" else {})
+    priced, rest = links.read(ask.COST, params if tab == "cost" else {})
     facts, ref, limit, recommend_context, memory_context, *answers = model_changed(services, model, None, [*asked, *weighed])
     inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]] if ref else [*asked, *weighed]
-    if unread or more:
-        facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more])}. The defaults stand there.")
+    if unread or more or rest:
+        facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest])}. The defaults stand there.")
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
-    return [selected, model, *inputs, facts, ref, limit, *answers]
+    return [selected, model, *inputs, facts, ref, limit, *answers, *priced, tab == "cost"]

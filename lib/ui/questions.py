@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lib import precision as precisions
+from lib.catalog import load
+from lib.offer import PLATFORMS, Offer
+from lib.present.cards import PLATFORM_NAMES
+from lib.present.numbers import usd_per_hour
 from lib.ui.links import Field
 from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES
 
@@ -54,6 +58,31 @@ PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
     ("Cloud TPU", "tpu"),
 )
 _PLATFORMS = tuple(value for _, value in PLATFORM_WORDS)
+BESIDE_WORDS: tuple[tuple[str, str], ...] = (
+    ("Spaces", "spaces"),
+    ("ZeroGPU", "zerogpu"),
+    ("Inference Endpoints", "endpoints"),
+    ("Jobs", "jobs"),
+    ("Cloud TPU", "tpu"),
+    ("A provider, per token", "providers"),
+)
+BESIDE = ["spaces", "zerogpu", "endpoints", "jobs", "providers"]
+AXIS_WORDS: tuple[tuple[str, str], ...] = (("Requests a day", "requests"), ("Hours a day", "hours"))
+SLEEP_WORDS: tuple[tuple[str, str], ...] = (
+    ("Never", "0"),
+    ("5 minutes", "300"),
+    ("15 minutes", "900"),
+    ("1 hour", "3600"),
+    ("1 day", "86400"),
+)
+
+
+def _hardware(offer: Offer) -> tuple[str, str]:
+    where, price = PLATFORM_NAMES[offer.platform], usd_per_hour(offer.usd_per_hour)
+    return f"{offer.id} · {where} · {price}", f"{offer.platform}:{offer.id}"
+
+
+HARDWARE_WORDS: tuple[tuple[str, str], ...] = (("The best Space for the model", "auto"), *map(_hardware, load().on(PLATFORMS)))
 
 RECOMMEND: tuple[Field, ...] = (
     Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS)),
@@ -77,7 +106,23 @@ MEMORY: tuple[Field, ...] = (
     Field(argument="mode", name="mode", default="inference", choices=MODES),
     Field(argument="devices", name="devices", default=1, low=1, high=MOST_DEVICES),
 )
-TABS = ("recommend", "memory")
+COST: tuple[Field, ...] = (
+    Field(argument="hardware", name="hardware", default="auto", choices=tuple(value for _, value in HARDWARE_WORDS)),
+    Field(argument="axis", name="along", default="requests", choices=tuple(value for _, value in AXIS_WORDS)),
+    Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000),
+    Field(argument="hours_per_day", name="hours", default=24.0, low=0, high=24),
+    Field(argument="sleep_after_s", name="sleep", default="900", choices=tuple(value for _, value in SLEEP_WORDS)),
+    Field(argument="prompt_tokens", name="prompt", default=512, low=1, high=LONGEST_CONTEXT),
+    Field(argument="output_tokens", name="answer", default=256, low=0, high=LONGEST_CONTEXT),
+    Field(argument="usd_per_million_input", name="in", default=0.0, low=0, high=1_000_000),
+    Field(argument="usd_per_million_output", name="out", default=0.0, low=0, high=1_000_000),
+    Field(argument="platforms", name="beside", default=BESIDE, choices=tuple(value for _, value in BESIDE_WORDS)),
+    Field(argument="account", name="account", default="free", choices=ACCOUNTS),
+    Field(argument="days_per_month", name="days", default=30.0, low=0, high=31),
+    Field(argument="replicas", name="replicas", default=1, low=1, high=1_000),
+    Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000),
+)
+TABS = ("recommend", "memory", "cost")
 
 
 def precisions_shown() -> list[tuple[str, str]]:

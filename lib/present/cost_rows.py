@@ -1,0 +1,144 @@
+"""The answer of the tab *Cost* in words: the card, the table of ways, ways to save, the laws, CSV and text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lib.present.cards import PLATFORM_NAMES
+from lib.present.cost_charts import swatch
+from lib.present.explain import caveats, linked, sources
+from lib.present.markup import bullets, escaped
+from lib.present.numbers import usd, usd_per_hour, usd_per_month
+from lib.present.rows import table
+
+Row = Mapping[str, Any]
+_CSV_FIELDS = (
+    "label",
+    "kind",
+    "hardware",
+    "platform",
+    "runs_as",
+    "usd_per_hour",
+    "billed_hours_per_month",
+    "compute_usd_per_month",
+    "storage_usd_per_month",
+    "total_usd_per_month",
+    "usd_per_request",
+)
+
+
+def cost_card(answer: Row, model: str) -> str:
+    """The bill of the chosen hardware: a month, an hour, a request, a million tokens."""
+    bill = answer["bill"]
+    figures = [
+        ("Per hour while it runs", usd_per_hour(bill["usd_per_hour"])),
+        ("Billed hours a month", f"{bill['billed_hours_per_month']:,.0f}"),
+    ]
+    if bill["usd_per_request"] is not None:
+        figures.append(("Per request", usd_per_month(bill["usd_per_request"])))
+    if bill["usd_per_million_output_tokens"] is not None:
+        figures.append(("Per million answer tokens, fully used", usd(bill["usd_per_million_output_tokens"])))
+    if bill["utilisation"] is not None:
+        figures.append(("Of the billed time in use", f"{100 * bill['utilisation']:.0f} %"))
+    cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
+    first = answer["lines"][0]
+    who = "" if bill["payer"] == "owner" else "; visitors pay with their own quota"
+    chosen = answer["chosen"]
+    why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>It does not qualify.</strong> {escaped(chosen)}</p>'
+    return (
+        '<section class="card" aria-label="Bill per month">'
+        f'<p class="eyebrow">{escaped(model)} on {escaped(answer["name"])} <code>{escaped(answer["hardware"])}</code> costs</p>'
+        f'<p class="headline"><span class="figure">{usd_per_month(bill["total_usd_per_month"])}</span> a month{who}</p>'
+        f'<p class="quiet">{escaped(PLATFORM_NAMES[answer["platform"]])} · {escaped(first["runs_as"])}'
+        f"{' · the best Space for this model' if chosen == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
+        f'<dl class="figures">{cells}</dl>{why}</section>'
+    )
+
+
+def ways_table(answer: Row) -> str:
+    """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
+    ordered = sorted(answer["lines"], key=lambda line: (line["total_usd_per_month"] is None, line["total_usd_per_month"] or 0))
+    heads = ("Way", "Per hour", "Billed hours", "Computing", "Storage", "Per month", "Per request")
+    return table("Ways to run it at the stated use, cheapest first", heads, [_way(line) for line in ordered], "ways")
+
+
+def _way(line: Row) -> tuple[str, ...]:
+    total = line["total_usd_per_month"]
+    hours = line["billed_hours_per_month"]
+    month = (
+        "<strong>" + usd_per_month(total) + "</strong>" if total is not None else "not at this traffic<small>the quota ends before</small>"
+    )
+    return (
+        f"{swatch(line)}{escaped(line['label'])}<small>{escaped(line['runs_as'])}</small>",
+        "–" if line["usd_per_hour"] is None else usd_per_hour(line["usd_per_hour"]),
+        "–" if hours is None else f"{hours:,.0f}",
+        usd_per_month(line["compute_usd_per_month"]),
+        usd(line["storage_usd_per_month"]),
+        month,
+        usd_per_month(line["usd_per_request"]),
+    )
+
+
+def savings_table(answer: Row) -> str:
+    """Ways to save, most first, and behind a line those that save nothing."""
+    ways = answer["savings"]
+    heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
+    rows = [
+        (
+            escaped(way["what"]),
+            f"<strong>{usd(way['saves_usd_per_month'])}</strong>",
+            usd_per_month(way["usd_per_month"]),
+            escaped(way["effect"]) or "Nothing known.",
+        )
+        for way in ways
+    ]
+    title = "Ways to save, most first: each instead of today, not on top of another"
+    shown = table(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
+    others = [f"<strong>{escaped(none['what'])}.</strong> {escaped(none['effect'])}" for none in answer["no_savings"]]
+    if not others:
+        return shown
+    said = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"
+    return f'{shown}<details class="rest"><summary>{said}</summary>{bullets(others, "notes")}</details>'
+
+
+def cost_laws(answer: Row) -> str:
+    """Every part of the bill and every break-even opened, then what is left open, then the sources."""
+    bill = answer["bill"]
+    parts = "".join(_law(part["name"], usd(part["usd_per_month"]), part) for part in bill["parts"])
+    points = "".join(
+        f'<section class="law"><h3>Break-even</h3><p>{escaped(point["message"])}</p><pre>{escaped(point["law"])}</pre></section>'
+        for point in bill["break_even"]
+    )
+    return f'<div class="explain">{parts}{points}{caveats(answer["caveats"])}{sources(answer["sources"])}</div>'
+
+
+def _law(name: str, figure: str, part: Row) -> str:
+    inputs = "".join(f"<div><dt>{escaped(key)}</dt><dd>{escaped(value)}</dd></div>" for key, value in part["inputs"].items())
+    return (
+        f'<section class="law"><h3>{escaped(name)} <span>{figure} a month</span></h3><pre>{escaped(part["law"])}</pre>'
+        f'<dl class="inputs">{inputs}</dl><p class="quiet">Source: {linked(part["source"])}</p></section>'
+    )
+
+
+def ways_csv(lines: Sequence[Row]) -> str:
+    """The table of ways as CSV in base units; labels start with a word, never with a formula."""
+    out = io.StringIO()
+    sheet = csv.writer(out, lineterminator="\n")
+    sheet.writerow(_CSV_FIELDS)
+    sheet.writerows([line[field] for field in _CSV_FIELDS] for line in lines)
+    return out.getvalue()
+
+
+def as_text_cost(answer: Row, model: str) -> str:
+    """The bill and its alternatives in a few plain lines."""
+    bill = answer["bill"]
+    lines = [f"{model} on {answer['name']} ({answer['hardware']}): {usd_per_month(bill['total_usd_per_month'])} a month."]
+    lines += [
+        f"{line['label']}: {usd_per_month(line['total_usd_per_month'])} a month."
+        for line in answer["lines"]
+        if line["total_usd_per_month"] is not None
+    ]
+    return "\n".join(lines + [change["message"] for change in answer["changes"]])

@@ -1,0 +1,204 @@
+"""The tab *Cost*: a month's bill, the other ways beside it along traffic or hours, and ways to save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.cards import model_name, prices_line
+from lib.present.cost_charts import bills, bills_foot, bills_head
+from lib.present.cost_rows import as_text_cost, cost_card, cost_laws, savings_table, ways_csv, ways_table
+from lib.present.markup import actions, hint, refusal
+from lib.present.rows import as_json
+from lib.ui import questions as ask
+from lib.ui.links import Value, query
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+    from lib.service.services import Services
+
+CHOOSE = "Name a model above to see what it costs."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostInputs:
+    """The questions, in the order of `questions.COST`."""
+
+    hardware: gr.Dropdown
+    axis: gr.Radio
+    requests: gr.Number
+    hours: gr.Slider
+    sleep: gr.Dropdown
+    prompt: gr.Number
+    output: gr.Number
+    price_in: gr.Number
+    price_out: gr.Number
+    platforms: gr.CheckboxGroup
+    account: gr.Dropdown
+    days: gr.Number
+    replicas: gr.Number
+    storage: gr.Number
+
+    def all(self) -> list[Any]:
+        """Every input, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostView:
+    """Inputs and outputs of the tab."""
+
+    inputs: CostInputs
+    bill: gr.HTML
+    chart_box: gr.Column
+    head: gr.HTML
+    chart: gr.Plot
+    foot: gr.HTML
+    ways: gr.HTML
+    savings: gr.HTML
+    laws_box: gr.Accordion
+    laws: gr.HTML
+
+    def outputs(self) -> list[Any]:
+        """Where an answer goes, in the order of `Shown.updates`."""
+        return [self.bill, self.chart_box, self.head, self.chart, self.foot, self.ways, self.savings, self.laws_box, self.laws]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """An answer as markup and a figure; without a figure only the first is shown."""
+
+    bill: str
+    head: str = ""
+    chart: Figure | None = None
+    foot: str = ""
+    ways: str = ""
+    savings: str = ""
+    laws: str = ""
+
+    def updates(self) -> list[Any]:
+        """One value for each of `CostView.outputs`."""
+        there = gr.update(visible=self.chart is not None)
+        return [self.bill, there, self.head, self.chart, self.foot, self.ways, self.savings, there, self.laws]
+
+
+def build() -> CostView:
+    """The layout of the tab."""
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            inputs = _inputs()
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            bill = gr.HTML(hint(CHOOSE), elem_id="bill")
+            with gr.Accordion("How each number is computed", open=False, visible=False, elem_classes="quiet-accordion") as laws_box:
+                laws = gr.HTML(elem_id="cost-laws")
+            with gr.Column(elem_classes="chart", visible=False) as chart_box:
+                head = gr.HTML()
+                chart = gr.Plot(label="Bill per month", show_label=False)
+                foot = gr.HTML(elem_id="bill-points")
+            ways = gr.HTML(elem_id="ways")
+            savings = gr.HTML(elem_id="savings")
+    return CostView(
+        inputs=inputs,
+        bill=bill,
+        chart_box=chart_box,
+        head=head,
+        chart=chart,
+        foot=foot,
+        ways=ways,
+        savings=savings,
+        laws_box=laws_box,
+        laws=laws,
+    )
+
+
+def _inputs() -> CostInputs:
+    hardware = gr.Dropdown(list(ask.HARDWARE_WORDS), value="auto", label="Hardware", info="Type to search: l4, a100, v6e…")
+    axis = gr.Radio(list(ask.AXIS_WORDS), value="requests", label="Draw bills along", elem_classes="segments")
+    requests = gr.Number(100, label="Requests a day", minimum=0, precision=0)
+    hours = gr.Slider(0, 24, value=24, step=0.5, buttons=[], label="Hours a day", info="When it runs at most and requests arrive.")
+    sleep = gr.Dropdown(list(ask.SLEEP_WORDS), value="900", label="Sleep after", info="Time without requests; a wake costs start-up.")
+    with gr.Row(elem_classes="pair"):
+        prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=130)
+        output = gr.Number(256, label="Answer tokens", minimum=0, precision=0, min_width=130)
+    with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
+        gr.HTML(hint("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
+        with gr.Row(elem_classes="pair"):
+            price_in = gr.Number(0, label="Prompt", minimum=0, step=0.01, min_width=130)
+            price_out = gr.Number(0, label="Answer", minimum=0, step=0.01, min_width=130)
+    with gr.Accordion("What to draw beside it", open=False, elem_classes="quiet-accordion"):
+        platforms = gr.CheckboxGroup(list(ask.BESIDE_WORDS), value=ask.BESIDE, label="Platforms", elem_classes="plain-choices")
+    with gr.Accordion("Account, month, replicas, storage", open=False, elem_classes="quiet-accordion"):
+        account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", info="That pays; on ZeroGPU that of the visitors.")
+        days = gr.Number(30, label="Days a month", minimum=0, maximum=31)
+        replicas = gr.Number(1, label="Replicas", minimum=1, precision=0)
+        storage = gr.Number(0, label="Private storage, GB", minimum=0)
+    return CostInputs(
+        hardware=hardware,
+        axis=axis,
+        requests=requests,
+        hours=hours,
+        sleep=sleep,
+        prompt=prompt,
+        output=output,
+        price_in=price_in,
+        price_out=price_out,
+        platforms=platforms,
+        account=account,
+        days=days,
+        replicas=replicas,
+        storage=storage,
+    )
+
+
+def billed(services: Services, model: str, values: Sequence[Value]) -> Shown:
+    """Ask for the bills and word them; a refusal becomes a sentence."""
+    if not model:
+        return Shown(bill=hint(CHOOSE))
+    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.COST, values, strict=True)}
+    asked["platforms"] = ",".join(asked["platforms"]) or "spaces"
+    try:
+        answer = services.outlook(model, **{**asked, "sleep_after_s": int(asked["sleep_after_s"])})
+    except AdvisorError as refused:
+        return Shown(bill=refusal(str(refused)))
+    name = model_name(answer["model"], model)
+    acts = actions(
+        text=as_text_cost(answer, name),
+        query=query("cost", model, ask.COST, values),
+        files=(
+            ("Download CSV", "cost.csv", "text/csv", ways_csv(answer["lines"])),
+            ("Download JSON", "cost.json", "application/json", as_json(answer)),
+        ),
+    )
+    return Shown(
+        bill=cost_card(answer, name) + acts + prices_line(answer["prices"]),
+        head=bills_head(answer),
+        chart=bills(answer),
+        foot=bills_foot(answer),
+        ways=ways_table(answer),
+        savings=savings_table(answer),
+        laws=cost_laws(answer),
+    )
+
+
+def wire(view: CostView, services: Services, model: gr.State) -> None:
+    """Every question answers at once when it changes; while one answer is under way only the last change waits."""
+
+    def answer(ref: str, *values: Value) -> list[Any]:
+        return billed(services, ref, values).updates()
+
+    gr.on(
+        [component.input for component in view.inputs.all()],
+        answer,
+        [model, *view.inputs.all()],
+        view.outputs(),
+        queue=False,
+        show_progress="hidden",
+        trigger_mode="always_last",
+        api_name="cost_changed",
+        api_visibility="private",
+    )
