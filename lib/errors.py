@@ -8,6 +8,7 @@
     │   ├── UnknownModel        neither a Hub id, nor a config, nor a parameter count
     │   └── UnknownHardware     an id that the catalog does not hold
     ├── UnsupportedModel        readable, but needs code that is not run here (remote code, unknown class)
+    │   └── UnknownGrowth       its cache was run, and grows by no law that is known here
     ├── HubError                the Hub did not give what was asked for
     │   ├── RepoNotFound        no such public repository (or private, and no token)
     │   ├── RepoGated           the licence has to be accepted first
@@ -87,6 +88,12 @@ class UnsupportedModel(AdvisorError):
     """A readable model whose architecture needs code that is not run here."""
 
     code = "unsupported_model"
+
+
+class UnknownGrowth(UnsupportedModel):
+    """A cache that was run and grows by no law that is known here."""
+
+    code = "unknown_growth"
 
 
 class HubError(AdvisorError):

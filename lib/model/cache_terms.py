@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from lib.errors import UnsupportedModel
+from lib.errors import UnknownGrowth
 from lib.model.cache_names import holds_of, kind_of
 from lib.model.cache_samples import Samples, Tensor
 from lib.model.growth import Law, block_length, size, tell
@@ -22,11 +22,11 @@ def _law(tensor: Tensor, spans: set[int]) -> Law:
     if len(set(counts.values())) > 1:
         law = tell({encoded: (count,) for encoded, count in counts.items()})
         if law is None or law.growth != "tokens" or tell(tensor.shapes) is None:
-            raise UnsupportedModel(f"The cached tensor '{tensor.path}' grows with the encoder's length by no law that is known here.")
+            raise UnknownGrowth(f"The cached tensor '{tensor.path}' grows with the encoder's length by no law that is known here.")
         return replace(law, growth="encoder", span=1)
     found = tell(tensor.shapes, spans)
     if found is None:
-        raise UnsupportedModel(f"The cached tensor '{tensor.path}' grows with the prompt by no law that is known here.")
+        raise UnknownGrowth(f"The cached tensor '{tensor.path}' grows with the prompt by no law that is known here.")
     return found
 
 
@@ -34,7 +34,7 @@ def terms(samples: Samples) -> tuple[CacheTerm, ...]:
     """Terms of all layers; tensors of a layer that hold the same thing by the same law are one term, and so are equal layers.
 
     Raises:
-        UnsupportedModel: no law explains a tensor.
+        UnknownGrowth: no law explains a tensor.
     """
     by_owner: dict[tuple[int, int], list[Tensor]] = defaultdict(list)
     for tensor in samples.tensors:

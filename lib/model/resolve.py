@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import AdvisorError, BadConfig
+from lib.errors import AdvisorError, BadConfig, UnknownGrowth
 from lib.model.config import check
 from lib.model.quantization import read_quantization
 from lib.model.spec import ActivationFit, CacheTerm, ModelSpec, SpecSource, Stored
@@ -28,6 +28,8 @@ def _cache(built: Built) -> Cache:
 
     try:
         return run_cache(built) or None, False, ()
+    except UnknownGrowth as error:  # what was seen contradicts every law, the closed form's too
+        return None, True, (Caveat(code="unknown_cache", message=f"{error} The cache is left out of the total."),)
     except AdvisorError as error:
         failure = str(error)
     from lib.model.cache_form import closed_form  # noqa: PLC0415
