@@ -47,7 +47,7 @@ NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, butt
   .map(e => e.outerHTML.slice(0, 120))"""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright's event loop stays open in this thread until it is closed, and other tests run loops
 def browser() -> Iterator[Browser]:
     """Chromium as the system installs it; without one these tests fail rather than pass unseen."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
