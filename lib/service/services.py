@@ -25,6 +25,7 @@ from lib.service.pace import Speed
 from lib.service.recommendation_answer import recommendation_answer
 from lib.service.requests import memory_request, workload
 from lib.service.results import HardwareAnswer, MemoryAnswer, ModelAnswer, PriceEntry, RecommendationAnswer
+from lib.service.roofline import RooflineQuestion
 from lib.service.wire import price_entry
 from lib.workload import Account, Engine, Mode, Priority
 
@@ -64,6 +65,7 @@ class Services:
         self._search = search
         self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, speed=pace).estimate_cost
         self.outlook = OutlookQuestion(catalog=catalog, models=models, offered=offered, speed=pace).outlook
+        self.roofline = RooflineQuestion(catalog=catalog, models=models).roofline
         self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
 
     def resolve_model(self, model: str) -> ModelAnswer:

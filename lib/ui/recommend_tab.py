@@ -13,10 +13,15 @@ from lib.present.cards import aside, model_name, no_pick, pick_card, prices_line
 from lib.present.explain import caveats, sources
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_csv, as_json, as_text, ranked, rejected
+from lib.present.speed_charts import front, front_foot, front_head, scatter
 from lib.ui import questions as ask
+from lib.ui import roofline_box
 from lib.ui.links import Value, query
+from lib.ui.roofline_box import RooflineView
 
 if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
     from lib.service.services import Services
 
 CHOOSE = "Name a model above to see the hardware that runs it."
@@ -50,14 +55,20 @@ class RecommendView:
     inputs: RecommendInputs
     pick: gr.HTML
     ranked: gr.HTML
+    front_box: gr.Column
+    front_head: gr.HTML
+    front: gr.Plot
+    front_foot: gr.HTML
     rejected_box: gr.Accordion
     rejected: gr.HTML
     sources_box: gr.Accordion
     sources: gr.HTML
+    roofline: RooflineView
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `Shown.updates`."""
-        return [self.pick, self.ranked, self.rejected_box, self.rejected, self.sources_box, self.sources]
+        drawn = [self.front_box, self.front_head, self.front, self.front_foot]
+        return [self.pick, self.ranked, *drawn, self.rejected_box, self.rejected, self.sources_box, self.sources]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +77,9 @@ class Shown:
 
     pick: str
     ranked: str = ""
+    front_head: str = ""
+    front: Figure | None = None
+    front_foot: str = ""
     rejected: str = ""
     rejected_count: int = 0
     sources: str = ""
@@ -73,7 +87,8 @@ class Shown:
     def updates(self) -> list[Any]:
         """One value for each of `RecommendView.outputs`."""
         box = gr.update(label=f"What does not qualify, and why ({self.rejected_count})", visible=self.rejected_count > 0)
-        return [self.pick, self.ranked, box, self.rejected, gr.update(visible=bool(self.sources)), self.sources]
+        drawn = [gr.update(visible=self.front is not None), self.front_head, self.front, self.front_foot]
+        return [self.pick, self.ranked, *drawn, box, self.rejected, gr.update(visible=bool(self.sources)), self.sources]
 
 
 def build() -> RecommendView:
@@ -84,12 +99,28 @@ def build() -> RecommendView:
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             pick = gr.HTML(elem_id="pick")
             table = gr.HTML(elem_id="ranked")
+            with gr.Column(elem_id="front", elem_classes="chart", visible=False) as front_box:
+                head = gr.HTML()
+                chart = gr.Plot(label="Price against predicted speed", show_label=False)
+                foot = gr.HTML()
+            roof = roofline_box.build()
             with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
                 refused = gr.HTML(elem_id="rejected")
             with gr.Accordion("Open points and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
                 behind = gr.HTML(elem_id="recommend-sources")
     return RecommendView(
-        inputs=inputs, pick=pick, ranked=table, rejected_box=rejected_box, rejected=refused, sources_box=sources_box, sources=behind
+        inputs=inputs,
+        pick=pick,
+        ranked=table,
+        front_box=front_box,
+        front_head=head,
+        front=chart,
+        front_foot=foot,
+        rejected_box=rejected_box,
+        rejected=refused,
+        sources_box=sources_box,
+        sources=behind,
+        roofline=roof,
     )
 
 
@@ -139,6 +170,8 @@ def recommended(services: Services, model: str, values: Sequence[Value]) -> Show
     pick, entries = answer["pick"], answer["ranked"]
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick(name)
+    shown = front(entries)
+    drawn = len(shown["places"]) > 1
     acts = actions(
         text=as_text(pick, name),
         query=query("recommend", model, ask.RECOMMEND, values),
@@ -150,6 +183,9 @@ def recommended(services: Services, model: str, values: Sequence[Value]) -> Show
     return Shown(
         pick=card + acts + prices_line(answer["prices"]),
         ranked=ranked(entries, pick) + aside(answer),
+        front_head=front_head(shown) if drawn else "",
+        front=scatter(shown) if drawn else None,
+        front_foot=front_foot(shown) if drawn else "",
         rejected=rejected(answer["rejected"]),
         rejected_count=len(answer["rejected"]),
         sources=caveats(answer["caveats"]) + sources(answer["sources"]),
@@ -173,3 +209,4 @@ def wire(view: RecommendView, services: Services, model: gr.State) -> None:
         api_name="recommend_changed",
         api_visibility="private",
     )
+    roofline_box.wire(view.roofline, services, model, view.inputs.all())

@@ -50,7 +50,9 @@ def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
 
 def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> None:
     """An unknown model gives one sentence; both answers are cleared, and no question is asked about it."""
-    facts, ref, *_, pick, _, _, _, _, _, need, tiers, explain, _, curve = page.model_changed(services, "no/such", "", [*RECOMMEND, *MEMORY])
+    facts, ref, *_, pick, _, _, _, _, _, _, _, _, _, need, tiers, explain, _, curve = page.model_changed(
+        services, "no/such", "", [*RECOMMEND, *MEMORY]
+    )
     assert 'role="alert"' in facts
     assert "&#x27;no/such&#x27; is not a model." in facts
     assert (ref, tiers, curve, explain) == ("", "", None, "")
@@ -131,6 +133,6 @@ def test_every_output_has_a_value(services: Any) -> None:
     """Each event returns exactly one value for each component it fills."""
     recommend = recommend_tab.recommended(services, LLAMA, RECOMMEND).updates()
     memory = memory_tab.measured(services, LLAMA, MEMORY).updates()
-    assert len(recommend) == 6
+    assert len(recommend) == 10
     assert len(memory) == 3
-    assert page.model_changed(services, LLAMA, "", [*RECOMMEND, *MEMORY]) == [ANY] * (5 + 6 + 3 + 2)
+    assert page.model_changed(services, LLAMA, "", [*RECOMMEND, *MEMORY]) == [ANY] * (5 + 10 + 3 + 2)

@@ -1,0 +1,238 @@
+"""Predicted speed against price with its front, and the roofline of a card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lib.present.cards import PLATFORM_NAMES
+from lib.present.cost_charts import COLOURS
+from lib.present.markup import escaped
+from lib.present.numbers import usd_per_month
+from lib.present.plot_style import AXIS, MARK, layout
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+Row = Mapping[str, Any]
+_FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
+_APART, _FAR = 1.18, 4.0
+_PASSES = ("#3d74b8", "#d1851a")
+
+
+def front(entries: Sequence[Row]) -> Row:
+    """What the scatter shows of a ranking: of each entry with a prediction the month's price, the speed of all requests, its range.
+
+    `unit` is "tokens/s", or "requests/s" where nothing is decoded; `shape` says which requests.
+    """
+    found = [(entry, entry["speed"]) for entry in entries if entry["speed"].get("low") is not None]
+    decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed in found)
+    places = [_place(entry, speed, decodes=decodes) for entry, speed in found]
+    shape = ""
+    if found:
+        first = found[0][1]
+        answer = f" and {first['output_tokens']} answer tokens" if decodes else ""
+        shape = f"{first['concurrency']} at once with {first['prompt_tokens']} prompt{answer or ' tokens'}"
+    return {"unit": "tokens/s" if decodes else "requests/s", "shape": shape, "places": places}
+
+
+def _place(entry: Row, speed: Row, *, decodes: bool) -> Row:
+    ends = (speed, speed["low"], speed["high"])
+    value, one, other = (end["throughput_tokens_per_s"] if decodes else 1 / end["ttft_s"] for end in ends)
+    return {
+        "hardware": entry["hardware"],
+        "platform": entry["platform"],
+        "name": entry["name"],
+        "runs_as": f"{entry['precision']} with {entry['engine']}",
+        "usd": entry["cost"]["total_usd_per_month"],
+        "value": value,
+        "low": min(one, other),
+        "high": max(one, other),
+        "unbeaten": entry["pareto"],
+    }
+
+
+def front_head(shown: Row) -> str:
+    """The heading of the scatter with its key."""
+    where = dict.fromkeys(place["platform"] for place in shown["places"])
+    names = "".join(f'<span><i class="dot" style="background:{COLOURS[name]}"></i>{escaped(PLATFORM_NAMES[name])}</span>' for name in where)
+    return f'<div class="chart-head"><h2>Price against predicted speed</h2><p class="key">{names}</p></div>'
+
+
+def front_foot(shown: Row) -> str:
+    """How to read the scatter."""
+    return (
+        f'<div class="chart-foot"><p class="quiet">Predicted for {escaped(shown["shape"])}; the bars span the range of the prediction. '
+        "On the line: nothing else is both as cheap and as fast.</p></div>"
+    )
+
+
+def scatter(shown: Row) -> Figure:
+    """Each place with the range of its prediction; the unbeaten ones joined and named."""
+    from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
+
+    places: Sequence[Row] = shown["places"]
+    paid = [place["usd"] for place in places if place["usd"] > 0]
+    free = min(paid, default=1.0) / _FREE_BELOW
+    best = sorted((place for place in places if place["unbeaten"]), key=lambda place: (place["usd"], place["value"]))
+    figure = Figure()
+    figure.add_trace(
+        Scatter(
+            x=[place["usd"] or free for place in best],
+            y=[place["value"] for place in best],
+            mode="lines",
+            line={"width": 2, "color": MARK, "shape": "hv"},
+            hoverinfo="skip",
+        )
+    )
+    for platform in dict.fromkeys(place["platform"] for place in places):
+        figure.add_trace(_dots(Scatter, [place for place in places if place["platform"] == platform], free, shown["unit"]))
+    for place in _named(best):
+        figure.add_annotation(
+            x=math.log10(place["usd"] or free),
+            y=math.log10(place["value"]),
+            text=escaped(place["hardware"]),
+            showarrow=False,
+            xanchor="right",
+            yanchor="bottom",
+            xshift=-5,
+            yshift=3,
+            font={"size": 11},
+        )
+    ticks = _prices(free, max(paid, default=1.0), some_free=len(paid) < len(places))
+    figure.update_layout(
+        **layout(height=340),
+        hovermode="closest",
+        xaxis=AXIS
+        | {"type": "log", "title": {"text": "USD a month"}, "tickvals": [at for at, _ in ticks], "ticktext": [t for _, t in ticks]},
+        yaxis=AXIS
+        | {
+            "type": "log",
+            "title": {"text": f"{shown['unit']}, all requests"},
+            "tickformat": "~s",
+            "dtick": 1,
+            "minor": {"showgrid": False},
+        },
+    )
+    return figure
+
+
+def _named(best: Sequence[Row]) -> list[Row]:
+    """Those whose names do not write over the one before: apart in speed, or far apart in price."""
+    found: list[Row] = []
+    for place in best:
+        last = found[-1] if found else None
+        if last is None or place["value"] > _APART * last["value"] or place["usd"] > _FAR * max(last["usd"], 1.0):
+            found.append(place)
+    return found
+
+
+def _dots(scatter_type: type, places: Sequence[Row], free: float, unit: str) -> Any:
+    lengths = [(place["high"] - place["value"], place["value"] - place["low"]) for place in places]
+    return scatter_type(
+        x=[place["usd"] or free for place in places],
+        y=[place["value"] for place in places],
+        mode="markers",
+        marker={
+            "size": [11 if place["unbeaten"] else 8 for place in places],
+            "color": COLOURS[places[0]["platform"]],
+            "opacity": [1.0 if place["unbeaten"] or place["platform"] == "zerogpu" else 0.55 for place in places],
+        },
+        error_y={
+            "type": "data",
+            "array": [up for up, _ in lengths],
+            "arrayminus": [down for _, down in lengths],
+            "thickness": 1,
+            "width": 0,
+            "color": "rgba(139,147,161,.55)",
+        },
+        hovertemplate=[
+            f"<b>{escaped(place['name'])}</b> {escaped(place['hardware'])}<br>{usd_per_month(place['usd'])} a month, "
+            f"{escaped(place['runs_as'])}<br>{_rate(place, unit)}<extra></extra>"
+            for place in places
+        ],
+    )
+
+
+def _rate(place: Row, unit: str) -> str:
+    return f"{_figure(place['value'])} {unit} ({_figure(place['low'])} to {_figure(place['high'])})"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004  one decimal below ten
+
+
+def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, str]]:
+    steps = [value * 10.0**power for power in range(-1, 6) for value in (1, 3)]
+    shown = [(at, f"${at:,.10g}") for at in steps if free < at <= most * 1.5]
+    return [(free, "free"), *shown] if some_free else shown
+
+
+def roofline(answer: Row) -> Figure:
+    """FLOP per second over FLOP per byte: what bandwidth and arithmetic allow, and the two passes as predicted below it."""
+    from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
+
+    top, speed = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"]
+    ridge = top / speed
+    passes: Sequence[Row] = answer["passes"]
+    low = min([one["flop_per_byte"] for one in passes] + [ridge]) / 3
+    high = max([one["flop_per_byte"] for one in passes] + [ridge]) * 3
+    figure = Figure()
+    figure.add_trace(
+        Scatter(
+            x=[low, ridge, high],
+            y=[low * speed / 1e12, top / 1e12, top / 1e12],
+            mode="lines",
+            line={"width": 2.5, "color": MARK},
+            hovertemplate="%{x:.3~g} FLOP per byte: at most %{y:.3~g} TFLOP/s<extra></extra>",
+        )
+    )
+    for one, colour in zip(passes, _PASSES, strict=False):
+        ceiling = min(top, one["flop_per_byte"] * speed)
+        at, reached = one["flop_per_byte"], one["flop_per_s"] / 1e12
+        figure.add_trace(
+            Scatter(
+                x=[at, at], y=[reached, ceiling / 1e12], mode="lines", line={"width": 1.5, "dash": "dot", "color": colour}, hoverinfo="skip"
+            )
+        )
+        figure.add_trace(
+            Scatter(
+                x=[at],
+                y=[reached],
+                mode="markers",
+                marker={"size": 13, "color": colour},
+                hovertemplate=f"{escaped(one['name'])}: %{{y:.3~g}} TFLOP/s at %{{x:.3~g}} FLOP per byte<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        **layout(height=320),
+        hovermode="closest",
+        xaxis=AXIS | {"type": "log", "title": {"text": "FLOP per byte moved"}, "tickformat": "~s", "dtick": 1},
+        yaxis=AXIS | {"type": "log", "title": {"text": "TFLOP/s"}, "tickformat": "~g", "dtick": 1},
+    )
+    return figure
+
+
+def roofline_words(answer: Row) -> str:
+    """The roofline in sentences: which ceiling bounds each pass, and how much of it is reached."""
+    top, speed = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"]
+    ridge = top / speed
+    lines = "".join(_pass(one, ridge, top, speed, colour) for one, colour in zip(answer["passes"], _PASSES, strict=False))
+    return (
+        f'<div class="chart-head"><h2>Roofline of {escaped(answer["name"])} <code>{escaped(answer["hardware"])}</code></h2>'
+        f'<p class="key">{escaped(answer["precision"])}, multiplied in {escaped(answer["arithmetic"])}: {top / 1e12:,.0f} TFLOP/s · '
+        f"{speed / 1e9:,.0f} GB/s · they meet at {ridge:,.0f} FLOP per byte</p></div>"
+        f'<ul class="passes">{lines}</ul>'
+    )
+
+
+def _pass(one: Row, ridge: float, top: float, speed: float, colour: str) -> str:
+    by_memory = one["flop_per_byte"] < ridge
+    ceiling = min(top, one["flop_per_byte"] * speed)
+    what = "left of the ridge: memory bandwidth bounds it" if by_memory else "right of the ridge: arithmetic bounds it"
+    return (
+        f'<li><i class="dot" style="background:{colour}"></i><strong>{escaped(one["name"])}</strong> '
+        f"{_figure(one['flop_per_byte'])} FLOP per byte, {what}; "
+        f"{100 * one['flop_per_s'] / ceiling:.0f} % of the ceiling is predicted to be reached ({1000 * one['seconds']:,.1f} ms).</li>"
+    )

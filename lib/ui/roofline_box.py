@@ -1,0 +1,107 @@
+"""The roofline on demand: a box under the answer that draws when it is opened, and follows the questions while it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.markup import hint, refusal
+from lib.present.speed_charts import roofline, roofline_words
+from lib.ui import questions as ask
+from lib.ui.links import Value
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+    from lib.service.services import Services
+
+PICK = (("The hardware to take", "auto"), *ask.HARDWARE_WORDS[1:])
+PROMPT_TOKENS, ANSWER_TOKENS = 512, 256
+CHOOSE = "Name a model above to see where it sits."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RooflineView:
+    """The box; `seen` tells whether it is open."""
+
+    box: gr.Accordion
+    hardware: gr.Dropdown
+    words: gr.HTML
+    chart: gr.Plot
+    seen: gr.State
+
+    def outputs(self) -> list[Any]:
+        """Where the picture goes."""
+        return [self.words, self.chart]
+
+
+def build() -> RooflineView:
+    """The layout of the box."""
+    title = "Where it sits under the card's roofline: reading prompts, and decoding"
+    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="roofline") as box:
+        hardware = gr.Dropdown(list(PICK), value="auto", label="Hardware to draw", info="Type to search: l4, a100, v6e…")
+        with gr.Column(elem_classes="chart"):
+            words = gr.HTML()
+            chart = gr.Plot(label="Roofline", show_label=False)
+    return RooflineView(box=box, hardware=hardware, words=words, chart=chart, seen=gr.State(value=False))
+
+
+def drawn(services: Services, model: str, hardware: str, values: Sequence[Value]) -> tuple[str, Figure | None]:
+    """Words and picture for the configuration that is recommended, on its hardware or on another; a refusal becomes a sentence."""
+    if not model:
+        return hint(CHOOSE), None
+    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.RECOMMEND, values, strict=True)}
+    length, at_once = int(asked["context_tokens"]), asked["concurrency"]
+    answer = min(ANSWER_TOKENS, max(1, length // 2))
+    prompt = min(PROMPT_TOKENS, max(1, length - answer))
+    try:
+        asked["platforms"] = "all" if hardware != "auto" else ",".join(asked["platforms"]) or "spaces"
+        found = services.recommend(model, **asked)
+        entry = found["pick"] if hardware == "auto" else _entry(found["ranked"], hardware)
+        if entry is None and hardware == "auto":
+            return hint("Nothing qualifies, so there is no card to draw; choose one."), None
+        where = hardware if entry is None else f"{entry['platform']}:{entry['hardware']}"
+        precision, engine = ("auto", _engine(hardware)) if entry is None else (entry["precision"], entry["engine"])
+        picture = services.roofline(model, where, precision, engine, prompt, answer, at_once)
+    except AdvisorError as refused:
+        return refusal(str(refused)), None
+    return roofline_words(picture), roofline(picture)
+
+
+def _engine(hardware: str) -> str:
+    return "vllm-tpu" if hardware.startswith("tpu:") else "transformers"
+
+
+def _entry(ranked: Sequence[Any], hardware: str) -> Any:
+    return next((one for one in ranked if f"{one['platform']}:{one['hardware']}" == hardware), None)
+
+
+def wire(view: RooflineView, services: Services, model: gr.State, inputs: Sequence[Any]) -> None:
+    """Opening draws; while it is open it follows the questions."""
+
+    def opened(ref: str, hardware: str, *values: Value) -> list[Any]:
+        return [True, *drawn(services, ref, hardware, values)]
+
+    def follow(seen: bool, ref: str, hardware: str, *values: Value) -> list[Any]:
+        return list(drawn(services, ref, hardware, values)) if seen else [gr.skip(), gr.skip()]
+
+    def closed() -> bool:
+        return False
+
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    asked = [model, view.hardware, *inputs]
+    view.box.expand(opened, asked, [view.seen, *view.outputs()], api_name="roofline_opened", **quiet)
+    view.box.collapse(closed, None, view.seen, api_name="roofline_closed", **quiet)
+    gr.on(
+        [view.hardware.input, model.change, *(component.input for component in inputs)],
+        follow,
+        [view.seen, *asked],
+        view.outputs(),
+        trigger_mode="always_last",
+        api_name="roofline_changed",
+        **quiet,
+    )
