@@ -1,0 +1,158 @@
+"""The tab *Cost* and the pictures of *Recommend*: values in, markup and figures out, with the real services and no network."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from page_fake import LLAMA, FakeServices
+
+from lib.catalog import load
+from lib.hub.providers import Offered
+from lib.present.cost_charts import bills
+from lib.present.speed_charts import front, roofline, roofline_words, scatter
+from lib.service.models import Models
+from lib.service.services import Services
+from lib.service.speed_pace import estimated
+from lib.ui import cost_tab, links, page, roofline_box
+from lib.ui import questions as ask
+
+COST: list[Any] = [field.default for field in ask.COST]
+UNASKED = Offered(status="unknown", reason="The router was not asked.")
+
+
+@pytest.fixture(scope="module")
+def services() -> Services:
+    """The services as the app has them, with the bundled models and a router that says nothing."""
+    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: UNASKED, pace=estimated)
+
+
+def asked(**named: Any) -> list[Any]:
+    """The defaults with some questions answered, by the name in a link."""
+    names = [field.name for field in ask.COST]
+    return [named.get(name, default) for name, default in zip(names, COST, strict=True)]
+
+
+def test_every_output_has_a_value(services: Services) -> None:
+    """One value for each component, with an answer, with a refusal, and without a model."""
+    for model in (LLAMA, "no/such model", ""):
+        assert len(cost_tab.billed(services, model, COST).updates()) == 9
+
+
+def test_the_bill_of_named_hardware(services: Services) -> None:
+    """An L4 that never sleeps: 0.80 × 24 × 30 = 576 USD a month, and its law is shown."""
+    shown = cost_tab.billed(services, LLAMA, asked(hardware="spaces:l4x1", sleep="0"))
+    assert '<span class="figure">$576</span>' in shown.bill
+    assert "USD/h · (hours · replicas + extra replica hours)" in shown.laws
+    assert "Space l4x1, always on" in shown.ways
+    assert "Space l4x1, sleeping" not in shown.ways
+
+
+def test_an_own_price_is_a_way(services: Services) -> None:
+    """512 · 0.2 + 256 · 0.6 USD per million, 100 a day for 30 days: 0.77 USD, less the free account's credits of 0.10: 0.67."""
+    shown = cost_tab.billed(services, LLAMA, asked(**{"in": 0.2, "out": 0.6}))
+    assert "Per token, your own price" in shown.ways
+    assert "<strong>$0.67</strong>" in shown.ways
+    assert "your own price" not in cost_tab.billed(services, LLAMA, COST).ways
+
+
+def test_a_link_repeats_the_question(services: Services) -> None:
+    """What the link says is read back as the same values."""
+    values = asked(hardware="jobs:l4x1", along="hours", hours=8.0, beside=["jobs", "zerogpu"], storage=250.0)
+    shown = cost_tab.billed(services, LLAMA, values)
+    query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
+    assert query is not None
+    params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
+    assert links.read(ask.COST, params) == (values, [])
+
+
+def test_the_csv_holds_every_way(services: Services) -> None:
+    """The rows of the file are the rows of the table."""
+    answer = services.outlook(LLAMA)
+    rows = list(csv.DictReader(io.StringIO(cost_tab.ways_csv(answer["lines"]))))
+    assert [row["label"] for row in rows] == [line["label"] for line in answer["lines"]]
+    assert {"spaces", "zerogpu", "endpoints", "jobs"} <= {row["platform"] for row in rows}
+
+
+def test_parts_add_up_to_the_month(services: Services) -> None:
+    """Computing and storage are the whole bill of every way."""
+    answer = services.outlook(LLAMA, storage_gb=250)
+    for line in answer["lines"]:
+        if line["total_usd_per_month"] is not None and line["compute_usd_per_month"] is not None:
+            assert line["compute_usd_per_month"] + line["storage_usd_per_month"] == pytest.approx(line["total_usd_per_month"])
+
+
+def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
+    """At the stated traffic each line shows what the table says."""
+    answer = services.outlook(LLAMA, requests_per_day=200)
+    at = answer["x"].index(200.0)
+    assert [line["usd"][at] for line in answer["lines"]] == [line["total_usd_per_month"] for line in answer["lines"]]
+    assert len(bills(answer).data) >= len(answer["lines"])
+
+
+def test_hardware_that_cannot_hold_the_model_is_priced_and_says_so(services: Services) -> None:
+    """A T4 is too small for 70 billion parameters, whatever it costs."""
+    shown = cost_tab.billed(services, "70B", asked(hardware="spaces:t4-small"))
+    assert "It does not qualify." in shown.bill
+
+
+def test_nothing_from_outside_is_markup(services: Services) -> None:
+    """A model's name goes through as text."""
+    shown = cost_tab.billed(services, '<img src=x onerror="alert(1)">', COST)
+    assert "<img" not in shown.bill
+    assert 'role="alert"' in shown.bill
+
+
+def test_the_page_opens_on_the_tab_of_a_link() -> None:
+    """The questions of the tab stand at the end, after them that its bills are to be worked out."""
+    values = page.opened(FakeServices(), {"tab": "cost", "requests": "250", "along": "hours", "storage": "-1"})  # type: ignore[arg-type]
+    assert values[0]["selected"] == "cost"
+    assert values[-1] is True
+    assert values[-1 - len(COST) : -1] == asked(requests=250, along="hours")
+    assert any("storage" in value for value in values if isinstance(value, str))
+    assert page.opened(FakeServices(), {})[-1] is False  # type: ignore[arg-type]
+
+
+def test_the_scatter_marks_what_is_unbeaten() -> None:
+    """Entries without a prediction are left out; the front is drawn through the marked ones."""
+    ends = {"throughput_tokens_per_s": 9.0, "ttft_s": 1.2}
+    told = {"low": ends, "high": ends | {"throughput_tokens_per_s": 12.0}, "throughput_tokens_per_s": 10.0, "ttft_s": 1.0}
+    told |= {"concurrency": 1, "prompt_tokens": 512, "output_tokens": 256}
+    entry = {"hardware": "a", "platform": "spaces", "name": "<b>A</b>", "precision": "bf16", "engine": "vllm", "pareto": True}
+    entries: list[dict[str, Any]] = [
+        entry | {"speed": told, "cost": {"total_usd_per_month": 100.0}},
+        entry | {"hardware": "b", "pareto": False, "speed": told, "cost": {"total_usd_per_month": 0.0}},
+        entry | {"speed": {"low": None}, "cost": {"total_usd_per_month": 1.0}},
+    ]
+    shown = front(entries)
+    assert [(place["low"], place["value"], place["high"]) for place in shown["places"]] == [(9.0, 10.0, 12.0)] * 2
+    figure = scatter(shown)
+    assert list(figure.data[0].x) == [100.0]
+    assert "<b>A</b>" not in str(figure.data[1].hovertemplate)
+
+
+def test_no_pass_is_above_the_roof(services: Services) -> None:
+    """Predictions stay below both ceilings, and decoding one request of Llama-3.1-8B is left of the L4's ridge."""
+    answer = services.roofline(LLAMA, "l4x1", "bf16", "vllm", 512, 256, 1)
+    for one in answer["passes"]:
+        assert one["flop_per_s"] <= min(answer["peak_flop_per_s"], one["flop_per_byte"] * answer["bandwidth_bytes_per_s"])
+    decoding, reading = answer["passes"]
+    ridge = answer["peak_flop_per_s"] / answer["bandwidth_bytes_per_s"]
+    assert decoding["flop_per_byte"] < ridge < reading["flop_per_byte"]  # 2·P·1 FLOP over about 2·P bytes; 512 tokens read at once
+    assert decoding["flop_per_byte"] == pytest.approx(1.0, rel=0.05)
+    assert "memory bandwidth bounds it" in roofline_words(answer)
+    assert len(roofline(answer).data) == 5
+
+
+def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Services) -> None:
+    """No model, or none that is known."""
+    values = [field.default for field in ask.RECOMMEND]
+    assert roofline_box.drawn(services, "", "auto", values)[1] is None
+    words, figure = roofline_box.drawn(services, "no/such model", "auto", values)
+    assert figure is None
+    assert 'role="alert"' in words
+    assert roofline_box.drawn(services, LLAMA, "spaces:l4x1", values)[1] is not None
