@@ -78,6 +78,11 @@ FIELDS: dict[str, set[str]] = {
 }  # fmt: skip
 FIT = {"hardware", "fits", "free_bytes", "max_context_tokens", "max_batch_size"}
 ENTRY = {"hardware", "platform", "precision", "engine", "memory", "speed", "cost", "verdict", "reasons"}
+SPEED = {
+    "ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high",
+    "decode_tokens_per_s_upper_bound", "request_s_lower_bound", "basis",
+}  # fmt: skip
+COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request"}
 REJECTED = {"hardware", "reason_code", "reason"}
 CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "message"}
 HARDWARE = {
@@ -115,6 +120,8 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert fit.keys() >= FIT
     for entry in answer.get("ranked", []):
         assert entry.keys() >= ENTRY
+        assert entry["speed"].keys() >= SPEED
+        assert entry["cost"].keys() >= COST
     for entry in answer.get("rejected", []):
         assert entry.keys() >= REJECTED
     for row in answer["hardware"] if endpoint == "list_hardware" else []:

@@ -6,12 +6,12 @@ Balanced weighs first how much has to be given up, then the price:
     level 2, 4  the same in eight, in four bits: one card with a quantized model before several cards with the whole one
     level 6-8   over several devices: eight bits, as stored, four bits
     + 1         ZeroGPU `xlarge` (twice the quota), calls above the default duration, hardware that falls asleep by itself, Jobs,
-                more traffic than the datasheet allows at this concurrency
+                more traffic than it serves at this concurrency
     + 10        tight: less than a tenth of a device stays free
     + 20        several hosts
 
 Within level 0 a CPU that is quick enough and cheaper than every GPU comes first: no queue, no quota, any SDK. Then the price decides, so
-that ZeroGPU comes before rented cards. Cheapest puts the price before the level; fastest the speed bound, which knows nothing of the
+that ZeroGPU comes before rented cards. Cheapest puts the price before the level; fastest the predicted speed, which knows nothing of the
 exchange between hosts, so that several hosts and tight fits come last there too.
 Ties end at the order of platforms and the id, so the order of the catalog never shows.
 """
@@ -47,8 +47,11 @@ def level(entry: Entry) -> int:
 
 
 def rate(entry: Entry) -> float:
-    """What "fast" means for this work: tokens per second, else requests per second, else the peak rate; all from the datasheet."""
-    of = entry.speed
+    """What "fast" means for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
+    of, found = entry.speed, entry.speed.predicted
+    if found is not None:
+        made = found.throughput_tokens_per_s
+        return 1.0 / found.request_s if made is None else made.value
     if of.decode_tokens_per_s_upper_bound is not None:
         return of.decode_tokens_per_s_upper_bound
     if of.request_s_lower_bound:
@@ -87,10 +90,12 @@ def _key(priority: Priority, cheapest_gpu: Decimal | None) -> Callable[[Entry], 
 
 
 def frontier(entries: Sequence[Entry]) -> frozenset[int]:
-    """Numbers of the entries that no other one beats in price, speed bound, level, room, and being there for nobody else."""
-    points = [(-float(e.cost.usd_per_month), rate(e), -level(e), e.free_share, "daily_quota" not in e.offer.rules) for e in entries]
-    return frozenset(i for i, point in enumerate(points) if not any(_beats(other, point) for other in points))
-
-
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
+    """Numbers of the entries that no other one beats in price and speed: by price, each that is faster than all that cost less."""
+    points = sorted({(entry.cost.usd_per_month, -rate(entry)) for entry in entries})
+    best: set[tuple[Decimal, float]] = set()
+    fastest = float("inf")
+    for price, slowness in points:
+        if slowness < fastest:
+            best.add((price, slowness))
+            fastest = slowness
+    return frozenset(i for i, entry in enumerate(entries) if (entry.cost.usd_per_month, -rate(entry)) in best)

@@ -1,4 +1,4 @@
-"""The reasons that every entry carries: what it holds, in which form, how fast at best, what it costs, what the platform asks for."""
+"""The reasons that every entry carries: what it holds, in which form, how fast, what it costs, what the platform asks for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEEDS: Mapping[Rule, str] = {
 
 def configuration_reasons(offer: Offer, candidate: Candidate, room: Room, speed: Speed) -> tuple[Reason, ...]:
     """What is held, in which precision and over how many devices."""
-    return tuple(_held(room)) + tuple(_form(offer, candidate, room)) + tuple(_bound(speed))
+    return tuple(_held(room)) + tuple(_form(offer, candidate, room)) + tuple(_pace(speed))
 
 
 def _held(room: Room) -> list[Reason]:
@@ -54,9 +54,15 @@ def _form(offer: Offer, candidate: Candidate, room: Room) -> list[Reason]:
     return found
 
 
-def _bound(speed: Speed) -> list[Reason]:
-    rate = speed.decode_tokens_per_s_upper_bound
-    return [] if rate is None else [Reason("speed_bound", {"tokens_per_s": rate, "basis": speed.basis})]
+def _pace(speed: Speed) -> list[Reason]:
+    """The prediction; where there is none, what the datasheet allows."""
+    found, bound = speed.predicted, speed.decode_tokens_per_s_upper_bound
+    if found is None:
+        return [] if bound is None else [Reason("speed_bound", {"tokens_per_s": bound, "basis": speed.basis})]
+    rate = found.decode_tokens_per_s
+    if rate is None:
+        return [Reason("request_speed", {"seconds": found.request_s, "bound": found.bound})]
+    return [Reason("speed", {"tokens_per_s": rate.value, "seconds": found.ttft_s.value, "bound": found.bound})]
 
 
 def offer_reasons(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from lib import estimate
 from lib.advisor import providers
-from lib.advisor.judge import Case, Memory, Model, judge
+from lib.advisor.case import Case, Memory, Model
+from lib.advisor.forecast import shape
+from lib.advisor.judge import judge_all
 from lib.advisor.rank import ranked
-from lib.advisor.result import Entry, Reason, Recommendation, Rejection
+from lib.advisor.result import Entry, Reason, Recommendation, Rejection, Speed, Value
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import Catalog
 from lib.estimate import MemoryEstimate
@@ -52,11 +54,12 @@ def recommend(
         family=family,
         workload=workload,
         context_tokens=context,
+        shape=shape(family, context, workload.concurrency),
         sdk=sdk,
         rules=catalog.rules,
         cpus=_host_cpus(catalog),
     )
-    verdicts = [judge(offer, case) for offer in catalog.on(workload.platforms)]
+    verdicts = judge_all(catalog.on(workload.platforms), case)
     order = ranked([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority)
     pick = order[0] if order else None
     return Recommendation(
@@ -120,13 +123,24 @@ def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason
         found.append(Reason("nothing_fits"))
         return tuple(found)
     found.append(Reason(f"picked_{workload.priority}"))
-    if pick.speed.decode_tokens_per_s_upper_bound is not None or pick.speed.request_s_lower_bound is not None:
-        found.append(Reason("speed_is_a_bound"))
-    if workload.min_tokens_per_s and pick.speed.decode_tokens_per_s_upper_bound is None:
+    found += _about_speed(pick.speed)
+    if workload.min_tokens_per_s and pick.speed.tokens_per_s is None:
         found.append(Reason("rate_not_judged"))
     if workload.account == "anonymous":
         found.append(Reason("account_needed"))
     return tuple(found)
+
+
+def _about_speed(speed: Speed) -> list[Reason]:
+    """What the speeds are: predictions for one shape of request, or bounds."""
+    if speed.predicted is None:
+        bounded = speed.decode_tokens_per_s_upper_bound is not None or speed.request_s_lower_bound is not None
+        return [Reason("speed_is_a_bound")] if bounded else []
+    if speed.predicted.inter_token_s is None:
+        return []
+    of = speed.predicted
+    values: dict[str, Value] = {"prompt_tokens": of.prompt_tokens, "output_tokens": of.output_tokens, "concurrency": of.concurrency}
+    return [Reason("speed_is_predicted", values)]
 
 
 def _caveats(spec: ModelSpec | None, pick: Entry | None) -> tuple[Caveat, ...]:

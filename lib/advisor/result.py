@@ -10,6 +10,7 @@ from typing import Literal
 from lib.estimate import MemoryEstimate
 from lib.offer import Offer
 from lib.provenance import Caveat, Source
+from lib.speed import Band
 from lib.workload import Engine, Workload
 
 Verdict = Literal["comfortable", "tight"]
@@ -25,27 +26,74 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
-    """What the datasheet allows at best; `None` where the work of a request is not known.
+class Prediction:
+    """How fast requests of this shape run, `concurrency` of them in flight all the time; see `lib.speed` for the figures and ranges.
 
-    `decode_tokens_per_s_upper_bound` is per request, at the asked context and concurrency, and bounded from above: no engine can be
-    faster on this hardware. `request_s_lower_bound` is one request of the stated shape (`basis` says which). Neither is a prediction.
+    Where nothing is decoded `ttft_s` is the whole request, and there are no rates of tokens. `least_…` is what the datasheet allows.
+    """
+
+    prompt_tokens: int
+    output_tokens: int
+    concurrency: int
+    ttft_s: Band
+    inter_token_s: Band | None
+    throughput_tokens_per_s: Band | None
+    bound: str
+    least_first_s: float | None
+    least_between_s: float | None
+
+    @property
+    def decode_tokens_per_s(self) -> Band | None:
+        """Tokens per second of one request, once its first token is there."""
+        return None if self.inter_token_s is None else self.inter_token_s.inverse
+
+    @property
+    def request_s(self) -> float:
+        """Seconds of one request: the first token and the others."""
+        return self.ttft_s.value + (0.0 if self.inter_token_s is None else self.inter_token_s.value * (self.output_tokens - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """The prediction, and what the datasheet allows at best; `None` where the work of a request is not known.
+
+    `decode_tokens_per_s_upper_bound` is per request, at the asked concurrency, and bounded from above: no engine can be faster on this
+    hardware. `request_s_lower_bound` is one request of the stated shape. `basis` says what the figures rest on: "prediction", or where
+    there is none what the bounds come from.
     """
 
     decode_tokens_per_s_upper_bound: float | None
     request_s_lower_bound: float | None
     peak_flops_per_s: float | None
     basis: str
+    predicted: Prediction | None = None
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens per second of one request: predicted, else the upper bound."""
+        rate = None if self.predicted is None else self.predicted.decode_tokens_per_s
+        return self.decode_tokens_per_s_upper_bound if rate is None else rate.value
+
+    @property
+    def request_s(self) -> float | None:
+        """Seconds of one request: predicted, else the lower bound."""
+        return self.request_s_lower_bound if self.predicted is None else self.predicted.request_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours."""
+    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours; per request and token where the speed is known.
+
+    `usd_per_request` divides the month by its requests (without stated traffic: the share of an hour that a request takes), the price of
+    a million tokens is that of full use.
+    """
 
     usd_per_hour: Decimal
     usd_per_month: Decimal
     hours_per_day: Decimal
     days_per_month: int
+    usd_per_million_output_tokens: Decimal | None = None
+    usd_per_request: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +102,7 @@ class Entry:
 
     `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `memory` is
     `None` when nothing runs on the hardware itself. `free_share` is the share of the fullest device's memory that stays free.
-    `pareto` is true when no other entry is at least as good in price, speed bound, what is given up, room and freedom from quotas, and
-    better in one of them.
+    `pareto` is true when no other entry is both at least as cheap and at least as fast, and better in one of the two.
     """
 
     offer: Offer

@@ -1,4 +1,4 @@
-"""What the datasheet of an offer allows at best, for one configuration. Upper bounds only: predicting speed is another law's work."""
+"""What the datasheet of an offer allows at best, for one configuration. Upper bounds only: `lib.advisor.forecast` asks for predictions."""
 
 from __future__ import annotations
 

@@ -7,14 +7,14 @@ requests is not known, so the test is the fewest that could carry them:
     K = ⌊quota / quota seconds of one request⌋        requests that one visitor's day pays for
     V = ⌈requests a day / K⌉                          different visitors needed at least
 
-With a lower bound for the seconds of a request, K is an upper and V a lower bound: what fails here fails in truth.
+The seconds of a request are predicted; for pipelines without a prediction they are the published ones of a common pipeline.
 """
 
 from __future__ import annotations
 
 import math
 
-from lib.advisor.result import Reason, Value
+from lib.advisor.result import Reason, Speed, Value
 from lib.advisor.speed import CLIP_S, PICTURE_S
 from lib.advisor.tasks import Family
 from lib.offer import Offer
@@ -34,9 +34,11 @@ def hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: str) -> 
     return None
 
 
-def request_seconds(family: Family, bound: float | None) -> float | None:
-    """GPU seconds of one request: the published time of a common pipeline for pictures and clips, else the roofline's lower bound."""
-    return {"image": PICTURE_S, "video": CLIP_S}.get(family, bound)
+def request_seconds(family: Family, speed: Speed) -> float | None:
+    """GPU seconds of one request: predicted, else the published time of a common pipeline for pictures and clips, else the bound."""
+    if speed.predicted is not None:
+        return speed.predicted.request_s
+    return {"image": PICTURE_S, "video": CLIP_S}.get(family, speed.request_s_lower_bound)
 
 
 def quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:

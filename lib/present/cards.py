@@ -7,7 +7,7 @@ from typing import Any
 
 from lib.present.charts import bar, legend
 from lib.present.markup import bullets, escaped
-from lib.present.numbers import count, deviation, gib, gib_figure, tokens_per_s, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import count, deviation, gib, gib_figure, seconds, tokens_per_s, usd_per_hour, usd_per_month, whole
 
 Row = Mapping[str, Any]
 
@@ -79,9 +79,9 @@ def pick_card(pick: Row, model: str) -> str:
     figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), ("Price per month", usd_per_month(cost["total_usd_per_month"]))]
     if memory:
         figures.append(("Memory used", memory_used(memory)))
-    bound = pick["speed"]["decode_tokens_per_s_upper_bound"]
-    if bound is not None:
-        figures.append(("Speed per request, at best", tokens_per_s(bound)))
+    pace = speed_figure(pick["speed"])
+    if pace is not None:
+        figures.append(pace)
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     drawing = bar(memory, int(memory["capacity_bytes"])) + legend(memory) if memory else ""
     return (
@@ -92,6 +92,16 @@ def pick_card(pick: Row, model: str) -> str:
         f'<dl class="figures">{cells}</dl>{drawing}'
         f"{bullets([escaped(reason['message']) for reason in pick['reasons']], 'why')}</section>"
     )
+
+
+def speed_figure(speed: Row) -> tuple[str, str] | None:
+    """What to call the speed, and the speed: predicted tokens per second or seconds of a request, else the bound, else nothing."""
+    if speed.get("decode_tokens_per_s") is not None:
+        return "Speed per request", tokens_per_s(speed["decode_tokens_per_s"])
+    if speed.get("request_s") is not None:
+        return "Time of a request", seconds(speed["request_s"])
+    bound = speed["decode_tokens_per_s_upper_bound"]
+    return None if bound is None else ("Speed per request, at best", tokens_per_s(bound))
 
 
 def runs_as(entry: Row) -> str:

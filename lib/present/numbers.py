@@ -84,6 +84,14 @@ def tokens_per_s(amount: Number) -> str:
     return f"{value:.1f} tokens/s" if value < 10 else f"{value:,.0f} tokens/s"  # noqa: PLR2004  one decimal below ten
 
 
+def seconds(amount: Number) -> str:
+    """A time: "12 ms" below a second, one decimal below ten seconds."""
+    value = float(amount)
+    if value < 1:
+        return f"{value * 1000:.0f} ms" if value >= 0.001 else "less than 1 ms"  # noqa: PLR2004  a thousandth
+    return f"{value:.1f} s" if value < 10 and value != int(value) else f"{value:,.0f} s"  # noqa: PLR2004  one decimal below ten
+
+
 def deviation(seen: Number, true: Number) -> str:
     """How far a figure lies from another: "12 % below", "3.4 × above", "the same"."""
     ratio = Decimal(str(seen)) / Decimal(str(true))

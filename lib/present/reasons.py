@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
 from lib.advisor.result import Reason, Value
-from lib.present.numbers import Number, gib, tokens_per_s, usd
+from lib.present.numbers import Number, gib, seconds, tokens_per_s, usd
 from lib.present.reason_sentences import SENTENCES
 
 ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
+BOUNDS = {"bandwidth": "memory bandwidth limits it", "compute": "arithmetic limits it", "overhead": "launch and host time limit it"}
 SERVED = frozenset({"generate", "vision_language"})
 
 
@@ -19,7 +20,23 @@ def sentence(reason: Reason) -> str:
     Raises:
         KeyError: the code has no sentence, or a value that it names is missing; the tests hold every code against this.
     """
-    return SENTENCES[_variant(reason)].format(**{name: shown(name, value) for name, value in reason.values.items()})
+    return SENTENCES[_variant(reason)].format_map(_Shown(reason.values))
+
+
+class _Shown(Mapping[str, str]):
+    """The values as text, made when a sentence names them."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> str:
+        return shown(name, self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 def _variant(reason: Reason) -> str:
@@ -40,18 +57,12 @@ def _variant(reason: Reason) -> str:
 def shown(name: str, value: Value) -> str:
     """A value as text, with its unit from the end of its name."""
     if isinstance(value, str | bool):
-        return ACCOUNTS.get(str(value), str(value)) if name == "account" else str(value)
+        words = {"account": ACCOUNTS, "bound": BOUNDS}.get(name, {})
+        return words.get(str(value), str(value))
     for unit, written in _UNITS:
         if name.endswith(unit):
             return written(value)
     return f"{value:,}" if isinstance(value, int) else f"{Decimal(str(value)).normalize():f}"
-
-
-def _seconds(value: float | str | Decimal) -> str:
-    amount = float(value)
-    if amount < 1:
-        return f"{amount * 1000:.0f} ms" if amount >= 0.001 else "less than 1 ms"  # noqa: PLR2004  a thousandth
-    return f"{amount:.1f} s" if amount < 10 and amount != int(amount) else f"{amount:,.0f} s"  # noqa: PLR2004  one decimal below ten
 
 
 _UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
@@ -61,6 +72,6 @@ _UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
     ("usd_per_hour", usd),
     ("usd_per_month", usd),
     ("usd_per_gpu_hour", usd),
-    ("seconds", _seconds),
-    ("_s", _seconds),
+    ("seconds", seconds),
+    ("_s", seconds),
 )

@@ -8,10 +8,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lib.present.cards import PLATFORM_NAMES, memory_used, runs_as
+from lib.present.cards import PLATFORM_NAMES, memory_used, runs_as, speed_figure
 from lib.present.charts import bar
 from lib.present.markup import bullets, escaped
-from lib.present.numbers import gib, gib_figure, tokens_per_s, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, whole
 from lib.present.parts import PARTS
 
 Row = Mapping[str, Any]
@@ -75,21 +75,25 @@ def _ranked_row(entry: Row, pick: Row | None) -> tuple[str, ...]:
     mark = (
         '<em class="badge pick">pick</em>'
         if chosen
-        else '<em class="badge" title="No other is as good in price, speed, compression and room, and better in one">unbeaten</em>'
+        else '<em class="badge" title="No other is both as cheap and as fast">unbeaten</em>'
         if entry["pareto"]
         else ""
     )
     memory = entry["memory"]
     drawn = f"{bar(memory, int(memory['capacity_bytes']))}<small>{memory_used(memory)}</small>" if memory else "–"
-    bound = entry["speed"]["decode_tokens_per_s_upper_bound"]
+    pace = speed_figure(entry["speed"])
     reasons = bullets([escaped(reason["message"]) for reason in entry["reasons"]], "notes")
     return (
         hardware_name(entry["name"], entry["hardware"], entry["platform"], mark),
         price(entry["cost"]),
         drawn,
-        runs_as(entry) + (f"<small>at best {tokens_per_s(bound)}</small>" if bound is not None else ""),
+        runs_as(entry) + (f"<small>{_pace(*pace)}</small>" if pace is not None else ""),
         f"<details><summary>{_counted(len(entry['reasons']))}</summary>{reasons}</details>" if reasons else "–",
     )
+
+
+def _pace(name: str, figure: str) -> str:
+    return f"at best {figure}" if name.endswith("at best") else f"about {figure}"
 
 
 def _counted(reasons: int) -> str:

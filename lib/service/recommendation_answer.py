@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 
 from lib.advisor import recommend
-from lib.advisor.result import Cost, Entry, ProviderOption, Reason, Recommendation, Rejection, Speed
+from lib.advisor.result import Cost, Entry, Prediction, ProviderOption, Reason, Recommendation, Rejection, Speed
 from lib.catalog import Catalog
 from lib.model.spec import ModelSpec
 from lib.present.reasons import sentence
@@ -19,8 +20,10 @@ from lib.service.results import (
     ReasonEntry,
     RecommendationAnswer,
     RejectedEntry,
+    SpeedEnd,
 )
 from lib.service.wire import caveat_entries, price_entry, source_entries
+from lib.speed import Band
 from lib.workload import Workload
 
 
@@ -44,8 +47,33 @@ def _memory(entry: Entry) -> EntryMemory | None:
     }
 
 
-def _speed(speed: Speed) -> EntrySpeed:
+def _end(of: Prediction, at: Callable[[Band], float]) -> SpeedEnd:
+    def end(band: Band | None) -> float | None:
+        return None if band is None else at(band)
+
     return {
+        "ttft_s": at(of.ttft_s),
+        "inter_token_s": end(of.inter_token_s),
+        "decode_tokens_per_s": end(of.decode_tokens_per_s),
+        "throughput_tokens_per_s": end(of.throughput_tokens_per_s),
+    }
+
+
+def _speed(speed: Speed) -> EntrySpeed:
+    of = speed.predicted
+    found = None if of is None else _end(of, lambda band: band.value)
+    return {
+        "ttft_s": None if found is None else found["ttft_s"],
+        "inter_token_s": None if found is None else found["inter_token_s"],
+        "decode_tokens_per_s": None if found is None else found["decode_tokens_per_s"],
+        "throughput_tokens_per_s": None if found is None else found["throughput_tokens_per_s"],
+        "request_s": None if of is None else of.request_s,
+        "bound": None if of is None else of.bound,
+        "low": None if of is None else _end(of, lambda band: band.low),
+        "high": None if of is None else _end(of, lambda band: band.high),
+        "prompt_tokens": None if of is None else of.prompt_tokens,
+        "output_tokens": None if of is None else of.output_tokens,
+        "concurrency": None if of is None else of.concurrency,
         "decode_tokens_per_s_upper_bound": speed.decode_tokens_per_s_upper_bound,
         "request_s_lower_bound": speed.request_s_lower_bound,
         "basis": speed.basis,
@@ -58,7 +86,13 @@ def _cost(cost: Cost) -> EntryCost:
         "total_usd_per_month": float(cost.usd_per_month),
         "hours_per_day": float(cost.hours_per_day),
         "days_per_month": cost.days_per_month,
+        "usd_per_million_output_tokens": _money(cost.usd_per_million_output_tokens),
+        "usd_per_request": _money(cost.usd_per_request),
     }
+
+
+def _money(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)
 
 
 def _ranked(entry: Entry) -> RankedEntry:

@@ -176,21 +176,52 @@ class EntryMemory(TypedDict):
     free_bytes: int | None
 
 
-class EntrySpeed(TypedDict):
-    """What the datasheet allows at best; null where the work of a request is not known."""
+class SpeedEnd(TypedDict):
+    """One end of the ranges of a prediction."""
 
+    ttft_s: float
+    inter_token_s: float | None
+    decode_tokens_per_s: float | None
+    throughput_tokens_per_s: float | None
+
+
+class EntrySpeed(TypedDict):
+    """The prediction for `concurrency` requests of this shape, and what the datasheet allows at best.
+
+    The shape: answer = min(256, half of the context), prompt = min(512, the rest of it); 1500 positions for sound; the published shape for
+    pictures (then the token counts mean nothing). `decode_tokens_per_s` is that of one request, `throughput_tokens_per_s` of all together,
+    both null where nothing is decoded: there `ttft_s` is the whole request. All predictions are null where `basis` is not "prediction".
+    """
+
+    ttft_s: float | None
+    inter_token_s: float | None
+    decode_tokens_per_s: float | None
+    throughput_tokens_per_s: float | None
+    request_s: float | None
+    bound: str | None
+    low: SpeedEnd | None
+    high: SpeedEnd | None
+    prompt_tokens: int | None
+    output_tokens: int | None
+    concurrency: int | None
     decode_tokens_per_s_upper_bound: float | None
     request_s_lower_bound: float | None
     basis: str
 
 
 class EntryCost(TypedDict):
-    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours."""
+    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours, without sleep and storage.
+
+    `usd_per_request` divides the month by its requests (without traffic: the share of an hour that one takes), the price of a million
+    tokens is that of full use at this concurrency; both null where the speed is not predicted.
+    """
 
     usd_per_hour: float
     total_usd_per_month: float
     hours_per_day: float
     days_per_month: int
+    usd_per_million_output_tokens: float | None
+    usd_per_request: float | None
 
 
 class RankedEntry(TypedDict):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.advisor import recommend
+from lib.advisor.rank import rate
 from lib.catalog import load
 from lib.model.spec import ModelSpec
 from lib.present.reasons import sentence
@@ -64,8 +65,18 @@ def test_what_is_ranked_fits(spec: ModelSpec, workload: Workload) -> None:
         assert e.free_bytes is not None
         assert e.free_bytes >= 0
         assert not workload.max_usd_per_month or e.cost.usd_per_month <= workload.max_usd_per_month
-        rate = e.speed.decode_tokens_per_s_upper_bound
-        assert rate is None or rate >= workload.min_tokens_per_s
+        assert e.speed.tokens_per_s is None or e.speed.tokens_per_s >= workload.min_tokens_per_s
+        assert not workload.hours_per_day or e.cost.usd_per_month == e.cost.usd_per_hour * workload.hours_per_day * 30
+
+
+@settings(max_examples=40, deadline=None)
+@given(models, workloads)
+def test_unbeaten_in_price_and_speed(spec: ModelSpec, workload: Workload) -> None:
+    """An entry is marked exactly when no other is as cheap and as fast, and better in one of them."""
+    ranked = recommend(spec, workload, CATALOG).ranked
+    points = [(e.cost.usd_per_month, -rate(e)) for e in ranked]
+    for e, (price, slow) in zip(ranked, points, strict=True):
+        assert e.pareto is not any(other != (price, slow) and other[0] <= price and other[1] <= slow for other in points)
 
 
 @settings(max_examples=40, deadline=None)
