@@ -32,7 +32,7 @@ TABS = {
     "memory": "?tab=memory&context=32768&batch=4",
     "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6",
 }
-CHARTS = {"memory": "#curve .main-svg", "cost": ".chart .main-svg"}
+CHARTS = {"memory": "#curve .main-svg", "cost": ".chart .main-svg:visible", "recommend": "#front .main-svg"}
 START_S = 90
 
 

@@ -15,6 +15,7 @@ from lib.present.numbers import usd, usd_per_hour, usd_per_month
 from lib.present.rows import table
 
 Row = Mapping[str, Any]
+_CENT = 0.01
 _CSV_FIELDS = (
     "label",
     "kind",
@@ -84,7 +85,7 @@ def _way(line: Row) -> tuple[str, ...]:
 
 def savings_table(answer: Row) -> str:
     """Ways to save, most first, and behind a line those that save nothing."""
-    ways = answer["savings"]
+    ways = [way for way in answer["savings"] if way["saves_usd_per_month"] >= _CENT]
     heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
     rows = [
         (

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 _FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
-_APART, _FAR = 1.18, 4.0
+_APART, _FAR = 1.3, 6.0  # ratios of speed and of price from which two names do not write over each other
+_BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
+_WIDE = 200.0
 _PASSES = ("#3d74b8", "#d1851a")
 
 
@@ -62,10 +64,18 @@ def front_head(shown: Row) -> str:
 
 def front_foot(shown: Row) -> str:
     """How to read the scatter."""
+    outside = sum(place["usd"] > _end(shown["places"]) for place in shown["places"])
+    dearer = f" {outside} more cost still more and are no faster than the best drawn." if outside else ""
     return (
         f'<div class="chart-foot"><p class="quiet">Predicted for {escaped(shown["shape"])}; the bars span the range of the prediction. '
-        "On the line: nothing else is both as cheap and as fast.</p></div>"
+        f"On the line: nothing else is both as cheap and as fast.{dearer}</p></div>"
     )
+
+
+def _end(places: Sequence[Row]) -> float:
+    """The price at which the picture ends."""
+    best = [place["usd"] for place in places if place["unbeaten"]]
+    return float(max(best or [place["usd"] for place in places], default=0.0)) * _BEYOND or 1.0
 
 
 def scatter(shown: Row) -> Figure:
@@ -100,12 +110,20 @@ def scatter(shown: Row) -> Figure:
             yshift=3,
             font={"size": 11},
         )
-    ticks = _prices(free, max(paid, default=1.0), some_free=len(paid) < len(places))
+    end = _end(places)
+    ticks = _prices(free, end, some_free=len(paid) < len(places))
     figure.update_layout(
         **layout(height=340),
         hovermode="closest",
         xaxis=AXIS
-        | {"type": "log", "title": {"text": "USD a month"}, "tickvals": [at for at, _ in ticks], "ticktext": [t for _, t in ticks]},
+        | {
+            "type": "log",
+            "title": {"text": "USD a month"},
+            "tickangle": 0,
+            "range": [math.log10(free) - 0.15, math.log10(end)],
+            "tickvals": [at for at, _ in ticks],
+            "ticktext": [t for _, t in ticks],
+        },
         yaxis=AXIS
         | {
             "type": "log",
@@ -137,6 +155,7 @@ def _dots(scatter_type: type, places: Sequence[Row], free: float, unit: str) -> 
         marker={
             "size": [11 if place["unbeaten"] else 8 for place in places],
             "color": COLOURS[places[0]["platform"]],
+            "line": {"width": 0},
             "opacity": [1.0 if place["unbeaten"] or place["platform"] == "zerogpu" else 0.55 for place in places],
         },
         error_y={
@@ -164,8 +183,8 @@ def _figure(value: float) -> str:
 
 
 def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, str]]:
-    steps = [value * 10.0**power for power in range(-1, 6) for value in (1, 3)]
-    shown = [(at, f"${at:,.10g}") for at in steps if free < at <= most * 1.5]
+    steps = [value * 10.0**power for power in range(-1, 6) for value in ((1,) if most > _WIDE * free else (1, 3))]
+    shown = [(at, f"${at:,.10g}") for at in steps if 1.2 * free < at <= most]
     return [(free, "free"), *shown] if some_free else shown
 
 
