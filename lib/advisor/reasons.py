@@ -73,10 +73,11 @@ def offer_reasons(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
         "hours": cost.hours_per_day,
         "days": cost.days_per_month,
     }
-    found = [Reason("free" if cost.usd_per_hour == 0 else "price", values)]
+    gradio = "gradio_only" in offer.rules
+    found = [Reason("free", values | {"gradio_only": gradio}) if cost.usd_per_hour == 0 else Reason("price", values)]
     if not offer.price_verified and offer.price_basis == "bundled":
         found.append(Reason("price_unverified", {"checked": offer.checked}))
-    found += [Reason(NEEDS[rule]) for rule in NEEDS if rule in offer.rules]
+    found += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]
     if offer.platform == "jobs":
         jobs = rules.jobs
         found.append(Reason("jobs_time_limit", {"minutes": jobs.default_timeout_s // 60, "ports_usd_per_hour": jobs.ports_usd_per_hour}))

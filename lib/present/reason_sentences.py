@@ -37,6 +37,7 @@ _TRAFFIC = {
 }
 _PRICE = {
     "free": "Free of charge.",
+    "free:gradio": "Free of charge; Gradio Spaces only.",
     "price": "{usd_per_hour} an hour, {usd_per_month} a month ({days} days of {hours} hours).",
     "price:idle": "{usd_per_hour} an hour; at 0 hours a day nothing is billed.",
     "price_unverified": "This price was not read from the platform's own page (state of {checked}): check it before you rely on it.",

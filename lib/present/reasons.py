@@ -49,6 +49,8 @@ def _variant(reason: Reason) -> str:
         return "quota_too_small:one"
     if code == "retired" and values["since"]:
         return "retired:since"
+    if code == "free" and values.get("gradio_only"):
+        return "free:gradio"
     if code == "price" and values["usd_per_month"] == 0:
         return "price:idle"
     return code

@@ -72,3 +72,9 @@ def test_an_unknown_code_is_an_error() -> None:
     """No code passes without a wording."""
     with pytest.raises(KeyError):
         sentence(Reason("no_such_code"))
+
+
+def test_one_reason_for_what_is_free_and_for_gradio() -> None:
+    """Free hardware that takes Gradio Spaces only says both at once."""
+    assert sentence(Reason("free", {"gradio_only": True})) == "Free of charge; Gradio Spaces only."
+    assert sentence(Reason("free", {"gradio_only": False})) == "Free of charge."
