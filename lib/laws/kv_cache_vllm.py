@@ -108,5 +108,5 @@ def vllm_cache_bytes(
     )
     for kind, size in left.items():
         add(kind, size)
-    codes = (("engine_state_dtype",) if states else ()) + (("engine_cache_layout",) if paged and not even else ())
+    codes = (("engine_state_dtype",) if states else ()) + (("engine_cache_layout",) if rest or (paged and not even) else ())
     return {kind: Bytes(math.ceil(size)) for kind, size in found.items()}, codes

@@ -62,6 +62,13 @@ def test_llama_cpp_pads_cells_and_windows_to_256() -> None:
     assert held("llama.cpp", GEMMA, 100) == (10 + 52) * 256 * 4096 * 2
 
 
+def test_llama_cpp_drops_a_window_that_every_layer_has() -> None:
+    """Mistral 7B v0.1 slides over 4096 tokens in all 32 layers; llama.cpp's `llama` graph knows no window: 16384 cells all the same."""
+    mistral = (CacheTerm(kind="sliding window", holds="keys and values", layers=32, elements=2048, growth="window", span=4095),)
+    assert held("llama.cpp", mistral, 16_384) == 32 * 16_384 * 2048 * 2
+    assert held("vllm", mistral, 16_384) == 32 * (4096 + 16) * 2048 * 2
+
+
 def test_llama_cpp_keeps_states_in_float32() -> None:
     """36 layers · (13312 + 393216) · 4 bytes, and 256 cells of attention in q8_0."""
     assert held("llama.cpp", HYBRID, 1, element_bytes=34 / 32) == 36 * (13_312 + 393_216) * 4 + 4 * 256 * 2048 * 34 // 32
@@ -113,6 +120,8 @@ def test_what_is_left_open_has_a_sentence() -> None:
             assert set(engine_cache(engine, terms, tokens=5000, batch=2, element_bytes=2, head_dim=128).codes) <= CODES.keys()
     assert engine_cache("vllm", HYBRID, tokens=1, batch=1, element_bytes=2).codes == ("engine_state_dtype",)
     assert engine_cache("llama.cpp", (LATENT,), tokens=1, batch=1, element_bytes=2).codes == ("engine_latent_build",)
+    cross = CacheTerm(kind="cross attention", holds="keys and values", layers=32, elements=3_840_000, growth="constant")
+    assert engine_cache("vllm", (LLAMA, cross), tokens=1, batch=1, element_bytes=2).codes == ("engine_cache_layout",)
 
 
 def test_no_cache_and_no_such_engine() -> None:
