@@ -9,8 +9,11 @@ import time
 import pytest
 from model_facts import config, counted, facts
 
+from lib import estimate
 from lib.errors import BadCatalog
 from lib.model import bundled
+from lib.units import GIB
+from lib.workload import MemoryRequest
 
 
 def test_every_counted_model_is_bundled_with_its_exact_counts() -> None:
@@ -24,6 +27,34 @@ def test_every_counted_model_is_bundled_with_its_exact_counts() -> None:
         assert sum(spec.parameters_by_component.values()) == row["parameters"]
         assert spec.sources[0].checked
         assert config(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "gib"),
+    [
+        ("mistralai/Ministral-3-3B-Instruct-2512", "fp8-tensor", 4.35),
+        ("openai/gpt-oss-20b", "mxfp4", 25.63 / 2),
+        ("moonshotai/Kimi-K2.5", "int4-group", 554.32),
+        ("microsoft/phi-4", "bf16", 27.31),
+    ],
+)
+def test_weights_as_stored_are_as_large_as_the_published_files(name: str, format_: str, gib: float) -> None:
+    """Within 0.2 % of the weight files; those of gpt-oss hold two copies (catalog of kaito-project/kaito, 2026-08-17)."""
+    spec = bundled.find(name)
+    assert spec is not None
+    held = estimate.memory(spec, MemoryRequest(context_tokens=1))
+    assert held.precision == format_
+    assert held.weights.bytes / GIB == pytest.approx(gib, rel=2e-3)
+
+
+def test_which_repository_is_quantized() -> None:
+    """DeepSeek V3 is published in FP8 blocks; of Llama 4 Maverick the repository without FP8 in its name is the one in bf16."""
+    stored = {name: spec.stored for name in bundled.ids() if (spec := bundled.find(name)) is not None}
+    for name in ("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-R1"):
+        quantization = stored[name].quantization
+        assert quantization is not None
+        assert (quantization.format, quantization.group_size) == ("fp8-block", 128)
+    assert stored["meta-llama/Llama-4-Maverick-17B-128E-Instruct"].quantization is None
 
 
 def test_a_spec_goes_to_json_and_back() -> None:
