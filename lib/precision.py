@@ -7,6 +7,7 @@ a llama.cpp file type ("gguf:Q4_K_M") or "auto": what the checkpoint itself is s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -148,6 +149,8 @@ class _Stored(Protocol):
     def dtype(self) -> str: ...
     @property
     def quantization(self) -> _Quantized | None: ...
+    @property
+    def bytes_by_dtype(self) -> Mapping[str, int]: ...
 
 
 class Spec(Protocol):
@@ -202,11 +205,26 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
     if precision != "auto":
         return weight_format(precision).name
     if spec.stored.quantization is not None and spec.stored.quantization.format in _BY_NAME:
-        return spec.stored.quantization.format
+        return _loadable(spec.stored.quantization.format, engine)
     stored = DTYPES.get(spec.stored.dtype, "bf16")
     if engine == "llama.cpp":
         return {"fp32": "gguf:F32", "fp16": "gguf:F16", "bf16": "gguf:BF16"}[stored]
     return _half(accelerator) if stored == "bf16" else stored
+
+
+def _loadable(stored: str, engine: str) -> str:
+    """A quantized checkpoint's own format; llama.cpp loads none but its own files, so there the one nearest in width."""
+    form = _BY_NAME[stored]
+    if engine != "llama.cpp" or form.law == "gguf":
+        return stored
+    if form.law == "mxfp4":
+        return "gguf:MXFP4_MOE"
+    return "gguf:Q8_0" if form.bits == 8 else "gguf:Q4_K_M"  # noqa: PLR2004 bits
+
+
+def unstated(spec: Spec) -> bool:
+    """Whether nothing says what the checkpoint is stored in: neither its config nor the headers of its files."""
+    return not spec.stored.dtype and spec.stored.quantization is None and not spec.stored.bytes_by_dtype
 
 
 def _half(accelerator: Silicon | None) -> str:

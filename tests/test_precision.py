@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lib.errors import BadArgument
 from lib.model.spec import Quantization, Stored
-from lib.precision import KV_NAMES, NAMES, compute_dtype, element_bytes, parse, resolve, support, weight_format
+from lib.precision import KV_NAMES, NAMES, compute_dtype, element_bytes, parse, resolve, support, unstated, weight_format
 from lib.workload import ENGINES
 
 
@@ -75,6 +75,25 @@ def test_customary_spellings(text: str, name: str) -> None:
 def test_auto_is_what_the_checkpoint_is_stored_in(stored: Stored, card: Card | None, name: str) -> None:
     """The stored dtype or quantization; fp16 where silicon has no bf16."""
     assert resolve("auto", Model(stored), accelerator=card) == name
+
+
+@pytest.mark.parametrize(("stored", "name"), [("mxfp4", "gguf:MXFP4_MOE"), ("fp8-block", "gguf:Q8_0"), ("nvfp4", "gguf:Q4_K_M")])
+def test_llama_cpp_loads_only_its_own_files(stored: str, name: str) -> None:
+    """A quantized checkpoint becomes the file type of the same width."""
+    model = Model(Stored(dtype="bfloat16", quantization=Quantization(method="any", format=stored)))
+    assert resolve("auto", model, "llama.cpp") == name
+    assert resolve("auto", model, "vllm") == stored
+
+
+def test_a_dtype_is_unstated_only_where_nothing_tells_it() -> None:
+    """The config's dtype, a quantization or the headers of the files each tell it."""
+    assert unstated(Model(Stored(dtype="")))
+    told = (
+        Stored(dtype="float32"),
+        Stored(dtype="", bytes_by_dtype={"F32": 4}),
+        Stored(dtype="", quantization=Quantization(method="mxfp4", format="mxfp4")),
+    )
+    assert not any(unstated(Model(stored)) for stored in told)
 
 
 def test_families_mean_what_an_engine_can_load() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lib.laws.kv_cache_engines import CODES
+from lib.precision import unstated
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 _SAID = {
     "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
+    "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
     "activation_typical": "Only a parameter count is known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
     "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
@@ -24,17 +26,19 @@ _SAID = {
     "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
 }
 _TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
+_AUTO = frozenset({"bf16", "fp16", "gguf:BF16"})  # what auto takes where nothing is stated
 _LONG = 1024
 CHECKED = "2026-11-21"
 
 
-def caveats(of: Demand) -> tuple[Caveat, ...]:
-    """The sentences that hold for this estimate."""
+def caveats(of: Demand, tokens: int) -> tuple[Caveat, ...]:
+    """The sentences that hold for this estimate at this length."""
     spec, setting = of.spec, of.setting
     inference, own = setting.mode == "inference", setting.engine == "transformers"
     untraced = own and inference and not spec.activations
     holds = {
         "unknown_cache": spec.unknown_cache,
+        "dtype_unstated": setting.precision in _AUTO and spec.source != "rule_of_thumb" and unstated(spec),
         "activation_typical": not of.activation.known and spec.library != "diffusers",
         "activation_by_law": untraced and of.activation.known,
         "activation_unknown": spec.library == "diffusers",
@@ -47,6 +51,9 @@ def caveats(of: Demand) -> tuple[Caveat, ...]:
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
     said = [Caveat(code=code, message=_SAID[code]) for code, true in holds.items() if true]
+    limit = spec.context_limit
+    if limit is not None and tokens > limit:
+        said.append(Caveat(code="beyond_context_limit", message=f"The model is limited to {limit:,} tokens: {tokens:,} were counted."))
     return (*said, *(Caveat(code=code, message=CODES[code]) for code in of.cache.codes))
 
 

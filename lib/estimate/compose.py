@@ -118,6 +118,6 @@ def compose(of: Demand, tokens: int, batch: int) -> MemoryEstimate:
         high_bytes=total + high,
         per_device_bytes=of.device(tokens, batch).total,
         rule_of_thumb_bytes=rule_of_thumb_bytes(of.spec.parameters_total, weight_format(of.setting.precision).effective_bits / 8),
-        caveats=caveats(of),
+        caveats=caveats(of, tokens),
         sources=sources(of),
     )

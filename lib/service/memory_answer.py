@@ -89,6 +89,6 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> 
         "rule_of_thumb_bytes": found.rule_of_thumb_bytes,
         "parts": [_part(part) for part in (found.weights, found.kv_cache, found.activation, found.runtime)],
         "fits": list(_fits(spec, request, catalog)),
-        "caveats": caveat_entries(found.caveats),
-        "sources": source_entries(found.sources),
+        "caveats": caveat_entries((*spec.caveats, *found.caveats)),
+        "sources": source_entries((*spec.sources, *found.sources)),
     }

@@ -62,6 +62,7 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
     """A resolved model; `weights_bytes` is what it holds when loaded as it is stored."""
     held = estimate.memory(spec, MemoryRequest(context_tokens=1))
     by_dtype = _by_dtype(spec, held.weights.bytes, held.precision)
+    unstated = [caveat for caveat in held.caveats if caveat.code == "dtype_unstated"]
     return {
         "schema": SCHEMA,
         "id": spec.id,
@@ -81,6 +82,6 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
         "license": spec.license,
         "gated": spec.gated,
         "source": spec.source,
-        "caveats": caveat_entries((*spec.caveats, *_differs(sum(by_dtype.values()), held.weights.bytes))),
+        "caveats": caveat_entries((*spec.caveats, *unstated, *_differs(sum(by_dtype.values()), held.weights.bytes))),
         "sources": source_entries(spec.sources),
     }

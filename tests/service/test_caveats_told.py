@@ -1,0 +1,45 @@
+"""What an answer leaves open is told in each answer it concerns."""
+
+from __future__ import annotations
+
+from lib import catalog
+from lib.model import bundled
+from lib.model.spec import ModelSpec
+from lib.service.memory_answer import memory_answer
+from lib.service.model_answer import model_answer
+from lib.workload import MemoryRequest
+
+CATALOG = catalog.load()
+
+
+def spec(name: str) -> ModelSpec:
+    """A bundled model."""
+    found = bundled.find(name)
+    assert found is not None, name
+    return found
+
+
+def codes(name: str, **request: object) -> set[str]:
+    """Codes of `/estimate_memory`."""
+    return {entry["code"] for entry in memory_answer(spec(name), MemoryRequest(**request), CATALOG)["caveats"]}  # type: ignore[arg-type]
+
+
+def test_the_memory_answer_tells_what_is_open_about_the_model() -> None:
+    """Gemma 3 27B's published file leaves sizes out: that stands beside what is open about the estimate."""
+    assert {"class_defaults", "one_prompt"} <= codes("google/gemma-3-27b-it")
+    answer = memory_answer(spec("google/gemma-3-27b-it"), MemoryRequest(), CATALOG)
+    assert {"configuration", "runtime"} <= {entry["what"] for entry in answer["sources"]}
+
+
+def test_a_dtype_that_nobody_states_is_a_guess_and_said_to_be_one() -> None:
+    """GPT-2's config names no dtype (its files are float32): 16 bits are a guess; with a precision asked for there is nothing to guess."""
+    assert "dtype_unstated" in codes("openai-community/gpt2")
+    assert "dtype_unstated" in {entry["code"] for entry in model_answer(spec("openai-community/gpt2"))["caveats"]}
+    assert "dtype_unstated" not in codes("openai-community/gpt2", precision="fp32")
+    assert "dtype_unstated" not in codes("Qwen/Qwen3-8B")
+
+
+def test_more_tokens_than_the_model_takes_are_counted_and_told() -> None:
+    """GPT-2 knows 1024 positions: the default of 4096 tokens is beyond, 1024 are not."""
+    assert "beyond_context_limit" in codes("openai-community/gpt2")
+    assert "beyond_context_limit" not in codes("openai-community/gpt2", context_tokens=1024)
