@@ -104,9 +104,9 @@ def scatter(shown: Row) -> Figure:
             y=math.log10(place["value"]),
             text=escaped(place["hardware"]),
             showarrow=False,
-            xanchor="right",
+            xanchor="right" if place["usd"] else "left",
             yanchor="bottom",
-            xshift=-5,
+            xshift=-5 if place["usd"] else 8,
             yshift=3,
             font={"size": 11},
         )
