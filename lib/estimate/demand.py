@@ -84,8 +84,8 @@ class Demand:
 
     def peak(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device at the worst length up to `tokens`."""
-        if self.setting.mode == "inference":
-            active = self.activation.bytes(tokens, batch) + self.unpacked
+        if self.setting.mode == "inference":  # a moment's temporary tensors may shrink as the cache beside them grows
+            active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
         else:
             active = sum(self.activations(tokens, batch).values())
         return self.device_weights + self.device_runtime + active + self._dealt(self.cache.worst_share(tokens, batch))

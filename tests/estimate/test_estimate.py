@@ -90,6 +90,14 @@ def test_more_never_takes_less(name: str, request: MemoryRequest, tokens: int, s
     assert of.peak(request.context_tokens, request.batch_size + sequences) >= here
 
 
+def test_tensors_that_shrink_as_the_cache_grows_do_not_lower_the_peak() -> None:
+    """gpt-oss on eight devices with an fp8 cache: a token adds 24 576 / 8 bytes of cache; what a decode step holds falls by 4094."""
+    model = spec("openai/gpt-oss-20b")
+    of = demand(model, settle(model, MemoryRequest(kv_precision="fp8", devices=8), None))
+    assert of.activation.bytes(1, 1) - of.activation.bytes(2, 1) > 24_576 // 8
+    assert of.peak(2, 1) >= of.peak(1, 1)
+
+
 @given(models, requests, st.integers(1, 400))
 @settings(max_examples=150, deadline=None)
 def test_the_longest_that_fits_fits_and_one_more_does_not(name: str, request: MemoryRequest, gib: int) -> None:
