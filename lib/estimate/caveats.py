@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lib.laws.kv_cache_engines import CODES
-from lib.precision import unstated
+from lib.precision import unstated, weight_format
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _SAID = {
     "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
     "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
+    "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture stay as they are, most of its weights.",
     "activation_typical": "Only a parameter count is known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
     "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
@@ -39,6 +40,7 @@ def caveats(of: Demand, tokens: int) -> tuple[Caveat, ...]:
     holds = {
         "unknown_cache": spec.unknown_cache,
         "dtype_unstated": setting.precision in _AUTO and spec.source != "rule_of_thumb" and unstated(spec),
+        "experts_not_converted": weight_format(setting.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
         "activation_typical": not of.activation.known and spec.library != "diffusers",
         "activation_by_law": untraced and of.activation.known,
         "activation_unknown": spec.library == "diffusers",

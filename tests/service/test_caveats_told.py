@@ -43,3 +43,10 @@ def test_more_tokens_than_the_model_takes_are_counted_and_told() -> None:
     """GPT-2 knows 1024 positions: the default of 4096 tokens is beyond, 1024 are not."""
     assert "beyond_context_limit" in codes("openai-community/gpt2")
     assert "beyond_context_limit" not in codes("openai-community/gpt2", context_tokens=1024)
+
+
+def test_that_bitsandbytes_leaves_experts_alone_is_told() -> None:
+    """Mixtral in NF4 still takes 91 GB: 45.1 of its 46.7 billion parameters are experts, in fused tensors. A dense model has none."""
+    assert "experts_not_converted" in codes("mistralai/Mixtral-8x7B-Instruct-v0.1", precision="bnb-nf4")
+    assert "experts_not_converted" not in codes("mistralai/Mixtral-8x7B-Instruct-v0.1", precision="awq-4")
+    assert "experts_not_converted" not in codes("Qwen/Qwen3-8B", precision="bnb-nf4")
