@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SAID = {
     "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
     "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
-    "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture stay as they are, most of its weights.",
+    "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
     "activation_typical": "Only a parameter count is known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
     "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
