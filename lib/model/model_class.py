@@ -45,8 +45,14 @@ def config_class(config: Mapping[str, Any]) -> type[PreTrainedConfig]:
 
 
 def _modelling(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
-    """Model classes defined beside the config class."""
-    module = import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    """Model classes defined beside the config class; none where `transformers` runs this type by the classes of another one."""
+    place = type(config).__module__.replace(".configuration_", ".modeling_")
+    try:
+        module = import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name != place:
+            raise
+        return []
     found = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, PreTrainedModel) and c.__module__ == module.__name__]
     return [c for c in found if not c.__name__.endswith("PreTrainedModel")]
 
@@ -60,7 +66,7 @@ def _named(config: PreTrainedConfig, name: str) -> tuple[type[PreTrainedModel] |
     candidate = getattr(transformers, name, None) if name.isidentifier() and not name.startswith("_") else None
     if isinstance(candidate, type) and issubclass(candidate, PreTrainedModel) and candidate is not PreTrainedModel:
         accepted = candidate.config_class
-        if accepted is not None and isinstance(config, accepted):
+        if (accepted is not None and isinstance(config, accepted)) or candidate is _automatic(config):
             return candidate, False
     alike = [c for c in _modelling(config) if _folded(c.__name__) == _folded(name)]
     return (alike[0], alike[0].__name__ != name) if len(alike) == 1 else (None, False)
