@@ -92,14 +92,22 @@ def dimensions(built: Built) -> Dimensions:
 
 
 def sizes_not_stated(built: Built) -> tuple[Caveat, ...]:
-    """A caveat where the file leaves out a main size, so that the default of the configuration class stands in its place."""
+    """A caveat where the file leaves out a main size, so that the default of the configuration class stands in its place.
+
+    A size that is not that default and stands in the file was stated, under whatever name ("n_embed" of older BLOOM files); a file
+    read as a Llama states every one.
+    """
+    if any(told.code == "remote_code_as_llama" for told in built.caveats):
+        return ()
     config: Any = text_config(built.config)
     customary = dict(getattr(config, "attribute_map", {}) or {})
-    stated = _keys(built.raw)
+    stated, values = _keys(built.raw), _numbers(built.raw)
     told = []
     for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
         own = customary.get(name, name)
-        if not stated & {name, own, *(k for k, v in customary.items() if v == own)} and (size := _size(config, name)):
+        size = _size(config, name)
+        renamed = size in values and size != getattr(type(config), own, size)
+        if size and not renamed and not stated & {name, own, *(k for k, v in customary.items() if v == own)}:
             told.append(f"{own} = {size:,}")
     if not told:
         return ()
@@ -112,6 +120,13 @@ def _keys(raw: Any) -> set[str]:
     if not isinstance(raw, Mapping):
         return set()
     return set(raw).union(*(_keys(value) for value in raw.values()))
+
+
+def _numbers(raw: Any) -> set[int]:
+    """Every whole number that stands under a key of a nested configuration."""
+    if not isinstance(raw, Mapping):
+        return {raw} if type(raw) is int else set()
+    return set[int]().union(*(_numbers(value) for value in raw.values()))
 
 
 def context_limit(built: Built) -> int | None:
