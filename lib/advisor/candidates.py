@@ -28,12 +28,17 @@ _ON_TPU = frozenset({"bf16", "fp8", "int8"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One configuration; `step` counts how far the weights are compressed below what was asked."""
+    """One configuration; `step` counts how far the weights are compressed below what was asked.
+
+    `note` says what a checkpoint that is already quantized needs for it: "unpacked" (its format has no unit here), or "sibling"
+    (nothing quantizes it again, so that the unquantized checkpoint has to be taken).
+    """
 
     precision: str
     engine: Engine
     devices: int = 1
     step: int = AS_STORED
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +83,28 @@ def _on_accelerator(spec: ModelSpec, family: Family, offer: Offer, silicon: Acce
         return Options((Candidate(precision=precision, engine="llama.cpp", devices=offer.accelerator_count),))
     wanted, refused = _precisions(spec, silicon, precision)
     tried = tuple(
-        Candidate(precision=name, engine=engine, devices=devices, step=step)
-        for name, step in wanted
+        Candidate(precision=name, engine=engine, devices=devices, step=step, note=note)
+        for name, step, note in wanted
         for engine, devices in _layouts(spec, family, offer, silicon)
     )
     return Options(tried, refused)
 
 
-def _precisions(spec: ModelSpec, silicon: Accelerator, asked: str) -> tuple[tuple[tuple[str, int], ...], Reason | None]:
-    """Names with their step, and the refusal of the first one that the silicon cannot compute."""
+def _precisions(spec: ModelSpec, silicon: Accelerator, asked: str) -> tuple[tuple[tuple[str, int, str], ...], Reason | None]:
+    """Names with their step and note, and the refusal of the first one that the silicon cannot compute."""
     if asked != "auto":
         if _computes(silicon, asked):
-            return ((asked, AS_STORED),), None
+            return ((asked, AS_STORED, ""),), None
         return (), Reason("dtype_missing", {"precision": asked, "silicon": silicon.name})
     half = "bf16" if silicon.supports("bf16") else "fp16"
-    eight, four = _compressed(silicon)
     stored = spec.stored.quantization
     if stored is None:
-        return (*_plain(spec, silicon, half), *eight, *four), None
+        return tuple((name, step, "") for name, step in (*_plain(spec, silicon, half), *_compressed(silicon))), None
+    bits = _bits(stored.format)
+    again = tuple((name, step, "sibling") for name, step in _compressed(silicon) if step == FOUR_BITS and bits > _FOUR_BITS)
     if _computes(silicon, stored.format):
-        return (("auto", AS_STORED), *(four if _bits(stored.format) > _FOUR_BITS else ())), None
-    return ((half, AS_STORED), *eight, *four), Reason("dtype_missing", {"precision": stored.format, "silicon": silicon.name})
+        return (("auto", AS_STORED, ""), *again), None
+    return ((half, AS_STORED, "unpacked"), *again), Reason("dtype_missing", {"precision": stored.format, "silicon": silicon.name})
 
 
 def _plain(spec: ModelSpec, silicon: Accelerator, half: str) -> tuple[tuple[str, int], ...]:
@@ -109,11 +115,11 @@ def _plain(spec: ModelSpec, silicon: Accelerator, half: str) -> tuple[tuple[str,
     return (("auto", AS_STORED), *halved)
 
 
-def _compressed(silicon: Accelerator) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
-    """The formats of eight and of four bits: fp8 where the silicon computes it, int8 elsewhere; four bits as storage on GPUs."""
-    eight = "fp8" if silicon.supports("fp8") else "int8"
-    four = (("int4", FOUR_BITS),) if silicon.kind == "gpu" else ()
-    return ((eight, EIGHT_BITS),), four
+def _compressed(silicon: Accelerator) -> tuple[tuple[str, int], ...]:
+    """The formats of eight and of four bits: fp8 where the silicon computes it no slower than int8; four bits as storage on GPUs."""
+    fp8, int8 = silicon.peak("fp8"), silicon.peak("int8")
+    eight = ("fp8" if fp8 is not None and fp8 >= (int8 or 0) else "int8", EIGHT_BITS)
+    return (eight, ("int4", FOUR_BITS)) if silicon.kind == "gpu" else (eight,)
 
 
 def _computes(silicon: Accelerator, precision: str) -> bool:

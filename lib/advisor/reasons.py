@@ -40,8 +40,11 @@ def _held(room: Room) -> list[Reason]:
 
 def _form(offer: Offer, candidate: Candidate, room: Room) -> list[Reason]:
     found = []
+    if candidate.note == "unpacked":
+        found.append(Reason("unpacked", {"precision": room.memory.precision, "silicon": offer.name}))
     if candidate.step in {EIGHT_BITS, FOUR_BITS}:
-        found.append(Reason("quantized", {"precision": room.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}))
+        code = "quantized_sibling" if candidate.note == "sibling" else "quantized"
+        found.append(Reason(code, {"precision": room.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}))
     if offer.silicon is not None and not offer.silicon.supports("bf16") and room.memory.precision == "fp16":
         found.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
     if candidate.devices > 1:

@@ -9,6 +9,8 @@ _HOLDS = {
     "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {capacity_bytes} used.",
     "fits_tightly": "Tight: {needed_bytes} of {capacity_bytes} used, {free_percent} % stays free.",
     "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
+    "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
+    "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",
     "quantized": "Only in {bits} bits ({precision}): as stored it does not fit comfortably.",
     "no_bf16": "{silicon} does not compute in bf16, so the model runs in fp16.",
     "tensor_parallel": "{engine} splits every matrix over {devices} devices.",
