@@ -1,8 +1,8 @@
 """From a configuration to the real architecture, on the meta device: every module, every shape, no memory.
 
 `transformers`' own config class reads the file and its own model class is constructed, so that a count or a trace is taken from
-the code that would run. Nothing is downloaded and no code from outside is run: `auto_map` is never followed, names of pretrained
-backbones are dropped, and a class is only ever looked up among the model classes of `transformers`.
+the code that would run. Nothing is downloaded and no code from outside is run: `auto_map` is never followed, the network is closed
+to the build (`lib.model.offline`), and a class is only ever looked up among the model classes of `transformers`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
 from lib.model.llama_shape import as_llama
+from lib.model.offline import no_network
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -124,6 +125,17 @@ def _untie_head(model: PreTrainedModel, raw: Mapping[str, Any]) -> tuple[Caveat,
     return (Caveat(code="separate_head", message=said),)
 
 
+def _without_values(model: PreTrainedModel) -> None:
+    """Put on the meta device what a legacy constructor (`torch.FloatTensor(…)` in XLNet) put into memory: it would be computed with."""
+    from torch.nn import Parameter  # noqa: PLC0415 loaded when first needed
+
+    moved: dict[int, Parameter] = {}
+    for module in model.modules():
+        for name, held in module.named_parameters(recurse=False):
+            if not held.is_meta:
+                setattr(module, name, moved.setdefault(id(held), Parameter(held.detach().to("meta"), requires_grad=False)))
+
+
 def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> Built:
     """Construct the architecture that a parsed config.json describes.
 
@@ -135,7 +147,7 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> Built:
         BadConfig: the file does not describe a model that can be constructed.
         UnsupportedModel: it needs remote code or a library that is not installed.
     """
-    with LOCK, warnings.catch_warnings():
+    with LOCK, no_network(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _build(config, dtype)
 
@@ -165,6 +177,7 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
         what = kind.__name__
         with MetaMode(getattr(torch, dtype)):
             model = kind(config)
+        _without_values(model)
         model.eval()  # type: ignore[no-untyped-call]
         caveats += inferred + _untie_head(model, raw)
     except Exception as error:  # noqa: BLE001 a hostile file can make any constructor raise anything

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lib.errors import BadConfig, shown
@@ -26,6 +26,8 @@ _LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r".*(theta|_base|base_freq|_length|max_tokens|scale|window|flos)"), 10**15),
     (re.compile(r".*(position|n_ctx|context|max_len|chunk_size|seq).*"), 2**30),
     (re.compile(r".*vocab.*"), 2**26),
+    (re.compile(r".*(image|img|crop)_size.*"), 2**14),  # some classes write out a table of all pixels in Python
+    (re.compile(r".*(ngram|levels?|repeats?|codebooks?|quantizers?)"), 2_000),
     (re.compile(r".*(experts_per_tok|top_?k).*"), 2**16),
     (re.compile(r".*expert.*(size|dim).*"), 2**22),
     (re.compile(r".*expert.*"), 2**16),
@@ -36,6 +38,8 @@ _LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r".*(hidden|d_model|dim|width|channels|size|d_ff|n_embd|d_kv|d_inner|embed).*"), 2**24),
 )
 _OTHER = 10_000_000
+_ADDED_UP = re.compile(r".*(depths?|blocks|repeats?)")  # layers by stage: their sum is what is built
+_MOST_LAYERS = 10_000
 
 _POSITIVE = frozenset(
     {"hidden_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "n_embd", "n_layer", "n_head", "d_model", "num_heads"}
@@ -105,6 +109,8 @@ def check(config: Any) -> None:
         if count > MAX_VALUES:
             raise BadConfig(f"The config holds more than {MAX_VALUES:,} values. Paste the model's config.json only.")
         _check_value(key, value)
+        if isinstance(value, (list, tuple)):
+            _check_sum(key, value)
 
 
 def _check_value(key: str, value: Any) -> None:
@@ -125,6 +131,13 @@ def _check_value(key: str, value: Any) -> None:
             raise BadConfig(f"{shown(key)} holds {len(value):,} characters of text. Accepted: up to {MAX_TEXT:,}.")
         if _COUNT.fullmatch(name) and _NUMERAL.fullmatch(value):
             raise BadConfig(f"{shown(key)} was the text {shown(value)}. Accepted: a number, without quotes.")
+
+
+def _check_sum(key: str, value: Sequence[Any]) -> None:
+    # An item beyond its own limit is refused by name afterwards.
+    total = sum(v for v in value if isinstance(v, int) and v <= _MOST_LAYERS) if _ADDED_UP.fullmatch(key.lower()) else 0
+    if total > _MOST_LAYERS:
+        raise BadConfig(f"{shown(key)} adds up to {total:,}. Accepted: up to {_MOST_LAYERS:,} in all.")
 
 
 def _check_integer(key: str, value: int) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_facts import LLAMA, config
 
-from lib.errors import AdvisorError
+from lib.errors import AdvisorError, BadConfig
 from lib.model.build import build
 from lib.model.config import check
 from lib.model.inventory import inventory
@@ -61,6 +61,30 @@ def test_small_models_with_changed_fields(base: dict[str, Any], data: st.DataObj
         else:
             changed[key] = data.draw(wild)
     taken(changed)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "says"),
+    [
+        ({"model_type": "poolformer", "depths": [2_000] * 40_000}, "adds up to 80,000,000"),
+        ({"model_type": "segformer", "depths": [2_000] * 40_000}, "adds up to 80,000,000"),
+        ({"model_type": "levit", "image_size": 2**24}, "image_size"),
+        ({"model_type": "videomae", "image_size": 2**20, "patch_size": 1}, "image_size"),
+        ({"model_type": "deimv2", "num_feature_levels": 10**7}, "num_feature_levels"),
+        ({"model_type": "prophetnet", "ngram": 10**7}, "ngram"),
+    ],
+)
+def test_what_would_be_written_out_in_python_is_refused_before_it_is_built(hostile: dict[str, Any], says: str) -> None:
+    """Each of these took gigabytes, or minutes, in a constructor that makes no torch call meanwhile."""
+    with pytest.raises(BadConfig, match=says):
+        check(hostile)
+
+
+def test_no_parameter_is_in_memory() -> None:
+    """XLNet's constructor asks for real memory; what is built holds none, and keeps the dtype that a load gives it."""
+    model = build({"model_type": "xlnet", "d_model": 32, "n_head": 2, "n_layer": 1, "d_inner": 16, "vocab_size": 50}).model
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    assert str(dict(model.named_parameters())["transformer.layer.0.rel_attn.q"].dtype) == "torch.float32"
 
 
 @pytest.mark.slow
