@@ -20,6 +20,7 @@ from lib.model.config import parse
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
+from lib.service.deadline import within
 from lib.service.from_hub import spec_from_hub
 from lib.service.once import Once
 from lib.service.reference import read
@@ -30,6 +31,7 @@ KEPT = 256
 WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting
 READING = 12
 PATIENCE_S = 60.0
+BUILD_S = 20.0  # the slowest published model takes 3 s; nobody else's question may wait for a hostile one
 _SMALLEST = {
     "model_type": "llama",
     "hidden_size": 64,
@@ -78,14 +80,15 @@ class Models:
         if known is not None:
             return known
         config = parse(text)
-        return self._built(key, lambda: resolve_pipeline(config) if is_pipeline(config) else resolve_config(config))
+        resolve = resolve_pipeline if is_pipeline(config) else resolve_config
+        return self._built(key, lambda: within(BUILD_S, lambda: resolve(config)))
 
     def _from_hub(self, name: str) -> ModelSpec:
         try:
             found = self._read(name, lambda: read_model(name))
         except HubError as refusal:
             raise _with_near(refusal, name) from None
-        return self._built((found.id, found.revision), lambda: spec_from_hub(found))
+        return self._built((found.id, found.revision), lambda: within(BUILD_S, lambda: spec_from_hub(found)))
 
 
 def _build_smallest() -> None:
