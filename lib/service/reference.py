@@ -54,7 +54,10 @@ def _id(text: str) -> str:
     """
     name = text
     if "://" in text:
-        page = urlsplit(text)
+        try:
+            page = urlsplit(text)
+        except ValueError:  # half a bracket, or letters that turn into a slash
+            raise UnknownModel(f"{shown(text)} is not an address. Accepted: {ACCEPTED}.") from None
         if page.hostname not in _PAGE_HOSTS:
             raise UnknownModel(f"{shown(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
         name = "/".join(page.path.strip("/").split("/")[:2])

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 4 * 2**20  # a megabyte of configuration, escaped twice, and room to spare
-_CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>\w+)/?")
+_CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?")
 _DIRECT = {"run", "api"}
 _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's number
-_UPLOAD = "/gradio_api/upload"  # has a limit of its own (max_file_size)
+_UPLOAD = "/gradio_api/upload"  # nothing on the page takes a file; what strangers store would stay on the disk
 
 
 class _TooLarge(InvalidInput):
@@ -52,10 +52,12 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, mended or unchanged, or answer it here."""
         path = str(scope.get("path", ""))
-        if scope["type"] != "http" or scope["method"] != "POST" or not path.startswith("/gradio_api/") or path.startswith(_UPLOAD):
+        if scope["type"] != "http" or scope["method"] != "POST" or not path.startswith("/gradio_api/"):
             await self._app(scope, receive, send)
             return
         try:
+            if path.startswith(_UPLOAD):
+                raise _Unknown("Files are not taken here. Paste the text of a config.json as the model instead.")
             outcome = await self._outcome(path, await _read(scope, receive))
         except AdvisorError as refused:
             status = 413 if isinstance(refused, _TooLarge) else 404 if isinstance(refused, _Unknown) else None

@@ -34,7 +34,22 @@ def test_the_three_kinds_are_told_apart_by_form(text: str, kind: str, meant: str
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n", "a b", "../x", "a/../b", "a/b/c", "https://evil.example/a/b", "x" * 5000, "\0", "a/b?c", "ü/b"]
+    "text",
+    [
+        "",
+        " \n",
+        "a b",
+        "../x",
+        "a/../b",
+        "a/b/c",
+        "https://evil.example/a/b",
+        "x" * 5000,
+        "\0",
+        "a/b?c",
+        "ü/b",
+        "http://[::1",
+        "http://a\u2100b.com/x",
+    ],
 )
 def test_what_is_none_of_them(text: str) -> None:
     """The sentence says what is accepted."""

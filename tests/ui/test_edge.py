@@ -57,6 +57,8 @@ def test_defaults_are_filled_in_and_the_length_is_right(client: TestClient) -> N
         ("run/ask", b'{"data": "7B"}', 422, "no list"),
         ("run/ask", b"\xff\xfe", 422, "not a JSON object"),
         ("run/secret", b'{"data": []}', 404, "The endpoints are ask, chat"),
+        ("run/<script>", b'{"data": []}', 404, "The endpoints are ask, chat"),
+        ("upload", b"anything", 404, "Files are not taken here"),
         ("run/ask", b" " * (LARGEST_BODY + 1), 413, "larger than 4 MiB"),
         ("queue/join", b" " * (LARGEST_BODY + 1), 413, "larger than 4 MiB"),
     ],
