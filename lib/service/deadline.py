@@ -50,6 +50,6 @@ def within(seconds: float, work: Callable[[], T]) -> T:
             _raise_in(here, None)  # one that was sent and has not arrived
     except _Stop:
         raise BadConfig(
-            f"Working this configuration out takes more than {seconds:g} s, which no published model needs. Check its sizes and counts, "
-            "or give the parameter count instead (such as '7B')."
+            f"Working this configuration out takes more than {seconds:g} s and was stopped. Check its sizes and counts, or "
+            " give the parameter count instead (such as '7B')."
         ) from None

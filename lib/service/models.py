@@ -31,7 +31,7 @@ KEPT = 256
 WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting
 READING = 12
 PATIENCE_S = 60.0
-BUILD_S = 20.0  # the slowest published model takes 3 s; nobody else's question may wait for a hostile one
+BUILD_S = 20.0  # some fifty families of transformers took up to 3 s on two busy cores; a hostile one must not hold up the rest
 _SMALLEST = {
     "model_type": "llama",
     "hidden_size": 64,
