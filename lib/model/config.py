@@ -44,7 +44,11 @@ _MOST_LAYERS = 10_000
 _POSITIVE = frozenset(
     {"hidden_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "n_embd", "n_layer", "n_head", "d_model", "num_heads"}
 )
-_COUNT = re.compile(r"(num|n)_(?!.*(id|index)$).*|.*(hidden_size|vocab_size|head_dim|intermediate_size|d_model|d_ff|d_kv|experts_per_tok)")
+# num_images is no count to bound from below: -1 is ViLT's own default, as many as come.
+_COUNT = re.compile(
+    r"(num|n)_(?!images$|.*(id|index)$).*"
+    r"|.*(hidden_size|vocab_size|head_dim|intermediate_size|d_model|d_ff|d_kv|experts_per_tok)"
+)
 _NUMERAL = re.compile(r"\s*[-+]?\d[\d_,.]*([eE][-+]?\d+)?\s*")
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from lib.errors import AdvisorError, InvalidInput, shown
 from lib.ui.answered import Refused, answered
@@ -27,6 +27,8 @@ LARGEST_BODY = 4 * 2**20  # a megabyte of configuration, escaped twice, and room
 _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?")
 _DIRECT = {"run", "api"}
 _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's number
+_MCP = "/gradio_api/mcp"
+_PARSE_ERROR = -32700
 _UPLOAD = "/gradio_api/upload"  # nothing on the page takes a file; what strangers store would stay on the disk
 
 
@@ -69,6 +71,8 @@ class Edge:
 
     async def _outcome(self, path: str, body: bytes) -> bytes | Response:
         """The body to pass on, or the answer."""
+        if path.startswith(_MCP):
+            return body if _is_json(body) else _unreadable()
         call = _CALL.fullmatch(path)
         if call is None or call["name"] == _BY_NUMBER:
             return body
@@ -90,6 +94,20 @@ class Edge:
         if call["how"] in _DIRECT:
             return await self._direct(self._answers[call["name"]], full)
         return body if len(full) == len(values) else json.dumps(sent | {"data": full}).encode()
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _unreadable() -> Response:
+    """JSON-RPC's own answer to what is no JSON: MCP's server would die in such a body with a bare 500."""
+    said = "The body is not JSON, or it is nested too deeply or holds a number too long to be read."
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": _PARSE_ERROR, "message": said}}, status_code=400)
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

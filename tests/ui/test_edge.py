@@ -90,6 +90,13 @@ def test_a_refused_direct_call_has_the_status_of_its_cause(client: TestClient, m
     assert len(answer.json()["error"]) > 20
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"id": ' + b"9" * 5000 + b"}", b"nonsense"])
+def test_an_unreadable_mcp_message_gets_the_answer_of_json_rpc(client: TestClient, body: bytes) -> None:
+    """Nesting, numbers and text that no parser takes end in a parse error, not in a bare 500."""
+    answer = client.post("/gradio_api/mcp/", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32700)
+
+
 def test_a_body_in_pieces_is_measured_too(client: TestClient) -> None:
     """Chunked bodies name no length."""
     pieces = (b" " * 2**20 for _ in range(6))
