@@ -14,6 +14,7 @@ from lib.catalog import Catalog
 from lib.hub.providers import Offered
 from lib.offer import PLATFORMS
 from lib.service import arguments
+from lib.service.comparison import ComparisonQuestion
 from lib.service.estimate_cost import CostQuestion
 from lib.service.estimate_speed import SpeedQuestion
 from lib.service.hardware_answer import hardware_answer
@@ -66,6 +67,7 @@ class Services:
         self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, speed=pace).estimate_cost
         self.outlook = OutlookQuestion(catalog=catalog, models=models, offered=offered, speed=pace).outlook
         self.roofline = RooflineQuestion(catalog=catalog, models=models).roofline
+        self.comparison = ComparisonQuestion(catalog=catalog, models=models).comparison
         self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
 
     def resolve_model(self, model: str) -> ModelAnswer:

@@ -14,7 +14,9 @@ from lib.present.cost_charts import bills, bills_foot, bills_head
 from lib.present.cost_rows import as_text_cost, cost_card, cost_laws, savings_table, ways_csv, ways_table
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json
+from lib.ui import compare_box
 from lib.ui import questions as ask
+from lib.ui.compare_box import CompareView
 from lib.ui.links import Value, query
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class CostView:
     savings: gr.HTML
     laws_box: gr.Accordion
     laws: gr.HTML
+    compare: CompareView
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `Shown.updates`."""
@@ -102,6 +105,7 @@ def build() -> CostView:
                 foot = gr.HTML(elem_id="bill-points")
             ways = gr.HTML(elem_id="ways")
             savings = gr.HTML(elem_id="savings")
+            compare = compare_box.build()
     return CostView(
         inputs=inputs,
         bill=bill,
@@ -113,6 +117,7 @@ def build() -> CostView:
         savings=savings,
         laws_box=laws_box,
         laws=laws,
+        compare=compare,
     )
 
 
@@ -202,3 +207,4 @@ def wire(view: CostView, services: Services, model: gr.State) -> None:
         api_name="cost_changed",
         api_visibility="private",
     )
+    compare_box.wire(view.compare, services, model, view.inputs.all())
