@@ -55,7 +55,7 @@ def _why(answer: Row) -> str:
     worth = f"{usd(answer['worth_usd'])} over {horizon} months"
     said = f"It saves {worth}, not more than the effort of {effort}" if saved >= _CENT else "It saves nothing at this traffic"
     if answer["verdict"] == "optimise":
-        return f"It saves {worth}, more than the effort of {effort}."
+        return f"It saves {worth}, more than the effort of {effort}." if answer["effort_usd"] else f"It saves {worth}; no effort is stated."
     if answer["verdict"] == "scale_out":
         return f"{said}: {before['replicas']} replicas of what exists already carry it, and another one is the cheaper step when it grows."
     used = f"{100 * before['utilisation']:.1f} %"

@@ -49,6 +49,8 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
     assert '<span class="figure">Optimise</span>' in shown
     assert "$1,728 less" in shown
     assert "1.7 months" in shown
+    assert "It saves $20,736 over 12 months, more than the effort of $3,000." in shown
+    assert "no effort is stated." in compare_box.compared(services, "", traffic(requests=135_000), [0, *own[1:]])
     assert "<strong>$2,880</strong><small>5 replicas" in shown
     assert "<strong>$1,152</strong><small>2 replicas" in shown
     assert "2.78 GPU-hours" in shown
