@@ -126,6 +126,7 @@ class FakeServices:
             "platform": "spaces",
             "precision": "bf16",
             "engine": "transformers",
+            "devices": 1,
             "memory": {**memory, "capacity_bytes": size * GIB, "free_bytes": size * GIB - memory["total_bytes"]},
             "speed": {"decode_tokens_per_s_upper_bound": price * 40, "request_s_lower_bound": 5.0, "basis": "512 in, 256 out"},
             "cost": {"usd_per_hour": price, "total_usd_per_month": price * 720, "hours_per_day": 24, "days_per_month": 30},

@@ -78,7 +78,7 @@ def pick_card(pick: Row, model: str) -> str:
     memory, cost = pick["memory"], pick["cost"]
     figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), ("Price per month", usd_per_month(cost["total_usd_per_month"]))]
     if memory:
-        figures.append(("Memory used", memory_used(memory)))
+        figures.append((f"Memory used{each(pick)}", memory_used(memory)))
     pace = speed_figure(pick["speed"])
     if pace is not None:
         figures.append(pace)
@@ -114,6 +114,11 @@ def runs_as(entry: Row) -> str:
 def memory_used(memory: Row) -> str:
     """Need against capacity of the fullest device, in one unit."""
     return f"{gib_figure(memory['per_device_bytes'])} of {gib(memory['capacity_bytes'])}"
+
+
+def each(entry: Row) -> str:
+    """Said where memory is that of one device of several: the parts in the legend are those of all of them."""
+    return f" on each of {entry['devices']}" if entry["devices"] > 1 else ""
 
 
 def aside(answer: Row) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lib.present.cards import PLATFORM_NAMES, memory_used, runs_as, speed_figure
+from lib.present.cards import PLATFORM_NAMES, each, memory_used, runs_as, speed_figure
 from lib.present.charts import bar
 from lib.present.markup import bullets, escaped
 from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, whole
@@ -80,7 +80,7 @@ def _ranked_row(entry: Row, pick: Row | None) -> tuple[str, ...]:
         else ""
     )
     memory = entry["memory"]
-    drawn = f"{bar(memory, int(memory['capacity_bytes']))}<small>{memory_used(memory)}</small>" if memory else "–"
+    drawn = f"{bar(memory, int(memory['capacity_bytes']))}<small>{memory_used(memory)}{each(entry)}</small>" if memory else "–"
     pace = speed_figure(entry["speed"])
     reasons = bullets([escaped(reason["message"]) for reason in entry["reasons"]], "notes")
     return (
@@ -177,7 +177,7 @@ def as_text(pick: Row | None, model: str) -> str:
     hourly, monthly = usd_per_hour(cost["usd_per_hour"]), usd_per_month(cost["total_usd_per_month"])
     lines = [f"{model} on {pick['name']} ({pick['hardware']}): {hourly} per hour, {monthly} per month."]
     if pick["memory"]:
-        lines.append(f"Memory {memory_used(pick['memory'])}, {pick['precision']} with {pick['engine']}.")
+        lines.append(f"Memory {memory_used(pick['memory'])}{each(pick)}, {pick['precision']} with {pick['engine']}.")
     return "\n".join([*lines, *(reason["message"] for reason in pick["reasons"])])
 
 

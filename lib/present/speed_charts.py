@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 _FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
 _APART, _FAR = 1.3, 6.0  # ratios of speed and of price from which two names do not write over each other
 _BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
-_WIDE = 200.0
+_WIDE, _NARROW = 200.0, 30.0  # ratios from which an axis is marked at 1, and at 1 and 3; below at 1, 2, 5
 _PASSES = ("#3d74b8", "#d1851a")
 
 
@@ -75,7 +75,7 @@ def front_foot(shown: Row) -> str:
 def _end(places: Sequence[Row]) -> float:
     """The price at which the picture ends."""
     best = [place["usd"] for place in places if place["unbeaten"]]
-    return float(max(best or [place["usd"] for place in places], default=0.0)) * _BEYOND or 1.0
+    return float(max(best, default=0.0) or max((place["usd"] for place in places), default=0.0)) * _BEYOND or 1.0
 
 
 def scatter(shown: Row) -> Figure:
@@ -128,9 +128,8 @@ def scatter(shown: Row) -> Figure:
         | {
             "type": "log",
             "title": {"text": f"{shown['unit']}, all requests"},
-            "tickformat": "~s",
-            "dtick": 1,
-            "minor": {"showgrid": False},
+            "tickvals": (rates := _rates(places)),
+            "ticktext": [f"{rate:,.10g}" for rate in rates],
         },
     )
     return figure
@@ -182,8 +181,19 @@ def _figure(value: float) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004  one decimal below ten
 
 
+def _steps(ratio: float) -> tuple[int, ...]:
+    """How finely a logarithmic axis over this ratio is marked: at least two marks, few enough for a phone."""
+    return (1,) if ratio > _WIDE else (1, 3) if ratio > _NARROW else (1, 2, 5)
+
+
+def _rates(places: Sequence[Row]) -> list[float]:
+    low, high = min((place["low"] for place in places), default=1.0), max((place["high"] for place in places), default=1.0)
+    steps = [value * 10.0**power for power in range(-6, 8) for value in _steps(high / max(low, 1e-9))]
+    return [at for at in steps if low <= at <= high]
+
+
 def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, str]]:
-    steps = [value * 10.0**power for power in range(-1, 6) for value in ((1,) if most > _WIDE * free else (1, 3))]
+    steps = [value * 10.0**power for power in range(-1, 6) for value in _steps(most / free)]
     shown = [(at, f"${at:,.10g}") for at in steps if 1.2 * free < at <= most]
     return [(free, "free"), *shown] if some_free else shown
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SEARCH_FROM = 3
 _SUGGESTED = 60
 _FINE_STEP_UP_TO = 8192
+_STEP = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +103,14 @@ def suggestions(services: Services, typed: str) -> list[str]:
 
 
 def context_slider(limit: int, value: object) -> dict[str, Any]:
-    """The context slider for a model: up to its limit, fine steps for short ones, the value kept where it still lies inside."""
-    step = 64 if limit <= _FINE_STEP_UP_TO else 512
-    kept = min(max(int(value), 1), limit) if isinstance(value, int | float) else min(step, limit)
-    return dict(gr.update(minimum=min(step, limit), maximum=limit, step=step, value=kept))
+    """The context slider for a model: up to its limit, the value kept where it still lies inside, fine steps for short ones.
+
+    A kept value below the first step lowers the start of the slider: Gradio refuses every later event over a value outside its range.
+    """
+    asked = int(value) if isinstance(value, int | float) else None
+    step = 64 if limit <= _FINE_STEP_UP_TO or (asked is not None and asked < _STEP) else _STEP
+    kept = min(step, limit) if asked is None else min(max(asked, 1), limit)
+    return dict(gr.update(minimum=min(step, kept), maximum=limit, step=step, value=kept))
 
 
 def shortened(limit: int) -> str:

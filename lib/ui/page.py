@@ -194,7 +194,9 @@ def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     weighed, more = links.read(ask.MEMORY, params if tab == "memory" else {})
     priced, rest = links.read(ask.COST, params if tab == "cost" else {})
     facts, ref, limit, recommend_context, memory_context, *answers = model_changed(services, model, None, [*asked, *weighed])
-    inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]] if ref else [*asked, *weighed]
+    if not ref:
+        recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (asked[1], weighed[0]))
+    inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]]
     if unread or more or rest:
         facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest])}. The defaults stand there.")
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()

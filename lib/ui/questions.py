@@ -91,7 +91,7 @@ RECOMMEND: tuple[Field, ...] = (
     Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES)),
     Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES),
     Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000),
-    Field(argument="hours_per_day", name="hours", default=24, low=0, high=24),
+    Field(argument="hours_per_day", name="hours", default=24, low=1, high=24),
     Field(argument="max_usd_per_month", name="budget", default=0.0, low=0, high=1_000_000_000),
     Field(argument="min_tokens_per_s", name="speed", default=0.0, low=0, high=1_000_000),
     Field(argument="account", name="account", default="free", choices=ACCOUNTS),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import ANY
 
+import gradio as gr
 import pytest
 from page_fake import LLAMA, FakeServices
 
-from lib.ui import memory_tab, model_field, page, recommend_tab
+from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import questions as ask
 
 RECOMMEND = [field.default for field in ask.RECOMMEND]
@@ -74,6 +75,34 @@ def test_a_context_beyond_the_model_is_cut_and_said(services: Any) -> None:
     facts, _, limit, slider, *_ = page.model_changed(services, LLAMA, "", values)
     assert (limit, slider["maximum"], slider["value"]) == (131_072, 131_072, 131_072)
     assert "longer than this model takes; it was set to 131,072 tokens" in facts
+
+
+@pytest.mark.parametrize("limit", [1, 77, 448, 8_192, 40_960, ask.LONGEST_CONTEXT])
+@pytest.mark.parametrize("value", [None, 1, 100, 448, 512, 4_096, 500_000])
+def test_the_context_slider_holds_its_own_value(limit: int, value: int | None) -> None:
+    """Gradio refuses every later event while a slider's value lies outside its range: after Whisper (448 tokens) the page stood still."""
+    slider = model_field.context_slider(limit, value)
+    assert 1 <= slider["minimum"] <= slider["value"] <= slider["maximum"] == limit
+    assert value is None or slider["value"] == min(value, limit)
+
+
+@pytest.mark.parametrize("context", ["100", "500000"])
+def test_a_link_to_a_refused_model_leaves_the_sliders_usable(services: Any, context: str) -> None:
+    """The model can be corrected afterwards: the sliders hold what the link asked for."""
+    for tab, at in (("recommend", 1), ("memory", len(RECOMMEND))):
+        _, _, *values = page.opened(services, {"tab": tab, "model": "", "context": context})
+        assert values[at]["minimum"] <= values[at]["value"] == int(context) <= values[at]["maximum"]
+
+
+def test_no_link_leads_outside_a_question() -> None:
+    """What a link may ask for, the question's own component takes."""
+    with gr.Blocks():
+        views = (recommend_tab.build(), memory_tab.build(), cost_tab.build())
+    for view, fields in zip(views, (ask.RECOMMEND, ask.MEMORY, ask.COST), strict=True):
+        for component, field in zip(view.inputs.all(), fields, strict=True):
+            if isinstance(component, gr.Slider | gr.Number) and field.argument != "context_tokens":
+                assert component.minimum <= field.low, field.name
+                assert component.maximum is None or field.high <= component.maximum, field.name
 
 
 def test_every_question_reaches_the_service_by_name(services: Any) -> None:
