@@ -261,3 +261,15 @@ def test_the_keyboard_reaches_everything(open_page: Open) -> None:
     wanted = ["Show the answer", "Memory", "range slider for Context length", "Copy as text", "Copy link", "Download CSV", "Download JSON"]
     assert [name for name in wanted if not any(name in seen for seen in reached)] == []
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_a_number_beyond_the_range_is_answered_as_what_the_box_then_shows(open_page: Open) -> None:
+    """Five tokens are below the slider's least of 512: the box goes there, and so does the answer."""
+    page = open_page("?tab=memory", wait="#memory-card .card, .card:visible")
+    box = page.get_by_role("spinbutton", name=re.compile("Context")).locator("visible=true").first
+    card = page.locator(".card:visible").filter(has_text="GiB").first
+    expect(card).to_contain_text("16.4 GiB")
+    box.fill("5")
+    box.press("Tab")
+    expect(box).to_have_value("512")
+    expect(card).to_contain_text("15.5 GiB")

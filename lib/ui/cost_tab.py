@@ -18,6 +18,7 @@ from lib.ui import compare_box
 from lib.ui import questions as ask
 from lib.ui.compare_box import CompareView
 from lib.ui.links import Value, query
+from lib.ui.moves import moves
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -197,7 +198,7 @@ def wire(view: CostView, services: Services, model: gr.State) -> None:
         return billed(services, ref, values).updates()
 
     gr.on(
-        [component.input for component in view.inputs.all()],
+        moves(view.inputs.all()),
         answer,
         [model, *view.inputs.all()],
         view.outputs(),

@@ -16,6 +16,7 @@ from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json, as_text_memory, fits_csv, tiers
 from lib.ui import questions as ask
 from lib.ui.links import Value, query
+from lib.ui.moves import moves
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def wire(view: MemoryView, services: Services, model: gr.State, limit: gr.State)
     def draw(ref: str, longest: int, *values: Value) -> list[Any]:
         return curve_updates(curve(services, ref, longest, values))
 
-    moved = [component.input for component in view.inputs.all()]
+    moved = moves(view.inputs.all())
     at_once: dict[str, Any] = {"queue": False, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
     gr.on(moved, answer, [model, *view.inputs.all()], view.outputs(), api_name="memory_changed", **at_once)
     gr.on(moved, draw, [model, limit, *view.inputs.all()], view.curve_outputs(), api_name="curve_changed", **at_once)

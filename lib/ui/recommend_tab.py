@@ -17,6 +17,7 @@ from lib.present.speed_charts import front, front_foot, front_head, scatter
 from lib.ui import questions as ask
 from lib.ui import roofline_box
 from lib.ui.links import Value, query
+from lib.ui.moves import moves
 from lib.ui.roofline_box import RooflineView
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def wire(view: RecommendView, services: Services, model: gr.State) -> None:
         return recommended(services, ref, values).updates()
 
     gr.on(
-        [component.input for component in view.inputs.all()],
+        moves(view.inputs.all()),
         answer,
         [model, *view.inputs.all()],
         view.outputs(),
