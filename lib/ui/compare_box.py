@@ -14,6 +14,7 @@ from lib.present.markup import hint, refusal
 from lib.service.comparison import Asked
 from lib.ui import questions as ask
 from lib.ui.links import Value
+from lib.ui.moves import moves
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def wire(view: CompareView, services: Services, model: gr.State, traffic: Sequen
     view.box.expand(opened, [model, *inputs], [view.seen, view.answer], api_name="compare_opened", **quiet)
     view.box.collapse(closed, None, view.seen, api_name="compare_closed", **quiet)
     gr.on(
-        [model.change, *(component.input for component in inputs)],
+        [model.change, *moves(inputs)],
         follow,
         [view.seen, model, *inputs],
         view.answer,

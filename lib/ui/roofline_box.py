@@ -13,6 +13,7 @@ from lib.present.markup import hint, refusal
 from lib.present.speed_charts import roofline, roofline_words
 from lib.ui import questions as ask
 from lib.ui.links import Value
+from lib.ui.moves import moves
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -97,7 +98,7 @@ def wire(view: RooflineView, services: Services, model: gr.State, inputs: Sequen
     view.box.expand(opened, asked, [view.seen, *view.outputs()], api_name="roofline_opened", **quiet)
     view.box.collapse(closed, None, view.seen, api_name="roofline_closed", **quiet)
     gr.on(
-        [view.hardware.input, model.change, *(component.input for component in inputs)],
+        [view.hardware.input, model.change, *moves(inputs)],
         follow,
         [view.seen, *asked],
         view.outputs(),
