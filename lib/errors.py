@@ -6,16 +6,31 @@
     │   ├── BadArgument         an argument out of range, of a wrong type, or an unknown choice
     │   ├── BadConfig           a config.json that cannot be read or built
     │   ├── UnknownModel        neither a Hub id, nor a config, nor a parameter count
-    │   └── UnknownHardware     an id that the catalog does not hold
+    │   ├── UnknownHardware     an id that the catalog does not hold
+    │   ├── PriceNotConfirmed   the price that was confirmed is not today's
+    │   └── AgainstRules        the platform's rules forbid it (tier retired, Gradio only, fixed sleep, hosting limit)
     ├── UnsupportedModel        readable, but needs code that is not run here (remote code, unknown class)
     │   └── UnknownGrowth       its cache was run, and grows by no law that is known here
+    ├── NotSignedIn             an account action, and the caller sent no token of their own
     ├── HubError                the Hub did not give what was asked for
     │   ├── RepoNotFound        no such public repository (or private, and no token)
     │   ├── RepoGated           the licence has to be accepted first
     │   ├── NotPermitted        a token was sent and is not allowed to do this
+    │   ├── PaymentNeeded       no payment method, no credits, or a plan that does not include it
+    │   ├── Conflict            something else is being done to the repository
     │   ├── RateLimited         too many requests
     │   ├── HubUnreachable      no network, a time-out, or a server error
     │   └── HubGarbage          an answer that is not what the Hub's own format promises
+    ├── LiveError               the device at hand did not do what was asked for
+    │   ├── DoesNotFit          more memory than the device has, found before the run
+    │   ├── TooLong             more time than a run may take, found before the run
+    │   ├── QuotaExceeded       the visitor's ZeroGPU seconds do not suffice
+    │   ├── RunLimit            the visitor's ZeroGPU runs of the day are used up
+    │   ├── NoGpuFree           the ZeroGPU queue gave none in time
+    │   ├── IllegalDuration     ZeroGPU does not grant a run of this length
+    │   ├── TaskAborted         the run was ended from outside
+    │   ├── OutOfMemory         the device ran out of memory during the run
+    │   └── ModelNotAtHand      the weights are not on this machine and cannot be fetched
     ├── Busy                    too much is asked at the same time, or one answer took too long
     └── BadCatalog              our own data files are wrong (found at load, in tests)
 
@@ -84,6 +99,18 @@ class UnknownHardware(InvalidInput):
     code = "unknown_hardware"
 
 
+class PriceNotConfirmed(InvalidInput):
+    """The price that the caller confirmed is not the price of today."""
+
+    code = "price_not_confirmed"
+
+
+class AgainstRules(InvalidInput):
+    """The platform's rules forbid it."""
+
+    code = "against_rules"
+
+
 class UnsupportedModel(AdvisorError):
     """A readable model whose architecture needs code that is not run here."""
 
@@ -94,6 +121,12 @@ class UnknownGrowth(UnsupportedModel):
     """A cache that was run and grows by no law that is known here."""
 
     code = "unknown_growth"
+
+
+class NotSignedIn(AdvisorError):
+    """An account action, and the caller sent no token of their own."""
+
+    code = "not_signed_in"
 
 
 class HubError(AdvisorError):
@@ -120,6 +153,18 @@ class NotPermitted(HubError):
     code = "not_permitted"
 
 
+class PaymentNeeded(HubError):
+    """No payment method, no credits, or a plan that does not include it."""
+
+    code = "payment_needed"
+
+
+class Conflict(HubError):
+    """Something else is being done to the repository."""
+
+    code = "conflict"
+
+
 class RateLimited(HubError):
     """The Hub asks for fewer requests."""
 
@@ -136,6 +181,66 @@ class HubGarbage(HubError):
     """An answer that is not what the Hub's own format promises."""
 
     code = "hub_garbage"
+
+
+class LiveError(AdvisorError):
+    """The device at hand did not do what was asked for."""
+
+    code = "live_error"
+
+
+class DoesNotFit(LiveError):
+    """More memory than the device has, found before the run."""
+
+    code = "does_not_fit"
+
+
+class TooLong(LiveError):
+    """More time than a run may take, found before the run."""
+
+    code = "too_long"
+
+
+class QuotaExceeded(LiveError):
+    """The visitor's ZeroGPU seconds do not suffice."""
+
+    code = "quota_exceeded"
+
+
+class RunLimit(LiveError):
+    """The visitor's ZeroGPU runs of the day are used up."""
+
+    code = "run_limit"
+
+
+class NoGpuFree(LiveError):
+    """The ZeroGPU queue gave none in time."""
+
+    code = "no_gpu_free"
+
+
+class IllegalDuration(LiveError):
+    """ZeroGPU does not grant a run of this length."""
+
+    code = "illegal_duration"
+
+
+class TaskAborted(LiveError):
+    """The run was ended from outside."""
+
+    code = "task_aborted"
+
+
+class OutOfMemory(LiveError):
+    """The device ran out of memory during the run."""
+
+    code = "out_of_memory"
+
+
+class ModelNotAtHand(LiveError):
+    """The weights are not on this machine and cannot be fetched."""
+
+    code = "model_not_at_hand"
 
 
 class Busy(AdvisorError):
