@@ -18,6 +18,7 @@ from lib.service.comparison import ComparisonQuestion
 from lib.service.estimate_cost import CostQuestion
 from lib.service.estimate_speed import SpeedQuestion
 from lib.service.hardware_answer import hardware_answer
+from lib.service.live import LiveQuestions
 from lib.service.memory_answer import memory_answer
 from lib.service.model_answer import model_answer
 from lib.service.models import Models
@@ -69,6 +70,7 @@ class Services:
         self.roofline = RooflineQuestion(catalog=catalog, models=models).roofline
         self.comparison = ComparisonQuestion(catalog=catalog, models=models).comparison
         self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
+        self.live = LiveQuestions(catalog=catalog, models=models)
 
     def resolve_model(self, model: str) -> ModelAnswer:
         """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.

@@ -1,0 +1,16 @@
+"""The questions that run something on the device at hand: measure, chat, heartbeat, and the ledger of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lib.catalog import Catalog
+from lib.service.models import Models
+
+
+class LiveQuestions:
+    """What the app answers by running it. Each question is a class of its own module; here they meet."""
+
+    def __init__(self, *, catalog: Callable[[], Catalog], models: Models) -> None:
+        """Answer from `catalog()` and `models`; nothing is loaded before a question comes."""
+        self._catalog, self._models = catalog, models
