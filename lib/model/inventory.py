@@ -143,7 +143,7 @@ def _default_component(built: Built) -> str:
     return "encoder" if text is built.config else "text_encoder"
 
 
-def _held_in_fp32(built: Built) -> Callable[[str], tuple[bool, bool]]:
+def held_in_fp32(built: Built) -> Callable[[str], tuple[bool, bool]]:
     """A test by parameter path: kept in float32 in any half-precision load, and only in a float16 load.
 
     The same patterns and the same search that `from_pretrained` uses.
@@ -190,7 +190,7 @@ def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False
     """
     model, config = built.model, text_config(built.config)
     head, table = output_head(model), word_table(model)
-    default, in_fp32, converts = _default_component(built), _held_in_fp32(built), _convertible(model)
+    default, in_fp32, converts = _default_component(built), held_in_fp32(built), _convertible(model)
     counts: dict[TensorGroup, int] = {}
     for place in places(model):
         experts = _experts_in(place)
