@@ -83,6 +83,7 @@ class Seen:
     path: str
     headers: dict[str, str]
     method: str = "GET"
+    body: bytes = b""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -209,7 +210,15 @@ def _converse(hub: StandIn, sock: socket.socket) -> None:
             first, *lines = head.decode("latin-1").split("\r\n")
             pairs = (line.partition(":") for line in lines)
             method, path, _ = first.split(" ")
-            seen = Seen(path=path, headers={key.strip().lower(): value.strip() for key, _, value in pairs}, method=method)
+            headers = {key.strip().lower(): value.strip() for key, _, value in pairs}
+            length = int(headers.get("content-length", "0"))
+            while len(pending) < length:
+                more = sock.recv(65536)
+                if not more:
+                    return
+                pending += more
+            seen = Seen(path=path, headers=headers, method=method, body=pending[:length])
+            pending = pending[length:]
             hub.requests.append(seen)
             if not _reply(hub, sock, seen):
                 return

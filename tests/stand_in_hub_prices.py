@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from lib.catalog import load
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPACES, JOBS = "/api/spaces/hardware", "/api/jobs/hardware"
+LIVE_MODEL = {"A100-SXM4-80GB": "A100", "H200-SXM": "H200", "RTX-PRO-6000-Blackwell-Server": "RTX PRO 6000"}
 
 
 @dataclass
@@ -54,6 +57,24 @@ def row(name: str, usd_per_hour: str | float, **more: Any) -> dict[str, Any]:
         card = {"type": "gpu", "model": model, "quantity": str(count), "vram": f"{vram} GB", "manufacturer": "Nvidia"}
     base = {"name": name, "prettyName": name, "cpu": "8 vCPU", "ram": "30 GB", "ephemeralStorage": "400 GB", "accelerator": card}
     return base | {"unitCostMicroUSD": micro, "unitCostUSD": micro / 1e6, "unitLabel": "minute"} | more
+
+
+def as_listed(platform: str, **prices: str) -> list[dict[str, Any]]:
+    """The platform's bundled rows in the Hub's own format, with some prices changed; ZeroGPU among the Spaces, as on the Hub."""
+    rows = []
+    for offer in load().on([platform]):
+        card = None
+        if offer.silicon is not None and offer.silicon.memory_advertised is not None:
+            total = offer.accelerator_count * offer.silicon.memory_advertised // 2**30
+            card = (LIVE_MODEL.get(offer.silicon.id, offer.silicon.id), offer.accelerator_count, total)
+        ram = (offer.ram_bytes or 0) // 2**30
+        disk = (offer.disk_bytes or 0) // 10**9
+        price = prices.get(offer.id.replace("-", "_"), str(offer.usd_per_hour))
+        host = {"cpu": f"{offer.vcpu} vCPU", "ram": f"{ram} GB", "ephemeralStorage": f"{disk} GB", "prettyName": offer.name}
+        rows.append(row(offer.id, price, accelerator=card, **host))
+    if platform == "spaces":
+        rows.append(row("zero-a10g", 0, accelerator=("A10G", 1, 24)))
+    return rows
 
 
 def serve() -> Iterator[HubStandIn]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand_in_hub_prices import JOBS, SPACES, HubStandIn, Reply, row, serve
+from stand_in_hub_prices import JOBS, SPACES, HubStandIn, Reply, as_listed, row, serve
 
 from lib.catalog import Catalog, load
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
@@ -23,31 +23,11 @@ from lib.price_list import LiveList, with_live_prices
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LIVE_MODEL = {"A100-SXM4-80GB": "A100", "H200-SXM": "H200", "RTX-PRO-6000-Blackwell-Server": "RTX PRO 6000"}
-
 
 @pytest.fixture
 def hub() -> Iterator[HubStandIn]:
     """A Hub on the loopback."""
     yield from serve()
-
-
-def as_listed(platform: str, **prices: str) -> list[dict[str, Any]]:
-    """The platform's bundled rows in the Hub's own format, with some prices changed; ZeroGPU among the Spaces, as on the Hub."""
-    rows = []
-    for offer in load().on([platform]):
-        card = None
-        if offer.silicon is not None and offer.silicon.memory_advertised is not None:
-            total = offer.accelerator_count * offer.silicon.memory_advertised // 2**30
-            card = (LIVE_MODEL.get(offer.silicon.id, offer.silicon.id), offer.accelerator_count, total)
-        ram = (offer.ram_bytes or 0) // 2**30
-        disk = (offer.disk_bytes or 0) // 10**9
-        price = prices.get(offer.id.replace("-", "_"), str(offer.usd_per_hour))
-        host = {"cpu": f"{offer.vcpu} vCPU", "ram": f"{ram} GB", "ephemeralStorage": f"{disk} GB", "prettyName": offer.name}
-        rows.append(row(offer.id, price, accelerator=card, **host))
-    if platform == "spaces":
-        rows.append(row("zero-a10g", 0, accelerator=("A10G", 1, 24)))
-    return rows
 
 
 def fed(hub: HubStandIn, **settings: float) -> tuple[PriceFeed, Catalog]:

@@ -95,7 +95,7 @@ def _by_status(status: int, headers: object, what: str, *, token_sent: bool) -> 
                 "Use a token with read access to this model, or paste its config.json."
             )
         case 429:
-            wait = _wait_s(headers)
+            wait = wait_s(headers)
             return RateLimited(
                 f"The Hub asks for fewer requests. Try {shown(what)} again "
                 + (f"in {wait} s" if wait else "in some minutes")
@@ -106,7 +106,7 @@ def _by_status(status: int, headers: object, what: str, *, token_sent: bool) -> 
     return garbage(what, f"status {status}")
 
 
-def _wait_s(headers: object) -> int | None:
+def wait_s(headers: object) -> int | None:
     """Seconds to wait, from RateLimit or Retry-After."""
     from httpx2 import Headers  # noqa: PLC0415
     from huggingface_hub.utils import parse_ratelimit_headers  # type: ignore[attr-defined]  # noqa: PLC0415

@@ -1,0 +1,206 @@
+"""The session through which `HfApi` asks about Spaces: one origin, one token, bounded time and size.
+
+huggingface_hub's own session waits for ever, reads bodies of any length, follows redirects, keeps cookies for everyone, repeats a
+refused page of a list after a pause that the server chooses, and sends the token to whatever address the next page has. So it gets
+one that hands the requests of `bounded` calls to our background loop (`lib.hub.loop`) and treats all others as before:
+
+- only the Hub's origin and only the paths that Spaces need are asked (the client's look-up of its agent registry is not);
+- headers are written here: the visitor's token or none, whatever the client put there;
+- a question may redirect within the origin, an action may not;
+- of the answer, the client sees the body and the few headers that it needs. A refusal ends the call at once.
+
+`set_client_factory` is the client's documented way to bring one's own session. Source: huggingface_hub 2.4.0, utils/_http.py,
+utils/_pagination.py, utils/_detect_agent.py; checked 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from httpx2 import Client, ConnectError, ConnectTimeout, HTTPError, InvalidURL, Request, Response, StreamError, Timeout
+from huggingface_hub import errors, get_session, hf_raise_for_status, set_client_factory
+
+from lib.hub import loop
+from lib.hub import space_refusals as refusals
+from lib.hub.client import AGENT, CONNECT_S, Hub, origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from httpx2 import AsyncClient
+
+    from lib.hub.space_refusals import Act
+
+MAX_BYTES = 2 * 2**20
+_MAX_REQUESTS = 12  # of one call: a list has pages, a renamed Space redirects
+_MAX_REFUSAL = 16_384
+_REFUSAL_S = 1.0
+_PATHS = ("/api/spaces", "/api/whoami-v2")
+_UNDER = "/api/spaces/"
+_KEPT = frozenset({"content-type", "link", "location", "retry-after", "ratelimit", "ratelimit-policy", "x-error-code", "x-error-message"})
+_REDIRECTS, _REFUSED = 300, 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """An answer as it came: of a refusal the first bytes, of anything else the whole body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One question or action for one visitor, which is over after `seconds`."""
+
+    hub: Hub
+    act: Act
+    what: str
+    seconds: float
+    until: float = field(init=False)
+    requests: int = 0
+
+    def __post_init__(self) -> None:
+        self.until = time.monotonic() + self.seconds
+
+    def answer(self, request: Request) -> Response:
+        """Send one of the client's requests, within this call's bounds.
+
+        Raises:
+            HubError: it may not be sent, or no whole answer came.
+            HfHubHTTPError: the Hub refuses.
+        """
+        body, kind, url = request.read(), request.headers.get("content-type"), str(request.url)
+        while True:
+            told = self._sent(request.method, url, body, kind)
+            target = told.headers.get("location")
+            if target is None or not _REDIRECTS <= told.status < _REFUSED:
+                return self._response(told, request)
+            if self.act in refusals.ACTIONS:
+                raise refusals.moved(self.act, self.what, target)
+            url = urljoin(url, target)
+
+    def _sent(self, method: str, url: str, body: bytes, kind: str | None) -> _Told:
+        self.requests += 1
+        if self.requests > _MAX_REQUESTS:
+            raise refusals.unreadable(self.act, self.what, f"it takes more than {_MAX_REQUESTS} requests")
+        self._allow(url)
+        headers = {"user-agent": AGENT, "accept-encoding": "identity"} | ({"content-type": kind} if kind else {})
+        if self.hub.token is not None:
+            headers["authorization"] = f"Bearer {self.hub.token}"
+        try:
+            return loop.run(lambda client: self._exchange(client, method, url, body, headers), max(0.0, self.until - time.monotonic()))
+        except TimeoutError as error:
+            raise refusals.too_slow(self.act, self.what, self.seconds) from error
+        except errors.OfflineModeIsEnabled as error:
+            raise refusals.offline() from error
+        except (HTTPError, InvalidURL, StreamError, OSError) as error:
+            sent = not isinstance(error, (ConnectError, ConnectTimeout, InvalidURL))
+            raise refusals.unreachable(self.act, self.what, type(error).__name__, sent=sent) from error
+
+    def _allow(self, url: str) -> None:
+        """Only this Hub, and of it only what Spaces and accounts need.
+
+        Raises:
+            HubGarbage: another place; it came from the Hub's answers, or from the client's look-up of its agent registry.
+        """
+        path = urlsplit(url).path.removeprefix(urlsplit(self.hub.endpoint).path)
+        if origin(url) != origin(self.hub.endpoint):
+            raise refusals.moved(self.act, self.what, urlsplit(url).hostname or url)
+        if path not in _PATHS and not path.startswith(_UNDER):
+            raise refusals.moved(self.act, self.what, path)
+
+    async def _exchange(self, client: AsyncClient, method: str, url: str, body: bytes, headers: dict[str, str]) -> _Told:
+        patience = Timeout(self.seconds, connect=CONNECT_S)
+        async with client.stream(method, url, content=body, headers=headers, timeout=patience, follow_redirects=False) as response:
+            told = {name: value for name, value in response.headers.items() if name in _KEPT}
+            if response.status_code >= _REFUSED:
+                return _Told(status=response.status_code, headers=told, body=await _beginning(response))
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise refusals.unreadable(self.act, self.what, "it is compressed although that was not asked for")
+            held = bytearray()
+            async for piece in response.aiter_raw():
+                held += piece
+                if len(held) > MAX_BYTES:
+                    raise refusals.unreadable(self.act, self.what, f"it is longer than {MAX_BYTES:,} bytes")
+            return _Told(status=response.status_code, headers=told, body=bytes(held))
+
+    def _response(self, told: _Told, request: Request) -> Response:
+        """What the client gets to see: of a refusal no word that the server wrote, but a remark fit to be quoted beside it."""
+        headers = {name: value for name, value in told.headers.items() if name not in ("location", "x-error-message")}
+        if told.status < _REFUSED:
+            return Response(told.status, headers=headers, content=told.body, request=request)
+        message = told.headers.get("x-error-message", "")
+        if message == refusals.INVALID_TOKEN:
+            headers["x-error-message"] = message
+        said = refusals.remark(message or _message(told.body), self.hub.token)
+        response = Response(told.status, headers=headers, request=request, extensions={"remark": said})
+        hf_raise_for_status(response)
+        return response
+
+
+async def _beginning(response: Response) -> bytes:
+    """The first bytes of a refusal, as far as they come soon: its status says enough without them."""
+    held = bytearray()
+    with suppress(TimeoutError, HTTPError, StreamError):
+        async with asyncio.timeout(_REFUSAL_S):
+            async for piece in response.aiter_raw():
+                held += piece
+                if len(held) > _MAX_REFUSAL:
+                    break
+    return bytes(held[:_MAX_REFUSAL])
+
+
+def _message(body: bytes) -> str:
+    """The `error` of a refusal's JSON body, empty where there is none."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    error = data.get("error") if isinstance(data, dict) else None
+    return error if isinstance(error, str) else ""
+
+
+_call: ContextVar[Call | None] = ContextVar("_call", default=None)
+_lock = threading.Lock()
+_installed: list[bool] = []
+
+
+class _Session(Client):
+    """huggingface_hub's session, except for requests of a bounded call."""
+
+    def send(self, request: Request, **options: Any) -> Response:
+        """Send a request."""
+        call = _call.get()
+        return super().send(request, **options) if call is None else call.answer(request)
+
+
+def install() -> None:
+    """Give huggingface_hub this session, once; its other users keep the hooks, the time limit and the redirects that they had."""
+    with _lock:
+        if _installed:
+            return
+        before = get_session()
+        hooks, patience, follow = before.event_hooks, before.timeout, before.follow_redirects
+        set_client_factory(lambda: _Session(event_hooks=hooks, timeout=patience, follow_redirects=follow))
+        _installed.append(True)
+
+
+@contextmanager
+def bounded(call: Call) -> Iterator[None]:
+    """Within this block, and in this thread only, the client's requests belong to `call`."""
+    install()
+    mark = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(mark)

@@ -1,0 +1,191 @@
+"""A visitor's Spaces: look, switch the hardware, set the sleep time, pause, restart. Through huggingface_hub's own `HfApi`.
+
+    spaces = Spaces(token)                 # the visitor's token, or None for a stranger
+    spaces.look("owner/name").stage        # strangers see public Spaces
+    spaces.switch("owner/name", "l4x1", 3600)
+
+Every request carries the visitor's token or none (`token=False`), never the server's own; what actions need one is refused
+before a request is made. How the client's calls are kept in bounds: `lib.hub.space_session`. Whether an action is allowed and
+what it costs is checked by the caller: nothing here knows a price.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lib.errors import AdvisorError, BadArgument, HubError, NotSignedIn
+from lib.hub import space_refusals as refusals
+from lib.hub.client import checked_id, open_hub
+from lib.hub.space_answer import FLAVOR, NAME, Account, Runtime, Space, Volume, garbage, read_account, read_runtime, space_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from huggingface_hub import HfApi
+
+    from lib.hub.space_refusals import Act
+
+T = TypeVar("T")
+
+__all__ = ["Account", "Runtime", "Space", "Spaces", "Volume"]
+
+SECONDS = 15.0  # a whole question or action; the client itself would wait for ever
+NEVER = -1
+_MAX_SLEEP_S = 366 * 24 * 3600
+_MAX_LISTED = 10_000
+_ZERO_GPU = "zero-a10g"
+
+
+def checked_space(space_id: object) -> str:
+    """A Space's id, owner/name.
+
+    Raises:
+        BadArgument: the text cannot be one.
+    """
+    accepted = "owner/name, as on the Space's page of the Hub"
+    if not isinstance(space_id, str) or space_id.count("/") != 1:
+        raise BadArgument("space_id", space_id, accepted)
+    try:
+        return checked_id(space_id, None)
+    except AdvisorError as error:
+        raise BadArgument("space_id", space_id, accepted) from error
+
+
+class Spaces:
+    """Spaces as one visitor sees them. Holds the token for as long as the request lasts; its repr does not show it."""
+
+    __slots__ = ("_hub",)
+
+    def __init__(self, token: str | None, endpoint: str | None = None) -> None:
+        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`).
+
+        Raises:
+            HubUnreachable: this server runs offline.
+            InvalidInput: the token cannot be one.
+        """
+        from huggingface_hub import constants  # noqa: PLC0415 - only when the Hub is asked
+
+        if constants.is_offline_mode():
+            raise refusals.offline()
+        self._hub = open_hub(token, endpoint)
+
+    def look(self, space_id: str) -> Space:
+        """A Space with everything that is told about it. A renamed one is answered under its new id.
+
+        Raises:
+            HubError: it is missing or closed to this visitor, or the Hub does not answer as it should.
+        """
+        asked = checked_space(space_id)
+        wanted: Any = ["cardData", "models", "private", "runtime", "sdk"]
+
+        def read(api: HfApi) -> Space:
+            info = api.space_info(asked, expand=wanted, token=self._token())
+            held = info.runtime if info.runtime is not None else api.get_space_runtime(info.id, token=self._token())
+            return space_of(info, read_runtime(held.raw, asked), asked)
+
+        return self._asked("look", asked, read)
+
+    def runtime(self, space_id: str) -> Runtime:
+        """What a Space runs on now: the small answer, for looking again and again.
+
+        Raises:
+            HubError: as for `look`.
+        """
+        asked = checked_space(space_id)
+        return self._asked("look", asked, lambda api: read_runtime(api.get_space_runtime(asked, token=self._token()).raw, asked))
+
+    def account(self) -> Account:
+        """Whose token it is.
+
+        Raises:
+            NotSignedIn: there is none.
+            HubError: the Hub does not accept it, or does not answer as it should.
+        """
+        token = self._signed_in("account", "your account")
+        return self._asked("account", "your account", lambda api: read_account(api.whoami(token=token)))
+
+    def zero_gpu_spaces(self, owner: str) -> int:
+        """How many ZeroGPU Spaces an owner has, as far as this visitor can see them.
+
+        Raises:
+            BadArgument: the text cannot be an owner.
+            HubError: the Hub does not answer as it should, or with more than 10,000 Spaces.
+        """
+        if not NAME.fullmatch(owner):
+            raise BadArgument("owner", owner, "the name of a user or an organization")
+        return self._asked("list", owner, lambda api: self._count(api, owner))
+
+    def switch(self, space_id: str, hardware: str, sleep_time_s: int | None = None) -> Runtime:
+        """Ask for other hardware; `sleep_time_s` None leaves the sleep time to the platform, -1 is never. Restarts the Space.
+
+        Raises:
+            NotSignedIn: there is no token.
+            HubError: the Hub refuses or fails.
+            AgainstRules: the Hub says that the request makes no sense for this Space.
+        """
+        if not FLAVOR.fullmatch(hardware):
+            raise BadArgument("hardware", hardware, "the id of a Space's hardware such as l4x1")
+        seconds = None if sleep_time_s is None else _checked_seconds(sleep_time_s)
+        flavor: Any = hardware  # the client's list of names is older than the Hub's
+        return self._done(
+            "hardware", space_id, lambda api, at, token: api.request_space_hardware(at, flavor, sleep_time=seconds, token=token)
+        )
+
+    def sleep(self, space_id: str, seconds: int) -> Runtime:
+        """Set after how many idle seconds a Space sleeps, -1 = never. Raises as `switch`."""
+        asked = _checked_seconds(seconds)
+        return self._done("sleeptime", space_id, lambda api, at, token: api.set_space_sleep_time(at, asked, token=token))
+
+    def pause(self, space_id: str) -> Runtime:
+        """Stop a Space until its owner restarts it. Raises as `switch`."""
+        return self._done("pause", space_id, lambda api, at, token: api.pause_space(at, token=token))
+
+    def restart(self, space_id: str, *, factory: bool = False) -> Runtime:
+        """Start a Space anew; `factory` builds it from scratch. Raises as `switch`."""
+        return self._done("restart", space_id, lambda api, at, token: api.restart_space(at, factory_reboot=factory, token=token))
+
+    def _done(self, act: Act, space_id: str, order: Callable[[HfApi, str, str], Any]) -> Runtime:
+        asked = checked_space(space_id)
+        token = self._signed_in(act, asked)
+        return self._asked(act, asked, lambda api: read_runtime(order(api, asked, token).raw, asked))
+
+    def _count(self, api: HfApi, owner: str) -> int:
+        found = 0
+        for number, info in enumerate(api.list_spaces(author=owner, expand=["runtime"], token=self._token()), 1):
+            if number > _MAX_LISTED:
+                raise garbage(owner, f"it lists more than {_MAX_LISTED:,} Spaces")
+            if info.runtime is not None and _ZERO_GPU in (info.runtime.hardware, info.runtime.requested_hardware):
+                found += 1
+        return found
+
+    def _asked(self, act: Act, what: str, question: Callable[[HfApi], T]) -> T:
+        """Put a question through the client: bounded, with this visitor's token or none, and with our own errors."""
+        from huggingface_hub import HfApi  # noqa: PLC0415 - 0.1 s, and only when the Hub is asked
+        from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
+
+        from lib.hub.space_session import Call, bounded  # noqa: PLC0415
+
+        call = Call(hub=self._hub, act=act, what=what, seconds=SECONDS)
+        try:
+            with bounded(call):
+                return question(HfApi(endpoint=self._hub.endpoint, token=self._token()))
+        except HfHubHTTPError as error:
+            raise refusals.refusal(error.response, hub=self._hub, act=act, what=what) from error
+        except HubError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise refusals.unreadable(act, what) from error
+
+    def _token(self) -> str | bool:
+        return self._hub.token or False
+
+    def _signed_in(self, act: Act, what: str) -> str:
+        if self._hub.token is None:
+            raise NotSignedIn(refusals.sign_in(act, what))
+        return self._hub.token
+
+
+def _checked_seconds(seconds: int) -> int:
+    if type(seconds) is not int or not (seconds == NEVER or 0 < seconds <= _MAX_SLEEP_S):
+        raise BadArgument("sleep time", seconds, f"whole seconds from 1 to {_MAX_SLEEP_S:,}, or -1 for never")
+    return seconds
