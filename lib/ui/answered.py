@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar, get_args, get_origin
 
 from lib.errors import AdvisorError
 
@@ -15,6 +17,7 @@ log = logging.getLogger(__name__)
 FAILED = "Something failed on our side while answering; it has been logged. The question was understood, so asking it again may help."
 
 Refuse = Callable[[str, str], Exception]
+_Answer = TypeVar("_Answer", bound=Callable[..., Any])
 
 
 class Refused(Exception):
@@ -34,15 +37,52 @@ def answered(question: Callable[..., Mapping[str, Any]], refuse: Refuse) -> Call
 
     @functools.wraps(question)
     def answer(*args: object, **named: object) -> Mapping[str, Any]:
-        try:
+        with _refusing(question, refuse, named.get("token")):
             return question(*args, **named)
-        except AdvisorError as refusal:
-            raise refuse(str(refusal), refusal.code) from None
-        except Exception:
-            log.exception("%s failed", question.__name__)
-            raise refuse(FAILED, "internal") from None
 
+    return _typed(answer, question)
+
+
+def streamed(question: Callable[..., Iterator[Mapping[str, Any]]], refuse: Refuse) -> Callable[..., Iterator[Mapping[str, Any]]]:
+    """The same for a question that answers in pieces: who stops listening stops the question too.
+
+    Its return annotation is the type of one piece, which is what Gradio reads of a generator.
+    """
+
+    @functools.wraps(question)
+    def answer(*args: object, **named: object) -> Iterator[Mapping[str, Any]]:
+        with _refusing(question, refuse, named.get("token")):
+            yield from question(*args, **named)
+
+    return _typed(answer, question)
+
+
+def piece(returned: Any) -> Any:
+    """The type of one piece of an answer that comes in pieces; any other type as it is."""
+    origin = get_origin(returned)
+    return get_args(returned)[0] if isinstance(origin, type) and issubclass(origin, Iterator) else returned
+
+
+@contextmanager
+def _refusing(question: Callable[..., object], refuse: Refuse, token: object) -> Iterator[None]:
+    try:
+        yield
+    except AdvisorError as refusal:
+        raise refuse(str(refusal), refusal.code) from None
+    except Exception:  # noqa: BLE001  anything at all
+        log.error("%s failed\n%s", question.__name__, _without(token, traceback.format_exc()))  # noqa: TRY400  the text is looked through
+        raise refuse(FAILED, "internal") from None
+
+
+def _without(token: object, text: str) -> str:
+    """A library may name the header that it could not send; the caller's token stays out of the log all the same."""
+    return text.replace(token, "(the caller's token)") if isinstance(token, str) and token else text
+
+
+def _typed(answer: _Answer, question: Callable[..., Any]) -> _Answer:
+    """Real types instead of text: Gradio reads the return type from the signature."""
     signature = inspect.signature(question, eval_str=True)
-    answer.__signature__ = signature  # type: ignore[attr-defined]  # real types, not text: Gradio reads the return type from here
+    signature = signature.replace(return_annotation=piece(signature.return_annotation))
+    answer.__signature__ = signature  # type: ignore[attr-defined]
     answer.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
     return answer

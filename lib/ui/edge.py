@@ -17,8 +17,9 @@ from starlette.responses import JSONResponse, Response
 
 from lib.errors import AdvisorError, InvalidInput, shown
 from lib.ui.answered import Refused, answered
-from lib.ui.calls import Question, check_names, filled
+from lib.ui.calls import check_names, filled
 from lib.ui.direct import Direct, refusal
+from lib.ui.endpoints import Endpoint
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -43,11 +44,11 @@ class _Unknown(InvalidInput):
 class Edge:
     """ASGI middleware; touches nothing but POST requests below /gradio_api/."""
 
-    def __init__(self, app: ASGIApp, questions: Mapping[str, Question], public: Callable[[], Collection[str]]) -> None:
-        """Stand in front of `app`, whose endpoints are `public`; the arguments of those in `questions` are checked here."""
+    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint], public: Callable[[], Collection[str]]) -> None:
+        """Stand in front of `app`, whose endpoints are `public`; the arguments of those in `endpoints` are checked here."""
         self._app = app
-        self._questions = questions
-        self._answers = {name: answered(question, Refused) for name, question in questions.items()}
+        self._endpoints = endpoints
+        self._answers = {name: answered(endpoint.question, Refused) for name, endpoint in endpoints.items()}
         self._direct = Direct()
         self._public = public
 
@@ -76,11 +77,12 @@ class Edge:
         call = _CALL.fullmatch(path)
         if call is None or call["name"] == _BY_NUMBER:
             return body
-        question = self._questions.get(call["name"])
-        if question is None and call["name"] not in self._public():
+        endpoint = self._endpoints.get(call["name"])
+        if endpoint is None and call["name"] not in self._public():
             raise _Unknown(f"There is no endpoint {shown(call['name'])}. The endpoints are {', '.join(sorted(self._public()))}.")
-        if question is None:
+        if endpoint is None:
             return body
+        question = endpoint.question
         sent = _json_object(body)
         if call["how"] == "call/v2":
             check_names(question, {name: value for name, value in sent.items() if name != "oauth_token"})

@@ -20,7 +20,8 @@ from starlette.routing import BaseRoute, Route
 
 from lib.errors import InvalidInput, shown
 from lib.ui.answered import Refused, answered
-from lib.ui.calls import Question, check_names
+from lib.ui.calls import check_names
+from lib.ui.endpoints import Endpoint
 from lib.ui.tool_schema import description, input_schema, output_schema
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ _ALLOWED = {"Allow": "POST"}
 class McpEndpoint:
     """ASGI application for one URL; the server behind it is built at the first request."""
 
-    def __init__(self, questions: Mapping[str, Question]) -> None:
+    def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
         """Serve these questions as tools of the same names."""
-        self._questions = questions
-        self._answers = {name: answered(question, Refused) for name, question in questions.items()}
+        self._endpoints = endpoints
+        self._answers = {name: answered(endpoint.question, Refused) for name, endpoint in endpoints.items()}
         self._building = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,11 +69,11 @@ class McpEndpoint:
         return [
             {
                 "name": name,
-                "description": description(question),
-                "inputSchema": input_schema(question),
-                "outputSchema": output_schema(question),
+                "description": description(endpoint.question),
+                "inputSchema": input_schema(endpoint.question),
+                "outputSchema": output_schema(endpoint.question),
             }
-            for name, question in self._questions.items()
+            for name, endpoint in self._endpoints.items()
         ]
 
     def _server(self) -> Server[object, object]:
@@ -109,11 +110,11 @@ class McpEndpoint:
     def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         if name not in self._answers:
             raise InvalidInput(f"There is no tool {shown(name)}. The tools are {', '.join(self._answers)}.")
-        check_names(self._questions[name], arguments)
+        check_names(self._endpoints[name].question, arguments)
         return dict(self._answers[name](**arguments))
 
 
-def routes(questions: Mapping[str, Question]) -> list[BaseRoute]:
+def routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
     """The routes to put before Gradio's own, with and without the closing slash."""
-    endpoint = McpEndpoint(questions)
+    endpoint = McpEndpoint(endpoints)
     return [Route(f"{PATH}/schema", endpoint.schema), Route(PATH, endpoint), Route(f"{PATH}/", endpoint)]

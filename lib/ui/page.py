@@ -12,6 +12,7 @@ from lib.present.markup import hint, refusal
 from lib.ui import api, cost_tab, links, memory_tab, model_field, recommend_tab
 from lib.ui import questions as ask
 from lib.ui.cost_tab import CostView
+from lib.ui.endpoints import endpoints
 from lib.ui.look import ASSETS, launch_options
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView, Understood
@@ -68,7 +69,7 @@ def build_page(services: Services) -> gr.Blocks:
         view = _build(services)
         gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")
         _wire(page, view, services)
-        api.register(services)
+        api.register(endpoints(services))
     return page
 
 

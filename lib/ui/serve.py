@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.middleware import Middleware
 
-from lib.ui.api import questions
 from lib.ui.edge import Edge
+from lib.ui.endpoints import endpoints
 from lib.ui.mcp import routes
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "stat
 
 def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
     """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
-    asked = questions(services)
+    asked = endpoints(services)
     page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.mcp)
 
     def public() -> set[str]:
         return {fn.api_name for fn in page.fns.values() if fn.api_name and fn.api_visibility == "public"}
 
     return {
-        "app_kwargs": {"routes": routes(asked), "middleware": [Middleware(Edge, questions=asked, public=public)]},
+        "app_kwargs": {"routes": routes(asked), "middleware": [Middleware(Edge, endpoints=asked, public=public)]},
         "enable_monitoring": False,
         "max_file_size": "2mb",
         "mcp_server": False,

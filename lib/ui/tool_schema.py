@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from lib.ui.answered import piece
+from lib.ui.calls import public
+
 if TYPE_CHECKING:
     from lib.ui.calls import Question
 
@@ -26,7 +29,7 @@ def description(question: Question) -> str:
 def input_schema(question: Question) -> dict[str, Any]:
     """The arguments as a JSON schema, with their words from the docstring's `Args:`."""
     words = {match["name"]: match["text"] for match in _ARGUMENT.finditer(_docstring(question).partition("\nArgs:\n")[2])}
-    signature = inspect.signature(question, eval_str=True)
+    signature = public(question, types=True)
     properties: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
         properties[name] = TypeAdapter(parameter.annotation).json_schema() | {"description": words[name]}
@@ -37,5 +40,5 @@ def input_schema(question: Question) -> dict[str, Any]:
 
 
 def output_schema(question: Question) -> dict[str, Any]:
-    """The answer as a JSON schema."""
-    return TypeAdapter(inspect.signature(question, eval_str=True).return_annotation).json_schema()
+    """The answer as a JSON schema; of a stream, any one of its items."""
+    return TypeAdapter(piece(public(question, types=True).return_annotation)).json_schema()

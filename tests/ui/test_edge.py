@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from lib.errors import HubUnreachable, UnknownModel
 from lib.ui.edge import LARGEST_BODY, Edge
+from lib.ui.endpoints import Endpoint
 
 
 def ask(model: str, devices: int = 1) -> dict[str, float]:
@@ -35,7 +36,7 @@ async def echo(request: Request) -> JSONResponse:
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     """A server that echoes, behind the door."""
-    door = Middleware(Edge, questions={"ask": ask}, public=lambda: {"ask", "chat"})
+    door = Middleware(Edge, endpoints={"ask": Endpoint(question=ask)}, public=lambda: {"ask", "chat"})
     with TestClient(Starlette(routes=[Route("/{path:path}", echo, methods=["POST"])], middleware=[door])) as opened:
         yield opened
 

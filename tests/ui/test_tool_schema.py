@@ -9,10 +9,10 @@ import pytest
 from contract import ARGUMENTS, REQUIRED
 
 from lib.service.start import services
-from lib.ui.api import questions
+from lib.ui.endpoints import endpoints
 from lib.ui.tool_schema import description, input_schema, output_schema
 
-ASKED = questions(services())
+ASKED = {name: endpoint.question for name, endpoint in endpoints(services()).items()}
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
