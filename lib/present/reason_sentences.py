@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from lib.present.right_size_sentences import RIGHT_SIZE
+
 _HOLDS = {
     "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {capacity_bytes} used.",
     "fits_tightly": "Tight: {needed_bytes} of {capacity_bytes} used, {free_percent} % stays free.",
@@ -102,4 +104,6 @@ _NOTES = {
     "rate_not_judged": "This kind of work has no tokens per second, so the wanted rate was not judged.",
     "account_needed": "Hosting or renting anything needs an account.",
 }
-SENTENCES: Mapping[str, str] = MappingProxyType(_HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES)
+SENTENCES: Mapping[str, str] = MappingProxyType(
+    _HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES | dict(RIGHT_SIZE)
+)

@@ -27,7 +27,8 @@ from lib.speed import Band
 from lib.workload import Workload
 
 
-def _reasons(reasons: Iterable[Reason]) -> list[ReasonEntry]:
+def reason_entries(reasons: Iterable[Reason]) -> list[ReasonEntry]:
+    """Reasons with their sentences."""
     return [{"code": reason.code, "message": sentence(reason)} for reason in reasons]
 
 
@@ -95,7 +96,8 @@ def _money(amount: Decimal | None) -> float | None:
     return None if amount is None else float(amount)
 
 
-def _ranked(entry: Entry) -> RankedEntry:
+def ranked_entry(entry: Entry) -> RankedEntry:
+    """Hardware that does it, as JSON."""
     return {
         "hardware": entry.offer.id,
         "platform": entry.offer.platform,
@@ -110,7 +112,7 @@ def _ranked(entry: Entry) -> RankedEntry:
         "cost": _cost(entry.cost),
         "verdict": entry.verdict,
         "pareto": entry.pareto,
-        "reasons": _reasons(entry.reasons),
+        "reasons": reason_entries(entry.reasons),
     }
 
 
@@ -129,22 +131,26 @@ def _provider(option: ProviderOption) -> ProviderEntry:
         "suits": option.suits,
         "available": option.available,
         "providers": list(option.providers),
-        "reasons": _reasons(option.reasons),
+        "reasons": reason_entries(option.reasons),
     }
 
 
 def recommendation_answer(spec: ModelSpec | None, workload: Workload, catalog: Catalog) -> RecommendationAnswer:
     """Judge every listed offer of the asked platforms; `spec` is None where the Space only calls a provider."""
-    found: Recommendation = recommend(spec, workload, catalog)
+    return recommended(recommend(spec, workload, catalog), spec, catalog)
+
+
+def recommended(found: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> RecommendationAnswer:
+    """A recommendation as JSON."""
     return {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
         "task": found.task,
-        "pick": None if found.pick is None else _ranked(found.pick),
-        "ranked": [_ranked(entry) for entry in found.ranked],
+        "pick": None if found.pick is None else ranked_entry(found.pick),
+        "ranked": [ranked_entry(entry) for entry in found.ranked],
         "rejected": [_rejected(rejection) for rejection in found.rejected],
         "provider": _provider(found.provider),
-        "notes": _reasons(found.notes),
+        "notes": reason_entries(found.notes),
         "prices": price_entry(catalog.prices["spaces"]),
         "caveats": caveat_entries(found.caveats),
         "sources": source_entries(found.sources),

@@ -7,8 +7,23 @@ import contextlib
 from lib import precision as precisions
 from lib.advisor import TASKS
 from lib.errors import BadArgument
+from lib.offer import PLATFORMS
 from lib.service import arguments
 from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES, MemoryRequest, Workload
+
+ALL = "all"
+
+
+def platforms_of(name: str, value: object) -> tuple[str, ...]:
+    """The platforms that a comma list means: `spaces` holds ZeroGPU too (its tiers are hardware of a Space), `all` everything.
+
+    Raises:
+        BadArgument: one of them is unknown.
+    """
+    asked = arguments.choices(name, value, (*PLATFORMS, ALL))
+    if ALL in asked:
+        return PLATFORMS
+    return tuple(dict.fromkeys(p for name in asked for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
 
 
 def _precision(name: str, value: object, names: tuple[str, ...]) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from lib.advisor.tasks import FAMILIES
 from lib.catalog import Catalog
 from lib.hub.providers import Offered
-from lib.offer import PLATFORMS
 from lib.service import arguments
+from lib.service.account import AccountQuestions
 from lib.service.comparison import ComparisonQuestion
 from lib.service.estimate_cost import CostQuestion
 from lib.service.estimate_speed import SpeedQuestion
@@ -25,25 +25,11 @@ from lib.service.models import Models
 from lib.service.outlook import OutlookQuestion
 from lib.service.pace import Speed
 from lib.service.recommendation_answer import recommendation_answer
-from lib.service.requests import memory_request, workload
+from lib.service.requests import memory_request, platforms_of, workload
 from lib.service.results import HardwareAnswer, MemoryAnswer, ModelAnswer, PriceEntry, RecommendationAnswer
 from lib.service.roofline import RooflineQuestion
 from lib.service.wire import price_entry
 from lib.workload import Account, Engine, Mode, Priority
-
-ALL = "all"
-
-
-def _platforms(name: str, value: object) -> tuple[str, ...]:
-    """The platforms that a comma list means: `spaces` holds ZeroGPU too (its tiers are hardware of a Space), `all` everything.
-
-    Raises:
-        BadArgument: one of them is unknown.
-    """
-    asked = arguments.choices(name, value, (*PLATFORMS, ALL))
-    if ALL in asked:
-        return PLATFORMS
-    return tuple(dict.fromkeys(p for name in asked for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
 
 
 class Services:
@@ -57,10 +43,12 @@ class Services:
         search: Callable[[str], Sequence[str]],
         offered: Callable[[str], Offered],
         pace: Speed | None = None,
+        today: Callable[[], Catalog] | None = None,
     ) -> None:
         """Answer from `catalog()` (which may return fresher prices at each call) and `models`.
 
-        `search` asks the Hub for ids, `offered` the router who serves a model per token; `pace` estimates how fast an offer runs a model.
+        `search` asks the Hub for ids, `offered` the router who serves a model per token; `pace` estimates how fast an offer runs a model,
+        `today` asks the platform for its prices again before one is confirmed.
         """
         self._catalog = catalog
         self._models = models
@@ -70,6 +58,7 @@ class Services:
         self.roofline = RooflineQuestion(catalog=catalog, models=models).roofline
         self.comparison = ComparisonQuestion(catalog=catalog, models=models).comparison
         self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
+        self.account = AccountQuestions(catalog=catalog, models=models, today=today)
         self.live = LiveQuestions(catalog=catalog, models=models)
 
     def resolve_model(self, model: str) -> ModelAnswer:
@@ -159,7 +148,7 @@ class Services:
             max_usd_per_month=max_usd_per_month,
             min_tokens_per_s=min_tokens_per_s,
             priority=priority,
-            platforms=_platforms("platforms", platforms),
+            platforms=platforms_of("platforms", platforms),
         )
         needs_none = FAMILIES.get(asked.task) == "provider" and model == ""  # the Space only calls an API
         spec = None if needs_none else self._models(model)
@@ -175,7 +164,7 @@ class Services:
         Returns:
             The rows of the catalog.
         """
-        wanted = _platforms("platform", platform)
+        wanted = platforms_of("platform", platform)
         retired = arguments.flag("include_retired", include_retired)
         return hardware_answer(self._catalog().on(wanted, include_retired=retired))
 

@@ -22,4 +22,5 @@ def _search(text: str) -> Sequence[str]:
 
 def services() -> Services:
     """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
-    return Services(catalog=PriceFeed(load()).catalog, models=Models(), search=_search, offered=offered, pace=estimated)
+    feed = PriceFeed(load())
+    return Services(catalog=feed.catalog, models=Models(), search=_search, offered=offered, pace=estimated, today=feed.refresh)

@@ -1,0 +1,116 @@
+"""The recommendation held against the tier that a Space has: stay, move, or nothing does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from lib.advisor.cost import cost_of
+from lib.advisor.result import Entry, Reason, Recommendation, Rejection, Value
+from lib.offer import Offer
+from lib.platform_rules import PlatformRules
+
+Decision = Literal["stay", "move", "none"]
+TIER_OF = {"zero-a10g-xlarge": "zero-a10g"}
+"""Sizes that functions declare, and the tier whose sizes they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The current tier under the workload, and what to do.
+
+    `fits` is `None` where the tier is not known or no longer offered; then nothing is said about it. `saving_usd_per_month` is negative
+    where the pick costs more, `None` where one of the two has no price.
+    """
+
+    decision: Decision
+    fits: bool | None
+    entry: Entry | None
+    rejection: Rejection | None
+    usd_per_month: Decimal | None
+    saving_usd_per_month: Decimal | None
+    reasons: tuple[Reason, ...]
+
+
+def right_size(current: Offer | None, on_current: Recommendation | None, found: Recommendation, rules: PlatformRules) -> Verdict:
+    """Hold the pick of `found` against the current tier, which `on_current` (a recommendation that judged its platform) judged.
+
+    Raises:
+        BadCatalog: the current tier is listed without a price.
+    """
+    entry = None if on_current is None or current is None else _entry(current, on_current)
+    rejection = None if entry or on_current is None or current is None else _rejection(current, on_current)
+    fits = True if entry else False if rejection else None
+    month = None if current is None or current.usd_per_hour is None else cost_of(current, found.workload, rules).usd_per_month
+    pick = found.pick
+    saving = None if month is None or pick is None else month - pick.cost.usd_per_month
+    stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
+    decision: Decision = "none" if pick is None else "stay" if stays else "move"
+    return Verdict(
+        decision=decision,
+        fits=fits,
+        entry=entry,
+        rejection=rejection,
+        usd_per_month=month,
+        saving_usd_per_month=saving,
+        reasons=tuple(_reasons(decision, current, entry, rejection, pick, saving)),
+    )
+
+
+def _tier(offer: Offer) -> tuple[str, str]:
+    return (offer.platform, TIER_OF.get(offer.id, offer.id))
+
+
+def _entry(current: Offer, judged: Recommendation) -> Entry | None:
+    """The best-ranked configuration on the current tier."""
+    return next((entry for entry in judged.ranked if _tier(entry.offer) == _tier(current)), None)
+
+
+def _rejection(current: Offer, judged: Recommendation) -> Rejection | None:
+    """Why the current tier does not do it; of several sizes the largest, which comes closest."""
+    found = [one for one in judged.rejected if _tier(one.offer) == _tier(current)]
+    return max(found, key=lambda one: one.offer.vram_bytes or 0, default=None)
+
+
+def _reasons(
+    decision: Decision,
+    current: Offer | None,
+    entry: Entry | None,
+    rejection: Rejection | None,
+    pick: Entry | None,
+    saving: Decimal | None,
+) -> list[Reason]:
+    has: dict[str, Value] = {"current": "no hardware" if current is None else _tier(current)[1]}
+    if pick is None:
+        return [Reason("nothing_else_fits" if entry else "nothing_fits_here", has)]
+    values = has | {"pick": pick.offer.id}
+    found = []
+    if decision == "stay":
+        found.append(Reason("stay", values))
+        if current is not None and pick.offer.id != current.id:
+            found.append(Reason("stay_declare_size", values | {"size": pick.offer.id}))
+        return found
+    if rejection is not None:
+        found.append(Reason("current_does_not_do_it", values))
+    elif entry is None:
+        found.append(Reason("current_not_judged", values))
+    elif saving is not None and saving <= 0:
+        found.append(Reason(_better(entry, pick), values))
+    if saving is not None:
+        code = "saves" if saving > 0 else "costs_more" if saving < 0 else "costs_the_same"
+        found.append(Reason(code, values | {"usd_per_month": abs(saving)}))
+    if pick.offer.platform not in {"spaces", "zerogpu"}:
+        found.append(Reason("pick_elsewhere", values | {"platform": pick.offer.platform}))
+    return found
+
+
+def _better(entry: Entry, pick: Entry) -> str:
+    """What the pick gives that the current tier does not, when it is not the lower price."""
+    if pick.step < entry.step:
+        return "pick_keeps_precision"
+    if entry.verdict == "tight" and pick.verdict == "comfortable":
+        return "pick_has_room"
+    if pick.speed.tokens_per_s and entry.speed.tokens_per_s and pick.speed.tokens_per_s > entry.speed.tokens_per_s:
+        return "pick_is_faster"
+    return "pick_ranks_first"

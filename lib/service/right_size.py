@@ -1,0 +1,156 @@
+"""`/right_size`: which model decides, the recommendation for it, and the current tier beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lib import estimate
+from lib.advisor import recommend
+from lib.advisor.result import Recommendation
+from lib.advisor.right_size import Verdict, right_size
+from lib.advisor.switching import known
+from lib.advisor.tasks import FAMILIES
+from lib.catalog import Catalog
+from lib.errors import AdvisorError, BadArgument
+from lib.hub.spaces import Space
+from lib.model.spec import ModelSpec
+from lib.offer import Offer
+from lib.present.reasons import sentence
+from lib.provenance import Caveat
+from lib.service.account_results import CurrentTier, RightSizeAnswer
+from lib.service.recommendation_answer import ranked_entry, reason_entries, recommended
+from lib.service.space_answer import price_caveats, tier_name
+from lib.service.wire import caveat_entries, usd
+from lib.workload import MemoryRequest, Workload
+
+MOST_MODELS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The model that decides (`None` where the Space only calls a provider), and what each of the Space's models takes."""
+
+    spec: ModelSpec | None
+    total_bytes: dict[str, int]
+    caveats: tuple[Caveat, ...] = ()
+
+
+def chosen(named: str, space: Space, models: Callable[[object], ModelSpec], workload: Workload) -> Chosen:
+    """The model that was named, else the linked one that needs the most memory.
+
+    Raises:
+        BadArgument: none is named, and the Space links none.
+        AdvisorError: the named one cannot be resolved, or none of the linked ones.
+    """
+    if FAMILIES.get(workload.task) == "provider" and not named.strip():
+        return Chosen(spec=None, total_bytes={})
+    if named.strip():
+        spec = models(named)
+        return Chosen(spec=spec, total_bytes={spec.id: _needs(spec, workload)})
+    if not space.models:
+        raise BadArgument("model", named, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
+    found: list[tuple[int, ModelSpec]] = []
+    caveats: list[Caveat] = []
+    refusal: AdvisorError | None = None
+    for name in space.models[:MOST_MODELS]:
+        try:
+            spec = models(name)
+            found.append((_needs(spec, workload), spec))
+        except AdvisorError as error:
+            refusal = error
+            caveats.append(Caveat(code="model_left_out", message=f"The linked model {name} is left out. {error}"))
+    if not found:
+        raise refusal if refusal is not None else BadArgument("model", named, "a model: owner/name, or such as 7B")
+    if len(space.models) > MOST_MODELS:
+        message = f"{space.id} links {len(space.models)} models; the first {MOST_MODELS} were read."
+        caveats.append(Caveat(code="models_left_out", message=message))
+    spec = max(found, key=lambda one: one[0])[1]
+    if len(found) > 1:
+        message = f"{spec.id} decides: it takes the most memory of the {len(found)} linked models. Several loaded at once need more."
+        caveats.append(Caveat(code="largest_decides", message=message))
+    return Chosen(spec=spec, total_bytes={one.id: size for size, one in found}, caveats=tuple(caveats))
+
+
+def _needs(spec: ModelSpec, workload: Workload) -> int:
+    """Memory as stored, for one request of the asked context."""
+    limit = spec.context_limit
+    context = workload.context_tokens if limit is None else min(workload.context_tokens, limit)
+    return estimate.memory(spec, MemoryRequest(context_tokens=max(1, context))).total_bytes
+
+
+def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog: Catalog) -> RightSizeAnswer:
+    """The recommendation beside the Space's tier, and what moving saves or costs."""
+    sdk = space.sdk or "gradio"
+    found = recommend(choice.spec, workload, catalog, sdk=sdk)
+    flavor = space.requested_hardware or space.hardware
+    current = known(catalog, flavor)
+    verdict = right_size(current, _judged(current, found, choice.spec, catalog, sdk), found, catalog.rules)
+    answer = recommended(found, choice.spec, catalog)
+    return {
+        "schema": answer["schema"],
+        "space": space.id,
+        "model": answer["model"],
+        "models": [{"id": name, "total_bytes": size} for name, size in choice.total_bytes.items()],
+        "decision": verdict.decision,
+        "current": _current(flavor, current, verdict),
+        "pick": answer["pick"],
+        "saving_usd_per_month": usd(verdict.saving_usd_per_month),
+        "reasons": [
+            *reason_entries(verdict.reasons),
+            *(answer["pick"]["reasons"] if answer["pick"] is not None else ()),
+        ],
+        "ranked": answer["ranked"],
+        "rejected": answer["rejected"],
+        "provider": answer["provider"],
+        "notes": answer["notes"],
+        "prices": answer["prices"],
+        "caveats": [*caveat_entries((*choice.caveats, *_caveats(space, current, verdict, workload))), *answer["caveats"]],
+        "sources": answer["sources"],
+    }
+
+
+def _judged(current: Offer | None, found: Recommendation, spec: ModelSpec | None, catalog: Catalog, sdk: str) -> Recommendation | None:
+    """A recommendation that judged the current tier: the one at hand, or one for its platform alone."""
+    if current is None or not current.listed:
+        return None
+    if current.platform in found.workload.platforms:
+        return found
+    return recommend(spec, replace(found.workload, platforms=(current.platform,)), catalog, sdk=sdk)
+
+
+def _current(flavor: str | None, current: Offer | None, verdict: Verdict) -> CurrentTier:
+    if verdict.entry is not None:
+        why = " ".join(sentence(reason) for reason in verdict.entry.reasons[:1])
+    elif verdict.rejection is not None:
+        why = sentence(verdict.rejection.reason)
+    else:
+        why = "The platform tells no hardware for this Space." if flavor is None else f"{flavor} is not among the tiers offered today."
+    return {
+        "hardware": flavor,
+        "name": None if current is None else tier_name(current),
+        "usd_per_hour": usd(None if current is None else current.usd_per_hour),
+        "total_usd_per_month": usd(verdict.usd_per_month),
+        "fits": verdict.fits,
+        "reason": why,
+        "entry": None if verdict.entry is None else ranked_entry(verdict.entry),
+    }
+
+
+def _caveats(space: Space, current: Offer | None, verdict: Verdict, workload: Workload) -> list[Caveat]:
+    found = list(price_caveats(current))
+    if space.sdk is None:
+        found.append(Caveat(code="sdk_unknown", message=f"What {space.id} is built with is not told; Gradio is assumed."))
+    if space.requested_hardware not in {None, space.hardware}:
+        message = f"{space.id} is on its way to {space.requested_hardware}, which is taken as its tier."
+        found.append(Caveat(code="changing", message=message))
+    if (space.replicas or 1) > 1:
+        message = f"{space.id} runs {space.replicas} replicas; costs and savings are those of one, and each replica is billed."
+        found.append(Caveat(code="replicas", message=message))
+    if space.sleep_time_s is not None and space.sleep_time_s > 0 and verdict.usd_per_month:
+        message = (
+            f"Months of {workload.hours_per_day.normalize():f} hours a day; with its sleep time of {space.sleep_time_s} s "
+            "the Space may be billed less."
+        )
+        found.append(Caveat(code="sleeps", message=message))
+    return found
