@@ -3,7 +3,7 @@
 huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message stand in its `raw` only. Stages are
 text: the client lists twelve, the Hub has more (SLEEPING). Fields:
 
-    stage                          text, one of the stages below or a newer one
+    stage                          text
     hardware.current / .requested  flavor ids; both may be missing during a first build or a pause
     gcTimeout                      seconds of idling before sleep; -1 = never; missing = the platform's default
     replicas.current / .requested  numbers; `requested` may be a word
@@ -18,14 +18,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import HubGarbage, InvalidInput, shown
+from lib.errors import BadArgument, HubGarbage, InvalidInput, shown
 from lib.hub.client import checked_id
 
 if TYPE_CHECKING:
     from lib.workload import Account as Plan
 
-MOVING = frozenset({"BUILDING", "RUNNING_BUILDING", "APP_STARTING", "RUNNING_APP_STARTING"})
-FAILED = frozenset({"NO_APP_FILE", "CONFIG_ERROR", "BUILD_ERROR", "RUNTIME_ERROR"})
 FLAVOR = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _STAGE = re.compile(r"[A-Za-z][A-Za-z_ ]{0,39}")
@@ -67,17 +65,6 @@ class Runtime:
     volumes: tuple[Volume, ...]
     error: str | None
 
-    @property
-    def failed(self) -> bool:
-        """It stands in an error stage."""
-        return self.stage in FAILED or self.stage.endswith("_ERROR")
-
-    @property
-    def moving(self) -> bool:
-        """It is being built or started, or runs on other hardware than was asked for: the stage will change by itself."""
-        other = self.requested_hardware is not None and self.hardware != self.requested_hardware
-        return self.stage in MOVING or (self.stage == "RUNNING" and other)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space(Runtime):
@@ -98,8 +85,23 @@ class Account:
     organizations: tuple[tuple[str, Plan], ...]
 
 
+def checked_space(space_id: object) -> str:
+    """A Space's id, owner/name.
+
+    Raises:
+        BadArgument: the text cannot be one.
+    """
+    accepted = "owner/name, as on the Space's page of the Hub"
+    if not isinstance(space_id, str) or space_id.count("/") != 1:
+        raise BadArgument("space_id", space_id, accepted)
+    try:
+        return checked_id(space_id, None)
+    except InvalidInput as error:
+        raise BadArgument("space_id", space_id, accepted) from error
+
+
 def garbage(what: str, seen: str) -> HubGarbage:
-    """An answer that is not what the Hub's own format promises."""
+    """An answer that is not what the Hub's own format promises; `seen` repeats nothing that the server wrote."""
     return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. Look at it on the Hub itself, or try again later.")
 
 
@@ -119,7 +121,7 @@ def read_runtime(raw: Any, what: str) -> Runtime:
         raise garbage(what, "its runtime is not a JSON object")
     stage = raw.get("stage")
     if not (isinstance(stage, str) and _STAGE.fullmatch(stage)):
-        raise garbage(what, f"its stage is {shown(stage)}")
+        raise garbage(what, "its stage has not the form of one")
     hardware = _part(raw, "hardware", what)
     replicas = _part(raw, "replicas", what)
     asked = replicas.get("requested")
@@ -145,7 +147,7 @@ def space_of(info: Any, runtime: Runtime, asked: str) -> Space:
         HubGarbage: no id, or an SDK or a privacy flag of a wrong type.
     """
     try:
-        space_id = checked_id(info.id, None)
+        space_id = checked_space(info.id)
     except InvalidInput as error:
         raise garbage(asked, "it names no id") from error
     if info.private is not None and not isinstance(info.private, bool):
@@ -168,7 +170,7 @@ def read_account(data: Any) -> Account:
     what = "your account"
     if not isinstance(data, dict):
         raise garbage(what, "it is not a JSON object")
-    held = data.get("orgs") or []
+    held = [] if data.get("orgs") is None else data["orgs"]
     if not isinstance(held, list) or len(held) > _MAX_ORGANIZATIONS or not all(isinstance(one, dict) for one in held):
         raise garbage(what, f"its organizations are not a list of at most {_MAX_ORGANIZATIONS}")
     can_pay = data.get("canPay")
@@ -193,7 +195,7 @@ def _plan(organization: dict[str, Any]) -> Plan:
 
 def _name(value: Any, what: str) -> str:
     if not (isinstance(value, str) and NAME.fullmatch(value)):
-        raise garbage(what, f"it has the name {shown(value)}")
+        raise garbage(what, "a name in it cannot be one")
     return value
 
 
@@ -206,19 +208,19 @@ def _part(raw: dict[str, Any], key: str, what: str) -> dict[str, Any]:
 
 def _flavor(value: Any, what: str) -> str | None:
     if value is not None and not (isinstance(value, str) and FLAVOR.fullmatch(value)):
-        raise garbage(what, f"its hardware is {shown(value)}")
+        raise garbage(what, "its hardware is not an id")
     return value
 
 
 def _number(value: Any, name: str, least: int, most: int, what: str) -> int | None:
     if value is not None and not (type(value) is int and least <= value <= most):
-        raise garbage(what, f"its {name} is {shown(value)}")
+        raise garbage(what, f"its {name} is not a number in its range")
     return value
 
 
 def _text(value: Any, name: str, what: str) -> str | None:
     if value is not None and not (isinstance(value, str) and len(value) <= _MAX_TEXT and value.isprintable()):
-        raise garbage(what, f"its {name} is {shown(value)}")
+        raise garbage(what, f"its {name} is not a short text")
     return value or None
 
 

@@ -82,14 +82,14 @@ def unreadable(act: Act, what: str, seen: str = "it is not what the Hub's own fo
     return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. {_then(act)}")
 
 
-def moved(act: Act, what: str, target: str) -> HubGarbage:
-    """A redirect that is not followed."""
+def moved(act: Act, what: str) -> HubGarbage:
+    """A redirect, or a next page, that is not followed."""
     if act in ACTIONS:
         return HubGarbage(
-            f"The Hub sends the request about {shown(what)} on to {shown(target)}; nothing was changed. "
-            "Was the Space renamed? Look at it and use the id that it has now."
+            f"The Hub sends the request about {shown(what)} on to another address; nothing was changed. "
+            "Was the Space renamed? Look at it, and use the id that it has now."
         )
-    return HubGarbage(f"The answer about {shown(what)} points to {shown(target)}, which is not asked. Try again later.")
+    return HubGarbage(f"The answer about {shown(what)} points to an address that is not asked: another host, or no part of the Spaces.")
 
 
 def remark(text: str, token: str | None) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lib.errors import AdvisorError, BadArgument, HubError, NotSignedIn
+from lib.errors import BadArgument, HubError, NotSignedIn
 from lib.hub import space_refusals as refusals
-from lib.hub.client import checked_id, open_hub
-from lib.hub.space_answer import FLAVOR, NAME, Account, Runtime, Space, Volume, garbage, read_account, read_runtime, space_of
+from lib.hub.client import open_hub
+from lib.hub.space_answer import FLAVOR, NAME, Account, Runtime, Space, Volume, checked_space, garbage, read_account, read_runtime, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,28 +27,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Account", "Runtime", "Space", "Spaces", "Volume"]
+__all__ = ["Account", "Runtime", "Space", "Spaces", "Volume", "checked_space"]
 
 SECONDS = 15.0  # a whole question or action; the client itself would wait for ever
 NEVER = -1
 _MAX_SLEEP_S = 366 * 24 * 3600
 _MAX_LISTED = 10_000
 _ZERO_GPU = "zero-a10g"
-
-
-def checked_space(space_id: object) -> str:
-    """A Space's id, owner/name.
-
-    Raises:
-        BadArgument: the text cannot be one.
-    """
-    accepted = "owner/name, as on the Space's page of the Hub"
-    if not isinstance(space_id, str) or space_id.count("/") != 1:
-        raise BadArgument("space_id", space_id, accepted)
-    try:
-        return checked_id(space_id, None)
-    except AdvisorError as error:
-        raise BadArgument("space_id", space_id, accepted) from error
 
 
 class Spaces:
@@ -80,7 +65,7 @@ class Spaces:
 
         def read(api: HfApi) -> Space:
             info = api.space_info(asked, expand=wanted, token=self._token())
-            held = info.runtime if info.runtime is not None else api.get_space_runtime(info.id, token=self._token())
+            held = info.runtime if info.runtime is not None else api.get_space_runtime(asked, token=self._token())
             return space_of(info, read_runtime(held.raw, asked), asked)
 
         return self._asked("look", asked, read)
@@ -174,7 +159,8 @@ class Spaces:
         except HubError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise refusals.unreadable(act, what) from error
+            del error  # its text may repeat what the server wrote
+            raise refusals.unreadable(act, what) from None
 
     def _token(self) -> str | bool:
         return self._hub.token or False
