@@ -52,7 +52,7 @@ def preview_pause(space: Space, catalog: Catalog) -> ActionPreview:
     cost = price(known(catalog, space.hardware))
     billed = stage(space.stage).billed
     effects = ["The app stops and visitors find it paused; only its owner can restart it.", "A paused Space is not billed."]
-    change = None if cost is None or billed is None else -cost if billed else Decimal(0)
+    change = Decimal(0) if billed is False else None if cost is None or billed is None else -cost
     return _preview(space, "pause", catalog, tier, tier, effects, change, ())
 
 
@@ -65,7 +65,7 @@ def preview_restart(space: Space, catalog: Catalog, *, factory: bool) -> ActionP
     how = "It is built from scratch, without what earlier builds left, and starts anew." if factory else "The app starts anew."
     bill = "not billed" if cost == 0 else f"billed {_rate(cost)} from the start of the app on"
     effects = [how, f"On {flavor or 'its hardware'} it is {bill}."]
-    change = None if cost is None or billed is None else Decimal(0) if billed else cost
+    change = Decimal(0) if billed else None if cost is None or billed is None else cost
     return _preview(space, "restart", catalog, tier, tier, effects, change, price_caveats(offer))
 
 
