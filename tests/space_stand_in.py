@@ -29,6 +29,7 @@ FREE = frozenset({"cpu-basic", "zero-a10g"})
 ACTIONS = ("hardware", "sleeptime", "pause", "restart")
 BUILT = ("BUILDING", "APP_STARTING")
 LIMITED = frozenset({"hardware", "sleeptime", "restart"})
+MOCKED_LOGIN = "mock-oauth-token-for-local-dev"  # noqa: S105 - what Gradio 6.31 hands over after its mocked login
 WRONG_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105 - the Hub's sentence
 
 
@@ -47,7 +48,8 @@ class Person:
         orgs = [{"type": "org", "name": name, "fullname": name} | ({"plan": plan} if plan else {}) for name, plan in self.orgs.items()]
         pays = {} if self.can_pay is None else {"canPay": self.can_pay}
         auth = {"type": "access_token", "accessToken": {"displayName": "test", "role": self.kind}}
-        return {"type": "user", "name": self.name, "fullname": self.name.title(), "isPro": self.is_pro, "orgs": orgs, "auth": auth} | pays
+        named = {"type": "user", "id": f"id-{self.name}", "name": self.name, "fullname": self.name.title(), "avatarUrl": "/avatar.svg"}
+        return named | {"isPro": self.is_pro, "orgs": orgs, "auth": auth} | pays
 
 
 @dataclass(slots=True, kw_only=True)
@@ -228,6 +230,7 @@ def demo(hub: SpaceStandIn) -> None:
     """People and Spaces to try the page with."""
     hub.people |= {
         "hf_ada": Person(name="ada", is_pro=True, orgs={"engines": "team"}),
+        MOCKED_LOGIN: Person(name="ada", is_pro=True, orgs={"engines": "team"}),
         "hf_ada_read": Person(name="ada", kind="read", is_pro=True),
         "hf_ada_oauth": Person(name="ada", kind="oauth", is_pro=True),
         "hf_bob": Person(name="bob", can_pay=False),
