@@ -29,7 +29,7 @@ FREE = frozenset({"cpu-basic", "zero-a10g"})
 ACTIONS = ("hardware", "sleeptime", "pause", "restart")
 BUILT = ("BUILDING", "APP_STARTING")
 LIMITED = frozenset({"hardware", "sleeptime", "restart"})
-MOCKED_LOGIN = "mock-oauth-token-for-local-dev"  # noqa: S105 - what Gradio 6.31 hands over after its mocked login
+MOCKED_LOGIN = "mock-oauth-token-for-local-dev"  # what Gradio 6.31 hands over after its mocked login
 WRONG_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105 - the Hub's sentence
 
 
