@@ -6,11 +6,13 @@ import functools
 import inspect
 import logging
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, get_args, get_origin
 
 from lib.errors import AdvisorError
+from lib.ui.turns import turn
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +30,8 @@ class Refused(Exception):
         self.code = code
 
 
-def answered(question: Callable[..., Mapping[str, Any]], refuse: Refuse) -> Callable[..., Mapping[str, Any]]:
-    """The question, with every exception turned into `refuse(sentence, code)`.
+def answered(question: Callable[..., Mapping[str, Any]], refuse: Refuse, slot: str | None = None) -> Callable[..., Mapping[str, Any]]:
+    """The question, asked when its slot is free (`lib.ui.turns`), with every exception turned into `refuse(sentence, code)`.
 
     What was refused says so in its own words. Anything else is a mistake of ours: it is logged here, and the caller gets a sentence
     without details, for they could hold a path, a token or someone else's input.
@@ -37,13 +39,15 @@ def answered(question: Callable[..., Mapping[str, Any]], refuse: Refuse) -> Call
 
     @functools.wraps(question)
     def answer(*args: object, **named: object) -> Mapping[str, Any]:
-        with _refusing(question, refuse, named.get("token")):
+        with _refusing(question, refuse, named.get("token")), turn(slot):
             return question(*args, **named)
 
     return _typed(answer, question)
 
 
-def streamed(question: Callable[..., Iterator[Mapping[str, Any]]], refuse: Refuse) -> Callable[..., Iterator[Mapping[str, Any]]]:
+def streamed(
+    question: Callable[..., Iterator[Mapping[str, Any]]], refuse: Refuse, slot: str | None = None
+) -> Callable[..., Iterator[Mapping[str, Any]]]:
     """The same for a question that answers in pieces: who stops listening stops the question too.
 
     Its return annotation is the type of one piece, which is what Gradio reads of a generator.
@@ -51,10 +55,23 @@ def streamed(question: Callable[..., Iterator[Mapping[str, Any]]], refuse: Refus
 
     @functools.wraps(question)
     def answer(*args: object, **named: object) -> Iterator[Mapping[str, Any]]:
-        with _refusing(question, refuse, named.get("token")):
+        with _refusing(question, refuse, named.get("token")), turn(slot):
             yield from question(*args, **named)
 
     return _typed(answer, question)
+
+
+def last(pieces: Callable[..., Iterator[Mapping[str, Any]]]) -> Callable[..., Mapping[str, Any]]:
+    """The fullest answer of a stream, for an interface that takes one answer."""
+
+    @functools.wraps(pieces)
+    def answer(*args: object, **named: object) -> Mapping[str, Any]:
+        newest = deque(pieces(*args, **named), maxlen=1)
+        if not newest:
+            raise ValueError(f"{pieces.__name__} answered nothing")
+        return newest[0]
+
+    return answer
 
 
 def piece(returned: Any) -> Any:

@@ -4,13 +4,17 @@ Gradio reads a body of any size, and a call with a missing, unknown or superfluo
 Here such calls get the sentence they deserve, in Gradio's own form of an error ({"error": …, "title": …}), values left out at the
 end of {"data": […]} get their defaults, as the contract promises, and only public names can be called by name (Gradio's `private` hides
 a name, it does not close it; the page itself calls by number). Direct calls of the public questions are answered here (`lib.ui.direct`).
+
+The login of a browser is for the page's own events: calls of public endpoints, and everything that a foreign page sends, go on without it
+(`lib.ui.origins`). Who acts over the API sends a token with the call.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
@@ -20,6 +24,7 @@ from lib.ui.answered import Refused, answered
 from lib.ui.calls import check_names, filled
 from lib.ui.direct import Direct, refusal
 from lib.ui.endpoints import Endpoint
+from lib.ui.origins import anonymous, foreign, signed_in
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,6 +33,7 @@ LARGEST_BODY = 4 * 2**20  # a megabyte of configuration, escaped twice, and room
 _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?")
 _DIRECT = {"run", "api"}
 _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's number
+_BY_NUMBER_TOO = "/gradio_api/queue/join"  # and those of gradio_client
 _MCP = "/gradio_api/mcp"
 _PARSE_ERROR = -32700
 _UPLOAD = "/gradio_api/upload"  # nothing on the page takes a file; what strangers store would stay on the disk
@@ -44,11 +50,11 @@ class _Unknown(InvalidInput):
 class Edge:
     """ASGI middleware; touches nothing but POST requests below /gradio_api/."""
 
-    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint], public: Callable[[], Collection[str]]) -> None:
-        """Stand in front of `app`, whose endpoints are `public`; the arguments of those in `endpoints` are checked here."""
+    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint], public: Callable[[], Mapping[int, str]]) -> None:
+        """Stand in front of `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here."""
         self._app = app
         self._endpoints = endpoints
-        self._answers = {name: answered(endpoint.question, Refused) for name, endpoint in endpoints.items()}
+        self._answers = {name: answered(e.question, Refused) for name, e in endpoints.items() if not e.queued}
         self._direct = Direct()
         self._public = public
 
@@ -61,14 +67,28 @@ class Edge:
         try:
             if path.startswith(_UPLOAD):
                 raise _Unknown("Files are not taken here. Paste the text of a config.json as the model instead.")
-            outcome = await self._outcome(path, await _read(scope, receive))
+            body = await _read(scope, receive)
+            outcome = await self._outcome(path, body)
         except AdvisorError as refused:
             status = 413 if isinstance(refused, _TooLarge) else 404 if isinstance(refused, _Unknown) else None
             outcome = refusal(str(refused), refused.code, status)
         if isinstance(outcome, Response):
             await outcome(scope, receive, send)
-        else:
-            await self._app(_with_length(scope, len(outcome)), _replay(outcome, receive), send)
+            return
+        if signed_in(scope) and (foreign(scope) or not self._of_the_page(path, outcome)):
+            scope = anonymous(scope)
+        await self._app(_with_length(scope, len(outcome)), _replay(outcome, receive), send)
+
+    def _of_the_page(self, path: str, body: bytes) -> bool:
+        """Whether this calls an event of the page: by a number, and not that of a public endpoint."""
+        call = _CALL.fullmatch(path)
+        if not (path == _BY_NUMBER_TOO or (call is not None and call["name"] == _BY_NUMBER)):
+            return False
+        try:
+            number = _json_object(body).get("fn_index")
+        except InvalidInput:
+            return False
+        return type(number) is int and number not in self._public()
 
     async def _outcome(self, path: str, body: bytes) -> bytes | Response:
         """The body to pass on, or the answer."""
@@ -78,24 +98,47 @@ class Edge:
         if call is None or call["name"] == _BY_NUMBER:
             return body
         endpoint = self._endpoints.get(call["name"])
-        if endpoint is None and call["name"] not in self._public():
-            raise _Unknown(f"There is no endpoint {shown(call['name'])}. The endpoints are {', '.join(sorted(self._public()))}.")
         if endpoint is None:
+            names = set(self._public().values())
+            if call["name"] not in names:
+                raise _Unknown(f"There is no endpoint {shown(call['name'])}. The endpoints are {', '.join(sorted(names))}.")
             return body
-        question = endpoint.question
+        if endpoint.queued and call["how"] in _DIRECT:
+            raise _waits(call["name"])
         sent = _json_object(body)
+        token = _token(sent)
         if call["how"] == "call/v2":
-            check_names(question, {name: value for name, value in sent.items() if name != "oauth_token"})
+            check_names(endpoint.question, {name: value for name, value in sent.items() if name != "oauth_token"})
             return body
         values = sent.get("data")
         if not isinstance(values, list):
             raise InvalidInput(
-                f'The body has no list under "data". Accepted: {{"data": [...]}} with the arguments of {question.__name__} in order.'
+                f'The body has no list under "data". Accepted: {{"data": [...]}} with the arguments of {call["name"]} in order.'
             )
-        full = filled(question, values)
+        full = filled(endpoint.question, values)
         if call["how"] in _DIRECT:
-            return await self._direct(self._answers[call["name"]], full)
+            answer = self._answers[call["name"]]
+            return await self._direct(functools.partial(answer, token=token) if endpoint.account else answer, full)
         return body if len(full) == len(values) else json.dumps(sent | {"data": full}).encode()
+
+
+def _waits(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} waits its turn, so it cannot be answered at once. POST the same body to /gradio_api/call/{name}, and read the answer "
+        f"from GET /gradio_api/call/{name}/EVENT_ID with the event_id that comes back."
+    )
+
+
+def _token(sent: Mapping[str, object]) -> str | None:
+    """The caller's own token, if one came.
+
+    Raises:
+        InvalidInput: it is no text; what it is, is not repeated.
+    """
+    token = sent.get("oauth_token")
+    if token is not None and not isinstance(token, str):
+        raise InvalidInput('"oauth_token" is not a text. Accepted: your own Hugging Face token as a text, or nothing.')
+    return token or None
 
 
 def _is_json(body: bytes) -> bool:

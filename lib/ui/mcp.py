@@ -4,6 +4,9 @@ Gradio's own server answers with Python text and no output schema, so this one i
 for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listing. It keeps no session: every request gets its own
 transport, which ends with it, so there is nothing to start with the app and nothing to close. The package is imported at the first
 request (0.7 s), not at the start.
+
+A tool that acts in the caller's name takes the caller's token from the header X-HF-Token, never from its arguments, which agents show
+and keep. One that streams answers with its last, fullest piece.
 """
 
 from __future__ import annotations
@@ -11,18 +14,21 @@ from __future__ import annotations
 import functools
 import json
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import gradio as gr
+from gradio.context import LocalContext
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lib.errors import InvalidInput, shown
-from lib.ui.answered import Refused, answered
+from lib.ui.answered import Refused, answered, last, streamed
 from lib.ui.calls import check_names
 from lib.ui.endpoints import Endpoint
 from lib.ui.tool_schema import description, input_schema, output_schema
+from lib.ui.turns import Occupied
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
 
 PATH = "/gradio_api/mcp"
 _ALLOWED = {"Allow": "POST"}
+_OWN = "x-hf-token"
+_WHOSE = " It acts for the account whose Hugging Face token comes in the HTTP header X-HF-Token."
+_MOST_WAITING = 20
 
 
 class McpEndpoint:
@@ -40,7 +49,8 @@ class McpEndpoint:
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
         """Serve these questions as tools of the same names."""
         self._endpoints = endpoints
-        self._answers = {name: answered(endpoint.question, Refused) for name, endpoint in endpoints.items()}
+        self._answers = {name: _whole(endpoint) for name, endpoint in endpoints.items()}
+        self._waiting: dict[str, anyio.CapacityLimiter] = {}
         self._building = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +79,7 @@ class McpEndpoint:
         return [
             {
                 "name": name,
-                "description": description(endpoint.question),
+                "description": description(endpoint.question) + (_WHOSE if endpoint.account else ""),
                 "inputSchema": input_schema(endpoint.question),
                 "outputSchema": output_schema(endpoint.question),
             }
@@ -94,24 +104,48 @@ class McpEndpoint:
 
         @server.call_tool(validate_input=False)  # type: ignore[untyped-decorator]  # our own checks speak in sentences
         async def call_tool(name: str, arguments: dict[str, Any]) -> CallToolResult:
-            return await anyio.to_thread.run_sync(self._called, name, arguments)
+            return await self._in_turn(name, arguments, cast("Request", server.request_context.request))
 
         return server
 
-    def _called(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def _in_turn(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
+        endpoint = self._endpoints.get(name)
+        if endpoint is None or not endpoint.queued:
+            return await anyio.to_thread.run_sync(self._called, name, arguments, request)
+        waiting = self._waiting.setdefault(endpoint.slot, anyio.CapacityLimiter(1))  # they wait here, not each on a thread
+        if waiting.statistics().tasks_waiting >= _MOST_WAITING:
+            return _refused(str(Occupied()))
+        return await anyio.to_thread.run_sync(self._called, name, arguments, request, limiter=waiting)
+
+    def _called(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
         from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
 
         try:
-            result = self._answer(name, arguments)
+            result = self._answer(name, arguments, request)
         except (Refused, InvalidInput) as refusal:
-            return CallToolResult(content=[TextContent(type="text", text=str(refusal))], isError=True)
+            return _refused(str(refusal))
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
 
-    def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        if name not in self._answers:
+    def _answer(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
+        endpoint = self._endpoints.get(name)
+        if endpoint is None:
             raise InvalidInput(f"There is no tool {shown(name)}. The tools are {', '.join(self._answers)}.")
-        check_names(self._endpoints[name].question, arguments)
-        return dict(self._answers[name](**arguments))
+        check_names(endpoint.question, arguments)
+        own = {"token": request.headers.get(_OWN) or None} if endpoint.account else {}
+        if endpoint.queued:
+            LocalContext.request.set(gr.Request(request=request))  # where `spaces` looks for whose GPU seconds these are
+        return dict(self._answers[name](**arguments, **own))
+
+
+def _whole(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:
+    slot = endpoint.slot if endpoint.queued else None
+    return last(streamed(endpoint.question, Refused, slot)) if endpoint.streams else answered(endpoint.question, Refused, slot)
+
+
+def _refused(sentence: str) -> CallToolResult:
+    from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
+
+    return CallToolResult(content=[TextContent(type="text", text=sentence)], isError=True)
 
 
 def routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:

@@ -24,8 +24,8 @@ def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
     asked = endpoints(services)
     page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.mcp)
 
-    def public() -> set[str]:
-        return {fn.api_name for fn in page.fns.values() if fn.api_name and fn.api_visibility == "public"}
+    def public() -> dict[int, str]:
+        return {number: fn.api_name for number, fn in page.fns.items() if fn.api_name and fn.api_visibility == "public"}
 
     return {
         "app_kwargs": {"routes": routes(asked), "middleware": [Middleware(Edge, endpoints=asked, public=public)]},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Generator, Iterator
+from typing import cast
 
 import pytest
 
 from lib.errors import UnknownModel
-from lib.ui.answered import FAILED, answered
+from lib.ui.answered import FAILED, answered, last, piece, streamed
 
 
 class Refusal(Exception):
@@ -49,3 +51,30 @@ def test_types_are_real_types_although_annotations_are_text() -> None:
     signature = inspect.signature(answered(ask, Refusal))
     assert signature.parameters["devices"].annotation is int
     assert signature.return_annotation == dict[str, int]
+
+
+def test_a_stream_hands_on_its_closing_and_its_refusals() -> None:
+    """Who closes the outer generator closes the question's; a refusal in the middle is the interface's own."""
+    ended: list[str] = []
+
+    def pieces(to: int) -> Iterator[dict[str, int]]:
+        try:
+            for n in range(to):
+                yield {"n": n}
+            raise UnknownModel("Nobody knows it. Accepted: 7B.")
+        finally:
+            ended.append("closed")
+
+    stream = streamed(pieces, Refusal)(3)
+    assert next(stream) == {"n": 0}
+    cast("Generator[object]", stream).close()
+    assert ended == ["closed"]
+    with pytest.raises(Refusal, match="Nobody knows it"):
+        last(streamed(pieces, Refusal))(3)
+
+
+def test_one_piece_is_what_a_stream_is_annotated_with() -> None:
+    """Gradio reads the type of a piece from the return annotation of a generator."""
+    assert piece(Iterator[dict[str, int]]) == dict[str, int]
+    assert piece(Generator[int, None, None]) is int
+    assert piece(dict[str, int]) == dict[str, int]

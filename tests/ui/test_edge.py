@@ -36,7 +36,7 @@ async def echo(request: Request) -> JSONResponse:
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     """A server that echoes, behind the door."""
-    door = Middleware(Edge, endpoints={"ask": Endpoint(question=ask)}, public=lambda: {"ask", "chat"})
+    door = Middleware(Edge, endpoints={"ask": Endpoint(question=ask)}, public=lambda: {1: "ask", 2: "chat"})
     with TestClient(Starlette(routes=[Route("/{path:path}", echo, methods=["POST"])], middleware=[door])) as opened:
         yield opened
 

@@ -1,0 +1,50 @@
+"""Whose page a request comes from, and requests without their login."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lib.ui.origins import anonymous, foreign, signed_in
+
+
+def scope(**headers: str) -> dict[str, Any]:
+    """A request with these headers; `_` stands for `-`."""
+    return {"type": "http", "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]}
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"host": "here.example"}, False),
+        ({"host": "here.example", "origin": "https://here.example"}, False),
+        ({"host": "here.example:7860", "origin": "http://here.example:7860"}, False),
+        ({"host": "here.example", "origin": "https://HERE.example"}, False),
+        ({"host": "inner:7860", "origin": "https://me-app.hf.space"}, False),
+        ({"host": "inner:7860", "origin": "https://my.domain"}, False),
+        ({"host": "inner:7860", "origin": "https://elsewhere.example", "sec_fetch_site": "same-origin"}, False),
+        ({"host": "here.example", "origin": "null"}, True),
+        ({"host": "here.example", "origin": "https://there.example"}, True),
+        ({"host": "here.example", "origin": "https://here.example.there.example"}, True),
+        ({"host": "here.example", "origin": "http://here.example:81"}, True),
+        ({"host": "here.example", "origin": "https://[broken"}, True),
+        ({"host": "", "origin": ""}, True),
+        ({"host": "here.example", "origin": "https://there.example", "x_forwarded_host": "there.example"}, True),
+        ({"host": "here.example", "origin": "https://here.example", "sec_fetch_site": "cross-site"}, True),
+    ],
+)
+def test_a_foreign_page_is_told_from_ours(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], expected: bool) -> None:
+    """Ours are the Host that was asked and the names in SPACE_HOST; what a page can set itself proves nothing."""
+    monkeypatch.setenv("SPACE_HOST", "me-app.hf.space,my.domain")
+    assert foreign(scope(**headers)) is expected
+
+
+def test_an_anonymous_request_has_neither_cookies_nor_what_was_read_from_them() -> None:
+    """The original keeps both: the session middleware writes its answer from it."""
+    signed = scope(host="here", cookie="session=x") | {"session": {"oauth_info": {"access_token": "t"}}}
+    unsigned = anonymous(signed)
+    assert (signed_in(signed), signed_in(unsigned)) == (True, False)
+    assert unsigned["session"] == {}
+    assert signed["session"]
+    assert "session" not in anonymous(scope(cookie="a=b"))
