@@ -1,0 +1,159 @@
+"""The ledger of measurements as the page shows it: rows, where they are kept, files to take along; and where new ones are written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
+
+from typing_extensions import TypedDict
+
+from lib.errors import AdvisorError, LiveError
+from lib.live.device import Device
+from lib.live.export import csv_text, parquet_bytes
+from lib.live.push import Push, push
+from lib.live.record import Ledger, place
+from lib.live.row import Kind, Row, Weights, label
+from lib.model.spec import ModelSpec
+
+log = logging.getLogger(__name__)
+
+Format = Literal["csv", "parquet"]
+HERE = "measured on this machine"
+
+
+class LedgerEntry(TypedDict):
+    """One measurement; see `lib.live.row` for the fields."""
+
+    when: str
+    kind: str
+    device: str
+    accelerator: str | None
+    devices: int
+    driver: str | None
+    torch: str
+    engine: str
+    model: str
+    architecture: str
+    weights: str
+    precision: str
+    prompt_tokens: int
+    output_tokens: int
+    predicted_peak_bytes: int | None
+    peak_bytes: int | None
+    predicted_ttft_s: float | None
+    ttft_s: float | None
+    predicted_decode_tokens_per_s: float | None
+    decode_tokens_per_s: float | None
+    provenance: str
+
+
+class LedgerStatus(TypedDict):
+    """Where rows are kept, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
+
+    kept: str
+    lasting: bool
+    rows: int
+    own_rows: int
+    problem: str | None
+    copied: str
+
+
+def row_of(
+    spec: ModelSpec,
+    device: Device,
+    figures: Mapping[str, Any],
+    *,
+    kind: Kind,
+    precision: str,
+    prompt_tokens: int,
+    output_tokens: int,
+    weights: Weights = "random",
+    provenance: str = HERE,
+    now: datetime | None = None,
+) -> Row:
+    """A row from what a run told: `figures` holds `peak_bytes`, `ttft_s`, `decode_tokens_per_s` and, under `predicted`, the same.
+
+    Raises:
+        BadArgument: a figure is none.
+    """
+    expected = figures["predicted"]
+    return Row(
+        when=(now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%MZ"),
+        kind=kind,
+        device=device.name[:200],
+        accelerator=device.accelerator,
+        devices=1,
+        driver=device.driver,
+        torch=device.torch,
+        engine=f"transformers {device.transformers}",
+        model=label(spec),
+        architecture=spec.architecture[:200],
+        weights=weights,
+        precision=precision,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        predicted_peak_bytes=_whole(expected["peak_bytes"]),
+        peak_bytes=_whole(figures["peak_bytes"]),
+        predicted_ttft_s=expected["ttft_s"],
+        ttft_s=figures["ttft_s"],
+        predicted_decode_tokens_per_s=expected["decode_tokens_per_s"],
+        decode_tokens_per_s=figures["decode_tokens_per_s"],
+        provenance=provenance,
+    )
+
+
+def _whole(amount: float | None) -> int | None:
+    return None if amount is None else round(amount)
+
+
+class LedgerQuestions:
+    """The ledger behind the page and the measurements."""
+
+    def __init__(self, ledger: Ledger | None = None, copies: Push | None = None) -> None:
+        """By default where the environment says."""
+        self._ledger = ledger or Ledger(place())
+        self._copies = copies or push()
+
+    def keep(self, row: Row) -> None:
+        """Write a row and have it copied where the owner wants that. Never fails a measurement."""
+        if self._ledger.keep(row):
+            self._copies.add(row)
+
+    def record(self, spec: ModelSpec, device: Device, figures: Mapping[str, Any], **run: Any) -> None:
+        """`keep(row_of(…))` of a run that just ended; a figure that fits no row is logged, and the run's answer stands."""
+        try:
+            self.keep(row_of(spec, device, figures, **run))
+        except AdvisorError:
+            log.exception("a measurement could not be written to the ledger")
+
+    def rows(self) -> list[LedgerEntry]:
+        """Every row, newest first: own ones and those that come with the app."""
+        return [cast("LedgerEntry", asdict(row)) for row in self._ledger.rows()]
+
+    def status(self) -> LedgerStatus:
+        """Where the rows are, and what is wrong."""
+        seen = self._ledger.status()
+        return {
+            "kept": seen.kept,
+            "lasting": seen.lasting,
+            "rows": len(self._ledger.rows()),
+            "own_rows": seen.own_rows,
+            "problem": seen.problem,
+            "copied": self._copies.status(),
+        }
+
+    def export(self, form: Format) -> bytes:
+        """All rows as a file.
+
+        Raises:
+            LiveError: Parquet, where pyarrow is not installed.
+        """
+        if form == "csv":
+            return csv_text(self._ledger.rows()).encode()
+        try:
+            return parquet_bytes(self._ledger.rows())
+        except ImportError as error:
+            raise LiveError("Parquet files need the package pyarrow, which is not installed here. Take the CSV file.") from error

@@ -1,0 +1,162 @@
+"""Copying the ledger's rows to the owner's dataset: through a stub, and through the Hub client's own scheduler over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hub_stand_in import StandIn, _Answer, _refusal
+from measured_row import ROW, row
+
+from lib.live import push as pushing
+from lib.live.push import Push, push
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hub_stand_in import Seen
+
+
+class Stub:
+    """A scheduler that commits nothing; remembers where it was told to look."""
+
+    def __init__(self, dataset: str, folder: Path) -> None:
+        self.dataset, self.folder = dataset, folder
+        self.lock = threading.Lock()
+
+    def push_to_hub(self) -> None:
+        """Nothing."""
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What a commit would take along."""
+        return [json.loads(line) for file in sorted(self.folder.iterdir()) for line in file.read_text().splitlines()]
+
+
+def test_rows_are_appended_for_the_scheduler() -> None:
+    """One JSON line a row, in order, and the scheduler is started once."""
+    started: list[Stub] = []
+    copying = Push("ada/measured", lambda name, folder: started.append(Stub(name, folder)) or started[-1])
+    copying.add(ROW)
+    copying.wait(5)
+    copying.add(row(when="2026-11-22"))
+    copying.wait(5)
+    assert [stub.dataset for stub in started] == ["ada/measured"]
+    assert [line["when"] for line in started[0].lines()] == [ROW.when, "2026-11-22"]
+    assert "every 5 minutes" in copying.status()
+
+
+def test_off_unless_the_owner_asks() -> None:
+    """Without the variable nothing is started."""
+
+    def never(*_: object) -> Stub:
+        pytest.fail("started")
+
+    copying = Push(None, never)
+    copying.add(ROW)
+    copying.wait(1)
+    assert "not copied" in copying.status()
+    assert push({})._dataset is None
+    assert push({"LEDGER_DATASET": " ada/measured "})._dataset == "ada/measured"
+    assert push({"LEDGER_DATASET": "https://elsewhere/x"})._dataset is None
+
+
+def test_failure_is_told_and_the_next_row_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The first start fails: nothing is raised, the status says it without the error's words, and nothing is lost."""
+    stubs: list[Stub] = []
+    failures = [RuntimeError("secret words of the server")]
+
+    def start(name: str, folder: Path) -> Stub:
+        if failures:
+            raise failures.pop()
+        stubs.append(Stub(name, folder))
+        return stubs[-1]
+
+    copying = Push("ada/measured", start)
+    copying.add(ROW)
+    copying.wait(5)
+    assert "RuntimeError" in copying.status()
+    assert "secret" not in copying.status()
+    assert "could not be handed" in caplog.text
+    copying.add(row(when="2026-11-22"))
+    copying.wait(5)
+    assert [line["when"] for line in stubs[0].lines()] == [ROW.when, "2026-11-22"]
+    assert "every 5 minutes" in copying.status()
+
+
+def test_slow_hub_holds_nobody_up() -> None:
+    """Starting the scheduler waits for the Hub; adding a row does not."""
+    answered = threading.Event()
+
+    def start(name: str, folder: Path) -> Stub:
+        assert answered.wait(10)
+        return Stub(name, folder)
+
+    copying = Push("ada/measured", start)
+    copying.add(ROW)
+    copying.add(row(when="2026-11-22"))
+    answered.set()
+    copying.wait(5)
+    assert "every" in copying.status()
+
+
+class DatasetHub(StandIn):
+    """A Hub that takes commits to datasets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.committed: dict[str, str] = {}
+
+    def answer(self, seen: Seen) -> _Answer:
+        """Repository, upload modes, commit."""
+        path = seen.path.partition("?")[0]
+        if path == "/api/repos/create":
+            return _Answer(body=json.dumps({"url": f"{self.url}/datasets/ada/measured"}).encode())
+        if path.endswith("/preupload/main"):
+            asked = json.loads(seen.body)["files"]
+            told = [{"path": file["path"], "uploadMode": "regular", "shouldIgnore": False} for file in asked]
+            return _Answer(body=json.dumps({"files": told}).encode())
+        if path.endswith("/commit/main"):
+            for line in map(json.loads, seen.body.splitlines()):
+                if line["key"] == "file":
+                    self.committed[line["value"]["path"]] = base64.b64decode(line["value"]["content"]).decode()
+            told = {"commitUrl": f"{self.url}/datasets/ada/measured/commit/1", "commitOid": "1", "success": True}
+            return _Answer(body=json.dumps(told).encode())
+        return _refusal(404, "", "unknown")
+
+
+@pytest.fixture
+def hub() -> Iterator[DatasetHub]:
+    """The stand-in, running."""
+    with DatasetHub() as running:
+        yield running
+
+
+def test_real_scheduler_commits_the_rows(hub: DatasetHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Hub's own client makes a private dataset and commits the file, with the server's own token."""
+    import huggingface_hub  # noqa: PLC0415
+
+    kept = []
+
+    def start(dataset: str, folder: Path) -> Any:
+        api = huggingface_hub.HfApi(endpoint=hub.url, token="hf_server")  # noqa: S106
+        real = huggingface_hub.CommitScheduler
+        monkeypatch.setattr(huggingface_hub, "CommitScheduler", lambda **named: real(**named, hf_api=api))
+        kept.append(pushing.commit_scheduler(dataset, folder))
+        return kept[-1]
+
+    copying = Push("ada/measured", start)
+    copying.add(ROW)
+    copying.wait(10)
+    kept[0].trigger().result(10)
+    kept[0].stop()
+    (name, text), *others = hub.committed.items()
+    assert not others
+    assert name.startswith("data/measured-")
+    assert json.loads(text)["model"] == ROW.model
+    created = next(seen for seen in hub.requests if seen.path == "/api/repos/create")
+    assert json.loads(created.body)["type"] == "dataset"
+    assert {seen.headers["authorization"] for seen in hub.requests if "authorization" in seen.headers} == {"Bearer hf_server"}

@@ -1,0 +1,88 @@
+"""The ledger behind the page: rows from runs, where they are kept, files to take along."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lib.errors import LiveError
+from lib.live.device import Device
+from lib.live.push import Push
+from lib.live.record import Ledger, Place
+from lib.model import bundled
+from lib.service.ledger import LedgerQuestions, row_of
+
+DEVICE = Device(
+    kind="cpu",
+    name="Test CPU",
+    accelerator=None,
+    memory_bytes=2**34,
+    free_bytes=2**33,
+    capability=None,
+    cores=2,
+    driver=None,
+    torch="2.13.0",
+    transformers="5.23.0",
+)
+FIGURES = {
+    "peak_bytes": 1000.4,
+    "ttft_s": 0.5,
+    "decode_tokens_per_s": 10.0,
+    "predicted": {"peak_bytes": 1100, "ttft_s": None, "decode_tokens_per_s": 12.0},
+}
+RUN: dict[str, Any] = {"kind": "measure", "precision": "bf16", "prompt_tokens": 8, "output_tokens": 4}
+NOW = datetime(2026, 11, 21, 9, 30, 59, tzinfo=UTC)
+SPEC = bundled.find("Qwen/Qwen3-0.6B")
+assert SPEC is not None
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> LedgerQuestions:
+    """An empty one, copied nowhere."""
+    return LedgerQuestions(Ledger(Place(path=tmp_path / "l.sqlite3", lasting=True, words="a file of the test")), Push(None))
+
+
+def test_run_becomes_a_row() -> None:
+    """Time to the minute, bytes whole, predicted beside measured."""
+    row = row_of(SPEC, DEVICE, FIGURES, now=NOW, **RUN)
+    assert row.when == "2026-11-21T09:30Z"
+    assert (row.peak_bytes, row.predicted_peak_bytes, row.predicted_ttft_s) == (1000, 1100, None)
+    assert (row.model, row.architecture, row.engine) == ("Qwen/Qwen3-0.6B", "Qwen3ForCausalLM", "transformers 5.23.0")
+
+
+def test_recorded_run_is_shown(ledger: LedgerQuestions) -> None:
+    """The page's rows, the status and the CSV hold it."""
+    ledger.record(SPEC, DEVICE, FIGURES, **RUN)
+    own = [entry for entry in ledger.rows() if entry["device"] == "Test CPU"]
+    assert [entry["peak_bytes"] for entry in own] == [1000]
+    status = ledger.status()
+    assert (status["own_rows"], status["problem"], status["lasting"]) == (1, None, True)
+    assert b"Qwen/Qwen3-0.6B" in ledger.export("csv")
+
+
+def test_row_that_cannot_be_written_fails_nothing(ledger: LedgerQuestions, caplog: pytest.LogCaptureFixture) -> None:
+    """A speed that is none: logged, and the answer of the run stands."""
+    with caplog.at_level(logging.ERROR):
+        ledger.record(SPEC, DEVICE, FIGURES | {"ttft_s": float("nan")}, **RUN)
+    assert ledger.status()["own_rows"] == 0
+    assert "could not be written" in caplog.text
+
+
+def test_pasted_config_leaves_no_name(ledger: LedgerQuestions) -> None:
+    """A model without an id is its class and a digest."""
+    ledger.record(replace(SPEC, id=""), DEVICE, FIGURES, **RUN)
+    (entry,) = [entry for entry in ledger.rows() if entry["device"] == "Test CPU"]
+    assert entry["model"].startswith("Qwen3ForCausalLM#")
+
+
+def test_parquet_without_pyarrow_says_what_to_do(ledger: LedgerQuestions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CSV file needs nothing."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(LiveError, match="Take the CSV"):
+        ledger.export("parquet")
