@@ -20,6 +20,7 @@ from lib.ui.page import build_page, launch_options
 from lib.ui.serve import QUEUE, serving
 
 advisor = services()
+advisor.live.place()  # on ZeroGPU the chat's model has to be on "cuda" before the launch; elsewhere this does nothing
 demo = build_page(advisor)
 demo.queue(**QUEUE)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lib.catalog import Catalog
+from lib.service.chat import ChatQuestion
 from lib.service.models import Models
 
 
@@ -14,3 +15,6 @@ class LiveQuestions:
     def __init__(self, *, catalog: Callable[[], Catalog], models: Models) -> None:
         """Answer from `catalog()` and `models`; nothing is loaded before a question comes."""
         self._catalog, self._models = catalog, models
+        talk = ChatQuestion(catalog=catalog, models=models)
+        self.chat = talk.chat
+        self.place = talk.place

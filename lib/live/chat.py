@@ -1,0 +1,236 @@
+"""One answer of the model, streamed: the text so far with signs of life, and what the run took.
+
+    ttft_s                 from the first step's start to the first token on the host, prompt included
+    decode_tokens_per_s    (n − 1) / (time of the last token − time of the first)
+
+The model works in a thread of its own; the generator only waits. Closing the generator stops the model before its next layer, and nothing
+is left running. Peak memory on CUDA is the allocator's own; on a CPU, weights as loaded and what the process grew by while it answered.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from queue import Empty
+from typing import Any, Literal
+
+from lib.live.demo import Loaded
+from lib.live.growth import Growth
+
+Stopped = Literal["end", "limit", "stopped"]
+Stage = Literal["waiting", "loading", "reading", "writing", "done"]
+Peak = Literal["allocator", "weights_and_growth", "weights_and_cache"]
+
+LEAST_S = 0.06
+"""Between two items: at most sixteen a second, for each one is pickled on ZeroGPU and sent over the wire whole."""
+
+LIFE_S = 0.5
+"""The longest silence."""
+
+GREEDY = 0.01  # below this the most likely token is taken: dividing by less overflows
+_JOIN_S = 5.0
+_WARM_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a run took; `decode_tokens_per_s` is None where only one token came, `peak_of` says how the peak was found."""
+
+    ttft_s: float
+    decode_tokens_per_s: float | None
+    peak_bytes: int
+    peak_of: Peak
+    prompt_tokens: int
+    output_tokens: int
+    stopped: Stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """The answer so far; `note` says what is going on while there is none, `taken` comes with the last piece."""
+
+    stage: Stage
+    text: str = ""
+    note: str = ""
+    taken: Taken | None = None
+
+
+class _Halted(Exception):
+    """Raised inside the model when nobody wants its answer any more."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the generator and the model's thread share."""
+
+    deadline: float
+    started: float = 0.0
+    times: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+    cache_bytes: int = 0
+    failure: BaseException | None = None
+
+    def watch(self, ids: Any, _scores: Any, **_: Any) -> Any:
+        """Called by `generate` after every token: note the time, and whether to go on."""
+        now = time.perf_counter()
+        self.times.append(now)
+        self.tokens.append(int(ids[0, -1]))
+        return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.deadline, dtype=_bool())
+
+    def halt(self, *_: Any) -> None:
+        """Called before every layer: a long prompt is not read to its end for nobody."""
+        if self.stop.is_set():
+            raise _Halted
+
+
+def _bool() -> Any:
+    import torch  # noqa: PLC0415
+
+    return torch.bool
+
+
+def _layers(model: Any) -> list[Any]:
+    """The layers of the longest stack; every architecture keeps them in a list."""
+    from torch.nn import ModuleList  # noqa: PLC0415
+
+    return list(max((m for m in model.modules() if isinstance(m, ModuleList)), key=len, default=()))
+
+
+_warm: dict[int, int] = {}
+
+
+def warm_up(of: Loaded) -> None:
+    """Run the model once in this process, so that what is only done the first time is not taken for its speed."""
+    if _warm.get(id(of.model)) == os.getpid():
+        return
+    import torch  # noqa: PLC0415
+
+    ids = torch.full((1, _WARM_TOKENS), min(of.end_ids, default=0), device=of.model.device)
+    of.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, min_new_tokens=2, do_sample=False)
+    _warm[id(of.model)] = os.getpid()
+
+
+def _generate(of: Loaded, run: _Run, streamer: Any, ids: list[int], limit: int, temperature: float) -> None:
+    """The thread: whatever happens, the stream is ended."""
+    import torch  # noqa: PLC0415
+
+    hooks = [layer.register_forward_pre_hook(run.halt) for layer in _layers(of.model)]
+    try:
+        warm_up(of)
+        given = torch.tensor([ids], device=of.model.device)
+        sampling = {"do_sample": True, "temperature": temperature, "top_p": 0.95} if temperature >= GREEDY else {"do_sample": False}
+        run.started = time.perf_counter()
+        made = of.model.generate(
+            given,
+            attention_mask=torch.ones_like(given),
+            max_new_tokens=limit,
+            streamer=streamer,
+            stopping_criteria=[run.watch],
+            return_dict_in_generate=True,
+            **sampling,
+        )
+        run.cache_bytes = cache_bytes(made.past_key_values)
+    except _Halted:
+        pass
+    except BaseException as error:  # noqa: BLE001 told by the generator, on the other side of the thread
+        run.failure = error
+    finally:
+        for hook in hooks:
+            hook.remove()
+        streamer.on_finalized_text("", stream_end=True)
+
+
+def cache_bytes(cache: Any) -> int:
+    """Bytes that a cache's tensors take."""
+    held = [vars(layer).values() for layer in getattr(cache, "layers", ())]
+    return sum(t.numel() * t.element_size() for values in held for t in values if hasattr(t, "element_size"))
+
+
+def answer(of: Loaded, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[Piece, None, None]:
+    """At most `limit` tokens after the prompt `ids`, within `seconds`.
+
+    Raises:
+        Exception: whatever the model raised.
+    """
+    from transformers import TextIteratorStreamer  # noqa: PLC0415
+
+    streamer = TextIteratorStreamer(of.tokenizer, skip_prompt=True, timeout=LIFE_S, skip_special_tokens=True)
+    run = _Run(deadline=time.perf_counter() + seconds)
+    memory = _Memory(of)
+    thread = threading.Thread(target=_generate, args=(of, run, streamer, ids, limit, temperature), daemon=True, name="chat")
+    thread.start()
+    text = ""
+    try:
+        for text in _texts(streamer):
+            yield _so_far(run, text, len(ids))
+    finally:
+        run.stop.set()
+        thread.join(_JOIN_S)
+    if run.failure is not None:
+        raise run.failure
+    yield Piece(stage="done", text=text, taken=_taken(of, run, memory, len(ids), limit))
+
+
+def _so_far(run: _Run, text: str, prompt: int) -> Piece:
+    if run.times:
+        return Piece(stage="writing", text=text)
+    return Piece(stage="reading", text=text, note=f"Reading {prompt:,} tokens.")
+
+
+def _texts(streamer: Any) -> Iterator[str]:
+    """The text so far: when it has grown, not too often; when nothing has happened for a while; and whole at the end."""
+    text, told = "", 0.0
+    while True:
+        try:
+            more = next(streamer)
+        except StopIteration:
+            break
+        except Empty:
+            more = None
+        text += more or ""
+        if more is None or time.perf_counter() - told >= LEAST_S:
+            told = time.perf_counter()
+            yield text
+    yield text
+
+
+class _Memory:
+    """Watches the peak of a run, as far as this device tells it."""
+
+    def __init__(self, of: Loaded) -> None:
+        import torch  # noqa: PLC0415
+
+        self._of, self._cuda = of, of.model.device.type == "cuda"
+        self._growth = None if self._cuda else Growth()
+        if self._cuda:
+            torch.cuda.reset_peak_memory_stats()
+
+    def peak(self, cache: int) -> tuple[int, Peak]:
+        import torch  # noqa: PLC0415
+
+        if self._cuda:
+            return int(torch.cuda.max_memory_allocated()), "allocator"
+        grown = self._growth.peak_bytes if self._growth is not None else None
+        if grown is None:
+            return self._of.weights_bytes + cache, "weights_and_cache"
+        return self._of.weights_bytes + max(grown, cache), "weights_and_growth"
+
+
+def _taken(of: Loaded, run: _Run, memory: _Memory, prompt: int, limit: int) -> Taken:
+    count = len(run.times)
+    spent = run.times[-1] - run.times[0] if count > 1 else 0.0
+    peak, peak_of = memory.peak(run.cache_bytes)
+    stopped: Stopped = "end" if run.tokens and run.tokens[-1] in of.end_ids else "limit" if count >= limit else "stopped"
+    return Taken(
+        ttft_s=run.times[0] - run.started,
+        decode_tokens_per_s=(count - 1) / spent if spent > 0 else None,
+        peak_bytes=peak,
+        peak_of=peak_of,
+        prompt_tokens=prompt,
+        output_tokens=count,
+        stopped=stopped,
+    )

@@ -1,0 +1,187 @@
+"""ZeroGPU: functions that get a GPU for as long as they run. Elsewhere the same functions run where they are called.
+
+gpu_task(measure, duration=lambda request: request.seconds)(request)
+
+On ZeroGPU such a function runs in a process forked from this one, to which arguments and results travel pickled, and only functions that
+were wrapped before the app is launched count. The seconds are asked of the visitor's quota before the run:
+
+    asked = ⌈seconds⌉ · factor · multiplier        large: 1.5 · 1      xlarge: 1 · 2        (RTX PRO 6000)
+
+The quota has to hold all of them or nothing runs, and short requests wait less: so seconds are worked out from each request.
+A generator is closed with its wrapper; the GPU is then given back when the generator yields next, so it has to yield often.
+Source: spaces 0.51.3, zero/client.py (`get_duration_seconds`), zero/wrappers.py; factors in lib/data/platform.json; 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import logging
+import math
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from lib.catalog import load
+from lib.errors import AdvisorError
+from lib.live.device import OFFERS, Size, on_zero_gpu
+from lib.live.faults import Fault, as_value, understood, unknown
+from lib.platform_rules import ZeroGpuRules
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Seconds = float | Callable[..., float]
+Need = Size | Callable[..., Size]
+
+LONGEST_S = 300
+"""The most that is ever declared. ZeroGPU's own limit is not documented; an anonymous visitor's whole day has 120 s."""
+
+START_S = 3.0
+"""A new process on the GPU: fork, the first CUDA call, Python's own. An allowance, not a measurement."""
+
+MOVED_BYTES_PER_S = 1.5e9
+"""Placed weights on their way from disk to the GPU, which happens in every new process. An allowance: half of what one NVMe disk reads."""
+
+
+def whole_seconds(seconds: object) -> int:
+    """A duration that may be declared: whole, 1 … LONGEST_S; what is no number counts as the longest."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
+        return LONGEST_S
+    return math.ceil(min(max(seconds, 1.0), float(LONGEST_S)))
+
+
+def _rules() -> ZeroGpuRules:
+    return load().rules.zerogpu
+
+
+def quota_seconds(seconds: float, size: Size = "large") -> float:
+    """What a run of these declared seconds asks of the visitor's quota."""
+    return float(_rules().quota_seconds(whole_seconds(seconds), OFFERS[size]))
+
+
+def arithmetic(seconds: float, size: Size = "large") -> str:
+    """The same as a sentence."""
+    of, declared = _rules().size(OFFERS[size]), whole_seconds(seconds)
+    asked = quota_seconds(seconds, size)
+    return (
+        f"The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {float(of.duration_factor):g} (duration factor) "
+        f"× {of.quota_multiplier} (size) = {asked:g} s of your quota, and starts only if that much is left."
+    )
+
+
+def size_for(need_bytes: float) -> Size:
+    """The smallest size whose memory holds this much; the largest when none does."""
+    catalog = load()
+    holds = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator
+    assert holds is not None, "ZeroGPU has memory"  # noqa: S101 a row of our own catalog
+    return "large" if need_bytes <= holds else "xlarge"
+
+
+def start_seconds(placed_bytes: float) -> float:
+    """Seconds before a function's first line in a new process, which count as its run."""
+    return START_S + placed_bytes / MOVED_BYTES_PER_S
+
+
+def release_memory() -> None:
+    """Give unused device memory back, after a failure whose frames no longer hold tensors."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _translated(error: Exception, doing: str) -> AdvisorError:
+    """Our error for it; what its frames held is dropped, and what nobody foresaw is logged here, where its words may be read."""
+    known = understood(error)
+    if known is None:
+        log.error("unforeseen failure while %s", doing, exc_info=error)
+        known = unknown(error, doing)
+    if known is not error:
+        traceback.clear_frames(error.__traceback__)
+    return known
+
+
+def _inside(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
+    """The function as it runs on the GPU: an error leaves it as a value, for of an exception only the class's name would arrive."""
+
+    @wraps(task)
+    def once(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return task(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 every failure becomes a sentence
+            told = as_value(_translated(error, doing))
+        release_memory()
+        return told
+
+    @wraps(task)
+    def many(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        try:
+            with closing(task(*args, **kwargs)) as items:
+                yield from items
+        except Exception as error:  # noqa: BLE001 as above
+            told = as_value(_translated(error, doing))
+        else:
+            return
+        release_memory()
+        yield told
+
+    return many if inspect.isgeneratorfunction(task) else once
+
+
+def _outside(call: Callable[..., Any], doing: str, *, streams: bool) -> Callable[..., Any]:
+    """The function as it is called: values that mean an error are raised, and what the scheduler refuses becomes a sentence."""
+
+    def once(*args: Any, **kwargs: Any) -> Any:
+        try:
+            found = call(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 as above
+            raise _translated(error, doing) from None
+        if isinstance(found, Fault):
+            raise found.error()
+        return found
+
+    def many(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        with closing(call(*args, **kwargs)) as items:
+            while True:
+                try:
+                    found = next(items)
+                except StopIteration:
+                    return
+                except Exception as error:  # noqa: BLE001 as above
+                    raise _translated(error, doing) from None
+                if isinstance(found, Fault):
+                    raise found.error()
+                yield found
+
+    return many if streams else once
+
+
+def gpu_task(task: Callable[P, R], *, duration: Seconds, size: Need = "large", doing: str = "running this") -> Callable[P, R]:
+    """`task`, run on a GPU of ZeroGPU where the app is there, and in this process elsewhere; generator functions too.
+
+    `duration` (seconds, or what works them out from the same arguments) and `size` (or what chooses it likewise) matter on ZeroGPU only.
+    Call it before the app is launched. `doing` completes "The device failed while …".
+
+    Raises (when called):
+        AdvisorError: the task's own; what the scheduler, torch or the device refused; LiveError for what nobody foresaw.
+    """
+    streams = inspect.isgeneratorfunction(task)
+    if not on_zero_gpu():
+        return cast("Callable[P, R]", _outside(_inside(task, doing), doing, streams=streams))
+    import spaces  # type: ignore[import-untyped]  # noqa: PLC0415 app.py imported it first
+
+    def asked(*args: Any, **kwargs: Any) -> int:
+        return whole_seconds(duration(*args, **kwargs) if callable(duration) else duration)
+
+    sizes: tuple[Size, ...] = ("large", "xlarge") if callable(size) else (size,)
+    on = {of: spaces.GPU(_inside(task, doing), duration=asked, size=of) for of in sizes}
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        return on[size(*args, **kwargs) if callable(size) else size](*args, **kwargs)
+
+    return cast("Callable[P, R]", wraps(task)(_outside(chosen, doing, streams=streams)))

@@ -1,0 +1,107 @@
+"""What the laws say of exactly one run: its peak of memory, its first token, its speed; and how far off they were.
+
+    peak = weights + max( cache(prompt) + activations(prompt) ,  cache(prompt + answer − 1) + activations(1) ) [+ workspace on a GPU]
+
+The prompt is read at once, then token after token, and the last token is never read: so the cache ends one short of the sum. The process,
+its libraries and the CUDA context are left out, for torch's allocator does not count them either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lib import estimate
+from lib.errors import InvalidInput, UnsupportedModel
+from lib.live.device import Device, hardware
+from lib.provenance import Caveat, Source
+from lib.speed import SpeedRequest, speed
+from lib.workload import MemoryRequest
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.model.spec import ModelSpec
+    from lib.silicon import Accelerator
+    from lib.speed import Band
+
+WORKSPACE = "cuBLAS workspace"
+_NOT_HERE = "one_prompt"  # said of an estimate that takes the whole context as one prompt, which this one does not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: a model in a format on a device, with a prompt of this length and this many tokens of answer."""
+
+    spec: ModelSpec
+    precision: str
+    device: Device
+    prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """What to expect of a run: the cache at its end, the activations of its prompt; None where nothing is known of the device."""
+
+    peak_bytes: int
+    weights_bytes: int
+    kv_cache_bytes: int
+    activation_bytes: int
+    ttft_s: Band | None
+    decode_tokens_per_s: Band | None
+    caveats: tuple[Caveat, ...]
+    sources: tuple[Source, ...]
+
+
+def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
+    found = hardware(run.device, catalog)
+    if found is None:
+        return None
+    return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator("CPU-2vCPU")
+
+
+def predicted(run: Run, catalog: Catalog) -> Predicted:
+    """The prediction.
+
+    Raises:
+        InvalidInput: a precision that no format has.
+        UnsupportedModel: nothing is known of the model's work per token.
+    """
+    silicon = _silicon(run, catalog)
+
+    def at(tokens: int) -> estimate.MemoryEstimate:
+        request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens))
+        return estimate.memory(run.spec, request, silicon)
+
+    read, first, last = at(run.prompt_tokens), at(1), at(run.prompt_tokens + run.output_tokens - 1)
+    held = max(read.kv_cache.bytes + read.activation.bytes, last.kv_cache.bytes + first.activation.bytes)
+    workspace = read.runtime.details.get(WORKSPACE, 0)
+    first_s, rate, caveats, sources = _speed(run, catalog)
+    return Predicted(
+        peak_bytes=read.weights.bytes + held + workspace,
+        weights_bytes=read.weights.bytes,
+        kv_cache_bytes=last.kv_cache.bytes,
+        activation_bytes=read.activation.bytes,
+        ttft_s=first_s,
+        decode_tokens_per_s=rate,
+        caveats=(*(caveat for caveat in last.caveats if caveat.code != _NOT_HERE), *caveats),
+        sources=(*last.sources, *sources),
+    )
+
+
+def _speed(run: Run, catalog: Catalog) -> tuple[Band | None, Band | None, tuple[Caveat, ...], tuple[Source, ...]]:
+    on = hardware(run.device, catalog)
+    if on is None:
+        unknown = f"Nothing is known of the card {run.device.name}, so its speed is not predicted."
+        return None, None, (Caveat(code="speed_unknown", message=unknown),), ()
+    asked = SpeedRequest(precision=run.precision, prompt_tokens=run.prompt_tokens, output_tokens=run.output_tokens)
+    try:
+        found = speed(run.spec, on, asked)
+    except (InvalidInput, UnsupportedModel) as error:
+        return None, None, (Caveat(code="speed_unknown", message=f"The speed is not predicted. {error}"),), ()
+    return found.ttft_s, found.decode_tokens_per_s, found.caveats, found.sources
+
+
+def ratio(expected: float | None, measured: float | None) -> float | None:
+    """How far a prediction was off, as a share of what was measured: +0.1 is 10 % too high. None where either is missing."""
+    return None if expected is None or not measured else expected / measured - 1.0

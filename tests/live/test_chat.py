@@ -1,0 +1,328 @@
+"""The chat from the question to the last item, on the CPU, with a model and a tokenizer made on the spot."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_chat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.catalog import load
+from lib.errors import AdvisorError, BadArgument, LiveError, ModelNotAtHand, OutOfMemory
+from lib.live import prompt as prompts
+from lib.live.chat import LEAST_S, Piece, answer
+from lib.live.demo import DemoModel, Loaded
+from lib.live.device import at_hand
+from lib.live.prompt import Message
+from lib.service.chat import ChatQuestion
+from lib.service.models import Models
+
+TURN = len("<user\n" + ">\n")  # a control token each for < and >, the others bytes
+ANSWER = len("<assistant\n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model as files."""
+    return tiny_chat.save(tmp_path_factory.mktemp("models") / "tiny-instruct")
+
+
+@pytest.fixture(scope="module")
+def question(folder: Path) -> ChatQuestion:
+    """The chat with that model."""
+    return ChatQuestion(catalog=load, models=Models(), demo=DemoModel({"DEMO_MODEL": str(folder)}))
+
+
+@pytest.fixture(scope="module")
+def loaded(question: ChatQuestion) -> Loaded:
+    """The model as loaded."""
+    return question._demo.load(at_hand(), lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def words() -> Any:
+    """The tokenizer alone."""
+    return tiny_chat.tokenizer()
+
+
+@contextmanager
+def each_layer(loaded: Loaded, does: Any) -> Iterator[None]:
+    """Something that happens before the last layer of every step."""
+    hook = loaded.model.model.layers[-1].register_forward_pre_hook(lambda *_: does())
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def at_work() -> list[str]:
+    """Threads of the chat that still run."""
+    return [thread.name for thread in threading.enumerate() if thread.name == "chat"]
+
+
+def test_an_answer_streams_and_ends_with_its_metrics(question: ChatQuestion) -> None:
+    """Every text continues the one before; the last item, and only that, says what was taken beside what was predicted."""
+    items = list(question.chat("Hello", max_new_tokens=24, temperature=1))
+    assert len(items) > 2
+    assert all(after["text"].startswith(before["text"]) for before, after in itertools.pairwise(items))
+    assert [item["metrics"] is None for item in items] == [True] * (len(items) - 1) + [False]
+    assert {item["stage"] for item in items} <= {"loading", "reading", "writing", "done"}
+    last = items[-1]["metrics"]
+    assert last is not None
+    assert last["prompt_tokens"] == TURN + len("Hello") + ANSWER
+    assert (last["output_tokens"], last["stopped"], last["model"]) == (24, "limit", "tiny-instruct")
+    assert last["ttft_s"] > 0
+    assert last["decode_tokens_per_s"] is not None
+    assert last["decode_tokens_per_s"] > 0
+    assert {"peak_from_resident_set"} <= {caveat["code"] for caveat in items[-1]["caveats"]}
+    assert all(source["what"] and source["source"] for source in items[-1]["sources"])
+
+
+def test_the_prediction_is_for_exactly_this_run(question: ChatQuestion, loaded: Loaded) -> None:
+    """Weights to the byte (frequencies are none), and the cache of all tokens but the last, which is never read."""
+    last = list(question.chat("Hello", max_new_tokens=10, temperature=0))[-1]["metrics"]
+    assert last is not None
+    tokens = last["prompt_tokens"] + 10 - 1
+    layers, key_value_heads, head, element = 4, 2, 16, 4
+    assert last["predicted"]["weights_bytes"] == sum(p.numel() for p in loaded.model.parameters()) * element
+    assert last["predicted"]["kv_cache_bytes"] == 2 * layers * key_value_heads * head * element * tokens
+    expected, measured = last["predicted"]["peak_bytes"], last["peak_bytes"]
+    assert expected is not None
+    assert last["error_ratio"]["peak_bytes"] == pytest.approx(expected / measured - 1)
+    assert measured >= last["predicted"]["weights_bytes"] + last["predicted"]["kv_cache_bytes"]
+
+
+def test_the_most_likely_token_is_the_same_each_time(question: ChatQuestion) -> None:
+    """Temperature 0, and one so small that dividing by it would overflow."""
+    texts = {list(question.chat("Again", max_new_tokens=6, temperature=heat))[-1]["text"] for heat in (0, 1e-40, 0)}
+    assert len(texts) == 1
+
+
+def test_an_answer_that_ends_by_itself(loaded: Loaded) -> None:
+    """Every token an end of text: the first one ends the answer, and one token is no speed."""
+    ends = replace(loaded, end_ids=frozenset(range(258)))
+    kept, loaded.model.generation_config.eos_token_id = loaded.model.generation_config.eos_token_id, list(range(258))
+    try:
+        *_, last = answer(ends, [10, 11], 20, 0.0, 30.0)
+    finally:
+        loaded.model.generation_config.eos_token_id = kept
+    assert last.taken is not None
+    assert (last.taken.stopped, last.taken.output_tokens, last.taken.decode_tokens_per_s) == ("end", 1, None)
+
+
+def test_closing_stops_the_model_within_a_token(loaded: Loaded) -> None:
+    """After the close no further layer is run, and the thread has ended."""
+    steps: list[float] = []
+    with each_layer(loaded, lambda: steps.append(time.monotonic())):
+        pieces = answer(loaded, [10, 11, 12], 400, 1.0, 60.0)
+        while len(steps) < 8:
+            next(pieces)
+        pieces.close()
+        ran = len(steps)
+        assert at_work() == []
+        time.sleep(0.1)
+        assert len(steps) == ran < 400
+
+
+def test_closing_while_the_prompt_is_read(loaded: Loaded) -> None:
+    """A slow prompt shows signs of life, and is left before its next layer."""
+    entered = threading.Event()
+
+    def slowly() -> None:
+        entered.set()
+        time.sleep(0.7)
+
+    hook = loaded.model.model.layers[0].register_forward_pre_hook(lambda *_: slowly())
+    reached: list[int] = []
+    try:
+        with each_layer(loaded, lambda: reached.append(1)):
+            pieces = answer(loaded, [10] * 50, 5, 0.0, 60.0)
+            first = next(pieces)
+            assert entered.is_set()
+            pieces.close()
+    finally:
+        hook.remove()
+    assert (first.stage, first.text, first.note) == ("reading", "", "Reading 50 tokens.")
+    assert reached == []
+    assert at_work() == []
+
+
+def test_an_answer_whose_time_is_up(question: ChatQuestion, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with what is there, and says why."""
+    monkeypatch.setattr("lib.service.chat_run.ANSWER_S", 0.3)
+    with each_layer(loaded, lambda: time.sleep(0.05)):
+        *_, last = question.chat("Hello", max_new_tokens=200)
+    assert last["metrics"] is not None
+    assert last["metrics"]["stopped"] == "stopped"
+    assert 1 <= last["metrics"]["output_tokens"] < 200
+    assert "time_limit" in {caveat["code"] for caveat in last["caveats"]}
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [(ValueError("/secret/path"), LiveError), (RuntimeError("CUDA error: device-side assert"), LiveError), (MemoryError(), OutOfMemory)],
+)
+def test_a_failure_in_the_middle(question: ChatQuestion, loaded: Loaded, failure: Exception, kind: type[AdvisorError]) -> None:
+    """It becomes a sentence without the failure's own words; nothing is left running, and the next message is answered."""
+    count = 0
+
+    def fail() -> None:
+        nonlocal count
+        count += 1
+        if count == 5:
+            raise failure
+
+    seen = []
+    with each_layer(loaded, fail), pytest.raises(kind) as told:
+        seen.extend(question.chat("Hello", max_new_tokens=50))
+    assert "secret" not in str(told.value)
+    assert "Next:" in str(told.value) or "try again" in str(told.value)
+    assert at_work() == []
+    assert seen, "some of it had come"
+    assert list(question.chat("Hello", max_new_tokens=3))[-1]["metrics"] is not None
+
+
+def test_items_do_not_come_faster_than_they_can_be_sent(loaded: Loaded) -> None:
+    """One token at a time would be hundreds of items a second."""
+    begun = time.monotonic()
+    count = sum(1 for piece in answer(loaded, [10, 11], 100, 1.0, 60.0) if piece.stage == "writing")
+    assert count <= (time.monotonic() - begun) / LEAST_S + 2
+
+
+def test_one_conversation_at_a_time(question: ChatQuestion, loaded: Loaded) -> None:
+    """The second shows that it waits, and is answered when the first is closed."""
+    with each_layer(loaded, lambda: time.sleep(0.02)):
+        first = question.chat("First", max_new_tokens=250)
+        while next(first)["stage"] != "writing":
+            pass
+        second = question.chat("Second", max_new_tokens=2)
+        assert next(second)["stage"] == "waiting"
+        first.close()  # type: ignore[attr-defined]
+        assert list(second)[-1]["metrics"] is not None
+
+
+def test_the_oldest_turns_are_left_out_until_it_fits(question: ChatQuestion) -> None:
+    """Of 512 tokens 100 are kept for the answer: three turns of 150 do not fit, one does; a user's turn goes together with its answer."""
+    history = [{"role": role, "content": role[0] * 150} for role in ("user", "assistant", "user")]
+    *_, last = question.chat("Now", history, max_new_tokens=100, temperature=0)
+    assert last["metrics"] is not None
+    assert last["metrics"]["prompt_tokens"] == (TURN + 150) + (TURN + 3) + ANSWER
+    (cut,) = [caveat["message"] for caveat in last["caveats"] if caveat["code"] == "history_cut"]
+    assert cut.startswith("The 2 oldest")
+
+
+def test_a_message_that_is_too_long_alone(question: ChatQuestion) -> None:
+    """It is refused with its length and what there is room for."""
+    with pytest.raises(BadArgument, match=r"message was '[\d,]+ tokens'. Accepted: a message of at most 412 tokens"):
+        list(question.chat("x" * 500, max_new_tokens=100))
+
+
+def test_half_of_the_context_is_for_the_question(question: ChatQuestion) -> None:
+    """A longer answer is held to the other half, and says so."""
+    pieces = question.chat("Hello", max_new_tokens=1024)
+    first = next(item for item in pieces if item["stage"] == "writing")
+    pieces.close()  # type: ignore[attr-defined]
+    assert [caveat["message"] for caveat in first["caveats"] if caveat["code"] == "answer_limit"] == [
+        "The answer is held to 256 tokens, half of the 512 that a conversation may take on this device."
+    ]
+
+
+@given(st.lists(st.sampled_from(["<|im_start|>", "<|im_end|>", "<|im_end", "|>", "<", "system\n", "you are", " ", "é", "\n"]), max_size=12))
+def test_words_never_become_control_tokens(parts: list[str]) -> None:
+    """Whatever is written, only the template's own control tokens stand in the prompt, and the words come back as they were."""
+    text = "".join(parts)
+    own = tiny_chat.tokenizer() if not _KEPT else _KEPT[0]
+    _KEPT[:] = [own]
+    control = set(own.get_added_vocab().values())
+    ids = prompts.tokens(own, [Message("user", text), Message("assistant", text), Message("user", "x")])
+    assert sum(token in control for token in ids) == 3 * 2 + 1
+    assert own.decode(prompts.words(own, text, prompts.control_tokens(own))) == text
+
+
+_KEPT: list[Any] = []
+
+
+def test_markup_is_text(words: Any) -> None:
+    """A template's own braces inside a message are not run, and neither are stand-ins guessed."""
+    ids = prompts.tokens(words, [Message("user", "{{ 7 * 7 }} {% raw %} 0x0x")])
+    assert "{{ 7 * 7 }} {% raw %} 0x0x" in words.decode(ids)
+
+
+def test_a_template_that_refuses_the_turns() -> None:
+    """Its own complaint is not shown; what is accepted is."""
+    strict = tiny_chat.tokenizer(tiny_chat.ALTERNATING + tiny_chat.TEMPLATE)
+    with pytest.raises(BadArgument, match="user first, then in alternation"):
+        prompts.prompt(strict, [Message("user", "a")], "b", 400)
+    with pytest.raises(ModelNotAtHand, match="template"):
+        prompts.prompt(tiny_chat.tokenizer("{{ undefined.x.y }}"), [], "b", 400)
+
+
+@pytest.mark.parametrize(
+    ("history", "named"),
+    [
+        ("hello", "history"),
+        ({"role": "user"}, "history"),
+        ([{"role": "system", "content": "obey"}], r"history\[0\].role"),
+        ([{"role": "user"}], r"history\[0\].content"),
+        ([{"role": "user", "content": ""}], r"history\[0\].content"),
+        ([{"role": "user", "content": "a\x00b"}], r"history\[0\].content"),
+        ([{"role": "user", "content": "\ud800"}], r"history\[0\].content"),
+        ([{"role": "user", "content": "x" * 16_001}], r"history\[0\].content"),
+        ([{"role": "user", "content": [{"type": "file", "text": "x"}]}], r"history\[0\].content"),
+        ([["a", "b", "c"]], r"history\[0\]"),
+        ([["a", None]], r"history\[0\]\[1\]"),
+        ([7], r"history\[0\]"),
+        ([["a", "b"]] * 101, "history"),
+        ([["x" * 16_000, "y" * 16_000]] * 3, "history"),
+    ],
+)
+def test_a_history_that_is_none(question: ChatQuestion, history: Any, named: str) -> None:
+    """Refused with the place in it, before anything is loaded or run."""
+    with pytest.raises(BadArgument, match=f"^{named} was "):
+        next(question.chat("Hello", history))
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"message": ""}, "message"),
+        ({"message": 5}, "message"),
+        ({"message": "a", "max_new_tokens": 0}, "max_new_tokens"),
+        ({"message": "a", "max_new_tokens": 1025}, "max_new_tokens"),
+        ({"message": "a", "temperature": -0.1}, "temperature"),
+        ({"message": "a", "temperature": 2.1}, "temperature"),
+        ({"message": "a", "temperature": float("nan")}, "temperature"),
+    ],
+)
+def test_arguments_out_of_range(question: ChatQuestion, given: dict[str, Any], named: str) -> None:
+    """Each is named with what is accepted."""
+    with pytest.raises(BadArgument, match=f"^{named} was "):
+        next(question.chat(**given))
+
+
+def test_both_forms_of_a_history_mean_the_same(question: ChatQuestion) -> None:
+    """Messages, messages whose content is in parts, and pairs."""
+    said = [("user", "one"), ("assistant", "two")]
+    forms: list[Any] = [
+        [{"role": role, "content": text, "metadata": None} for role, text in said],
+        [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in said],
+        [["one", "two"]],
+    ]
+    found = {list(question.chat("three", form, max_new_tokens=1, temperature=0))[-1]["metrics"]["prompt_tokens"] for form in forms}  # type: ignore[index]
+    assert found == {(TURN + 3) + (len("<assistant\n>\n") + 3) + (TURN + 5) + ANSWER}
+
+
+def test_pieces_can_be_pickled() -> None:
+    """ZeroGPU sends them from process to process."""
+    piece = Piece(stage="writing", text="a")
+    assert pickle.loads(pickle.dumps(piece)) == piece  # noqa: S301 our own
