@@ -1,0 +1,160 @@
+"""Code to copy for every action on a Space: the huggingface_hub call, the `hf` command and the line of our own command line.
+
+    switch("ada/chat", "l4x1", sleep_time_s=3600).hf
+    'hf spaces settings ada/chat --hardware l4x1 --sleep-time 3600'
+
+Pure text: nothing is asked of the Hub, and an id from outside stays one literal and one word. None of it holds a token: all three use
+the login of the machine they run on (`hf auth login`, or HF_TOKEN). Written for huggingface_hub 2.4; the tests check every call against
+the installed client's signatures and every command with its own parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lib.present.snippet_code import call, command, literal
+
+OURS = "python scripts/manage_space.py"
+START_LIMIT_S = 1800
+"""How long a Space may take to start by default (hub-docs spaces-config-reference.md, startup_duration_timeout: 30 minutes)."""
+_ONE_TIER = {"zero-a10g-xlarge": "zero-a10g"}
+"""Sizes of ZeroGPU that are not tiers: the tier is one, the size is chosen by the decorated function."""
+_STATE = "answer.stage, answer.hardware, answer.requested_hardware"
+
+NO_QUESTION = "The Python call and the hf command act at once; the command line names the price first and asks."
+LOGIN = "Sign in once with `hf auth login`, or set HF_TOKEN: a token that may write to the Space."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """One action, ready to copy. `cli` is `None` where our command line has no such action."""
+
+    action: str
+    title: str
+    python: str
+    hf: str
+    cli: str | None
+    notes: tuple[str, ...] = ()
+
+
+def switch(space: str, hardware: str, sleep_time_s: int | None = None) -> Snippet:
+    """Switch to a tier; `sleep_time_s` in seconds, -1 for never, `None` to leave it to the tier."""
+    tier = _ONE_TIER.get(hardware, hardware)
+    timed = [] if sleep_time_s is None else ["--sleep-time", str(sleep_time_s)]
+    arguments = [literal(space), f"hardware={literal(tier)}", *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"])]
+    size = f'{hardware} is the tier {tier}; the size is asked for in the code: @spaces.GPU(size="xlarge").'
+    return Snippet(
+        action="switch",
+        title=f"Switch to {tier}",
+        python=call("request_space_hardware", arguments, result=_STATE),
+        hf=command("hf spaces settings", [space], ["--hardware", tier, *timed]),
+        cli=command(f"{OURS} hardware", [space], ["--tier", tier, *timed]),
+        notes=(NO_QUESTION, LOGIN, *((size,) if tier != hardware else ())),
+    )
+
+
+def sleep_time(space: str, seconds: int) -> Snippet:
+    """Set after how many seconds without a visit the Space sleeps; -1 for never."""
+    return Snippet(
+        action="sleep_time",
+        title="Never sleep" if seconds == -1 else f"Sleep after {seconds} s without a visit",
+        python=call("set_space_sleep_time", [literal(space), f"sleep_time={seconds}"], result="answer.sleep_time"),
+        hf=command("hf spaces settings", [space], ["--sleep-time", str(seconds)]),
+        cli=command(f"{OURS} sleep", [space], ["--sleep-time", str(seconds)]),
+        notes=(LOGIN,),
+    )
+
+
+def pause(space: str) -> Snippet:
+    """Pause the Space: not billed, and only its owner can restart it."""
+    return Snippet(
+        action="pause",
+        title="Pause",
+        python=call("pause_space", [literal(space)], result="answer.stage"),
+        hf=command("hf spaces pause", [space]),
+        cli=command(f"{OURS} pause", [space]),
+        notes=(LOGIN,),
+    )
+
+
+def restart(space: str, *, factory: bool = False) -> Snippet:
+    """Restart the Space; `factory` builds it anew, without the cached build."""
+    return Snippet(
+        action="restart",
+        title="Factory restart" if factory else "Restart",
+        python=call("restart_space", [literal(space), *(["factory_reboot=True"] if factory else [])], result="answer.stage"),
+        hf=command("hf spaces restart", [space], ["--factory-reboot"] if factory else []),
+        cli=command(f"{OURS} restart", [space], ["--factory"] if factory else []),
+        notes=(NO_QUESTION, LOGIN),
+    )
+
+
+def look(space: str) -> Snippet:
+    """What the Space is doing, and on what."""
+    return Snippet(
+        action="look",
+        title="Look",
+        python=call("get_space_runtime", [literal(space)], result=f"{_STATE}, answer.sleep_time"),
+        hf=command("hf spaces info", [space], ["--expand", "runtime,sdk,models"]),
+        cli=command(f"{OURS} status", [space]),
+        notes=("A public Space needs no login.",),
+    )
+
+
+def wait(space: str, limit_s: int = START_LIMIT_S) -> Snippet:
+    """Wait until the Space runs or has failed, at most `limit_s` seconds."""
+    return Snippet(
+        action="wait",
+        title="Wait until it runs",
+        python=call("wait_for_space", [literal(space), f"timeout={limit_s}"], result="answer.stage, answer.hardware"),
+        hf=command("hf spaces wait", [space], ["--timeout", f"{limit_s}s"]),
+        cli=command(f"{OURS} status", [space], ["--watch"]),
+        notes=("The hf command and the command line end with a status other than 0 where the Space ends in an error.",),
+    )
+
+
+def volumes(space: str, bucket: str, mount_path: str = "/data") -> Snippet:
+    """Storage that stays: a bucket mounted into the Space, in place of the persistent storage that Spaces had until April 2026."""
+    made = command("hf buckets create", [bucket], ["--private", "--exist-ok"])
+    mounted = command("hf spaces volumes set", [space], ["--volume", f"hf://buckets/{bucket}:{mount_path}"])
+    python = [
+        "from huggingface_hub import HfApi, Volume",
+        "",
+        "api = HfApi()",
+        f"api.create_bucket({literal(bucket)}, private=True, exist_ok=True)",
+        f'volume = Volume(type="bucket", source={literal(bucket)}, mount_path={literal(mount_path)})',
+        f"api.set_space_volumes({literal(space)}, [volume])",
+    ]
+    return Snippet(
+        action="volumes",
+        title="Mount a bucket",
+        python="\n".join(python),
+        hf=f"{made}\n{mounted}",
+        cli=None,
+        notes=(
+            "This replaces the whole list of volumes: name those to keep as well.",
+            "Buckets are written to; models, datasets and Spaces are mounted read-only. Static Spaces have no volumes.",
+            "Persistent storage (small, medium, large) is gone since 2026-04-08, and suggested_storage in a README is ignored.",
+            LOGIN,
+        ),
+    )
+
+
+def tiers() -> Snippet:
+    """The tiers of Spaces with their prices."""
+    return Snippet(
+        action="tiers",
+        title="List the tiers",
+        python=call("list_spaces_hardware", [], result='*answer, sep="\\n"'),
+        hf="hf spaces hardware",
+        cli=f"{OURS} tiers",
+        notes=("No login is needed.",),
+    )
+
+
+def of_space(space: str, *, hardware: str | None = None, sleep_time_s: int | None = None) -> Sequence[Snippet]:
+    """Every action on one Space, looking first; with the switch where a tier is chosen."""
+    chosen = [] if hardware is None else [switch(space, hardware, sleep_time_s), wait(space)]
+    timed = [] if sleep_time_s is None else [sleep_time(space, sleep_time_s)]
+    return (look(space), *chosen, *timed, pause(space), restart(space), restart(space, factory=True))

@@ -1,0 +1,337 @@
+"""Code to copy: every call exists in the installed client, every command in its own parser, and nothing from outside escapes its quotes."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import json
+import shlex
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+import pytest
+from huggingface_hub import HfApi, SpaceCard, Volume
+from huggingface_hub.cli.hf import app as hf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from lib.catalog import load
+from lib.cli.app import main as ours
+from lib.errors import BadArgument, BadCatalog
+from lib.present import snippets
+from lib.present.snippet_code import command, literal
+from lib.present.snippet_setup import FRAMEWORKS, offered, setup
+from lib.present.snippet_versions import FILE, read_versions, versions
+from lib.present.snippets import Snippet
+
+ALL: tuple[Snippet, ...] = (
+    *snippets.of_space("ada/chat", hardware="l4x1", sleep_time_s=3600),
+    snippets.switch("ada/chat", "cpu-basic"),
+    snippets.switch("ada/chat", "zero-a10g-xlarge"),
+    snippets.switch("ada/chat", "l4x1", -1),
+    snippets.sleep_time("ada/chat", -1),
+    snippets.volumes("ada/chat", "ada/files"),
+    snippets.tiers(),
+)
+NASTY = ("-rf/x", "a/b; touch /tmp/owned", "$(id)/`id`", "a'b\"c\\", "a\nb", "\u202eevil", "--json", "-1", " ", "é/ü", "{x}/%s")
+texts = st.one_of(st.sampled_from(NASTY), st.text(min_size=1, max_size=30).filter(lambda text: "\0" not in text))
+
+
+def named(snippet: Snippet) -> str:
+    """A name for a parametrized test."""
+    return snippet.title
+
+
+def parsed(group: click.Command, words: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The command that a parser finds in the words, and what it reads from them; unknown commands and options are refused."""
+    left = list(words)
+    name, at = "", group
+    while isinstance(at, click.Group):
+        name = left.pop(0)
+        found = at.get_command(click.Context(at), name)
+        assert found is not None, f"there is no command {name}"
+        at = found
+    return name, at.make_context(name, left).params
+
+
+def hf_lines(snippet: Snippet) -> Iterator[list[str]]:
+    """The words of each `hf` command of a snippet; no word of ours holds a line break."""
+    for line in snippet.hf.split("\n"):
+        words = shlex.split(line)
+        assert words[0] == "hf"
+        yield words[1:]
+
+
+@pytest.mark.parametrize("snippet", ALL, ids=named)
+def test_python_calls_exist(snippet: Snippet) -> None:
+    """Every call of the Python form binds to the signature of the installed huggingface_hub."""
+    calls = [node for node in ast.walk(ast.parse(snippet.python)) if isinstance(node, ast.Call)]
+    checked = 0
+    for call in calls:
+        keywords = {str(keyword.arg): None for keyword in call.keywords}
+        if isinstance(call.func, ast.Attribute):
+            inspect.signature(getattr(HfApi, call.func.attr)).bind(None, *call.args, **keywords)
+            checked += 1
+        elif isinstance(call.func, ast.Name) and call.func.id == "Volume":
+            values = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+            assert Volume(**values).to_dict()["mountPath"] == "/data"
+    assert checked >= 1
+
+
+@pytest.mark.parametrize("snippet", ALL, ids=named)
+def test_python_reads_what_the_answer_has(snippet: Snippet) -> None:
+    """What the Python form prints are fields of the runtime that the client answers with."""
+    from huggingface_hub import SpaceRuntime  # noqa: PLC0415 - only here
+
+    fields = set(inspect.signature(SpaceRuntime).parameters) | set(vars(SpaceRuntime({"stage": "RUNNING"})))
+    read = {
+        node.attr
+        for node in ast.walk(ast.parse(snippet.python))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "answer"
+    }
+    assert read <= fields
+
+
+@pytest.mark.parametrize("snippet", ALL, ids=named)
+def test_hf_commands_exist(snippet: Snippet) -> None:
+    """The installed client's own parser takes every `hf` command: no unknown command, option or value."""
+    for words in hf_lines(snippet):
+        _, read = parsed(hf, words)
+        assert {"ada/chat", "ada/files"} & set(map(str, read.values())) or words == ["spaces", "hardware"]
+
+
+@pytest.mark.parametrize("snippet", [one for one in ALL if one.cli], ids=named)
+def test_own_commands_exist(snippet: Snippet) -> None:
+    """Our own command line takes every line that is offered for it."""
+    assert snippet.cli is not None
+    words = shlex.split(snippet.cli)
+    assert words[:2] == ["python", "scripts/manage_space.py"]
+    _, read = parsed(ours, words[2:])
+    assert read.get("space", "ada/chat") == "ada/chat"
+
+
+def test_switch_says_the_same_three_times() -> None:
+    """The three forms of a switch name the same Space, tier and sleep time."""
+    made = snippets.switch("ada/chat", "l4x1", 3600)
+    call = next(node for node in ast.walk(ast.parse(made.python)) if isinstance(node, ast.Call) and node.keywords)
+    assert {one.arg: ast.literal_eval(one.value) for one in call.keywords} == {"hardware": "l4x1", "sleep_time": 3600}
+    _, theirs = parsed(hf, next(hf_lines(made)))
+    assert (theirs["space_id"], theirs["hardware"], theirs["sleep_time"]) == ("ada/chat", "l4x1", 3600)
+    _, own = parsed(ours, shlex.split(str(made.cli))[2:])
+    assert (own["space"], own["tier"], own["sleep_time"]) == ("ada/chat", "l4x1", 3600)
+
+
+def test_zerogpu_sizes_are_one_tier() -> None:
+    """The larger size of ZeroGPU is asked for in the code: the tier that the platform knows is zero-a10g."""
+    made = snippets.switch("ada/chat", "zero-a10g-xlarge")
+    assert '"zero-a10g"' in made.python
+    assert any('size="xlarge"' in note for note in made.notes)
+
+
+def test_volume_is_a_bucket_at_data() -> None:
+    """The client reads the volume that we write as that bucket, mounted read-write where we said."""
+    from huggingface_hub.cli._cli_utils import parse_volumes  # noqa: PLC0415 - theirs, and private
+
+    made = snippets.volumes("ada/chat", "ada/files")
+    _, read = parsed(hf, list(hf_lines(made))[1])
+    (volume,) = parse_volumes(read["volume"]) or []
+    assert (volume.type, volume.source, volume.mount_path, bool(volume.read_only)) == ("bucket", "ada/files", "/data", False)
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts)
+def test_literal_is_one_literal(text: str) -> None:
+    """A Python literal means the text again, stands on one line, and shows nothing that cannot be seen."""
+    written = literal(text)
+    assert ast.literal_eval(written) == text
+    assert written.isprintable()
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts, texts)
+def test_command_keeps_words_apart(space: str, value: str) -> None:
+    """A shell finds our words and the given ones, each whole; only `--` is added."""
+    words = shlex.split(command("hf spaces settings", [space], ["--hardware", value]))
+    assert [word for word in words if word != "--"] == [
+        word
+        for word in ["hf", "spaces", "settings", *((["--hardware", value, space]) if space[0] == "-" else [space, "--hardware", value])]
+        if word != "--"
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts, texts)
+def test_hostile_ids_stay_values(space: str, hardware: str) -> None:
+    """Whatever the ids are, all three forms hold the same call with these ids as values, and nothing else."""
+    made = snippets.switch(space, hardware, 60)
+    tree = ast.parse(made.python)
+    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.keywords)
+    assert [ast.literal_eval(one) for one in call.args] == [space]
+    assert ast.literal_eval(call.keywords[0].value) == hardware
+    assert [type(node) for node in tree.body] == [ast.ImportFrom, ast.Assign, ast.Expr]
+    _, theirs = parsed(hf, shlex.split(made.hf)[1:])
+    assert (theirs["space_id"], theirs["hardware"], theirs["sleep_time"]) == (space, hardware, 60)
+    _, own = parsed(ours, shlex.split(str(made.cli))[2:])
+    assert (own["space"], own["tier"], own["sleep_time"], own["yes"]) == (space, hardware, 60, False)
+
+
+def test_a_real_shell_agrees() -> None:
+    """A shell itself reads every nasty id as one word and runs none of it."""
+    lines = "\n".join(command("printf %s\\\\0", [text]) for text in NASTY if not text.startswith("-"))
+    told = subprocess.run(["sh", "-c", lines], capture_output=True, check=True)  # noqa: S607 - whichever sh there is
+    assert told.stdout.decode() == "".join(f"{text}\0" for text in NASTY if not text.startswith("-"))
+
+
+def entry(platform: str, hardware: str, accelerator: str | None, engine: str = "transformers", precision: str = "bf16") -> dict[str, Any]:
+    """What is read of a place of a recommendation."""
+    return {"platform": platform, "hardware": hardware, "accelerator": accelerator, "engine": engine, "precision": precision}
+
+
+TRANSFORMERS: dict[str, set[str]] = {"torch": set(), "transformers": set(), "accelerate": set()}
+TIERS = [entry(row.platform, row.id, row.accelerator) for row in load().on(["spaces", "zerogpu"])]
+EVERY = [(place, framework) for place in TIERS for framework in offered(place["platform"])]
+
+
+def packages(requirements: str) -> dict[str, Requirement]:
+    """The packages of a requirements.txt by name; every other line is a comment or an index."""
+    lines = [
+        line for line in requirements.splitlines() if not line.startswith(("# ", "--extra-index-url https://download.pytorch.org/whl/"))
+    ]
+    return {Requirement(line).name: Requirement(line) for line in lines}
+
+
+@pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
+def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
+    """The Hub's own card parser reads the front matter of every tier, and finds only values that the platform documents."""
+    made = setup(place, model="Qwen/Qwen3-8B", framework=framework)
+    assert made.front_matter is not None
+    card = SpaceCard(f"{made.front_matter}\n# Qwen3\n").data.to_dict()
+    suggested = card.pop("suggested_hardware", None)
+    assert card == {
+        "title": "Qwen3-8B",
+        "sdk": "gradio",
+        "sdk_version": versions()["gradio"].version,
+        "python_version": "3.12.12",
+        "app_file": "app.py",
+        "models": ["Qwen/Qwen3-8B"],
+    }
+    # documented on 2026-03-20: CPU, T4, L4, L40S, A10G and A100 flavors; neither ZeroGPU nor the RTX PRO 6000
+    lacking = place["hardware"].startswith(("zero-", "rtx-pro-6000"))
+    assert suggested == (None if lacking else place["hardware"])
+    assert ("lack" in made.front_matter.splitlines()[1]) == lacking
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.one_of(texts, st.text(alphabet="ab/-\n: #'\"{", max_size=20)))
+def test_hostile_models_stay_out_of_the_card(model: str) -> None:
+    """A model that is no Hub id adds nothing to the card; one that is stands there as it was."""
+    made = setup(TIERS[0], model=model)
+    card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
+    if "models" in card:
+        assert card["models"] == [model]
+        assert card["title"] == model.split("/")[1]
+    else:
+        assert card["title"] == "My Space"
+
+
+@pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
+def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None:
+    """Every line is a requirement that pip's own grammar takes, with the pin of the data file, and its source is told."""
+    made = setup(place, framework=framework)
+    for name, wanted in packages(made.requirements).items():
+        if name == "torch" and place["platform"] == "zerogpu":
+            continue
+        known = versions()[name]
+        assert wanted.specifier.contains(known.version)
+        assert known.source in made.sources
+        assert known.source.source == f"PyPI {name} {known.version}, read 2026-11-21"
+
+
+def test_zerogpu_takes_its_newest_torch() -> None:
+    """On ZeroGPU torch is the newest of the platform's list (2.11.0), never the newest release (2.15.0)."""
+    admitted = load().rules.zerogpu.torch_versions
+    torch = packages(setup(entry("zerogpu", "zero-a10g", "RTX-PRO-6000-Blackwell-Server")).requirements)["torch"]
+    assert [version for version in admitted if torch.specifier.contains(version)] == [str(max(map(Version, admitted)))]
+    assert not torch.specifier.contains(versions()["torch"].version)
+
+
+def test_pytorch_by_host() -> None:
+    """A GPU gets PyPI's CUDA build and is told which CUDA; a CPU tier gets the CPU index."""
+    gpu, cpu = setup(entry("spaces", "l4x1", "L4")).requirements, setup(entry("spaces", "cpu-upgrade", None)).requirements
+    assert "CUDA 13.2" in gpu
+    assert "\n--extra-index-url https://download.pytorch.org/whl/cpu\n" in cpu
+    assert "--extra-index-url" not in {line.split()[0] for line in gpu.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("place", "framework", "wanted"),
+    [
+        (entry("spaces", "l4x1", "L4"), "jax", {"jax": {"cuda13"}, "flax": set()}),
+        (entry("spaces", "cpu-upgrade", None), "jax", {"jax": set(), "flax": set()}),
+        (entry("tpu", "v6e-8", "TPU-v6e"), "jax", {"jax": {"tpu"}, "flax": set()}),
+        (entry("tpu", "v6e-8", "TPU-v6e"), "pytorch", {"torch_tpu": set(), "torch": set(), "transformers": set()}),
+        (entry("tpu", "v6e-8", "TPU-v6e", "vllm-tpu"), "pytorch", {"vllm-tpu": set()}),
+        (entry("spaces", "l4x1", "L4"), "tensorflow", {"tensorflow": {"and-cuda"}}),
+        (entry("spaces", "cpu-upgrade", None), "tensorflow", {"tensorflow": set()}),
+        (entry("spaces", "l4x1", "L4", "vllm"), "pytorch", {"vllm": set()}),
+        (entry("spaces", "cpu-upgrade", None, "llama.cpp", "gguf:Q4_K_M"), "pytorch", {"llama-cpp-python": set()}),
+        (entry("jobs", "h200", "H200", precision="bnb-nf4"), "pytorch", {**TRANSFORMERS, "bitsandbytes": set()}),
+        (entry("endpoints", "x", "L4", precision="awq-4"), "pytorch", {**TRANSFORMERS, "gptqmodel": set()}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.get("hardware", ""),
+)  # fmt: skip
+def test_framework_lines(place: dict[str, Any], framework: str, wanted: dict[str, set[str]]) -> None:
+    """Each framework and engine brings its own packages and extras, and a card only where there is a Space."""
+    made = setup(place, framework=framework)
+    assert {name: one.extras for name, one in packages(made.requirements).items()} == wanted
+    assert (made.front_matter is None) == (place["platform"] not in {"spaces", "zerogpu"})
+
+
+def test_torch_tpu_takes_this_torch() -> None:
+    """The pinned torch lies in the span that torch_tpu names, and jax[tpu] is said not to go beside it."""
+    brings = str(versions()["torch_tpu"].brings)
+    low, high = brings.removeprefix("torch ").split(",")[0].split(" to ")
+    assert Version(low) <= Version(versions()["torch"].version) <= Version(high)
+    assert "not beside torch_tpu" in setup(entry("tpu", "v6e-8", "TPU-v6e"), framework="jax").requirements
+
+
+def test_transformers_has_pytorch_classes_only() -> None:
+    """The sentence about ports is true of the installed transformers: it has no module for TensorFlow or Flax models."""
+    assert importlib.util.find_spec("transformers.modeling_utils") is not None
+    assert importlib.util.find_spec("transformers.modeling_tf_utils") is None
+    assert importlib.util.find_spec("transformers.modeling_flax_utils") is None
+
+
+@pytest.mark.parametrize(
+    ("place", "framework"),
+    [
+        (entry("zerogpu", "zero-a10g", "X"), "jax"),
+        (entry("tpu", "v6e-8", "X"), "tensorflow"),
+        (entry("spaces", "l4x1", "L4"), "mxnet"),
+        (entry("nowhere", "l4x1", "L4"), "pytorch"),
+        (entry("spaces", "l4x1\n---\n# x", "L4"), "pytorch"),
+    ],
+)
+def test_what_does_not_run_is_refused(place: dict[str, Any], framework: str) -> None:
+    """A framework that the platform does not run, an unknown platform and an id with a line break are refused by name."""
+    with pytest.raises(BadArgument, match="Accepted"):
+        setup(place, framework=framework)
+
+
+def test_every_framework_is_offered_somewhere() -> None:
+    """The choices of a Space on rented hardware are all that there are."""
+    assert offered("spaces") == tuple(FRAMEWORKS)
+
+
+@pytest.mark.parametrize("spoil", [{"name": "torch"}, {"version": ""}, {"checked": "2999-01-01"}, {"extra": 1}], ids=str)
+def test_bad_rows_are_refused(spoil: dict[str, Any]) -> None:
+    """A row twice, without a version, of the future, or with an unknown field is refused."""
+    data = json.loads(FILE.read_text(encoding="utf-8"))
+    data["packages"][1] |= spoil
+    with pytest.raises(BadCatalog, match=r"frameworks\.json"):
+        read_versions(data)
