@@ -6,15 +6,24 @@ from collections.abc import Callable
 
 from lib.catalog import Catalog
 from lib.service.chat import ChatQuestion
+from lib.service.heartbeat import HeartbeatQuestion
+from lib.service.ledger import LedgerQuestions
 from lib.service.models import Models
 
 
 class LiveQuestions:
     """What the app answers by running it. Each question is a class of its own module; here they meet."""
 
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Models) -> None:
-        """Answer from `catalog()` and `models`; nothing is loaded before a question comes."""
+    def __init__(self, *, catalog: Callable[[], Catalog], models: Models, ledger: LedgerQuestions | None = None) -> None:
+        """Answer from `catalog()` and `models`; nothing is loaded before a question comes.
+
+        What is measured goes to `ledger` (its `record`), by default the one that the environment names.
+        """
         self._catalog, self._models = catalog, models
         talk = ChatQuestion(catalog=catalog, models=models)
         self.chat = talk.chat
         self.place = talk.place
+        pulse = HeartbeatQuestion()
+        self.heartbeat = pulse.heartbeat
+        self.beating = pulse.beating
+        self.ledger = ledger or LedgerQuestions()

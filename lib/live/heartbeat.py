@@ -1,0 +1,163 @@
+"""The heartbeat: one matrix product timed over and over, and the time that it cannot beat.
+
+    y[b, i] = x[b, h] @ w[h, i]        FLOPs = 2 · b · h · i        bytes = s · (b·h + h·i + b·i)
+
+    floor = max( (bytes − cache) / bandwidth ,  FLOPs / peak )          efficiency = floor / median
+
+b batch, h hidden, i intermediate, s bytes per element. Each of the three matrices crosses the memory's bus once at least, except what the
+cache still held from the iteration before (`cache`, the last level's whole size; a measured bandwidth counts caches by itself).
+A time below the floor did not wait for the work: a device that computes asynchronously hands the call back at once, and a clock
+stopped there has timed the dispatch. So such a result is called invalid, never fast.
+
+Source: Williams, Waterman, Patterson 2009, "Roofline", doi:10.1145/1498765.1498785. Here is the arithmetic; `lib.live.matmul` runs it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lib.provenance import Source
+from lib.silicon import Accelerator
+
+Dtype = Literal["float32", "float16", "bfloat16"]
+DTYPES: tuple[Dtype, ...] = ("float32", "float16", "bfloat16")
+ELEMENT_BYTES: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
+SHORT: dict[Dtype, str] = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+"""The catalog's names of the types."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is multiplied, and how often."""
+
+    batch: int = 128
+    hidden: int = 4096
+    intermediate: int = 16384
+    iterations: int = 100
+    warmup: int = 5
+    dtype: Dtype = "float32"
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one product: a multiplication and an addition per term."""
+        return 2 * self.batch * self.hidden * self.intermediate
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of w."""
+        return ELEMENT_BYTES[self.dtype] * self.hidden * self.intermediate
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one product reads and writes at least: x and w once, y once."""
+        return self.weight_bytes + ELEMENT_BYTES[self.dtype] * self.batch * (self.hidden + self.intermediate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roof:
+    """What bounds a device: bytes/s, FLOP/s where a peak is known, bytes of cache that need not be read again, and where it is from.
+
+    `measured` marks a bandwidth that was measured here instead of read in a datasheet.
+    """
+
+    bandwidth: float
+    peak: float | None
+    cache_bytes: int
+    measured: bool
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """Seconds that one product takes at least; `compute_s` is None without a known peak."""
+
+    memory_s: float
+    compute_s: float | None
+
+    @property
+    def seconds(self) -> float:
+        """The larger of the two."""
+        return max(self.memory_s, self.compute_s or 0.0)
+
+    @property
+    def bound(self) -> Literal["bandwidth", "compute"]:
+        """Which of the two it is."""
+        return "compute" if self.compute_s is not None and self.compute_s > self.memory_s else "bandwidth"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Seconds of the first product, before anything was warm, and of each one after the warm-up."""
+
+    cold_first_s: float
+    warm_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """The verdict. `p95_s` is the nearest rank: the shortest time that at least 95 % of the warm iterations did not exceed.
+
+    `valid` is false when any time lies below the floor; then `efficiency` is None, for it would be a share above one.
+    """
+
+    mean_s: float
+    median_s: float
+    p95_s: float
+    min_s: float
+    cold_first_s: float
+    achieved_flops_per_s: float
+    floor: Floor
+    efficiency: float | None
+    valid: bool
+
+
+def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) -> Roof:
+    """The roof of a card or chip by its datasheet.
+
+    Where the type has no unit of its own the fastest floating-point unit stands in: nothing on the chip is faster, so the floor stays
+    a floor. `tf32` says that float32 is multiplied in TF32, which torch leaves off unless told otherwise.
+    """
+    name = "tf32" if tf32 and dtype == "float32" else SHORT[dtype]
+    fastest = max((rate for unit in ("fp32", "tf32", "fp16", "bf16") if (rate := silicon.peak(unit)) is not None), default=None)
+    peak = silicon.peak(name) or fastest
+    return Roof(
+        bandwidth=silicon.bandwidth,
+        peak=peak,
+        cache_bytes=silicon.l2 or 0,
+        measured=False,
+        sources=silicon.sources,
+    )
+
+
+def floor(case: Case, roof: Roof) -> Floor:
+    """The time that one product of the case takes at least."""
+    crossing = max(0, case.moved_bytes - roof.cache_bytes)
+    return Floor(memory_s=crossing / roof.bandwidth, compute_s=None if roof.peak is None else case.flops / roof.peak)
+
+
+def nearest_rank(times: Sequence[float], share: float) -> float:
+    """The shortest of the times that at least this share of them does not exceed; `times` is not empty."""
+    ordered = sorted(times)
+    rank = -(-share * len(ordered) // 1)  # rounded up
+    return ordered[max(0, int(rank) - 1)]
+
+
+def beat(case: Case, times: Times, least: Floor) -> Beat:
+    """The figures of a run, and whether it can be believed."""
+    median = statistics.median(times.warm_s)
+    shortest = min(*times.warm_s, times.cold_first_s)
+    valid = shortest >= least.seconds
+    return Beat(
+        mean_s=statistics.fmean(times.warm_s),
+        median_s=median,
+        p95_s=nearest_rank(times.warm_s, 0.95),
+        min_s=min(times.warm_s),
+        cold_first_s=times.cold_first_s,
+        achieved_flops_per_s=case.flops / median if median > 0 else 0.0,
+        floor=least,
+        efficiency=least.seconds / median if valid and least.seconds > 0 else None,
+        valid=valid,
+    )
