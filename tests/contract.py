@@ -58,6 +58,26 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "prompt_tokens": 512,
         "output_tokens": 256,
     },
+    "space_status": {"space_id": REQUIRED},
+    "right_size": {
+        "space_id": REQUIRED,
+        "model": "",
+        "task": "auto",
+        "context_tokens": 4096,
+        "concurrency": 1,
+        "requests_per_day": 100,
+        "hours_per_day": 24,
+        "precision": "auto",
+        "account": "free",
+        "max_usd_per_month": 0,
+        "min_tokens_per_s": 0,
+        "priority": "balanced",
+        "platforms": "spaces",
+    },
+    "switch_hardware": {"space_id": REQUIRED, "hardware": REQUIRED, "confirm_usd_per_hour": REQUIRED, "sleep_time_s": -1},
+    "set_sleep_time": {"space_id": REQUIRED, "seconds": REQUIRED},
+    "pause_space": {"space_id": REQUIRED},
+    "restart_space": {"space_id": REQUIRED, "factory": False},
 }
 FIELDS: dict[str, set[str]] = {
     "resolve_model": {
@@ -75,6 +95,15 @@ FIELDS: dict[str, set[str]] = {
         "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month", "storage_usd_per_month", "total_usd_per_month",
         "usd_per_million_output_tokens", "usd_per_request", "break_even",
     },
+    "space_status": {
+        "stage", "hardware", "requested_hardware", "usd_per_hour", "usd_per_month", "sleep_time_s", "storage", "replicas", "volumes",
+        "models",
+    },
+    "right_size": {"current", "pick", "saving_usd_per_month", "reasons"},
+    "switch_hardware": {"before", "after", "stage"},
+    "set_sleep_time": {"stage", "hardware", "sleep_time_s"},
+    "pause_space": {"stage", "hardware", "sleep_time_s"},
+    "restart_space": {"stage", "hardware", "sleep_time_s"},
 }  # fmt: skip
 FIT = {"hardware", "fits", "free_bytes", "max_context_tokens", "max_batch_size"}
 ENTRY = {"hardware", "platform", "precision", "engine", "memory", "speed", "cost", "verdict", "reasons"}
@@ -98,6 +127,7 @@ TINY_CONFIG = """{"architectures": ["LlamaForCausalLM"], "model_type": "llama", 
 TINY_PARAMETERS = 202_048
 # Keys and values, 2 layers, 2 heads of 16, 2 bytes: 256 bytes per token.
 TINY_CACHE_BYTES_PER_TOKEN = 256
+# Answered without a token and without a Hub; the account actions have tests of their own (test_api_account.py).
 EXAMPLE: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": TINY_CONFIG},
     "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},

@@ -27,12 +27,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(**environment: str) -> Iterator[str]:
-    """`python app.py` as a process of its own, killed with everything it started; yields its address."""
+def started(log: Path | None = None, **environment: str) -> Iterator[str]:
+    """`python app.py` as a process of its own, killed with everything it started; yields its address. `log` keeps what it prints."""
     port = free_port()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "GRADIO_", "SPACE"))}
     settings = {"GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "False", **environment}
-    with TemporaryFile() as output:
+    with TemporaryFile() if log is None else log.open("w+b") as output:
         app = subprocess.Popen(
             [sys.executable, "app.py"], cwd=ROOT, env=inherited | settings, stdout=output, stderr=output, start_new_session=True
         )

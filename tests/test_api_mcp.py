@@ -45,7 +45,7 @@ def test_the_tools_are_the_endpoints(app_url: str) -> None:
         assert tool.description
 
 
-@pytest.mark.parametrize("tool", ARGUMENTS)
+@pytest.mark.parametrize("tool", EXAMPLE)
 def test_an_answer_is_structured_and_keeps_its_schema(app_url: str, tool: str) -> None:
     """The structured content validates against the tool's outputSchema and has the fields of the contract."""
     schemas = {listed.name: listed.outputSchema for listed in with_session(app_url, lambda session: session.list_tools()).tools}
@@ -62,7 +62,7 @@ def test_an_answer_is_structured_and_keeps_its_schema(app_url: str, tool: str) -
         ("estimate_memory", {"model": "7B", "context_tokens": "many"}, "context_tokens was"),
         ("estimate_memory", {"modell": "7B"}, "Did you mean model?"),
         ("estimate_memory", {}, "model is missing"),
-        ("switch_hardware", {}, "There is no tool 'switch_hardware'"),
+        ("delete_space", {}, "There is no tool 'delete_space'"),
     ],
 )
 def test_a_refused_call_is_an_error_with_a_sentence(app_url: str, tool: str, arguments: dict[str, Any], says: str) -> None:

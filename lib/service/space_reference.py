@@ -23,6 +23,8 @@ def space_of(space_id: object) -> str:
     if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
         raise BadArgument("space_id", seen(space_id), ACCEPTED)
     text = space_id.strip()
+    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: not to be repeated
+        raise BadArgument("space_id", "what looks like a token", f"{ACCEPTED}; a token has a place of its own")
     name = _of_page(text) if "://" in text else text
     if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
         raise BadArgument("space_id", text, ACCEPTED)

@@ -53,4 +53,10 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "list_hardware": Endpoint(question=services.list_hardware),
         "estimate_speed": Endpoint(question=services.estimate_speed),
         "estimate_cost": Endpoint(question=services.estimate_cost),
+        "space_status": Endpoint(question=services.account.space_status, account=True),
+        "right_size": Endpoint(question=services.account.right_size, account=True),
+        "switch_hardware": Endpoint(question=services.account.switch_hardware, account=True),
+        "set_sleep_time": Endpoint(question=services.account.set_sleep_time, account=True),
+        "pause_space": Endpoint(question=services.account.pause_space, account=True),
+        "restart_space": Endpoint(question=services.account.restart_space, account=True),
     }

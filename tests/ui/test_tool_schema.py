@@ -9,6 +9,7 @@ import pytest
 from contract import ARGUMENTS, REQUIRED
 
 from lib.service.start import services
+from lib.ui.calls import public
 from lib.ui.endpoints import endpoints
 from lib.ui.tool_schema import description, input_schema, output_schema
 
@@ -39,8 +40,8 @@ def test_choices_are_listed() -> None:
 
 
 def test_the_arguments_of_the_questions_are_those_of_the_contract() -> None:
-    """Order and defaults too."""
+    """Order and defaults too; the caller's token is none of them."""
     for name, expected in ARGUMENTS.items():
-        parameters = inspect.signature(ASKED[name]).parameters.values()
+        parameters = public(ASKED[name]).parameters.values()
         defaults = {p.name: REQUIRED if p.default is inspect.Parameter.empty else p.default for p in parameters}
         assert list(defaults.items()) == list(expected.items())
