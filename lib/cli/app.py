@@ -73,7 +73,10 @@ def main() -> None:
     """
 
 
-@main.command(epilog=_examples("hardware ada/chat --tier l4x1", "hardware ada/chat --tier a100-large --sleep-time 1800 --yes --json"))
+@main.command(
+    short_help="Switch a Space to another tier.",
+    epilog=_examples("hardware ada/chat --tier l4x1", "hardware ada/chat --tier a100-large --sleep-time 1800 --yes --json"),
+)
 @space_argument
 @click.option("--tier", required=True, metavar="ID", help="The tier, such as l4x1 (see `tiers`); older names such as l4 are understood.")
 @click.option("--sleep-time", default=NEVER, metavar="SECONDS", help="Sleep after so long without a visit; -1 (the default) is never.")
@@ -102,7 +105,10 @@ def hardware(*, space: str, tier: str, sleep_time: int, yes: bool, no_wait: bool
     )
 
 
-@main.command(epilog=_examples("status ada/chat", "status ada/chat --json", "status ada/chat --watch"))
+@main.command(
+    short_help="Show what a Space is doing, on what, and its price.",
+    epilog=_examples("status ada/chat", "status ada/chat --json", "status ada/chat --watch"),
+)
 @space_argument
 @click.option("--watch", is_flag=True, help="Show the stages until the Space runs or has failed.")
 @as_json
@@ -122,7 +128,7 @@ def status(*, space: str, watch: bool, as_json: bool) -> None:
     end(code)
 
 
-@main.command(epilog=_examples("pause ada/chat", "pause ada/chat --yes"))
+@main.command(short_help="Stop a Space until its owner restarts it.", epilog=_examples("pause ada/chat", "pause ada/chat --yes"))
 @space_argument
 @yes
 @as_json
@@ -142,7 +148,7 @@ def pause(*, space: str, yes: bool, as_json: bool) -> None:
     )
 
 
-@main.command(epilog=_examples("restart ada/chat", "restart ada/chat --factory --yes"))
+@main.command(short_help="Restart a Space.", epilog=_examples("restart ada/chat", "restart ada/chat --factory --yes"))
 @space_argument
 @click.option("--factory", is_flag=True, help="Build it from scratch, without what earlier builds left.")
 @yes
@@ -164,7 +170,10 @@ def restart(*, space: str, factory: bool, yes: bool, no_wait: bool, as_json: boo
     )
 
 
-@main.command(epilog=_examples("sleep ada/chat --sleep-time 3600", "sleep ada/chat 3600", "sleep ada/chat --sleep-time -1 --yes"))
+@main.command(
+    short_help="Set after how long a Space falls asleep.",
+    epilog=_examples("sleep ada/chat --sleep-time 3600", "sleep ada/chat 3600", "sleep ada/chat --sleep-time -1 --yes"),
+)
 @space_argument
 @click.argument("seconds", required=False, type=int)
 @click.option("--sleep-time", type=int, metavar="SECONDS", help="The same as SECONDS; -1 is never.")
@@ -192,7 +201,7 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
     )
 
 
-@main.command(epilog=_examples("tiers", "tiers --json", "tiers --all"))
+@main.command(short_help="List the tiers with memory and price.", epilog=_examples("tiers", "tiers --json", "tiers --all"))
 @click.option("--all", "retired", is_flag=True, help="Also what the platform no longer offers.")
 @as_json
 @guarded
@@ -208,9 +217,10 @@ def tiers(*, retired: bool, as_json: bool) -> None:
 
 
 @main.command(
+    short_help="Recommend hardware for a model.",
     epilog=_examples(
         "recommend Qwen/Qwen3-8B", "recommend 7B --priority cheapest --platforms all", "recommend Qwen/Qwen3-8B --files pytorch"
-    )
+    ),
 )
 @click.argument("model")
 @workload
@@ -235,7 +245,11 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
     answer(found, shown, as_json=as_json)
 
 
-@main.command("right-size", epilog=_examples("right-size ada/chat", "right-size ada/chat --model Qwen/Qwen3-8B --hours-per-day 8 --json"))
+@main.command(
+    "right-size",
+    short_help="Say whether a Space's tier fits its models.",
+    epilog=_examples("right-size ada/chat", "right-size ada/chat --model Qwen/Qwen3-8B --hours-per-day 8 --json"),
+)
 @space_argument
 @click.option("--model", default="", help="Judge for this model; by default for those that the Space links.")
 @workload
