@@ -6,14 +6,14 @@ that asks them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
+from lib.cli.options import as_json, examples, no_wait, space_argument, workload, yes
 from lib.cli.outcome import DONE, MEANINGS, answer, end, guarded, say
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 NEVER = -1
 
 _STATUSES = "\n".join(f"  {status:>3}  {meaning}" for status, meaning in MEANINGS.items())
@@ -25,40 +25,6 @@ Examples:
   python scripts/manage_space.py hardware ada/chat --tier l4x1 --sleep-time 3600
   python scripts/manage_space.py pause ada/chat"""
 _EPILOG = f"{_EXAMPLES}\n\n\b\nExit status:\n{_STATUSES}"
-
-
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, shown in the order given."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def _examples(*lines: str) -> str:
-    return "\b\nExamples:\n" + "\n".join(f"  python scripts/manage_space.py {line}" for line in lines)
-
-
-space_argument = click.argument("space", metavar="USER/SPACE")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr.")
-yes = click.option("--yes", "-y", is_flag=True, help="Do not ask: you agree to the price that is shown.")
-no_wait = click.option("--no-wait", is_flag=True, help="Do not watch until the Space runs.")
-workload = _options(
-    click.option("--task", default="auto", show_default=True, help="A Hub task such as text-generation."),
-    click.option("--context-tokens", default=4096, show_default=True, help="Tokens per request, prompt and answer together."),
-    click.option("--concurrency", default=1, show_default=True, help="Requests served at the same time."),
-    click.option("--requests-per-day", default=100, show_default=True, help="How many requests arrive in a day."),
-    click.option("--hours-per-day", default=24.0, show_default=True, help="Hours a day that the hardware runs."),
-    click.option("--precision", default="auto", show_default=True, help="fp16, bf16, fp8, int8, int4, bnb-nf4, gguf:Q4_K_M, ..."),
-    click.option("--account", default="free", show_default=True, help="Plan of the account that hosts: free, pro, team, enterprise."),
-    click.option("--max-usd-per-month", default=0.0, show_default=True, help="Budget; 0 sets no limit."),
-    click.option("--min-tokens-per-s", default=0.0, show_default=True, help="What each request must get; 0 sets no limit."),
-    click.option("--priority", default="balanced", show_default=True, help="cheapest, balanced or fastest."),
-    click.option("--platforms", default="spaces", show_default=True, help="Comma list of spaces, zerogpu, endpoints, jobs, tpu, all."),
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
@@ -75,7 +41,7 @@ def main() -> None:
 
 @main.command(
     short_help="Switch a Space to another tier.",
-    epilog=_examples("hardware ada/chat --tier l4x1", "hardware ada/chat --tier a100-large --sleep-time 1800 --yes --json"),
+    epilog=examples("hardware ada/chat --tier l4x1", "hardware ada/chat --tier a100-large --sleep-time 1800 --yes --json"),
 )
 @space_argument
 @click.option("--tier", required=True, metavar="ID", help="The tier, such as l4x1 (see `tiers`); older names such as l4 are understood.")
@@ -107,7 +73,7 @@ def hardware(*, space: str, tier: str, sleep_time: int, yes: bool, no_wait: bool
 
 @main.command(
     short_help="Show what a Space is doing, on what, and its price.",
-    epilog=_examples("status ada/chat", "status ada/chat --json", "status ada/chat --watch"),
+    epilog=examples("status ada/chat", "status ada/chat --json", "status ada/chat --watch"),
 )
 @space_argument
 @click.option("--watch", is_flag=True, help="Show the stages until the Space runs or has failed.")
@@ -128,7 +94,7 @@ def status(*, space: str, watch: bool, as_json: bool) -> None:
     end(code)
 
 
-@main.command(short_help="Stop a Space until its owner restarts it.", epilog=_examples("pause ada/chat", "pause ada/chat --yes"))
+@main.command(short_help="Stop a Space until its owner restarts it.", epilog=examples("pause ada/chat", "pause ada/chat --yes"))
 @space_argument
 @yes
 @as_json
@@ -148,7 +114,7 @@ def pause(*, space: str, yes: bool, as_json: bool) -> None:
     )
 
 
-@main.command(short_help="Restart a Space.", epilog=_examples("restart ada/chat", "restart ada/chat --factory --yes"))
+@main.command(short_help="Restart a Space.", epilog=examples("restart ada/chat", "restart ada/chat --factory --yes"))
 @space_argument
 @click.option("--factory", is_flag=True, help="Build it from scratch, without what earlier builds left.")
 @yes
@@ -172,7 +138,7 @@ def restart(*, space: str, factory: bool, yes: bool, no_wait: bool, as_json: boo
 
 @main.command(
     short_help="Set after how long a Space falls asleep.",
-    epilog=_examples("sleep ada/chat --sleep-time 3600", "sleep ada/chat 3600", "sleep ada/chat --sleep-time -1 --yes"),
+    epilog=examples("sleep ada/chat --sleep-time 3600", "sleep ada/chat 3600", "sleep ada/chat --sleep-time -1 --yes"),
 )
 @space_argument
 @click.argument("seconds", required=False, type=int)
@@ -201,7 +167,7 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
     )
 
 
-@main.command(short_help="List the tiers with memory and price.", epilog=_examples("tiers", "tiers --json", "tiers --all"))
+@main.command(short_help="List the tiers with memory and price.", epilog=examples("tiers", "tiers --json", "tiers --all"))
 @click.option("--all", "retired", is_flag=True, help="Also what the platform no longer offers.")
 @as_json
 @guarded
@@ -218,7 +184,7 @@ def tiers(*, retired: bool, as_json: bool) -> None:
 
 @main.command(
     short_help="Recommend hardware for a model.",
-    epilog=_examples(
+    epilog=examples(
         "recommend Qwen/Qwen3-8B", "recommend 7B --priority cheapest --platforms all", "recommend Qwen/Qwen3-8B --files pytorch"
     ),
 )
@@ -248,7 +214,7 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
 @main.command(
     "right-size",
     short_help="Say whether a Space's tier fits its models.",
-    epilog=_examples("right-size ada/chat", "right-size ada/chat --model Qwen/Qwen3-8B --hours-per-day 8 --json"),
+    epilog=examples("right-size ada/chat", "right-size ada/chat --model Qwen/Qwen3-8B --hours-per-day 8 --json"),
 )
 @space_argument
 @click.option("--model", default="", help="Judge for this model; by default for those that the Space links.")
