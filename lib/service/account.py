@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from lib.advisor.switching import check_sdk, confirmed, known, sleep_alone
+from lib.advisor.switching import check_sdk, confirmed, known, sleep_alone, tier
 from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.hub.spaces import Spaces
@@ -143,10 +143,10 @@ class AccountQuestions:
             The tier before, the one that was asked for, and the stage.
         """
         own = signed_in(token, "switch the hardware of a Space")
-        name, tier = space_of(space_id), arguments.text("hardware", hardware, "l4x1")
+        name, wanted = space_of(space_id), arguments.text("hardware", hardware, "l4x1")
         usd = arguments.decimal("confirm_usd_per_hour", confirm_usd_per_hour, 0, MAX_USD_PER_HOUR)
         spaces = self._spaces(own)
-        switch = self._planned(spaces, name, tier, _seconds("sleep_time_s", sleep_time_s), signed=True)
+        switch = self._planned(spaces, name, wanted, _seconds("sleep_time_s", sleep_time_s), signed=True)
         confirmed(switch.offer, usd)
         after = spaces.switch(switch.space.id, switch.offer.id, switch.sleep.seconds)
         then = after.sleep_time_s if after.sleep_time_s is not None else switch.sleep.seconds
@@ -217,8 +217,8 @@ class AccountQuestions:
         kind = arguments.choice("action", action, ACTIONS)
         name, spaces = space_of(space_id), self._spaces(token or None)
         if kind == "switch":
-            tier = arguments.text("hardware", hardware, "l4x1")
-            return preview_switch(self._planned(spaces, name, tier, _seconds("sleep_time_s", sleep_time_s), signed=bool(token)))
+            wanted = arguments.text("hardware", hardware, "l4x1")
+            return preview_switch(self._planned(spaces, name, wanted, _seconds("sleep_time_s", sleep_time_s), signed=bool(token)))
         seconds, anew = _seconds("sleep_time_s", sleep_time_s), arguments.flag("factory", factory)
         space, catalog = spaces.look(name), self._catalog()
         check_sdk(None, space.id, space.sdk)
@@ -234,8 +234,10 @@ class AccountQuestions:
 
         By default it is watched for as long as the platform gives an app to start. Closing the iterator ends it.
         """
-        limit = self._catalog().rules.sleep.startup_timeout_s if seconds is None else arguments.number("seconds", seconds, 0, MAX_WATCH_S)
-        return watched(self._spaces(token or None), space_of(space_id), hardware or None, limit, self._catalog, self._at)
+        catalog = self._catalog()
+        limit = catalog.rules.sleep.startup_timeout_s if seconds is None else arguments.number("seconds", seconds, 0, MAX_WATCH_S)
+        wanted = tier(catalog, arguments.text("hardware", hardware, "l4x1")).offer.id if hardware else None
+        return watched(self._spaces(token or None), space_of(space_id), wanted, limit, self._catalog, self._at)
 
     def _planned(self, spaces: Spaces, name: str, hardware: str, sleep_time_s: int, *, signed: bool) -> Switch:
         return planned(spaces, name, hardware, sleep_time_s, catalog=self._catalog(), today=self._today, signed_in=signed)

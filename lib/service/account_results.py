@@ -76,7 +76,10 @@ class Progress(SpaceStatus):
 
 
 class ActionAnswer(Answer):
-    """What the Hub answered to an action: the Space's state right after it."""
+    """What the Hub answered to an action: the Space's state right after it.
+
+    Prices and sleep time are those of the tier that it is on its way to, where that is another than `hardware`.
+    """
 
     space: str
     stage: str
