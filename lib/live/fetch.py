@@ -84,15 +84,11 @@ def fetched(wanted: str, name: str, tell: Tell) -> Path:
 
 
 def _kept(wanted: str) -> Path | None:
-    """The copy in the Hub's cache, if it is whole."""
-    from huggingface_hub import snapshot_download  # noqa: PLC0415
-    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
+    """The copy in the Hub's cache, if it is whole; the Hub is not asked whether there is a newer one."""
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
 
-    try:
-        folder = Path(snapshot_download(wanted, local_files_only=True, token=False))
-    except LocalEntryNotFoundError:
-        return None
-    return folder if whole(folder) else None
+    config = try_to_load_from_cache(wanted, "config.json")
+    return Path(config).parent if isinstance(config, str) and whole(Path(config).parent) else None
 
 
 def _download(wanted: str, name: str, tell: Tell) -> Path:
@@ -107,7 +103,7 @@ def _download(wanted: str, name: str, tell: Tell) -> Path:
             raise _refused(name, "the repository holds no safetensors weights", "the owner of the Space names another model in DEMO_MODEL")
         _space(name, sum(files.values()))
         tell(_progress(wanted, name, sum(files.values())))
-        return Path(snapshot_download(wanted, revision=info.sha, allow_patterns=list(files), token=False))
+        return Path(snapshot_download(wanted, allow_patterns=list(files), token=False))
     except ModelNotAtHand:
         raise
     except (OSError, HTTPError) as error:
