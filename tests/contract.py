@@ -58,6 +58,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "prompt_tokens": 512,
         "output_tokens": 256,
     },
+    "heartbeat": {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"},
     "space_status": {"space_id": REQUIRED},
     "right_size": {
         "space_id": REQUIRED,
@@ -94,6 +95,9 @@ FIELDS: dict[str, set[str]] = {
     "estimate_cost": {
         "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month", "storage_usd_per_month", "total_usd_per_month",
         "usd_per_million_output_tokens", "usd_per_request", "break_even",
+    },
+    "heartbeat": {
+        "device", "mean_s", "median_s", "p95_s", "cold_first_s", "flops", "achieved_flops_per_s", "floor_s", "efficiency", "valid",
     },
     "space_status": {
         "stage", "hardware", "requested_hardware", "usd_per_hour", "usd_per_month", "sleep_time_s", "storage", "replicas", "volumes",
