@@ -1,4 +1,7 @@
 () => {
+  // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
+  document.documentElement.classList.toggle("framed", window.self !== window.top);
+
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
   const tie = () => {
     const field = document.querySelector("#model input");
@@ -14,6 +17,15 @@
   };
   new MutationObserver(tie).observe(document.body, { childList: true, subtree: true });
   tie();
+
+  // Between two looks at a Space the time since goes on, worded as `space_steps.elapsed` words it.
+  setInterval(() => {
+    for (const clock of document.querySelectorAll("[data-elapsed]")) {
+      clock.since ??= performance.now() - 1000 * clock.dataset.elapsed;
+      const seconds = Math.floor((performance.now() - clock.since) / 1000);
+      clock.textContent = seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
+    }
+  }, 1000);
 
   const said = (act, words) => {
     const status = act.parentElement.querySelector('[role="status"]');

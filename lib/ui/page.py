@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint, refusal
-from lib.ui import api, cost_tab, links, memory_tab, model_field, recommend_tab
+from lib.ui import api, cost_tab, links, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import questions as ask
 from lib.ui.cost_tab import CostView
 from lib.ui.endpoints import endpoints
@@ -17,6 +17,7 @@ from lib.ui.look import ASSETS, launch_options
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView, Understood
 from lib.ui.recommend_tab import RecommendView
+from lib.ui.space_tab import SpaceView
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -37,6 +38,7 @@ class PageView:
     recommend: RecommendView
     memory: MemoryView
     cost: CostView
+    space: SpaceView
     cost_tab: gr.Tab
     others: tuple[gr.Tab, ...]
     costs_shown: gr.State
@@ -70,6 +72,7 @@ def build_page(services: Services) -> gr.Blocks:
         gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")
         _wire(page, view, services)
         api.register(endpoints(services))
+    login.close_status(page)
     return page
 
 
@@ -82,14 +85,17 @@ def _build(services: Services) -> PageView:
             memory = memory_tab.build()
         with gr.Tab("Cost", id="cost", render_children=True) as third:
             cost = cost_tab.build()
+        with gr.Tab("My Space", id="space", render_children=True) as fourth:
+            space = space_tab.build(services)
     return PageView(
         model=model,
         tabs=tabs,
         recommend=recommend,
         memory=memory,
         cost=cost,
+        space=space,
         cost_tab=third,
-        others=(first, second),
+        others=(first, second, fourth),
         costs_shown=gr.State(value=False),
     )
 
@@ -98,6 +104,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     recommend_tab.wire(view.recommend, services, view.model.ref)
     memory_tab.wire(view.memory, services, view.model.ref, view.model.limit)
     model_field.wire(view.model, services)
+    space_tab.wire(view.space, page, services)
 
     def open_page(request: gr.Request) -> list[Any]:
         return opened(services, request.query_params)

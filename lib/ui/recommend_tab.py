@@ -14,8 +14,9 @@ from lib.present.explain import caveats, sources
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_csv, as_json, as_text, ranked, rejected
 from lib.present.speed_charts import front, front_foot, front_head, scatter
+from lib.ui import code_box, roofline_box
 from lib.ui import questions as ask
-from lib.ui import roofline_box
+from lib.ui.code_box import CodeView
 from lib.ui.links import Value, query
 from lib.ui.moves import moves
 from lib.ui.roofline_box import RooflineView
@@ -65,6 +66,7 @@ class RecommendView:
     sources_box: gr.Accordion
     sources: gr.HTML
     roofline: RooflineView
+    code: CodeView
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `Shown.updates`."""
@@ -104,6 +106,7 @@ def build() -> RecommendView:
                 head = gr.HTML()
                 chart = gr.Plot(label="Price against predicted speed", show_label=False)
                 foot = gr.HTML()
+            code = code_box.build()
             roof = roofline_box.build()
             with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
                 refused = gr.HTML(elem_id="rejected")
@@ -122,6 +125,7 @@ def build() -> RecommendView:
         sources_box=sources_box,
         sources=behind,
         roofline=roof,
+        code=code,
     )
 
 
@@ -211,3 +215,4 @@ def wire(view: RecommendView, services: Services, model: gr.State) -> None:
         api_visibility="private",
     )
     roofline_box.wire(view.roofline, services, model, view.inputs.all())
+    code_box.wire(view.code, services, model, view.inputs.all())

@@ -1,0 +1,152 @@
+"""A Space in words: what it is doing and what that costs, and the tier that suits it beside the one it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from lib.present.cards import PLATFORM_NAMES
+from lib.present.markup import bullets, escaped
+from lib.present.numbers import gib, usd, usd_per_hour, usd_per_month, whole
+
+Row = Mapping[str, Any]
+_SDKS = {"gradio": "Gradio", "docker": "Docker", "static": "static files", "streamlit": "Streamlit"}
+_SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+
+
+def span(seconds: int) -> str:
+    """A sleep time in the largest unit that divides it: "1 hour", "90 minutes", "never"."""
+    if seconds < 0:
+        return "never"
+    for size, word in _SPANS:
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size} {word}{'' if seconds == size else 's'}"
+    return f"{seconds:,} seconds"
+
+
+def tier_words(name: str | None, hardware: str | None) -> str:
+    """A tier by its name with its id beside; markup."""
+    if hardware is None:
+        return "none"
+    code = f"<code>{escaped(hardware)}</code>"
+    return code if name is None or name == hardware else f"{escaped(name)} {code}"
+
+
+def price_words(usd_hourly: float | None) -> str:
+    """A price per hour inside a sentence: "$0.80 per hour", "free", "no list price"."""
+    words = usd_per_hour(usd_hourly)
+    return f"{words} per hour" if words.startswith("$") else words
+
+
+def _figures(pairs: Sequence[tuple[str, str]]) -> str:
+    return '<dl class="figures">' + "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in pairs) + "</dl>"
+
+
+def _facts(pairs: Sequence[tuple[str, str]]) -> str:
+    return '<dl class="facts">' + "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in pairs) + "</dl>"
+
+
+def billed_words(status: Row) -> str:
+    """Whether money is running now."""
+    if status["billed_now"] is None:
+        return "Whether it is billed now is not known."
+    if status["billed_now"]:
+        return "Billed now, used or not."
+    return "Free of charge." if status["usd_per_hour"] == 0 else "Not billed now."
+
+
+def status_card(status: Row) -> str:
+    """The stage in a sentence, hardware and price, what was asked for, sleep, replicas, volumes, models."""
+    what = [_SDKS.get(str(status["sdk"]), escaped(status["sdk"] or "SDK not told")), "private" if status["private"] else "public"]
+    figures = [
+        ("Hardware", tier_words(status["hardware_name"], status["hardware"])),
+        ("Price per hour", usd_per_hour(status["usd_per_hour"]) if status["hardware"] else "–"),
+        ("Price per month, always awake", usd_per_month(status["usd_per_month"]) if status["hardware"] else "–"),
+    ]
+    error = (
+        f'<div class="refusal" role="alert"><strong>The platform says:</strong> {escaped(status["error"])}</div>' if status["error"] else ""
+    )
+    return (
+        '<section class="card space" aria-labelledby="space-stage">'
+        f'<p class="eyebrow">{escaped(status["space"])} · {" · ".join(what)}</p>'
+        f'<h2 id="space-stage">{escaped(status["stage_message"])} <code>{escaped(status["stage"])}</code></h2>'
+        f'<p class="quiet">{billed_words(status)}</p>{_figures(figures)}{error}{_facts(_details(status))}'
+        f"{bullets([escaped(caveat['message']) for caveat in status['caveats']], 'notes')}</section>"
+    )
+
+
+def _details(status: Row) -> list[tuple[str, str]]:
+    facts = []
+    if status["changing"]:
+        bill = f", {usd_per_month(status['requested_usd_per_month'])} per month" if status["requested_usd_per_month"] else ""
+        asked = f"{tier_words(None, status['requested_hardware'])}, {price_words(status['requested_usd_per_hour'])}"
+        facts.append(("Asked for", asked + bill))
+    facts.append(("Sleep", escaped(status["sleep_message"])))
+    facts.append(("Replicas", _replicas(status)))
+    volumes = "<br>".join(_volume(volume) for volume in status["volumes"])
+    facts.append(("Volumes", volumes or "none"))
+    facts.append(("Models", ", ".join(escaped(model) for model in status["models"]) or "none linked"))
+    return facts
+
+
+def _replicas(status: Row) -> str:
+    now, asked = status["replicas"], status["requested_replicas"]
+    words = whole(now, "not told") + (f", {whole(asked)} asked for" if asked is not None and asked != now else "")
+    if (now or 1) > 1 and status["total_usd_per_hour"]:
+        words += f": {usd(status['total_usd_per_hour'])} per hour, {usd_per_month(status['total_usd_per_month'])} per month together"
+    return words
+
+
+def _volume(volume: Row) -> str:
+    access = {True: ", read-only", False: ", written to", None: ""}[volume["read_only"]]
+    return f"{escaped(volume['type'])} {escaped(volume['source'])} at <code>{escaped(volume['mount_path'])}</code>{access}"
+
+
+def as_text_status(status: Row) -> str:
+    """The same in a few plain lines."""
+    hardware = status["hardware"] or "no hardware"
+    price = f"{usd_per_hour(status['usd_per_hour'])} per hour, {usd_per_month(status['usd_per_month'])} per month"
+    return f"{status['space']}: {status['stage_message']}\nOn {hardware}, {price}. {billed_words(status)}\n{status['sleep_message']}"
+
+
+def size_card(answer: Row) -> str:
+    """The recommended tier beside the current one: what moving saves or costs, and why."""
+    pick, current = answer["pick"], answer["current"]
+    needs = {one["id"]: one["total_bytes"] for one in answer["models"]}
+    need = f", which takes {gib(needs[answer['model']])} for one request" if answer["model"] in needs else ""
+    figures = [("It has", _tier(current["name"], current["hardware"], current["usd_per_hour"], current["total_usd_per_month"]))]
+    if pick is not None and answer["decision"] == "move":
+        cost = pick["cost"]
+        figures.append(("It would need", _tier(pick["name"], pick["hardware"], cost["usd_per_hour"], cost["total_usd_per_month"])))
+    reasons = [escaped(reason["message"]) for reason in answer["reasons"]]
+    known = set(reasons)
+    extra = [escaped(caveat["message"]) for caveat in answer["caveats"] if escaped(caveat["message"]) not in known]
+    why = escaped(current["reason"])
+    name = escaped(answer["model"] or "the model")
+    head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
+    more = f'<details class="rest"><summary>What this leaves open</summary>{bullets(extra, "notes")}</details>' if extra else ""
+    now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The tier it has does not do it"}: {why}</p>' if why else ""
+    return f'<section class="card size" aria-labelledby="size-name">{head}{now}{_figures(figures)}{bullets(reasons, "why")}{more}</section>'
+
+
+def _tier(name: str | None, hardware: str | None, hourly: float | None, monthly: float | None) -> str:
+    price = price_words(hourly)
+    bill = f", {usd_per_month(monthly)} a month" if monthly else ""
+    return f"{tier_words(name, hardware)}<small>{price}{bill}</small>"
+
+
+def _verdict(answer: Row) -> str:
+    if answer["decision"] == "stay":
+        return "It has the right tier"
+    pick, saving = answer["pick"], answer["saving_usd_per_month"]
+    if pick is None:
+        return "Nothing on the chosen platforms does it"
+    where = "" if pick["platform"] in {"spaces", "zerogpu"} else f" ({escaped(PLATFORM_NAMES.get(pick['platform'], pick['platform']))})"
+    to = f"Move to <code>{escaped(pick['hardware'])}</code>{where}"
+    if saving is None:
+        return to
+    amount = Decimal(str(saving))
+    if amount == 0:
+        return f"{to} at the same price"
+    return f"{to} and save {usd(amount)} a month" if amount > 0 else f"{to} for {usd(-amount)} a month more"

@@ -1,0 +1,83 @@
+"""Code to copy for the pick: the head of a Space's README.md and requirements.txt for the chosen framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.markup import hint, refusal
+from lib.present.snippet_setup import FRAMEWORKS, setup
+from lib.present.space_code import setup_code
+from lib.ui import questions as ask
+from lib.ui.links import Value
+from lib.ui.moves import moves
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+CHOOSE = "Name a model above to get the files for its Space."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeView:
+    """The box; `seen` tells whether it is open."""
+
+    box: gr.Accordion
+    framework: gr.Radio
+    code: gr.HTML
+    seen: gr.State
+
+
+def build() -> CodeView:
+    """The layout of the box."""
+    with gr.Accordion("Code to copy: README.md and requirements.txt", open=False, elem_classes="quiet-accordion", elem_id="code") as box:
+        words = [(name, key) for key, name in FRAMEWORKS.items()]
+        framework = gr.Radio(words, value="pytorch", label="Framework", elem_classes="segments")
+        code = gr.HTML(elem_id="setup-code")
+    return CodeView(box=box, framework=framework, code=code, seen=gr.State(value=False))
+
+
+def written(services: Services, model: str, framework: str, values: Sequence[Value]) -> str:
+    """The files for the pick; a refusal becomes a sentence."""
+    if not model:
+        return hint(CHOOSE)
+    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.RECOMMEND, values, strict=True)}
+    asked["platforms"] = ",".join(asked["platforms"]) or "spaces"
+    try:
+        answer = services.recommend(model, **asked)
+        if answer["pick"] is None:
+            return hint("Nothing qualifies, so there is nothing to set up.")
+        return setup_code(setup(answer["pick"], model=answer["model"], framework=framework))
+    except AdvisorError as refused:
+        return refusal(str(refused))
+
+
+def wire(view: CodeView, services: Services, model: gr.State, inputs: Sequence[Any]) -> None:
+    """Opening writes; while it is open it follows the questions."""
+
+    def opened(ref: str, framework: str, *values: Value) -> list[Any]:
+        return [True, written(services, ref, framework, values)]
+
+    def follow(seen: bool, ref: str, framework: str, *values: Value) -> Any:
+        return written(services, ref, framework, values) if seen else gr.skip()
+
+    def closed() -> bool:
+        return False
+
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    asked = [model, view.framework, *inputs]
+    view.box.expand(opened, asked, [view.seen, view.code], api_name="code_opened", **quiet)
+    view.box.collapse(closed, None, view.seen, api_name="code_closed", **quiet)
+    gr.on(
+        [view.framework.input, model.change, *moves(inputs)],
+        follow,
+        [view.seen, *asked],
+        view.code,
+        trigger_mode="always_last",
+        api_name="code_changed",
+        **quiet,
+    )

@@ -1,0 +1,167 @@
+"""*My Space*, acting: what to change, its review with the price, the confirmation of exactly that price, and the way there.
+
+Two steps: `reviewed` asks what an action would do and changes nothing; `carried_out` does it with the price that was on the card. A price
+that is another one by then is refused by the service, and the review stands there anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from lib.errors import AdvisorError, PriceNotConfirmed
+from lib.present.markup import refusal
+from lib.present.space_cards import span
+from lib.present.space_code import action_code, of_action
+from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card
+from lib.ui.space_look import shown_status
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+ACTION_WORDS: tuple[tuple[str, Action], ...] = (
+    ("Switch tier", "switch"),
+    ("Sleep time", "sleep"),
+    ("Pause", "pause"),
+    ("Restart", "restart"),
+    ("Factory restart", "factory"),
+)
+SLEEP_WORDS: tuple[tuple[str, int], ...] = (
+    ("Never", -1),
+    *((span(seconds), seconds) for seconds in (300, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800)),
+)
+USUAL_SLEEP_S = 3_600
+OWN_SLEEP = frozenset({"cpu-basic", "zero-a10g"})
+"""Tiers whose sleep is the platform's own affair."""
+_CHANGED = "The form is not what was reviewed any more. Nothing was changed. Review it again."
+_ACTIONS = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An action with the fields that it takes; the others stand at their neutral value, so that two equal actions are equal."""
+
+    space: str
+    action: Action
+    hardware: str = ""
+    sleep_time_s: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """An action whose review was shown, with the price per hour that stood on it (`None`: the action has no price to confirm)."""
+
+    asked: Asked
+    usd_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A review as markup, what the confirming button says ("" without one), and what it then confirms."""
+
+    card: str
+    label: str = ""
+    reviewed: Reviewed | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One picture of an action under way. `review`, where it is given, takes the place of the old one; `status` likewise.
+
+    `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed once more.
+    """
+
+    progress: str
+    review: Review | None = None
+    status: str | None = None
+    watching: bool = False
+    again: bool = False
+
+
+def asked(space: str, action: object, hardware: object, sleep_time_s: object) -> Asked:
+    """What the form asks for."""
+    chosen: Action = next((known for known in _ACTIONS if known == action), "switch")
+    tier = str(hardware or "") if chosen == "switch" else ""
+    timed = chosen == "sleep" or (chosen == "switch" and tier not in OWN_SLEEP)
+    seconds = sleep_time_s if timed and isinstance(sleep_time_s, int) else -1
+    return Asked(space=space, action=chosen, hardware=tier, sleep_time_s=seconds)
+
+
+def reviewed(services: Services, wanted: Asked, token: str | None) -> Review:
+    """What the action would do, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
+    if wanted.action == "switch" and not wanted.hardware:
+        return Review(card=refusal("No tier is chosen. Choose one under “Tier”."))
+    try:
+        preview = services.account.preview(
+            wanted.space,
+            "restart" if wanted.action == "factory" else wanted.action,
+            wanted.hardware,
+            wanted.sleep_time_s,
+            wanted.action == "factory",
+            token=token,
+        )
+    except AdvisorError as refused:
+        return Review(card=refusal(str(refused)))
+    tier = preview["after"]["hardware"] or wanted.hardware
+    timed = None if tier in OWN_SLEEP else wanted.sleep_time_s
+    code = action_code(of_action(wanted.action, preview["space"], tier, timed))
+    return Review(
+        card=review_card(wanted.action, preview, code),
+        label=confirm_label(wanted.action, preview),
+        reviewed=Reviewed(asked=wanted, usd_per_hour=preview["confirm_usd_per_hour"]),
+    )
+
+
+def carried_out(services: Services, seen: Reviewed | None, wanted: Asked, token: str | None) -> Iterator[Scene]:
+    """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
+    if seen is None or seen.asked != wanted:
+        yield Scene(progress=refusal(_CHANGED), review=Review(card=""))
+        return
+    yield Scene(progress=sending_card(wanted.action, wanted.space))
+    try:
+        answer = _done(services, seen, token)
+    except PriceNotConfirmed as refused:
+        yield Scene(progress=refusal(str(refused)), review=reviewed(services, wanted, token))
+        return
+    except AdvisorError as refused:
+        yield Scene(progress=refusal(str(refused)), again=True)
+        return
+    if wanted.action in {"sleep", "pause"}:
+        yield Scene(progress=done_card(wanted.action, answer), review=Review(card=""), status=_now(services, wanted.space, token))
+        return
+    yield from _followed(services, wanted, token)
+
+
+def _done(services: Services, seen: Reviewed, token: str | None) -> Any:
+    account, wanted = services.account, seen.asked
+    match wanted.action:
+        case "switch":
+            price = seen.usd_per_hour
+            if price is None:
+                raise PriceNotConfirmed(f"{wanted.hardware} has no list price today, so none can be confirmed. Choose another tier.")
+            return account.switch_hardware(wanted.space, wanted.hardware, price, wanted.sleep_time_s, token=token)
+        case "sleep":
+            return account.set_sleep_time(wanted.space, wanted.sleep_time_s, token=token)
+        case "pause":
+            return account.pause_space(wanted.space, token=token)
+        case "restart" | "factory":
+            return account.restart_space(wanted.space, wanted.action == "factory", token=token)
+
+
+def _followed(services: Services, wanted: Asked, token: str | None) -> Iterator[Scene]:
+    try:
+        for progress in services.account.watch(wanted.space, token=token, hardware=wanted.hardware):
+            yield Scene(
+                progress=progress_card(progress), review=Review(card=""), status=shown_status(progress), watching=not progress["done"]
+            )
+    except AdvisorError as lost:
+        sentence = f"What was asked of the Hub goes on, but it cannot be watched any longer. {lost}"
+        yield Scene(progress=refusal(sentence), review=Review(card=""))
+
+
+def _now(services: Services, space: str, token: str | None) -> str:
+    try:
+        return shown_status(services.account.space_status(space, token=token))
+    except AdvisorError as refused:
+        return refusal(str(refused))

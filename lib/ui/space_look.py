@@ -1,0 +1,120 @@
+"""*My Space*, seeing: what the Space is doing and costs, and the tier that suits it beside the one it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.cards import prices_line
+from lib.present.markup import actions, hint, refusal
+from lib.present.rows import as_json
+from lib.present.space_cards import as_text_status, price_words, size_card, status_card
+from lib.ui import questions as ask
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
+ZEROGPU = "zero-a10g"
+SIZED = ("model", "concurrency", "context_tokens", "hours_per_day", "priority", "account")
+"""Arguments of `right_size` that the tab asks for, in the order of `SizeInputs`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeInputs:
+    """What the right size depends on, in the order of `SIZED`."""
+
+    model: gr.Textbox
+    concurrency: gr.Number
+    context: gr.Number
+    hours: gr.Number
+    priority: gr.Dropdown
+    account: gr.Dropdown
+
+    def all(self) -> list[Any]:
+        """Every input, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A Space as it was found: markup, its id ("" when it was not found), and the sleep time that it has."""
+
+    status: str
+    space: str = ""
+    sleep_time_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    """The right size as markup, and the tier to move to ("" when there is none)."""
+
+    card: str
+    tier: str = ""
+
+
+def build_size() -> SizeInputs:
+    """The questions behind the right size."""
+    model = gr.Textbox(label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model")
+    with gr.Accordion("Workload it has to carry", open=False, elem_classes="quiet-accordion"):
+        with gr.Row(elem_classes="pair"):
+            concurrency = gr.Number(1, label="At once", minimum=1, maximum=ask.MOST_AT_ONCE, precision=0, min_width=100)
+            context = gr.Number(4096, label="Context, tokens", minimum=1, maximum=ask.LONGEST_CONTEXT, precision=0, min_width=130)
+        with gr.Row(elem_classes="pair"):
+            hours = gr.Number(24, label="Hours a day", minimum=1, maximum=24, min_width=100)
+            priority = gr.Dropdown(list(ask.PRIORITY_WORDS), value="balanced", label="What counts", min_width=130)
+        account = gr.Dropdown([pair for pair in ask.ACCOUNT_WORDS if pair[1] != "anonymous"], value="free", label="Plan of the owner")
+    return SizeInputs(model=model, concurrency=concurrency, context=context, hours=hours, priority=priority, account=account)
+
+
+def looked(services: Services, space: str | None, token: str | None) -> Looked:
+    """Look at the Space; a refusal becomes a sentence."""
+    if not (space or "").strip():
+        return Looked(status=hint(CHOOSE))
+    try:
+        status = services.account.space_status((space or "").strip(), token=token)
+    except AdvisorError as refused:
+        return Looked(status=refusal(str(refused)))
+    return Looked(status=shown_status(status), space=status["space"], sleep_time_s=status["sleep_time_s"])
+
+
+def shown_status(status: Any) -> str:
+    """The card of a Space with what can be done with it; of a private one no link is offered, for it tells strangers its name."""
+    acts = actions(
+        text=as_text_status(status),
+        query=None if status["private"] else "?" + urlencode({"tab": "space", "space": status["space"]}),
+        files=(("Download JSON", "space.json", "application/json", as_json(status)),),
+    )
+    return status_card(status) + acts + prices_line(status["prices"])
+
+
+def sized(services: Services, space: str, values: Sequence[Any], token: str | None) -> Sized:
+    """Ask for the right size; what an emptied number means is its default. A refusal becomes a sentence."""
+    if not space:
+        return Sized(card="")
+    asked: dict[str, Any] = {name: value for name, value in zip(SIZED, values, strict=True) if value is not None}
+    try:
+        answer = services.account.right_size(space, **asked, token=token)
+    except AdvisorError as refused:
+        return Sized(card=refusal(str(refused)))
+    pick = answer["pick"]
+    tier = ""
+    if pick is not None and answer["decision"] == "move":
+        tier = {"spaces": pick["hardware"], "zerogpu": ZEROGPU}.get(pick["platform"], "")
+    return Sized(card=size_card(answer), tier=tier)
+
+
+def tiers_shown(services: Services) -> list[tuple[str, str]]:
+    """The tiers that a Space can have today, each with its price; ZeroGPU is one, its sizes are asked for by the app's functions."""
+    rows = services.list_hardware("spaces")["hardware"]
+    return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU]
+
+
+def _tier(row: Any) -> str:
+    name = "ZeroGPU" if row["id"] == ZEROGPU else row["name"]
+    return f"{name} · {row['id']} · {price_words(row['usd_per_hour'])}"

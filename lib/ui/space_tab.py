@@ -1,0 +1,127 @@
+"""The tab *My Space*: which Space and who asks on the left; what it is, its right size, and changing it on the right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.present.markup import hint
+from lib.ui import login, space_form, space_look
+from lib.ui.links import MODEL_LENGTH
+from lib.ui.login import LoginView
+from lib.ui.space_change import SLEEP_WORDS, USUAL_SLEEP_S
+from lib.ui.space_form import Around, FormView, unreviewed
+from lib.ui.space_look import CHOOSE, SizeInputs
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceView:
+    """Inputs and outputs of the tab. `seen` is the Space that was found, `pick` the tier to move to."""
+
+    space: gr.Textbox
+    look: gr.Button
+    login: LoginView
+    size: SizeInputs
+    resize: gr.Button
+    status: gr.HTML
+    sized: gr.HTML
+    use: gr.Button
+    form: FormView
+    seen: gr.State
+    pick: gr.State
+
+
+def build(services: Services) -> SpaceView:
+    """The layout of the tab."""
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            space = gr.Textbox(
+                label="Space",
+                info="Your own, or any public one.",
+                placeholder="owner/name",
+                max_lines=1,
+                elem_id="space",
+                max_length=MODEL_LENGTH,
+            )
+            look = gr.Button("Look", variant="primary", elem_id="look")
+            who = login.build()
+            size = space_look.build_size()
+            resize = gr.Button("Size it", size="sm", elem_id="resize")
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            with gr.Row(elem_classes="beside"):
+                status = gr.HTML(hint(CHOOSE), elem_id="space-status")
+                with gr.Column(elem_id="space-size", min_width=300):
+                    sized = gr.HTML()
+                    use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
+            form = space_form.build(services)
+    return SpaceView(
+        space=space,
+        look=look,
+        login=who,
+        size=size,
+        resize=resize,
+        status=status,
+        sized=sized,
+        use=use,
+        form=form,
+        seen=gr.State(""),
+        pick=gr.State(""),
+    )
+
+
+def wire(view: SpaceView, page: gr.Blocks, services: Services) -> None:
+    """Seeing first, then acting in two steps."""
+    login.wire(view.login, view.space)
+    _wire_look(view, page, services)
+    space_form.wire(
+        view.form, Around(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
+    )
+
+
+def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
+    form = view.form
+
+    def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None) -> dict[Any, Any]:
+        found = space_look.looked(services, space, login.token_of(pasted, signed))
+        sleeps = found.sleep_time_s if found.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
+        return {
+            view.status: found.status,
+            view.seen: found.space,
+            view.sized: hint("Working out the right size …") if found.space else "",
+            view.use: gr.update(visible=False),
+            form.box: gr.update(visible=bool(found.space)),
+            form.tier: gr.update(choices=space_look.tiers_shown(services)),
+            form.sleep: sleeps,
+            form.progress: "",
+            **unreviewed(form),
+        }
+
+    def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, *values: Any) -> dict[Any, Any]:
+        found = space_look.sized(services, space, values, login.token_of(pasted, signed))
+        return {view.sized: found.card, view.pick: found.tier, view.use: gr.update(visible=bool(found.tier))}
+
+    def opened(request: gr.Request) -> str:
+        return str(request.query_params.get("space", ""))[:MODEL_LENGTH]
+
+    quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
+    token = view.login.token
+    shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *unreviewed(form)]
+    asking = [view.space, token]
+    opening = page.load(opened, None, view.space, api_name="space_opened", **quiet)
+    linked = opening.then(look, asking, shown, api_name="space_linked", **quiet)
+    looking = gr.on([view.look.click, view.space.submit], look, asking, shown, api_name="space_looked", **quiet)
+    sizing = [view.seen, token, *view.size.all()]
+    answers = [view.sized, view.pick, view.use]
+    linked.then(size, sizing, answers, api_name="space_linked_sized", **quiet)
+    looking.then(size, sizing, answers, api_name="space_sized", **quiet)
+    gr.on([view.resize.click, view.size.model.submit], size, sizing, answers, api_name="space_resized", **quiet)
+
+    def take(tier: str) -> dict[Any, Any]:
+        return {form.action: "switch", form.tier: tier, **unreviewed(form)}
+
+    view.use.click(take, view.pick, [form.action, form.tier, *unreviewed(form)], api_name="space_tier_taken", **quiet)

@@ -1,0 +1,310 @@
+"""The tab *My Space* as functions of plain values: two steps, one price, the visitor's token and no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+import pytest
+from space_fake import preview, progress, size, status
+
+from lib.catalog import load
+from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
+from lib.service.models import Models
+from lib.service.services import Services
+from lib.ui import login, space_change, space_form, space_look
+from lib.ui.space_change import Asked, Reviewed, carried_out, reviewed
+
+TOKEN = "hf_visitor"  # noqa: S105  opens nothing
+SWITCH = Asked(space="ada/chat", action="switch", hardware="l4x1", sleep_time_s=3600)
+
+
+class FakeAccount:
+    """Answers for one Space, and records what was asked with whose token."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.price = 0.8
+        self.refusal: Exception | None = None
+        self.lost = False
+
+    def space_status(self, space: str, *, token: str | None) -> dict[str, Any]:
+        self.asked.append(("status", space, token))
+        if space != "ada/chat":
+            raise RepoNotFound(f"There is no Space <b>{space}</b>.")
+        return status()
+
+    def right_size(self, space: str, *, token: str | None, **asked: Any) -> dict[str, Any]:
+        self.asked.append(("size", space, asked, token))
+        return size()
+
+    def preview(self, space: str, action: str, hardware: str, sleep: int, factory: bool, *, token: str | None) -> dict[str, Any]:
+        self.asked.append(("preview", space, action, hardware, sleep, factory, token))
+        after = preview()["after"] | {"usd_per_hour": self.price, "sleep_time_s": sleep}
+        return preview(action=action, after=after, confirm_usd_per_hour=self.price if action == "switch" else None)
+
+    def switch_hardware(self, space: str, hardware: str, usd: float, sleep: int, *, token: str | None) -> dict[str, Any]:
+        self.asked.append(("switch", space, hardware, usd, sleep, token))
+        if self.refusal is not None:
+            raise self.refusal
+        if usd != self.price:
+            raise PriceNotConfirmed(f"It costs {self.price}.")
+        return status(caveats=[])
+
+    def set_sleep_time(self, space: str, seconds: int, *, token: str | None) -> dict[str, Any]:
+        self.asked.append(("sleep", space, seconds, token))
+        return status(sleep_time_s=seconds)
+
+    def pause_space(self, space: str, *, token: str | None) -> dict[str, Any]:
+        self.asked.append(("pause", space, token))
+        return status(stage="PAUSED")
+
+    def restart_space(self, space: str, factory: bool, *, token: str | None) -> dict[str, Any]:
+        self.asked.append(("restart", space, factory, token))
+        return status(stage="BUILDING")
+
+    def watch(self, space: str, *, token: str | None, hardware: str) -> Iterator[dict[str, Any]]:
+        self.asked.append(("watch", space, hardware, token))
+        yield progress(stage="BUILDING")
+        if self.lost:
+            raise HubUnreachable("The Hub could not be reached.")
+        yield progress(stage="RUNNING", arrived=True, done=True, hardware="l4x1", usd_per_hour=0.8)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Services:
+    """The services as the app has them, offline."""
+    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: pytest.fail("no provider is asked for"))
+
+
+@pytest.fixture
+def services(whole: Services, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Those with an account that is recorded."""
+    monkeypatch.setattr(whole, "account", FakeAccount())
+    return whole
+
+
+def test_looking_needs_no_token(services: Any) -> None:
+    """A public Space is shown to a stranger, with a link and a download; its address is asked for as it was typed, less the blanks."""
+    found = space_look.looked(services, " ada/chat ", None)
+    assert (found.space, found.sleep_time_s) == ("ada/chat", 3600)
+    assert "t4-small" in found.status
+    assert "?tab=space&amp;space=ada%2Fchat" in found.status
+    assert services.account.asked == [("status", "ada/chat", None)]
+
+
+def test_a_private_space_gets_no_link(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that is passed on would tell its name."""
+    monkeypatch.setattr(services.account, "space_status", lambda *_, **__: status(private=True))
+    assert "data-copy-link" not in space_look.looked(services, "ada/chat", TOKEN).status
+
+
+def test_a_refusal_is_a_sentence_and_nothing_can_be_changed(services: Any) -> None:
+    """What is no Space leaves the form closed, and its name is no markup."""
+    found = space_look.looked(services, "no/such", None)
+    assert found.space == ""
+    assert 'role="alert"' in found.status
+    assert "<b>" not in found.status
+    assert space_look.looked(services, "  ", None).space == ""
+
+
+def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
+    """Every question by its name; an emptied number falls back to the default; the tier to move to is handed on."""
+    found = space_look.sized(services, "ada/chat", ["7B", 2, None, 12, "fastest", "pro"], TOKEN)
+    assert found.tier == "l4x1"
+    asked = {"model": "7B", "concurrency": 2, "hours_per_day": 12, "priority": "fastest", "account": "pro"}
+    assert services.account.asked == [("size", "ada/chat", asked, TOKEN)]
+    assert space_look.sized(services, "", [""] * 6, None).card == ""
+
+
+@pytest.mark.parametrize(("platform", "tier"), [("zerogpu", "zero-a10g"), ("jobs", "")])
+def test_only_a_tier_of_a_space_is_handed_on(services: Any, monkeypatch: pytest.MonkeyPatch, platform: str, tier: str) -> None:
+    """Both sizes of ZeroGPU are one tier; a Job's hardware is none."""
+    pick = size()["pick"] | {"platform": platform, "hardware": "zero-a10g-xlarge"}
+    monkeypatch.setattr(services.account, "right_size", lambda *_, **__: size(pick=pick))
+    assert space_look.sized(services, "ada/chat", [""] * 6, None).tier == tier
+
+
+def test_the_tiers_are_those_of_today(whole: Services) -> None:
+    """Each once and priced, none that was withdrawn, and ZeroGPU as one."""
+    shown = space_look.tiers_shown(whole)
+    ids = [value for _, value in shown]
+    assert len(ids) == len(set(ids))
+    assert {"cpu-basic", "l4x1", "zero-a10g"} <= set(ids)
+    assert "zero-a10g-xlarge" not in ids
+    retired = {offer.id for offer in load().on(("spaces",), include_retired=True)} - {offer.id for offer in load().on(("spaces",))}
+    assert retired
+    assert not retired & set(ids)
+    assert {value: words for words, value in shown}["l4x1"] == "1x Nvidia L4 · l4x1 · $0.80 per hour"
+
+
+def test_the_review_holds_the_price_it_shows(services: Any) -> None:
+    """Card, button and what is confirmed name one price, and nothing was done."""
+    seen = reviewed(services, SWITCH, None)
+    assert "$0.80" in seen.card
+    assert seen.label == "Switch to l4x1 at $0.80/hour"
+    assert seen.reviewed == Reviewed(asked=SWITCH, usd_per_hour=0.8)
+    assert [name for name, *_ in services.account.asked] == ["preview"]
+
+
+def test_the_code_of_the_review_is_that_of_the_action(services: Any) -> None:
+    """Python, hf and our own command line, each with its button; a tier with a sleep of its own is switched to without one."""
+    card = reviewed(services, SWITCH, None).card
+    assert card.count("data-copy=") == 3
+    assert "hf spaces settings ada/chat --hardware l4x1 --sleep-time 3600" in card
+    assert "python scripts/manage_space.py hardware ada/chat --tier l4x1 --sleep-time 3600" in card
+    pause = reviewed(services, replace(SWITCH, action="pause"), None).card
+    assert "hf spaces pause ada/chat" in pause
+
+
+def test_without_a_tier_there_is_nothing_to_review(services: Any) -> None:
+    """The sentence says what to choose."""
+    seen = reviewed(services, replace(SWITCH, hardware=""), None)
+    assert (seen.label, seen.reviewed) == ("", None)
+    assert services.account.asked == []
+
+
+def test_a_switch_sends_the_price_that_was_seen_and_is_watched(services: Any) -> None:
+    """The confirmed price, the visitor's token, then every stage until it runs."""
+    scenes = list(carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN))
+    assert services.account.asked == [("switch", "ada/chat", "l4x1", 0.8, 3600, TOKEN), ("watch", "ada/chat", "l4x1", TOKEN)]
+    assert [scene.watching for scene in scenes] == [False, True, False]
+    assert "It runs on l4x1" in scenes[-1].progress
+
+
+def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
+    """The old price is refused, nothing is switched, and the new review carries the new one."""
+    services.account.price = 0.9
+    *_, last = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    assert "It costs 0.9." in last.progress
+    assert last.review is not None
+    assert last.review.label == "Switch to l4x1 at $0.90/hour"
+    assert last.review.reviewed == Reviewed(asked=SWITCH, usd_per_hour=0.9)
+    assert "watch" not in [name for name, *_ in services.account.asked]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"hardware": "a100-large"}, {"sleep_time_s": -1}, {"action": "pause"}, {"space": "ada/other"}],
+)
+def test_another_form_than_the_reviewed_one_is_refused(services: Any, changed: dict[str, Any]) -> None:
+    """Whatever the page shows by then: what was not reviewed is not done."""
+    (scene,) = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), replace(SWITCH, **changed), TOKEN)
+    assert "Review it again" in scene.progress
+    assert services.account.asked == []
+    (unseen,) = carried_out(services, None, SWITCH, TOKEN)
+    assert "Review it again" in unseen.progress
+
+
+def test_a_refused_action_can_be_confirmed_again(services: Any) -> None:
+    """With another token the same review may be confirmed once more."""
+    services.account.refusal = NotPermitted("This token may not do that.")
+    *_, last = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    assert (last.again, last.review) == (True, None)
+    assert "This token may not do that." in last.progress
+
+
+def test_a_watch_that_is_lost_says_that_the_switch_goes_on(services: Any) -> None:
+    """The action was taken; only its way cannot be seen any longer."""
+    services.account.lost = True
+    *_, last = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    assert "goes on" in last.progress
+    assert not last.again
+
+
+@pytest.mark.parametrize(
+    ("action", "called"),
+    [
+        ("sleep", ("sleep", "ada/chat", 3600, TOKEN)),
+        ("pause", ("pause", "ada/chat", TOKEN)),
+        ("restart", ("restart", "ada/chat", False, TOKEN)),
+        ("factory", ("restart", "ada/chat", True, TOKEN)),
+    ],
+)
+def test_every_action_reaches_the_service(services: Any, action: space_change.Action, called: tuple[Any, ...]) -> None:
+    """With the visitor's token and the fields that the action takes."""
+    wanted = space_change.asked("ada/chat", action, "l4x1", 3600)
+    seen = reviewed(services, wanted, TOKEN)
+    assert seen.reviewed is not None
+    scenes = list(carried_out(services, seen.reviewed, wanted, TOKEN))
+    assert services.account.asked[1] == called
+    assert scenes[-1].status is not None
+
+
+def test_fields_that_an_action_does_not_take_do_not_count() -> None:
+    """A pause is the same pause whatever tier stands in the form; a tier with a sleep of its own takes no other."""
+    assert space_change.asked("a/b", "pause", "l4x1", 3600) == space_change.asked("a/b", "pause", None, None)
+    assert space_change.asked("a/b", "switch", "cpu-basic", 3600).sleep_time_s == -1
+    assert space_change.asked("a/b", "nonsense", "l4x1", 60).action == "switch"
+
+
+def test_the_token_is_in_no_picture(services: Any) -> None:
+    """Nothing that goes to the page or stays in the session holds it."""
+    seen = reviewed(services, SWITCH, TOKEN)
+    scenes = list(carried_out(services, seen.reviewed, SWITCH, TOKEN))
+    assert TOKEN not in repr(seen) + repr(scenes)
+    assert TOKEN not in space_look.looked(services, "ada/chat", TOKEN).status
+
+
+def test_scenes_come_one_by_one() -> None:
+    """As the service tells them, in a thread that is not one of the answering ones."""
+
+    async def all_of() -> list[Any]:
+        return [scene async for scene in space_form.stepped(iter([1, 2, 3]))]  # type: ignore[list-item]
+
+    assert asyncio.run(all_of()) == [1, 2, 3]
+
+
+def test_a_pasted_token_goes_before_the_sign_in() -> None:
+    """Blanks are none; without either there is no token at all."""
+    signed = gr.OAuthToken(token="hf_signed", scope="", expires_at=0)  # noqa: S106
+    assert login.token_of(" hf_pasted ", signed) == "hf_pasted"
+    assert login.token_of("  ", signed) == "hf_signed"
+    assert login.token_of(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "there"),
+    [
+        ({"HF_TOKEN": "hf_server"}, False),
+        ({"SYSTEM": "spaces", "SPACE_ID": "a/b", "HF_TOKEN": "hf_server"}, False),
+        ({"SYSTEM": "spaces", "SPACE_ID": "a/b", "OAUTH_CLIENT_ID": "x"}, False),
+        ({"SYSTEM": "spaces", "SPACE_ID": "a/b", **dict.fromkeys(login.OAUTH, "x")}, True),
+    ],
+)
+def test_the_button_stands_where_it_can_work(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], there: bool) -> None:
+    """On a Space with its whole OAuth environment; a token of the server alone makes no sign-in, nor a request."""
+    for name in ("SYSTEM", "SPACE_ID", "MOCK_LOGIN", "HF_TOKEN", *login.OAUTH):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert login.possible() is there
+
+
+def test_the_page_builds_without_a_sign_in(whole: Services) -> None:
+    """Offline there is only the field for a token: a password field with no value, and no event of the tab is public."""
+    from lib.ui.page import build_page  # noqa: PLC0415
+
+    page = build_page(whole)
+    assert not any(isinstance(block, gr.LoginButton) for block in page.blocks.values())
+    (field,) = (block for block in page.blocks.values() if getattr(block, "elem_id", None) == "token")
+    assert (field.type, field.value) == ("password", None)
+    events = [
+        fn for fn in page.fns.values() if str(fn.api_name).startswith(("space_", "login_", "code_")) and fn.api_name != "space_status"
+    ]
+    assert len(events) >= 10
+    assert {fn.api_visibility for fn in events} == {"private"}
+
+
+def test_gradios_own_question_is_not_public(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether somebody is signed in stands in neither the API nor among the tools."""
+    info = {"access_token": "t", "scope": "openid", "expires_at": 0, "userinfo": {}}
+    monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: info)
+    with pytest.warns(UserWarning, match="OAuth"), gr.Blocks() as page:
+        gr.LoginButton()
+    login.close_status(page)
+    assert [fn.api_visibility for fn in page.fns.values() if fn.api_name == "_check_login_status"] == ["private"]
+    assert page.get_api_info()["named_endpoints"] == {}
