@@ -201,6 +201,17 @@ def sleep_with(offer: Offer, seconds: int, rules: PlatformRules) -> Sleep:
     return Sleep(seconds=seconds)
 
 
+def kept_sleep(offer: Offer, current: Offer | None, told: int | None, rules: PlatformRules) -> int:
+    """The sleep time to ask for when nobody named one: what a Space on paid hardware has is kept, else -1 (never).
+
+    `told` is what the Hub says of the Space now. A time that only belongs to the free tier it leaves is not taken along.
+    """
+    leaves_the_choice = "sleeps_after_48h" not in offer.rules and offer.platform != "zerogpu"
+    if leaves_the_choice and _paid(current) and told is not None and told > 0:
+        return told
+    return rules.sleep.never_value
+
+
 def sleep_alone(offer: Offer | None, space: str, seconds: int, rules: PlatformRules) -> Sleep:
     """What a change of the sleep time alone sends.
 

@@ -14,8 +14,6 @@ import click
 from lib.cli.options import as_json, examples, no_wait, space_argument, workload, yes
 from lib.cli.outcome import DONE, MEANINGS, answer, end, guarded, say
 
-NEVER = -1
-
 _STATUSES = "\n".join(f"  {status:>3}  {meaning}" for status, meaning in MEANINGS.items())
 _EXAMPLES = """\b
 Examples:
@@ -45,12 +43,17 @@ def main() -> None:
 )
 @space_argument
 @click.option("--tier", required=True, metavar="ID", help="The tier, such as l4x1 (see `tiers`); older names such as l4 are understood.")
-@click.option("--sleep-time", default=NEVER, metavar="SECONDS", help="Sleep after so long without a visit; -1 (the default) is never.")
+@click.option(
+    "--sleep-time",
+    type=int,
+    metavar="SECONDS",
+    help="Sleep after so long without a visit; -1 is never. Left out, a Space keeps what it has on paid hardware, else never sleeps.",
+)
 @yes
 @no_wait
 @as_json
 @guarded
-def hardware(*, space: str, tier: str, sleep_time: int, yes: bool, no_wait: bool, as_json: bool) -> None:
+def hardware(*, space: str, tier: str, sleep_time: int | None, yes: bool, no_wait: bool, as_json: bool) -> None:
     """Switch a Space to another tier.
 
     Shows the price, asks, switches, and watches until the Space runs on the new tier. The app restarts; paid hardware is billed by the

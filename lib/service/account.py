@@ -128,7 +128,7 @@ class AccountQuestions:
         return right_size_answer(space, chosen(model, space, self._models, asked), asked, self._catalog())
 
     def switch_hardware(
-        self, space_id: str, hardware: str, confirm_usd_per_hour: float, sleep_time_s: int = NEVER, *, token: str | None = None
+        self, space_id: str, hardware: str, confirm_usd_per_hour: float, sleep_time_s: int | None = NEVER, *, token: str | None = None
     ) -> SwitchAnswer:
         """Switch a Space to another tier, with your own token. The app restarts, and paid hardware is billed from then on.
 
@@ -136,7 +136,7 @@ class AccountQuestions:
             space_id: the Space, owner/name
             hardware: the tier to switch to, such as l4x1
             confirm_usd_per_hour: today's price of that tier as /list_hardware shows it; any other figure is refused
-            sleep_time_s: seconds without a visit until it sleeps; -1 is never, where the tier leaves the choice
+            sleep_time_s: seconds without a visit until it sleeps; -1 is never, where the tier leaves the choice; null keeps what it has
             token: the caller's own token, which the interface puts in
 
         Returns:
@@ -146,7 +146,7 @@ class AccountQuestions:
         name, wanted = space_of(space_id), arguments.text("hardware", hardware, "l4x1")
         usd = arguments.decimal("confirm_usd_per_hour", confirm_usd_per_hour, 0, MAX_USD_PER_HOUR)
         spaces = self._spaces(own)
-        switch = self._planned(spaces, name, wanted, _seconds("sleep_time_s", sleep_time_s), signed=True)
+        switch = self._planned(spaces, name, wanted, _kept_or_seconds(sleep_time_s), signed=True)
         confirmed(switch.offer, usd)
         after = spaces.switch(switch.space.id, switch.offer.id, switch.sleep.seconds)
         then = after.sleep_time_s if after.sleep_time_s is not None else switch.sleep.seconds
@@ -208,7 +208,14 @@ class AccountQuestions:
         return action_answer(name, after, catalog, running_costs(name, after, catalog))
 
     def preview(
-        self, space_id: str, action: str, hardware: str = "", sleep_time_s: int = NEVER, factory: bool = False, *, token: str | None = None
+        self,
+        space_id: str,
+        action: str,
+        hardware: str = "",
+        sleep_time_s: int | None = NEVER,
+        factory: bool = False,
+        *,
+        token: str | None = None,
     ) -> ActionPreview:
         """What an action (switch, sleep, pause, restart) would do, and the price to confirm; refused as the action would be.
 
@@ -218,7 +225,7 @@ class AccountQuestions:
         name, spaces = space_of(space_id), self._spaces(token or None)
         if kind == "switch":
             wanted = arguments.text("hardware", hardware, "l4x1")
-            return preview_switch(self._planned(spaces, name, wanted, _seconds("sleep_time_s", sleep_time_s), signed=bool(token)))
+            return preview_switch(self._planned(spaces, name, wanted, _kept_or_seconds(sleep_time_s), signed=bool(token)))
         seconds, anew = _seconds("sleep_time_s", sleep_time_s), arguments.flag("factory", factory)
         space, catalog = spaces.look(name), self._catalog()
         check_sdk(None, space.id, space.sdk)
@@ -239,7 +246,7 @@ class AccountQuestions:
         wanted = tier(catalog, arguments.text("hardware", hardware, "l4x1")).offer.id if hardware else None
         return watched(self._spaces(token or None), space_of(space_id), wanted, limit, self._catalog, self._at)
 
-    def _planned(self, spaces: Spaces, name: str, hardware: str, sleep_time_s: int, *, signed: bool) -> Switch:
+    def _planned(self, spaces: Spaces, name: str, hardware: str, sleep_time_s: int | None, *, signed: bool) -> Switch:
         return planned(spaces, name, hardware, sleep_time_s, catalog=self._catalog(), today=self._today, signed_in=signed)
 
 
@@ -249,3 +256,8 @@ def _seconds(name: str, value: object) -> int:
     if seconds == 0:
         raise BadArgument(name, "0", f"-1 for never, or whole seconds from 1 to {MAX_SLEEP_S:,}")
     return seconds
+
+
+def _kept_or_seconds(value: object) -> int | None:
+    """The sleep time of a switch; `None` keeps what the Space has."""
+    return None if value is None else _seconds("sleep_time_s", value)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lib.advisor.stages import stage
-from lib.advisor.switching import Sleep, check_change, check_hosting, check_sdk, sleep_with, tier
+from lib.advisor.switching import Sleep, check_change, check_hosting, check_sdk, kept_sleep, known, sleep_with, tier
 from lib.catalog import Catalog
 from lib.errors import HubError
 from lib.hub.spaces import Space, Spaces
@@ -29,10 +29,18 @@ class Switch:
 
 
 def planned(
-    spaces: Spaces, space_id: str, hardware: str, sleep_time_s: int, *, catalog: Catalog, today: Callable[[], Catalog], signed_in: bool
+    spaces: Spaces,
+    space_id: str,
+    hardware: str,
+    sleep_time_s: int | None,
+    *,
+    catalog: Catalog,
+    today: Callable[[], Catalog],
+    signed_in: bool,
 ) -> Switch:
     """Check a switch: first what needs no request, then the Space, then the price as the platform lists it now.
 
+    A `sleep_time_s` of `None` keeps what the Space has on paid hardware.
     `catalog` answers at once, `today` asks the platform for its prices again, within a time limit.
 
     Raises:
@@ -40,10 +48,12 @@ def planned(
         UnknownHardware: no tier is called so.
         HubError: the Space cannot be looked at.
     """
-    sleep_with(tier(catalog, hardware).offer, sleep_time_s, catalog.rules)
+    sleep_with(tier(catalog, hardware).offer, catalog.rules.sleep.never_value if sleep_time_s is None else sleep_time_s, catalog.rules)
     space = spaces.look(space_id)
     fresh = today()
     target = tier(fresh, hardware)
+    if sleep_time_s is None:
+        sleep_time_s = kept_sleep(target.offer, known(fresh, space.hardware), space.sleep_time_s, fresh.rules)
     sleep = sleep_with(target.offer, sleep_time_s, fresh.rules)
     check_sdk(target.offer, space.id, space.sdk)
     check_change(target.offer, space.id, space.hardware, space.requested_hardware)

@@ -99,6 +99,24 @@ def test_never_is_sent_as_minus_one_and_an_older_name_as_todays(hub: SpaceStandI
     assert "renamed" in {caveat["code"] for caveat in found["caveats"]}
 
 
+@pytest.mark.parametrize(
+    ("tier", "sleep_s", "target", "usd", "sent"),
+    [
+        ("t4-small", 900, "l4x1", 0.8, {"flavor": "l4x1", "sleepTimeSeconds": 900}),  # kept: else it would bill around the clock
+        ("t4-small", None, "l4x1", 0.8, {"flavor": "l4x1", "sleepTimeSeconds": -1}),
+        ("cpu-basic", 172_800, "l4x1", 0.8, {"flavor": "l4x1", "sleepTimeSeconds": -1}),  # the 48 hours are the free tier's own
+        ("t4-small", 900, "cpu-basic", 0, {"flavor": "cpu-basic"}),
+    ],
+)
+def test_without_a_sleep_time_a_paid_space_keeps_its_own(
+    hub: SpaceStandIn, account: AccountQuestions, tier: str, sleep_s: int | None, target: str, usd: float, sent: dict[str, Any]
+) -> None:
+    """`None` (null over the API, no --sleep-time on the command line)."""
+    hub.add_space(FakeSpace(id="ada/moving", hardware=tier, requested=tier, sleep_s=sleep_s))
+    account.switch_hardware("ada/moving", target, usd, None, token=ADA)
+    assert hub.actions() == [("/api/spaces/ada/moving/hardware", sent)]
+
+
 def test_back_to_the_free_cpu_sends_no_sleep_time(hub: SpaceStandIn, account: AccountQuestions) -> None:
     """Its 48 hours are fixed; free hardware is confirmed with 0."""
     found = account.switch_hardware("ada/large", "cpu-basic", 0, token=ADA)
@@ -160,13 +178,15 @@ def test_names_of_tiers(hub: SpaceStandIn, account: AccountQuestions, hardware: 
     assert hub.requests == []
 
 
-@pytest.mark.parametrize("seconds", [0, -2, 1.5, True, "3600", None, 10**9])
+@pytest.mark.parametrize("seconds", [0, -2, 1.5, True, "3600", 10**9])
 def test_what_is_no_sleep_time(hub: SpaceStandIn, account: AccountQuestions, seconds: Any) -> None:
     """0 could mean at once or never."""
     with pytest.raises(BadArgument, match=r"sleep_time_s was|seconds was"):
         account.switch_hardware("ada/chat", "l4x1", 0.8, seconds, token=ADA)
     with pytest.raises(BadArgument, match="seconds was"):
         account.set_sleep_time("ada/large", seconds, token=ADA)
+    with pytest.raises(BadArgument, match="seconds was"):
+        account.set_sleep_time("ada/large", None, token=ADA)  # type: ignore[arg-type]
     assert hub.requests == []
 
 
