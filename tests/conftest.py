@@ -25,7 +25,13 @@ def stand_in() -> Iterator[StandIn]:
 
 
 @pytest.fixture(scope="session")
-def app_url(stand_in: StandIn) -> Iterator[str]:
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the started app looks for the chat's model; empty until a test puts one there."""
+    return tmp_path_factory.mktemp("demo") / "tiny-instruct"
+
+
+@pytest.fixture(scope="session")
+def app_url(stand_in: StandIn, demo_folder: Path) -> Iterator[str]:
     """The address of a started app whose Hub is the stand-in."""
-    with started(HF_ENDPOINT=stand_in.url) as url:
+    with started(HF_ENDPOINT=stand_in.url, DEMO_MODEL=str(demo_folder)) as url:
         yield url

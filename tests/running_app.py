@@ -27,14 +27,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(log: Path | None = None, **environment: str) -> Iterator[str]:
+def started(log: Path | None = None, script: str = "app.py", **environment: str) -> Iterator[str]:
     """`python app.py` as a process of its own, killed with everything it started; yields its address. `log` keeps what it prints."""
     port = free_port()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "GRADIO_", "SPACE"))}
     settings = {"GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "False", **environment}
     with TemporaryFile() if log is None else log.open("w+b") as output:
         app = subprocess.Popen(
-            [sys.executable, "app.py"], cwd=ROOT, env=inherited | settings, stdout=output, stderr=output, start_new_session=True
+            [sys.executable, script], cwd=ROOT, env=inherited | settings, stdout=output, stderr=output, start_new_session=True
         )
         try:
             url = f"http://127.0.0.1:{port}"

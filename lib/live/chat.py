@@ -66,7 +66,7 @@ class _Halted(Exception):
 class _Run:
     """What the generator and the model's thread share."""
 
-    deadline: float
+    seconds: float
     started: float = 0.0
     times: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -79,7 +79,7 @@ class _Run:
         now = time.perf_counter()
         self.times.append(now)
         self.tokens.append(int(ids[0, -1]))
-        return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.deadline, dtype=_bool())
+        return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.started + self.seconds, dtype=_bool())
 
     def halt(self, *_: Any) -> None:
         """Called before every layer: a long prompt is not read to its end for nobody."""
@@ -159,7 +159,7 @@ def answer(of: Loaded, ids: list[int], limit: int, temperature: float, seconds: 
     from transformers import TextIteratorStreamer  # noqa: PLC0415
 
     streamer = TextIteratorStreamer(of.tokenizer, skip_prompt=True, timeout=LIFE_S, skip_special_tokens=True)
-    run = _Run(deadline=time.perf_counter() + seconds)
+    run = _Run(seconds=seconds)
     memory = _Memory(of)
     thread = threading.Thread(target=_generate, args=(of, run, streamer, ids, limit, temperature), daemon=True, name="chat")
     thread.start()

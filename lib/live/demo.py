@@ -62,8 +62,8 @@ def precision_for(device: Device) -> str:
 
 
 def shown_name(model: str) -> str:
-    """The model's name for visitors: a folder shows its last part only."""
-    return Path(model).name if Path(model).is_dir() else model
+    """The model's name for visitors: of a folder, there or not, its last part only."""
+    return Path(model).name if Path(model).is_dir() or model.count("/") != 1 or model.startswith((".", "/", "~")) else model
 
 
 class DemoModel:

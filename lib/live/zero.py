@@ -22,6 +22,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import timedelta
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -59,18 +60,28 @@ def _rules() -> ZeroGpuRules:
     return load().rules.zerogpu
 
 
+def factors(size: Size = "large") -> tuple[float, int]:
+    """Duration factor and multiplier of a size: on ZeroGPU what the package will apply to the card that it finds, else the rules'."""
+    of = _rules().size(OFFERS[size])
+    if not on_zero_gpu():
+        return float(of.duration_factor), of.quota_multiplier
+    from spaces.zero.client import get_duration_seconds  # type: ignore[import-untyped]  # noqa: PLC0415 it asks the scheduler with this
+
+    return float(get_duration_seconds(timedelta(seconds=1), size)), of.quota_multiplier
+
+
 def quota_seconds(seconds: float, size: Size = "large") -> float:
     """What a run of these declared seconds asks of the visitor's quota."""
-    return float(_rules().quota_seconds(whole_seconds(seconds), OFFERS[size]))
+    factor, multiplier = factors(size)
+    return whole_seconds(seconds) * factor * multiplier
 
 
 def arithmetic(seconds: float, size: Size = "large") -> str:
     """The same as a sentence."""
-    of, declared = _rules().size(OFFERS[size]), whole_seconds(seconds)
-    asked = quota_seconds(seconds, size)
+    (factor, multiplier), declared = factors(size), whole_seconds(seconds)
     return (
-        f"The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {float(of.duration_factor):g} (duration factor) "
-        f"× {of.quota_multiplier} (size) = {asked:g} s of your quota, and starts only if that much is left."
+        f"The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {factor:g} (duration factor) × "
+        f"{multiplier} (size) = {quota_seconds(seconds, size):g} s of your quota, and starts only if that much is left."
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ANSWER_S = 120.0
 """An answer on hardware of one's own ends here: others wait for the same device."""
 
-UNKNOWN_S, SLACK = 60.0, 1.5
+UNKNOWN_S, LEAST_S, SLACK = 60.0, 5.0, 1.5
 """Asked of ZeroGPU: what the prediction's slow end says, and half as much again; where nothing is predicted, the platform's own default."""
 
 PEAK_SOURCES = {
@@ -75,7 +75,7 @@ class Exactly:
         if expected is None or expected.ttft_s is None or expected.decode_tokens_per_s is None:
             return UNKNOWN_S
         slow = expected.ttft_s.high + self._limit / expected.decode_tokens_per_s.low
-        return min(ANSWER_S, slow * SLACK + 1.0)
+        return min(ANSWER_S, max(LEAST_S, slow * SLACK))
 
     def ended(self, piece: Piece, taken: Taken, told: Sequence[Caveat]) -> ChatPiece:
         """The last item."""
