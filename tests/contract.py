@@ -58,6 +58,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "prompt_tokens": 512,
         "output_tokens": 256,
     },
+    "chat": {"message": REQUIRED, "history": [], "max_new_tokens": 256, "temperature": 0.7},
     "heartbeat": {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"},
     "space_status": {"space_id": REQUIRED},
     "right_size": {
@@ -96,6 +97,7 @@ FIELDS: dict[str, set[str]] = {
         "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month", "storage_usd_per_month", "total_usd_per_month",
         "usd_per_million_output_tokens", "usd_per_request", "break_even",
     },
+    "chat": {"text", "metrics"},
     "heartbeat": {
         "device", "mean_s", "median_s", "p95_s", "cold_first_s", "flops", "achieved_flops_per_s", "floor_s", "efficiency", "valid",
     },
