@@ -37,6 +37,8 @@ def read(model: object) -> Reference:
     text = model.strip()
     if not text:
         raise UnknownModel(f"The model is empty. Accepted: {ACCEPTED}.")
+    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: neither repeated nor sent to the Hub as an id
+        raise UnknownModel(f"The model looks like a token, which was not used. Accepted: {ACCEPTED}.")
     if text[0] in '{["':
         return Reference(kind="config", text=text)
     if len(text) > _SHORT:

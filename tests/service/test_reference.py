@@ -57,6 +57,14 @@ def test_what_is_none_of_them(text: str) -> None:
         read(text)
 
 
+def test_a_token_in_the_wrong_field_is_neither_sent_nor_repeated() -> None:
+    """As an id it would stand in an address of the Hub and in the refusal."""
+    with pytest.raises(UnknownModel, match="looks like a token") as refused:
+        read(" hf_abcdefghij ")
+    assert "abcdef" not in str(refused.value)
+    assert read("hf_internal/tiny").kind == "id"
+
+
 @given(st.text())
 def test_any_text_is_told_apart_or_refused(text: str) -> None:
     """No text raises anything else."""
