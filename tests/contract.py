@@ -59,6 +59,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "output_tokens": 256,
     },
     "chat": {"message": REQUIRED, "history": [], "max_new_tokens": 256, "temperature": 0.7},
+    "measure": {"model": REQUIRED, "prompt_tokens": 512, "output_tokens": 64, "precision": "bf16"},
     "heartbeat": {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"},
     "space_status": {"space_id": REQUIRED},
     "right_size": {
@@ -98,6 +99,7 @@ FIELDS: dict[str, set[str]] = {
         "usd_per_million_output_tokens", "usd_per_request", "break_even",
     },
     "chat": {"text", "metrics"},
+    "measure": {"device", "weights", "peak_bytes", "ttft_s", "decode_tokens_per_s", "predicted", "error_ratio", "verdict"},
     "heartbeat": {
         "device", "mean_s", "median_s", "p95_s", "cold_first_s", "flops", "achieved_flops_per_s", "floor_s", "efficiency", "valid",
     },

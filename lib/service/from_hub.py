@@ -36,6 +36,19 @@ def spec_from_hub(found: HubModel) -> ModelSpec:
     return _with_origin(found, _resolved(found, parse(text)))
 
 
+def config_from_hub(found: HubModel) -> Mapping[str, Any]:
+    """The configuration of the one architecture in a repository.
+
+    Raises:
+        UnsupportedModel: there is none, or several (a pipeline).
+        BadConfig: it cannot be read.
+    """
+    text = None if found.kind == "diffusers" else _config_text(found)
+    if text is None:
+        raise UnsupportedModel(_advice(found))
+    return parse(text)
+
+
 def _config_text(found: HubModel) -> str | None:
     if found.kind in {"transformers", "weights", "none"}:
         return found.config_text

@@ -8,6 +8,8 @@ from lib.catalog import Catalog
 from lib.service.chat import ChatQuestion
 from lib.service.heartbeat import HeartbeatQuestion
 from lib.service.ledger import LedgerQuestions
+from lib.service.measure import MeasureQuestion
+from lib.service.measure_expected import ExpectedQuestion
 from lib.service.models import Models
 
 
@@ -27,3 +29,7 @@ class LiveQuestions:
         self.heartbeat = pulse.heartbeat
         self.beating = pulse.beating
         self.ledger = ledger or LedgerQuestions()
+        gauge = MeasureQuestion(catalog=catalog, models=models, record=self.ledger.record)
+        self.measure = gauge.measure
+        self.measuring = gauge.measuring
+        self.expected = ExpectedQuestion(gauge.case).expected

@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from lib.errors import AdvisorError, HubError, HubUnreachable, RepoNotFound
+from lib.errors import AdvisorError, HubError, HubUnreachable, RepoNotFound, UnknownModel
 from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
 from lib.model import bundled
@@ -21,7 +22,7 @@ from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
 from lib.service.deadline import within
-from lib.service.from_hub import spec_from_hub
+from lib.service.from_hub import config_from_hub, spec_from_hub
 from lib.service.once import Once
 from lib.service.reference import read
 
@@ -65,6 +66,26 @@ class Models:
             return self._configured(reference.text)
         return bundled.find(reference.text) or self._from_hub(reference.text)
 
+    def config(self, model: object) -> Mapping[str, Any]:
+        """The configuration of the architecture that a caller means; of a bundled pipeline, one by component.
+
+        Raises:
+            UnknownModel: a parameter count names no architecture.
+            InvalidInput: it is no model, or its configuration cannot be read.
+            UnsupportedModel: its repository holds no configuration of one architecture.
+            HubError: the Hub was asked and did not give it.
+            Busy: too much is asked at the same time.
+        """
+        reference = read(model)
+        if reference.kind == "count":
+            raise UnknownModel(
+                f"A parameter count ({reference.text}) names no architecture, and what has none cannot be run. "
+                "Name a model of that size (its Hub id), or paste its config.json."
+            )
+        if reference.kind == "config":
+            return parse(reference.text)
+        return bundled.config(reference.text) or config_from_hub(self._found(reference.text))
+
     @property
     def bundled(self) -> Sequence[str]:
         """Ids that need neither the Hub nor a build."""
@@ -83,11 +104,14 @@ class Models:
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
         return self._built(key, lambda: within(BUILD_S, lambda: resolve(config)))
 
-    def _from_hub(self, name: str) -> ModelSpec:
+    def _found(self, name: str) -> HubModel:
         try:
-            found = self._read(name, lambda: read_model(name))
+            return self._read(name, lambda: read_model(name))
         except HubError as refusal:
             raise _with_near(refusal, name) from None
+
+    def _from_hub(self, name: str) -> ModelSpec:
+        found = self._found(name)
         return self._built((found.id, found.revision), lambda: within(BUILD_S, lambda: spec_from_hub(found)))
 
 

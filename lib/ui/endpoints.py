@@ -54,6 +54,7 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "estimate_speed": Endpoint(question=services.estimate_speed),
         "estimate_cost": Endpoint(question=services.estimate_cost),
         "chat": Endpoint(question=services.live.chat, queued=True, streams=True, slot="chat"),
+        "measure": Endpoint(question=services.live.measure, queued=True),
         "heartbeat": Endpoint(question=services.live.heartbeat, queued=True),
         "space_status": Endpoint(question=services.account.space_status, account=True),
         "right_size": Endpoint(question=services.account.right_size, account=True),

@@ -1,0 +1,45 @@
+"""A measurement where the device is: in a process of its own, or on ZeroGPU in the process that is given a GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from lib.live.device import Device, Size, on_zero_gpu
+from lib.live.isolated import isolated, turn
+from lib.live.measure import DOING, Ask, Measured, Stage, measuring
+from lib.live.zero import START_S, gpu_task, size_for
+from lib.model.build import LOCK
+
+START_OF_TRANSFORMERS_S = 5.0
+"""Seconds of a GPU's process until the architecture stands. An allowance, not a measurement."""
+
+
+def gpu_seconds(ask: Ask) -> float:
+    """Seconds of a GPU that a run declares."""
+    return START_S + START_OF_TRANSFORMERS_S + ask.limit_s
+
+
+def gpu_size(ask: Ask) -> Size:
+    """The size whose memory holds the run."""
+    return size_for(ask.need_bytes)
+
+
+_on_gpu = gpu_task(measuring, duration=gpu_seconds, size=gpu_size, doing=DOING)
+
+if on_zero_gpu():
+    # The GPU's process is a fork of this one and builds the architecture anew: a lock that another thread holds now, it would hold forever.
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+
+
+def run(ask: Ask, device: Device) -> Iterator[Stage | Measured]:
+    """The measurement as it goes; the last item is the figures. Closing the iterator ends it.
+
+    Raises:
+        AdvisorError: what was refused, by the worker, the scheduler or the device.
+    """
+    if device.kind == "zerogpu":
+        with turn():
+            yield from _on_gpu(ask)
+    else:
+        yield from isolated(ask)

@@ -1,0 +1,167 @@
+"""A measurement in a fresh process: what crashes, hangs or eats the memory there leaves the app alone, and all memory returns.
+
+The process gets no token, no login and no network for the Hub: its environment is written here, word by word. It has a process group of
+its own, which is ended when the caller goes away or the time is over. One measurement runs at a time: two would measure each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+from lib.errors import LiveError, OutOfMemory, TaskAborted
+from lib.live.faults import Fault
+from lib.live.limits import OVERRUN, START_S
+from lib.live.measure import Ask, Measured, Stage
+
+COMMAND = (sys.executable, "-m", "lib.live.worker")
+PATIENCE_S = 30.0
+_KEPT = (
+    "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "LC_ALL", "TZ", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "OMP_NUM_THREADS",
+)  # fmt: skip
+_BLOCK = 1 << 20
+_ROOT = Path(__file__).parents[2]
+_device = threading.Lock()
+
+
+def environment(home: str) -> dict[str, str]:
+    """The worker's environment: where programs and devices are, an empty home, and no way to the Hub.
+
+    On a CPU the resident set is what is measured, so the C library is told to keep little: one arena, and blocks of a megabyte and more
+    given back at once. (By default freed blocks of up to 32 MB stay with the process: 3 to 6 % of a small model, seen on glibc 2.36.)
+    """
+    own = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return own | {
+        "HOME": home,
+        "HF_HOME": home,
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+        "PYTHONUNBUFFERED": "1",
+        "MALLOC_ARENA_MAX": "1",
+        "MALLOC_MMAP_THRESHOLD_": str(_BLOCK),
+    }
+
+
+@contextmanager
+def turn(patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """The device for one caller.
+
+    Raises:
+        LiveError: another one has it, and did not finish in time.
+    """
+    if not _device.acquire(timeout=patience_s):
+        raise LiveError(
+            "Another measurement runs on this device, and two at a time would measure each other. Nothing was started. "
+            "Try again in a minute."
+        )
+    try:
+        yield
+    finally:
+        _device.release()
+
+
+def isolated(ask: Ask, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | Measured]:
+    """`lib.live.measure.measuring` in a process of its own. Closing the iterator ends it.
+
+    Raises:
+        AdvisorError: what the worker refused.
+        OutOfMemory: the kernel ended it.
+        TaskAborted: it was ended from outside, or took far longer than it was estimated to.
+        LiveError: another measurement runs, or the process failed without a word.
+    """
+    with turn(), tempfile.TemporaryDirectory(prefix="measure-", ignore_cleanup_errors=True) as home:
+        yield "starting"
+        worker = subprocess.Popen(  # noqa: S603 our own interpreter, a module of ours
+            command,
+            cwd=_ROOT,
+            env=environment(home),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield from _heard(worker, ask, longest_s or OVERRUN * ask.limit_s + START_S)
+        finally:
+            _end(worker)
+
+
+def _heard(worker: subprocess.Popen[str], ask: Ask, longest_s: float) -> Iterator[Stage | Measured]:
+    """What the worker says, until its last word."""
+    assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
+    assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(worker.stdout, said), name="worker", daemon=True).start()
+    try:
+        worker.stdin.write(json.dumps(asdict(ask)) + "\n")
+        worker.stdin.flush()  # and left open: its end is the worker's sign that we are gone
+    except BrokenPipeError:
+        raise _silent(worker) from None
+    until = time.monotonic() + longest_s
+    while True:
+        try:
+            line = said.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            raise TaskAborted(
+                f"The run was ended: it took more than {longest_s:,.0f} s, far longer than estimated. "
+                "Next: a shorter prompt, fewer tokens or a smaller model."
+            ) from None
+        if not line:
+            raise _silent(worker)
+        word = json.loads(line)
+        if "stage" in word:
+            yield word["stage"]
+        elif "measured" in word:
+            yield Measured(**word["measured"])
+            return
+        else:
+            raise Fault(code=word["code"], sentence=word["sentence"]).error()
+
+
+def _listen(stdout: IO[str], said: queue.SimpleQueue[str]) -> None:
+    """Hand on line after line; an empty one when there are no more."""
+    for line in stdout:
+        said.put(line)
+    said.put("")
+
+
+def _silent(worker: subprocess.Popen[str]) -> LiveError:
+    """Why a worker ended without an answer, as its exit status tells."""
+    status = worker.wait(timeout=PATIENCE_S)
+    if status == -signal.SIGKILL:
+        return OutOfMemory(
+            "The process that ran this model was ended by the system, most likely because memory ran out; the app was not touched. "
+            "Next: a smaller model, a lower precision, a shorter prompt, or hardware with more memory."
+        )
+    if status < 0:
+        name = signal.Signals(-status).name
+        return TaskAborted(f"The process that ran this model was ended by {name}; the app was not touched. Try again, or another model.")
+    return LiveError(
+        f"The process that ran this model ended without an answer (status {status}); the app was not touched. Try again, or another model."
+    )
+
+
+def _end(worker: subprocess.Popen[str]) -> None:
+    """End the worker and whatever it started; its memory is back when this returns."""
+    if worker.poll() is None:
+        with suppress(ProcessLookupError):  # it ended between the two calls
+            os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait(timeout=PATIENCE_S)
+    for pipe in (worker.stdin, worker.stdout):
+        if pipe is not None:
+            pipe.close()

@@ -1,0 +1,121 @@
+"""A measurement from a configuration to its figures, in the process that has the device.
+
+On a machine of its own it is run in a fresh process (`lib.live.isolated`), so that memory surely returns and a crash stays there; on
+ZeroGPU in the process that is given a GPU.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lib.errors import AdvisorError
+from lib.live.faults import understood, unknown
+from lib.live.limits import check_time
+from lib.live.pace import Work, duration, probe
+
+Stage = Literal["starting", "building", "weights", "warm-up", "running"]
+DOING = "measuring this model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What to measure: a parsed configuration, a precision, lengths; and what it is estimated to cost.
+
+    `device` is torch's name, `need_bytes` all that the run is predicted to take. `memory_limit_bytes` bounds a process of its own on a
+    CPU (0: no bound).
+    """
+
+    config: Mapping[str, Any]
+    precision: str
+    prompt_tokens: int
+    output_tokens: int
+    device: Literal["cpu", "cuda"]
+    work: Work
+    limit_s: float
+    need_bytes: int = 0
+    memory_limit_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The figures of one run.
+
+    `peak_bytes` is over what was held before the weights were made; `weights_bytes` what was held when they were. `before_bytes` is what
+    the process itself held (CPU: its resident set; CUDA: nothing of torch's). `reserved_bytes` is what torch's allocator kept at most
+    on a card, None on a CPU. Rates are None where nothing is decoded. `kernel` is the attention that ran.
+    """
+
+    peak_bytes: int
+    weights_bytes: int
+    before_bytes: int
+    reserved_bytes: int | None
+    ttft_s: float
+    decode_tokens_per_s: float | None
+    mean_tokens_per_s: float | None
+    steps: int
+    weights_s: float
+    kernel: str
+    device_name: str | None
+
+
+def measuring(ask: Ask) -> Iterator[Stage | Measured]:
+    """The measurement as it goes: what is being done, and as the last item the figures.
+
+    Raises:
+        AdvisorError: the configuration cannot be built, the run would take too long, or memory ran out.
+        LiveError: the model failed in a way that nobody foresaw.
+    """
+    try:
+        yield from _stages(ask)
+    except AdvisorError:
+        raise
+    except Exception as error:  # noqa: BLE001 modelling code raises anything; every failure becomes a sentence
+        raise understood(error) or unknown(error, DOING) from None
+
+
+def _stages(ask: Ask) -> Iterator[Stage | Measured]:
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    from lib.live import resident  # noqa: PLC0415
+    from lib.live.run_model import run, warm_up  # noqa: PLC0415
+    from lib.live.weights import DTYPES, give_memory, on_meta  # noqa: PLC0415
+
+    yield "building"
+    built = on_meta(ask.config, ask.precision)
+    pace = probe(DTYPES[ask.precision], ask.device)
+    check_time(ask.work, pace, duration(ask.work, pace, ask.device), ask.limit_s)
+    gc.collect()
+    gauge = resident.HostGauge() if ask.device == "cpu" else resident.CudaGauge()
+    try:
+        yield "weights"
+        gauge.restart()
+        began = time.perf_counter()
+        model = give_memory(built, ask.precision, ask.device)
+        if ask.device == "cuda":
+            torch.cuda.synchronize()
+        weights_s, weights_bytes = time.perf_counter() - began, gauge.peak()
+        yield "warm-up"
+        warm_up(model, ask.prompt_tokens, ask.device)
+        yield "running"
+        gauge.restart()
+        timed = run(model, ask.prompt_tokens, ask.output_tokens, ask.device)
+        cuda = ask.device == "cuda"
+        yield Measured(
+            peak_bytes=gauge.peak(),
+            weights_bytes=weights_bytes,
+            before_bytes=gauge.before,
+            reserved_bytes=int(torch.cuda.max_memory_reserved()) if cuda else None,
+            ttft_s=timed.ttft_s,
+            decode_tokens_per_s=timed.decode_tokens_per_s,
+            mean_tokens_per_s=timed.mean_tokens_per_s,
+            steps=len(timed.steps_s),
+            weights_s=weights_s,
+            kernel=str(getattr(model.config, "_attn_implementation", "")),
+            device_name=torch.cuda.get_device_name() if cuda else None,
+        )
+    finally:
+        gauge.close()

@@ -1,0 +1,143 @@
+"""One run of a model as a user gets it: `generate` with the model's own cache, greedy, a single sequence; else one forward pass.
+
+`generate` hands each token to a streamer after it was copied to the host, which waits for the device; so the times between tokens need
+no events. The first one ends the prompt and the choice of the first token (TTFT); the others are decode steps.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+WARM_PROMPT, WARM_TOKENS = 16, 3
+_ENCODER_DTYPES = frozenset({"torch.int64", "torch.int32", "torch.bool"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """Seconds to the first token (or of the whole pass), and of each decode step; () where nothing is decoded."""
+
+    ttft_s: float
+    steps_s: tuple[float, ...]
+
+    @property
+    def decode_tokens_per_s(self) -> float | None:
+        """From the median step: one that the machine interrupted does not count."""
+        return 1 / statistics.median(self.steps_s) if self.steps_s else None
+
+    @property
+    def mean_tokens_per_s(self) -> float | None:
+        """From all steps together."""
+        return len(self.steps_s) / sum(self.steps_s) if self.steps_s else None
+
+
+class _Clock:
+    """A streamer that notes when each token came; the first call is the prompt."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+        self._prompt = True
+
+    def put(self, value: object) -> None:  # noqa: ARG002 the streamer's interface
+        """A token has reached the host."""
+        if self._prompt:
+            self._prompt = False
+        else:
+            self.at.append(time.perf_counter())
+
+    def end(self) -> None:
+        """Nothing is held back."""
+
+
+def writes(model: PreTrainedModel) -> bool:
+    """Whether the model answers token ids with tokens: sounds and pictures to text are one forward pass here."""
+    from lib.model.activation_prompt import takes  # noqa: PLC0415 loaded when first needed
+
+    return bool(model.can_generate()) and model.main_input_name == "input_ids" and takes(model, "input_ids")
+
+
+def _ids(model: PreTrainedModel, tokens: int, device: str) -> Tensor:
+    """Different tokens: one and the same would always go to the same experts."""
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    from lib.model.build import word_table  # noqa: PLC0415
+
+    table: Any = word_table(model)
+    words = int(getattr(table, "num_embeddings", 0) or getattr(model.config.get_text_config(), "vocab_size", 0) or 2)
+    order = torch.Generator().manual_seed(0)
+    return torch.randint(0, words, (1, tokens), generator=order).to(device)
+
+
+@contextmanager
+def _settled(device: str) -> Iterator[None]:
+    """All that was sent to the device before is done, and so is all that is sent within."""
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    if device != "cpu":
+        torch.cuda.synchronize()
+    yield
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
+def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, device: str) -> Timed:
+    import torch  # noqa: PLC0415 loaded when first needed
+    from transformers import GenerationConfig  # noqa: PLC0415
+
+    own = model.config
+    start = getattr(own, "decoder_start_token_id", None) or getattr(own, "pad_token_id", None) or 0
+    start = start if isinstance(start, int) else 0
+    wanted = GenerationConfig(
+        max_new_tokens=output_tokens,
+        do_sample=False,
+        use_cache=True,
+        eos_token_id=None,  # random weights may write any token, and the run must not end early
+        pad_token_id=0,
+        bos_token_id=0,
+        decoder_start_token_id=start if own.is_encoder_decoder else None,
+    )  # type: ignore[no-untyped-call]
+    model.generation_config = wanted
+    ids, clock = _ids(model, prompt_tokens, device), _Clock()
+    with torch.inference_mode(), _settled(device):
+        began = time.perf_counter()
+        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=wanted, streamer=clock)  # type: ignore[operator]
+    first, *later = clock.at
+    return Timed(ttft_s=first - began, steps_s=tuple(b - a for a, b in zip([first, *later], later, strict=False)))
+
+
+def _forward(model: PreTrainedModel, prompt_tokens: int, device: str) -> Timed:
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    from lib.model.activation_prompt import Lengths, prompt  # noqa: PLC0415
+
+    given = prompt(model, Lengths(1, prompt_tokens, prompt_tokens))
+    given = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in given.items()}
+    if "input_ids" in given:
+        given["input_ids"] = _ids(model, prompt_tokens, device)
+    with torch.inference_mode():
+        with _settled(device):
+            began = time.perf_counter()
+            made = model(**given)
+        ended = time.perf_counter()
+    del made
+    return Timed(ttft_s=ended - began, steps_s=())
+
+
+def run(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, device: str) -> Timed:
+    """Run the model once; `device` is torch's name of where its weights are."""
+    if writes(model):
+        return _generate(model, prompt_tokens, output_tokens, device)
+    return _forward(model, prompt_tokens, device)
+
+
+def warm_up(model: PreTrainedModel, prompt_tokens: int, device: str) -> None:
+    """A short run, so that the timed one loads no library, compiles no kernel and allocates no workspace."""
+    run(model, min(prompt_tokens, WARM_PROMPT), WARM_TOKENS, device)

@@ -1,0 +1,103 @@
+"""`/measure`: any architecture with random weights on the device at hand, beside the prediction for exactly this run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, cast
+
+from lib.catalog import Catalog
+from lib.errors import UnsupportedModel
+from lib.live import anywhere
+from lib.live.device import Device, at_hand
+from lib.live.measure import Ask, Measured, Stage
+from lib.model.spec import ModelSpec
+from lib.service import arguments
+from lib.service.measure_answer import measure_answer
+from lib.service.measure_case import Case, prepare
+from lib.service.measure_results import MeasureAnswer, MeasureStage
+from lib.service.models import Models
+from lib.service.predicted import Run
+
+MAX_PROMPT, MAX_OUTPUT = 1_048_576, 4_096
+PRECISIONS = ("fp32", "fp16", "bf16")
+
+Running = Callable[[Ask, Device], Iterator[Stage | Measured]]
+
+
+class Recording(Protocol):
+    """Where a finished run is written down."""
+
+    def __call__(self, spec: ModelSpec, device: Device, figures: Mapping[str, Any], **run: Any) -> None:
+        """Write it; never fails the run."""
+
+
+class MeasureQuestion:
+    """Measures architectures on the device at hand."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Callable[[], Catalog],
+        models: Models,
+        run: Running = anywhere.run,
+        device: Callable[..., Device] = at_hand,
+        record: Recording | None = None,
+    ) -> None:
+        """`run` measures where the device is; `record` is told of every finished run."""
+        self._catalog, self._models, self._run, self._device, self._record = catalog, models, run, device, record
+
+    def measure(self, model: str, prompt_tokens: int = 512, output_tokens: int = 64, precision: str = "bf16") -> MeasureAnswer:
+        """Run any architecture with random weights on this device: peak memory, first token, tokens per second, beside the prediction.
+
+        Args:
+            model: a Hub id or the text of a config.json; only its configuration is read, no weights
+            prompt_tokens: tokens of the prompt
+            output_tokens: tokens to write
+            precision: fp32, fp16 or bf16
+
+        Returns:
+            What was measured, what was predicted for exactly this run, and how far apart they are.
+        """
+        *_, answer = self.measuring(model, prompt_tokens, output_tokens, precision)
+        return cast("MeasureAnswer", answer)  # the last item, as `measuring` says
+
+    def measuring(
+        self, model: str, prompt_tokens: int = 512, output_tokens: int = 64, precision: str = "bf16"
+    ) -> Iterator[MeasureStage | MeasureAnswer]:
+        """`measure` as it goes: what is being done, and as the last item the answer. Closing it ends the run.
+
+        Raises:
+            InvalidInput: an argument is wrong.
+            UnsupportedModel: it is no architecture of transformers that can be built here.
+            DoesNotFit: found beforehand, with the arithmetic.
+            TooLong: found beforehand, with the arithmetic.
+            LiveError: the device did not do it.
+        """
+        case = self.case(model, prompt_tokens, output_tokens, precision)
+        for item in self._run(case.ask, case.run.device):
+            if not isinstance(item, Measured):
+                yield {"stage": item}
+                continue
+            answer = measure_answer(case, item, self._catalog())
+            if self._record is not None and answer["verdict"]["code"] != "invalid":
+                sizes = {"prompt_tokens": case.run.prompt_tokens, "output_tokens": case.run.output_tokens}
+                self._record(case.run.spec, case.run.device, answer, kind="measure", precision=case.run.precision, **sizes)
+            yield answer
+
+    def case(self, model: object, prompt_tokens: object, output_tokens: object, precision: object) -> Case:
+        """The question checked, and all that is known before the run.
+
+        Raises:
+            AdvisorError: whatever is refused before a run.
+        """
+        prompt = arguments.whole("prompt_tokens", prompt_tokens, 1, MAX_PROMPT)
+        output = arguments.whole("output_tokens", output_tokens, 1, MAX_OUTPUT)
+        wanted = arguments.choice("precision", precision, PRECISIONS)
+        config, spec = self._models.config(model), self._models(model)
+        if spec.library != "transformers":
+            raise UnsupportedModel(
+                f"{spec.id or 'This'} is a pipeline that makes pictures. Only single architectures of transformers are measured; "
+                "its memory and speed are estimated on the other tabs."
+            )
+        run = Run(spec=spec, precision=wanted, device=self._device(), prompt_tokens=prompt, output_tokens=output)
+        return prepare(run, config, self._catalog(), self._device)

@@ -1,0 +1,200 @@
+"""`/measure`: what is refused before a run, what a run tells, and a real one beside its prediction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lib.catalog import load
+from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
+from lib.live.device import Device, at_hand
+from lib.live.measure import Ask, Measured, Stage, measuring
+from lib.live.pace import Work
+from lib.service.measure import MeasureQuestion
+from lib.service.models import Models
+
+GIB = 2**30
+TINY = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "max_position_embeddings": 2048, "torch_dtype": "bfloat16",
+}  # fmt: skip
+SMALL = TINY | {
+    "hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_key_value_heads": 12, "num_hidden_layers": 12,
+    "vocab_size": 32000, "tie_word_embeddings": False,
+}  # fmt: skip
+FIGURES = Measured(
+    peak_bytes=16_000_000_000, weights_bytes=15_900_000_000, before_bytes=0, reserved_bytes=17_000_000_000, ttft_s=0.2,
+    decode_tokens_per_s=10.0, mean_tokens_per_s=9.0, steps=63, weights_s=1.0, kernel="sdpa", device_name="NVIDIA L4",
+)  # fmt: skip
+CPU = Device(
+    kind="cpu", name="Some Processor", accelerator=None, memory_bytes=16 * GIB, free_bytes=12 * GIB, capability=None, cores=2, driver=None,
+    torch="2.13.0", transformers="5.23.0",
+)  # fmt: skip
+CUDA = replace(CPU, kind="cuda", name="NVIDIA L4", accelerator="L4", memory_bytes=22 * GIB, free_bytes=22 * GIB, capability=(8, 9))
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+class Runs:
+    """A stand-in for the device: keeps what it was asked, and answers with fixed figures."""
+
+    def __init__(self, figures: Measured = FIGURES) -> None:
+        self.figures = figures
+        self.asked: list[Ask] = []
+
+    def __call__(self, ask: Ask, device: Device) -> Iterator[Stage | Measured]:  # noqa: ARG002 the interface
+        self.asked.append(ask)
+        yield "weights"
+        yield "running"
+        yield self.figures
+
+
+def _question(device: Device, runs: Runs | None = None, record: Any = None) -> MeasureQuestion:
+    return MeasureQuestion(catalog=load, models=Models(), run=runs or Runs(), device=lambda size="large": device, record=record)  # noqa: ARG005
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({"model": "7B"}, UnknownModel, "names no architecture"),
+        ({"model": "stabilityai/stable-diffusion-xl-base-1.0"}, UnsupportedModel, "makes pictures"),
+        ({"prompt_tokens": 0}, BadArgument, "whole number from 1"),
+        ({"output_tokens": "64"}, BadArgument, "output_tokens"),
+        ({"precision": "int4"}, BadArgument, "fp32, fp16, bf16"),
+        ({"prompt_tokens": 2048, "output_tokens": 2}, BadArgument, "at most 2,048 tokens in all"),
+        ({"model": "{"}, InvalidInput, "not JSON"),
+    ],
+)
+def test_refused_before_anything_is_done(arguments: dict[str, Any], kind: type[Exception], words: str) -> None:
+    """Wrong arguments never reach the device."""
+    runs = Runs()
+    with pytest.raises(kind, match=words):
+        _question(CPU, runs).measure(**({"model": json.dumps(TINY)} | arguments))
+    assert not runs.asked
+
+
+def test_the_last_position_may_be_used() -> None:
+    """2,048 positions: a prompt of 2,047 and two tokens, of which the second is never read."""
+    runs = Runs()
+    _question(CPU, runs).measure(json.dumps(TINY), prompt_tokens=2047, output_tokens=2)
+    assert runs.asked[0].prompt_tokens == 2047
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        ({"precision": "fp32"}, r"In bf16 it takes 15\.\d\d GiB and fits"),  # 8 030 261 248 parameters × 2 B = 14.96 GiB, and what runs it
+        ({"prompt_tokens": 100_000}, r"A prompt of [\d,]+ tokens would fit"),
+        ({"model": "meta-llama/Llama-3.1-70B-Instruct"}, r"a model of up to about 8\.9 billion parameters fits"),
+    ],
+)
+def test_what_does_not_fit_says_what_would(arguments: dict[str, Any], advice: str) -> None:
+    """20.9 GiB × 0.9 of a processor's memory: (18.81 − 0.38) GiB / 2.2 B = 9.0·10⁹."""
+    runs = Runs()
+    device = replace(CPU, memory_bytes=24 * GIB, free_bytes=int(20.7 * GIB))
+    with pytest.raises(DoesNotFit, match=advice):
+        _question(device, runs).measure(**({"model": LLAMA} | arguments))
+    assert not runs.asked
+
+
+def test_a_card_is_held_against_its_own_prediction() -> None:
+    """8B in bf16 on an L4: 16.06 GB of weights; 300 GB/s allow 18.7 tokens/s; 10 are plausible, and the run is written down."""
+    written: list[dict[str, Any]] = []
+
+    def record(spec: Any, device: Any, figures: Any, **run: Any) -> None:
+        written.append({"spec": spec.id, "device": device.name, "peak": figures["peak_bytes"], **run})
+
+    stages = list(_question(CUDA, Runs(), record).measuring(LLAMA))
+    answer: Any = stages[-1]
+    assert stages[:-1] == [{"stage": "weights"}, {"stage": "running"}]
+    assert answer["predicted"]["weights_bytes"] == 16_060_522_496
+    assert answer["predicted"]["hardware"] == "L4"
+    assert answer["error_ratio"]["peak_bytes"] == pytest.approx(answer["predicted"]["peak_bytes"] / 16e9 - 1)
+    assert answer["verdict"]["code"] == "confirmed"
+    assert {caveat["code"] for caveat in answer["caveats"]} >= {"random_weights"}
+    assert written == [
+        {
+            "spec": LLAMA, "device": "NVIDIA L4", "peak": 16_000_000_000, "kind": "measure", "precision": "bf16", "prompt_tokens": 512,
+            "output_tokens": 64,
+        }
+    ]  # fmt: skip
+
+
+def test_a_rate_above_the_bandwidth_is_no_measurement() -> None:
+    """19 tokens/s of 16.06 GB (less 48 MB of cache on chip) would need 304 GB/s: more than the datasheet's 300, so it is not kept."""
+    written: list[object] = []
+    runs = Runs(replace(FIGURES, decode_tokens_per_s=19.0))
+    answer = _question(CUDA, runs, lambda *a, **k: written.append((a, k))).measure(LLAMA)
+    assert answer["verdict"]["code"] == "invalid"
+    assert not written
+
+
+def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
+    """What fits half a card runs there; the quota that is asked stands in the answer. 70B in bf16 needs the whole card and more."""
+    half = replace(
+        CUDA, kind="zerogpu", accelerator="RTX-PRO-6000-Blackwell-Server", memory_bytes=50_986_975_232, free_bytes=50_986_975_232
+    )
+    whole = replace(half, memory_bytes=101_973_950_464, free_bytes=101_973_950_464)
+    sizes: list[str] = []
+
+    def device(size: str = "large") -> Device:
+        sizes.append(size)
+        return half if size == "large" else whole
+
+    runs = Runs()
+    question = MeasureQuestion(catalog=load, models=Models(), run=runs, device=device)
+    answer = question.measure("Qwen/Qwen2.5-32B-Instruct")
+    assert sizes == ["large", "xlarge"]
+    assert 10 < runs.asked[0].limit_s <= 60
+    assert "of your quota" in next(caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "quota")
+    with pytest.raises(TooLong, match="A run may declare 60 s"):
+        question.measure("Qwen/Qwen2.5-32B-Instruct", output_tokens=4096)
+    with pytest.raises(DoesNotFit):
+        question.measure("meta-llama/Llama-3.1-70B-Instruct")
+
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "encoder-decoder": {
+        "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_model": 32, "d_ff": 48, "d_kv": 8, "num_heads": 4,
+        "num_layers": 2, "vocab_size": 211, "is_encoder_decoder": True, "decoder_start_token_id": 0,
+    },
+    "encoder": {
+        "model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4,
+        "num_hidden_layers": 2, "vocab_size": 211,
+    },
+    "pictures": {
+        "model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 32, "intermediate_size": 48,
+        "num_attention_heads": 4, "num_hidden_layers": 2, "image_size": 32, "patch_size": 8,
+    },
+    "experts": TINY | {
+        "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32, "head_dim": 16,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_kind_of_architecture_runs(family: str) -> None:
+    """Those that write are timed token by token (4 tokens: 3 steps after the first), the others in one pass."""
+    config = FAMILIES[family]
+    work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
+    *stages, found = measuring(
+        Ask(config=config, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=work, limit_s=60.0)
+    )
+    assert stages == ["building", "weights", "warm-up", "running"]
+    assert isinstance(found, Measured)
+    assert found.ttft_s > 0
+    assert found.steps == (3 if family in {"encoder-decoder", "experts"} else 0)
+
+
+@pytest.mark.slow
+def test_memory_on_this_processor_is_what_was_predicted() -> None:
+    """134 million parameters in float32, 536 MB: a real run in a process of its own, within the promised 10 %."""
+    answer = MeasureQuestion(catalog=load, models=Models(), device=at_hand).measure(json.dumps(SMALL), 64, 8, "fp32")
+    assert answer["device_details"]["kind"] in {"cpu", "cuda"}
+    assert abs(answer["error_ratio"]["peak_bytes"] or 1.0) <= 0.10
+    assert answer["decode_tokens_per_s"] is not None
+    assert answer["weights"] == "random"
