@@ -1,0 +1,162 @@
+"""Hugging Face Jobs through the Hub's own client: start a script, follow it, end it. With the token of whoever runs the command.
+
+A local script reaches the job by way of a bucket that the client makes (`jobs-artifacts` of the account, private): `run_uv_job` uploads it
+there and mounts it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib.errors import Conflict, HubError, HubGarbage, HubUnreachable, NotPermitted, PaymentNeeded, RateLimited, RepoNotFound, TooLong
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+DONE = "COMPLETED"
+OVER = frozenset({DONE, "CANCELED", "ERROR", "DELETED"})
+_LOOK_EVERY_S = 15.0
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job that was started: its id, whose it is, and where people see it."""
+
+    id: str
+    owner: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A job's stage, what the platform says about it ("" where nothing), and seconds that it has run, where told."""
+
+    stage: str
+    message: str
+    running_s: float | None
+
+
+def _printable(text: object) -> str:
+    return "".join(c if c.isprintable() else " " for c in str(text or ""))[:_LONGEST]
+
+
+_BY_STATUS: dict[int, tuple[type[HubError], str]] = {
+    401: (NotPermitted, "The Hub did not accept the token for {doing}. Run `hf auth login` with one that may run jobs."),
+    402: (PaymentNeeded, "Jobs are paid in advance: {doing} needs credits. Add some on huggingface.co/settings/billing."),
+    403: (NotPermitted, "The token may not do this ({doing}). Use one with the permission for jobs, or another --namespace."),
+    404: (RepoNotFound, "The Hub knows no such job or account ({doing}). Check --namespace, and that the flavor exists."),
+    409: (Conflict, "Something else is being done to it at the same time ({doing}). Try again."),
+    429: (RateLimited, "The Hub asks for fewer requests ({doing}). Try again in some minutes."),
+}
+_SERVER_ERRORS = 500
+
+
+def _refusal(error: Exception, doing: str) -> HubError:
+    """Our error for one of the client's, without what the server said: that may hold anything."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in _BY_STATUS:
+        kind, words = _BY_STATUS[status]
+        return kind(words.format(doing=doing))
+    if isinstance(status, int) and status < _SERVER_ERRORS:
+        return HubGarbage(f"The Hub refused {doing} (status {status}). Check the flavor and the time-out.")
+    if isinstance(status, int):
+        return HubUnreachable(f"The Hub has a problem (status {status}) with {doing}. Try again later.")
+    if isinstance(error, (LookupError, TypeError, ValueError, AttributeError)):
+        return HubGarbage(f"The Hub's answer to {doing} cannot be read ({type(error).__name__}). Look at the job on its page.")
+    return HubUnreachable(f"The Hub could not be reached for {doing} ({type(error).__name__}). Try again later.")
+
+
+class Jobs:
+    """The jobs of one account. Calls take as long as the Hub does; `follow` is bounded."""
+
+    def __init__(self, token: str, *, endpoint: str | None = None, namespace: str | None = None) -> None:
+        """`namespace` is a user or organization, by default the token's own."""
+        from huggingface_hub import HfApi  # noqa: PLC0415  slow to import
+
+        self._api: HfApi = HfApi(endpoint=endpoint, token=token)
+        self._namespace = namespace
+
+    def start(self, script: Path, *, flavor: str, timeout_s: int, image: str | None = None) -> Job:
+        """Upload the script and start it; from its start on the job is billed by the minute.
+
+        Raises:
+            HubError: it was not started.
+        """
+        doing = f"starting a job on {flavor}"
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*run_uv_job.* is experimental")  # known; the client is pinned below 3
+                made = self._api.run_uv_job(str(script), flavor=flavor, timeout=timeout_s, image=image, namespace=self._namespace)
+            return Job(id=str(made.id), owner=str(made.owner.name), url=str(made.url))
+        except Exception as error:
+            raise _refusal(error, doing) from error
+
+    def look(self, job: Job) -> State:
+        """How it stands.
+
+        Raises:
+            HubError: the Hub did not tell.
+        """
+        try:
+            seen = self._api.inspect_job(job_id=job.id, namespace=job.owner)
+            stage = getattr(seen.status.stage, "value", seen.status.stage)
+            ran = None if seen.durations is None else seen.durations.running_secs
+            return State(stage=_printable(stage), message=_printable(seen.status.message), running_s=ran)
+        except Exception as error:
+            raise _refusal(error, f"asking for the job {job.id}") from error
+
+    def cancel(self, job: Job) -> None:
+        """End it now.
+
+        Raises:
+            HubError: it may still run.
+        """
+        try:
+            self._api.cancel_job(job_id=job.id, namespace=job.owner)
+        except Exception as error:
+            raise _refusal(error, f"ending the job {job.id}") from error
+
+    def follow(self, job: Job, *, limit_s: float) -> Iterator[str]:
+        """The lines of its log until it ends.
+
+        Raises:
+            TooLong: it had not ended after the limit; it still runs.
+            HubError: the Hub did not tell how it stands.
+        """
+        lines: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, args=(job, lines), name=f"log-{job.id}", daemon=True).start()
+        deadline = time.monotonic() + limit_s
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TooLong(f"The job {job.id} had not ended after {limit_s:,.0f} s. It may still run and cost: {job.url}")
+            try:
+                line = lines.get(timeout=min(left, _LOOK_EVERY_S))
+            except queue.Empty:
+                if self.look(job).stage in OVER and lines.empty():
+                    return
+                continue
+            if line is None:
+                return
+            if isinstance(line, Exception):
+                raise _refusal(line, f"reading the log of the job {job.id}") from line
+            yield line
+
+    def _read(self, job: Job, lines: queue.SimpleQueue[Any]) -> None:
+        """In a thread of its own: the client waits for the next line without end."""
+        try:
+            for line in self._api.fetch_job_logs(job_id=job.id, namespace=job.owner, follow=True):
+                for part in str(line).splitlines():
+                    lines.put(part)
+        except Exception as error:  # noqa: BLE001 told by the one who follows
+            lines.put(error)
+        else:
+            lines.put(None)

@@ -1,0 +1,207 @@
+"""Measure models on hardware of Hugging Face Jobs, and merge the results into the ledger.
+
+python scripts/measure_on_jobs.py Qwen/Qwen3-8B --flavor l4x1 --flavor a100-large          shows the plan and its price; starts nothing
+python scripts/measure_on_jobs.py Qwen/Qwen3-8B --flavor l4x1 --go                          asks, then starts
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, without PYTHONPATH
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lib.catalog import Catalog
+    from lib.hub.jobs import Job, Jobs
+    from lib.live.record import Ledger
+    from lib.service.job_plan import Asked, Planned
+
+SCHEDULING_S = 1800
+"""How much longer than its time-out a job is followed: it may wait for a machine, unbilled."""
+_LAST_LINES = 15
+_KEPT_LINES = 5_000
+
+
+def _prices() -> tuple[Catalog, str]:
+    """The catalog with today's prices of Jobs, or the bundled ones, and which of the two."""
+    from lib.catalog import load  # noqa: PLC0415  --help answers at once
+    from lib.hub.prices import PriceFeed  # noqa: PLC0415
+
+    catalog = PriceFeed(load()).refresh()
+    state = catalog.prices["jobs"]
+    return catalog, f"{'live prices' if state.basis == 'live' else 'bundled prices (the live list could not be had)'}, {state.oldest}"
+
+
+def _show(plans: Sequence[Planned], asked: Asked, prices: str) -> None:
+    from lib.service.job_plan import most_usd  # noqa: PLC0415
+
+    click.echo(f"Models: {', '.join(model[:60] for model in asked.models)}")
+    click.echo(f"Each: {asked.prompt_tokens} prompt tokens, {asked.output_tokens} answer tokens, {asked.precision}, random weights")
+    click.echo(f"{'flavor':<20}{'accelerators':<40}{'engine':<14}{'USD/hour':>9}{'at most USD':>13}")
+    for plan in plans:
+        cards = f"{plan.offer.accelerator_count} × {plan.offer.accelerator}" if plan.offer.accelerator_count else "CPU"
+        click.echo(f"{plan.offer.id:<20}{cards:<40}{plan.engine:<14}{plan.usd_per_hour:>9.2f}{plan.most_usd:>13.2f}")
+    click.echo(f"Together at most {most_usd(plans):.2f} USD: each job's whole time-out of {plans[0].timeout_s} s at its price ({prices}).")
+    click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
+
+
+def _followed(job: Job, plan: Planned, jobs: Jobs) -> list[str]:
+    """The lines of a job's log until it ends; the last ones are shown when it failed. It is ended when it takes too long."""
+    from lib.errors import TooLong  # noqa: PLC0415
+    from lib.hub.jobs import DONE  # noqa: PLC0415
+
+    lines: list[str] = []
+    try:
+        for line in jobs.follow(job, limit_s=plan.timeout_s + SCHEDULING_S):
+            lines = [*lines[-_KEPT_LINES:], line]
+    except TooLong as late:
+        click.echo(f"{plan.offer.id}: {late}", err=True)
+        jobs.cancel(job)
+        click.echo(f"{plan.offer.id}: the job was ended.", err=True)
+    state = jobs.look(job)
+    if state.stage != DONE:
+        click.echo(f"{plan.offer.id}: the job ended as {state.stage} {state.message}", err=True)
+        for line in lines[-_LAST_LINES:]:
+            click.echo("    " + "".join(c if c.isprintable() else " " for c in line[:200]), err=True)
+    return lines
+
+
+def _run(plans: Sequence[Planned], asked: Asked, jobs: Jobs, ledger: Ledger) -> bool:
+    """Start all jobs, follow them, merge what they told; false when one gave less than it should. What still runs at the end is ended."""
+    from lib.errors import AdvisorError  # noqa: PLC0415
+    from lib.service.job_plan import script, told  # noqa: PLC0415
+    from lib.service.models import Models  # noqa: PLC0415
+
+    running: list[tuple[Planned, Job]] = []
+    models, good = Models(), True
+    try:
+        for plan in plans:
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / f"measure_{plan.engine}.py"
+                file.write_text(script(plan, asked), encoding="utf-8")
+                running.append((plan, jobs.start(file, flavor=plan.offer.id, timeout_s=plan.timeout_s)))
+            click.echo(f"{plan.offer.id}: started, {running[-1][1].url}", err=True)
+        while running:
+            plan, job = running[0]
+            rows, complaints = told(_followed(job, plan, jobs), plan, asked, models)
+            running.pop(0)
+            for row in rows:
+                new = ledger.keep(row)
+                click.echo(f"{plan.offer.id}: {row.model}: {row.decode_tokens_per_s} tokens/s{'' if new else ' (known already)'}")
+            for complaint in complaints:
+                click.echo(f"{plan.offer.id}: {complaint}", err=True)
+            good = good and len(rows) == len(asked.models)
+    except AdvisorError as refusal:
+        click.echo(str(refusal), err=True)
+        good = False
+    finally:
+        for plan, job in running:
+            _end(plan, job, jobs)
+    return good
+
+
+def _end(plan: Planned, job: Job, jobs: Jobs) -> None:
+    from lib.errors import AdvisorError  # noqa: PLC0415
+
+    try:
+        jobs.cancel(job)
+        click.echo(f"{plan.offer.id}: the job {job.id} was ended.", err=True)
+    except AdvisorError as refusal:
+        click.echo(f"{plan.offer.id}: the job {job.id} may still run and cost; end it on {job.url}. {refusal}", err=True)
+
+
+def _confirmed(question: str) -> bool:
+    """Whether the person at the terminal agrees; without one nobody does."""
+    try:
+        return click.confirm(question, default=False)
+    except click.Abort:
+        return False
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.option(
+    "--flavor", "flavors", multiple=True, required=True, metavar="ID", help="A flavor of Jobs such as l4x1; may be given several times."
+)
+@click.option("--prompt-tokens", default=512, show_default=True)
+@click.option("--output-tokens", default=64, show_default=True)
+@click.option("--precision", default="bf16", show_default=True, help="fp32, fp16 or bf16.")
+@click.option(
+    "--timeout", default=1800, show_default=True, metavar="SECONDS", help="A job is ended after so long; it sets what it can cost."
+)
+@click.option("--namespace", help="User or organization that pays; by default the login's own.")
+@click.option(
+    "--ledger", "file", type=click.Path(dir_okay=False, path_type=Path), help="The ledger to merge into; by default this machine's."
+)
+@click.option("--go", is_flag=True, help="Start the jobs after asking. Without it only the plan is shown.")
+@click.option("--yes", "-y", is_flag=True, help="With --go: do not ask; you agree to the price that is shown.")
+def main(
+    models: tuple[str, ...],
+    flavors: tuple[str, ...],
+    prompt_tokens: int,
+    output_tokens: int,
+    precision: str,
+    timeout: int,
+    namespace: str | None,
+    file: Path | None,
+    go: bool,
+    yes: bool,
+) -> None:
+    """Measure MODELs on flavors of Hugging Face Jobs, with random weights, and merge the results into the ledger.
+
+    Flavors with one GPU or none run this app's own measurement; those with several run vLLM's latency benchmark. A MODEL is a Hub id. The
+    token is that of this machine's login (`hf auth login`, or HF_TOKEN); it is not given to the job.
+
+    Exit status: 0 all measured (or the plan was shown), 1 something was not, 2 wrong arguments, 3 not logged in, 4 not confirmed.
+    """
+    from huggingface_hub import get_token  # noqa: PLC0415
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # noqa: PLC0415
+
+    from lib.errors import AdvisorError  # noqa: PLC0415
+    from lib.hub.jobs import Jobs  # noqa: PLC0415
+    from lib.live.record import Ledger, Place, place  # noqa: PLC0415
+    from lib.service import arguments  # noqa: PLC0415
+    from lib.service.job_plan import PRECISIONS, Asked, most_usd, planned  # noqa: PLC0415
+
+    catalog, prices = _prices()
+    try:
+        asked = Asked(
+            models=tuple(dict.fromkeys(arguments.text("model", model, "Qwen/Qwen3-8B") for model in models)),
+            prompt_tokens=arguments.whole("prompt-tokens", prompt_tokens, 1, 1_000_000),
+            output_tokens=arguments.whole("output-tokens", output_tokens, 2, 100_000),
+            precision=arguments.choice("precision", precision, PRECISIONS),
+        )
+        limit = arguments.whole("timeout", timeout, 60, 86_400)
+        plans = [planned(flavor, limit, catalog) for flavor in dict.fromkeys(flavors)]
+    except AdvisorError as refusal:
+        raise click.UsageError(str(refusal)) from None
+    _show(plans, asked, prices)
+    if not go:
+        click.echo("Nothing was started. Add --go to start these jobs.")
+        return
+    token = get_token()
+    if token is None:
+        click.echo("Nobody is logged in on this machine. Run `hf auth login` with a token that may run jobs, or set HF_TOKEN.", err=True)
+        sys.exit(3)
+    if not yes and not _confirmed(f"Start {len(plans)} job(s) for at most {most_usd(plans):.2f} USD?"):
+        click.echo("Nothing was started.")
+        sys.exit(4)
+    disable_progress_bars()  # of the script's way into the bucket
+    where = place() if file is None else Place(path=file, lasting=True, words="the file of --ledger")
+    ledger = Ledger(where)
+    good = _run(plans, asked, Jobs(token, namespace=namespace), ledger)
+    problem = ledger.status().problem
+    if problem:
+        click.echo(f"The rows could not be kept: {problem}", err=True)
+    sys.exit(0 if good and not problem else 1)
+
+
+if __name__ == "__main__":
+    main(prog_name="python scripts/measure_on_jobs.py")

@@ -1,0 +1,206 @@
+"""A stand-in of Hugging Face Jobs and of the bucket that scripts travel through; answers huggingface_hub and hf_xet over HTTP.
+
+In a test:     with JobsStandIn() as hub: hub.outcomes["l4x1"] = Outcome(lines=("…",))      hub.jobs, hub.scripts, hub.requests
+
+A script that `run_uv_job` is given goes the client's own way: a bucket, chunks packed by hf_xet into xorbs and listed in a shard, a batch
+that names the file. Here the chunks are unpacked again, so that `Outcome(execute=True)` really runs what was shipped, on this machine.
+Formats: huggingface_hub 2.4 (_jobs_api.py, hf_api.py), hf_xet 1.8 (xorb: chunks with an 8-byte header, stored or LZ4; shard: 48-byte
+records).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import lz4.frame
+from hub_stand_in import Seen, StandIn, _Answer, _refusal
+
+RECORD = 48
+_EXPIRES_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How jobs on a flavor go: the lines of their log, the stage they end in after so many looks; or the script is really run."""
+
+    lines: tuple[str, ...] = ()
+    stage: str = "COMPLETED"
+    message: str | None = None
+    looks: int = 1
+    execute: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeJob:
+    """A job: what it was asked to do and how it goes."""
+
+    id: str
+    owner: str
+    asked: dict[str, Any]
+    outcome: Outcome
+    script: str
+    looks: int = 0
+    cancelled: bool = False
+    lines: tuple[str, ...] | None = None
+
+    def stage(self) -> str:
+        """Where it stands."""
+        if self.cancelled:
+            return "CANCELED"
+        return self.outcome.stage if self.looks > self.outcome.looks else "RUNNING"
+
+    def log(self) -> tuple[str, ...]:
+        """Its log; the script is run when it is first asked for."""
+        if self.lines is None:
+            self.lines = run(self.script) if self.outcome.execute else self.outcome.lines
+        return self.lines
+
+    def described(self) -> dict[str, Any]:
+        """The JSON of a job."""
+        status = {"stage": self.stage(), "message": self.outcome.message if self.stage() == self.outcome.stage else None}
+        return {
+            "id": self.id,
+            "createdAt": "2026-11-21T09:00:00.000Z",
+            "dockerImage": self.asked.get("dockerImage"),
+            "command": self.asked["command"],
+            "arguments": [],
+            "environment": {},
+            "flavor": self.asked["flavor"],
+            "status": status,
+            "durations": {"schedulingSecs": 3, "runningSecs": 42, "totalSecs": 45},
+            "owner": {"id": "1", "name": self.owner, "type": "user"},
+        }
+
+
+def run(script: str) -> tuple[str, ...]:
+    """Execute a shipped script as a job would, without the Hub, this repository or a login in its reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "script.py"
+        file.write_text(script, encoding="utf-8")
+        bare = {"PATH": os.environ["PATH"], "HOME": folder, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+        done = subprocess.run([sys.executable, str(file)], check=False, capture_output=True, text=True, cwd=folder, env=bare, timeout=240)
+    return (*done.stdout.splitlines(), *done.stderr.splitlines(), f"exit {done.returncode}")
+
+
+def _hex(raw: bytes) -> str:
+    """A hash as xet writes it: four words, each with its bytes turned round."""
+    return "".join(raw[at : at + 8][::-1].hex() for at in range(0, 32, 8))
+
+
+def _chunks(xorb: bytes) -> list[bytes]:
+    """The chunks packed in a xorb; what follows them (its footer) is left."""
+    found, at = [], 0
+    while at + 8 <= len(xorb) and xorb[at] == 0:
+        packed, scheme, size = (
+            int.from_bytes(xorb[at + 1 : at + 4], "little"),
+            xorb[at + 4],
+            int.from_bytes(xorb[at + 5 : at + 8], "little"),
+        )
+        data = xorb[at + 8 : at + 8 + packed]
+        found.append(lz4.frame.decompress(data) if scheme else data)
+        assert len(found[-1]) == size
+        at += 8 + packed
+    return found
+
+
+class JobsStandIn(StandIn):
+    """The server. `tokens` maps tokens to accounts; `outcomes` says how jobs go by flavor; `scripts` holds what was uploaded."""
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(port)
+        self.tokens = {"hf_ada": "ada"}
+        self.outcomes: dict[str, Outcome] = {}
+        self.jobs: dict[str, FakeJob] = {}
+        self.scripts: dict[str, str] = {}
+        self.prices: list[dict[str, Any]] = []
+        self._xorbs: dict[str, list[bytes]] = {}
+        self._files: dict[str, bytes] = {}
+
+    def answer(self, seen: Seen) -> _Answer:
+        """What the Hub, its bucket store and its jobs would say."""
+        path = urlsplit(seen.path).path
+        if path == "/api/jobs/hardware" or path.startswith("/v"):
+            return _json(self.prices) if path.startswith("/api") else self._stored(path, seen.body)
+        owner = self.tokens.get(seen.headers.get("authorization", "").removeprefix("Bearer "))
+        if owner is None:
+            return _refusal(401, "", "Invalid username or password.")
+        match path.split("/")[2:]:
+            case ["whoami-v2"]:
+                return _json({"type": "user", "name": owner})
+            case ["buckets", *_]:
+                return self._bucket(path, seen)
+            case ["jobs", *parts]:
+                return self._job(parts, seen)
+        return _refusal(404, "RepoNotFound", "Not found")
+
+    def _bucket(self, path: str, seen: Seen) -> _Answer:
+        if path.endswith("/xet-write-token"):
+            told = {"X-Xet-Cas-Url": self.url, "X-Xet-Access-Token": "cas", "X-Xet-Token-Expiration": str(int(time.time()) + _EXPIRES_S)}
+            named = {"casUrl": self.url, "accessToken": "cas", "exp": int(told["X-Xet-Token-Expiration"])}
+            return _Answer(body=json.dumps(named).encode(), headers=told)
+        if path.endswith("/batch"):
+            for line in map(json.loads, seen.body.splitlines()):
+                self.scripts[line["path"]] = self._files[line["xetHash"]].decode()
+            return _json({"failed": []})
+        return _json({"url": f"{self.url}/buckets/{'/'.join(path.split('/')[3:5])}"})
+
+    def _stored(self, path: str, body: bytes) -> _Answer:
+        """The store behind the bucket: xorbs and shards."""
+        if path.startswith("/v1/xorbs/"):
+            self._xorbs[path.rpartition("/")[2]] = _chunks(body)
+            return _json({"was_inserted": True})
+        if path == "/v1/shards":
+            self._read_shard(body)
+            return _json({"result": 1})
+        return _refusal(404, "", "Not found")
+
+    def _read_shard(self, shard: bytes) -> None:
+        """Files listed in a shard: a header, per file a record and one for each run of chunks (and for each a hash, and one of its own)."""
+        at = RECORD
+        while shard[at : at + 32] != b"\xff" * 32:
+            flags, entries = (int.from_bytes(shard[at + 32 + 4 * n : at + 36 + 4 * n], "little") for n in range(2))
+            content = b""
+            for n in range(entries):
+                entry = shard[at + RECORD * (1 + n) :][:RECORD]
+                first, last = int.from_bytes(entry[40:44], "little"), int.from_bytes(entry[44:48], "little")
+                content += b"".join(self._xorbs[_hex(entry[:32])][first:last])
+            self._files[_hex(shard[at : at + 32])] = content
+            at += RECORD * (1 + entries + (entries if flags >> 31 & 1 else 0) + (flags >> 30 & 1))
+
+    def _job(self, parts: list[str], seen: Seen) -> _Answer:
+        if len(parts) == 1:
+            return self._started(parts[0], json.loads(seen.body))
+        job = self.jobs.get(parts[1])
+        if job is None:
+            return _refusal(404, "", "Job not found")
+        match parts[2:]:
+            case ["logs"]:
+                events = ({"timestamp": "2026-11-21T09:01:00.000Z", "data": line} for line in job.log())
+                return _Answer(
+                    body="".join(f"data: {json.dumps(e)}\n\n" for e in events).encode(), headers={"Content-Type": "text/event-stream"}
+                )
+            case ["cancel"]:
+                job.cancelled = True
+                return _json({})
+        job.looks += 1
+        return _json(job.described())
+
+    def _started(self, owner: str, asked: dict[str, Any]) -> _Answer:
+        name = f"{asked['volumes'][0]['path']}/{asked['command'][2].removeprefix('/data/')}"
+        outcome = self.outcomes.get(asked["flavor"], Outcome())
+        job = FakeJob(id=f"job{len(self.jobs)}", owner=owner, asked=asked, outcome=outcome, script=self.scripts[name])
+        self.jobs[job.id] = job
+        return _json(job.described())
+
+
+def _json(value: Any) -> _Answer:
+    return _Answer(body=json.dumps(value).encode())

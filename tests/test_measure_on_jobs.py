@@ -1,0 +1,408 @@
+"""Measuring on Jobs: plan, price, confirmation, the script that travels, its log, the ledger. Through the real Hub client over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from dataclasses import asdict, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from contract import TINY_CONFIG
+from hub_stand_in import Fault
+from jobs_stand_in import JobsStandIn, Outcome, run
+from stand_in_hub_prices import as_listed
+
+from lib.catalog import load
+from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, PaymentNeeded, RateLimited, TooLong, UnknownHardware
+from lib.hub.jobs import Jobs
+from lib.live import job_lines, vllm_bench
+from lib.live.job_lines import marked, results
+from lib.live.job_script import own_script, sources, vllm_script
+from lib.live.record import Ledger, Place
+from lib.live.row import Row
+from lib.service.job_plan import Asked, most_usd, planned, script, told
+from lib.service.models import Models
+from scripts import measure_on_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROW = Row(
+    when="2026-11-21T09:30Z",
+    kind="job",
+    device="NVIDIA L4",
+    accelerator="L4",
+    devices=1,
+    driver="580.65.06",
+    torch="2.13.0",
+    engine="transformers 5.23.0",
+    model="Qwen/Qwen3-8B",
+    architecture="Qwen3ForCausalLM",
+    weights="random",
+    precision="bf16",
+    prompt_tokens=512,
+    output_tokens=64,
+    predicted_peak_bytes=17_000_000_000,
+    peak_bytes=16_900_000_000,
+    predicted_ttft_s=0.2,
+    ttft_s=0.21,
+    predicted_decode_tokens_per_s=15.0,
+    decode_tokens_per_s=14.5,
+    provenance="Hugging Face Jobs, l4x1",
+)
+ASKED = Asked(models=("Qwen/Qwen3-8B",), prompt_tokens=512, output_tokens=64, precision="bf16")
+VLLM = {
+    "model": "Qwen/Qwen3-8B",
+    "first_s": [0.06, 0.05, 0.05],
+    "whole_s": [1.05, 1.05, 1.3],
+    "device": "NVIDIA A100-SXM4-80GB",
+    "driver": "580.65.06",
+    "torch": "2.13.0",
+    "vllm": "0.32.0",
+}
+LINE = marked({"row": asdict(ROW)})
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[JobsStandIn]:
+    """The stand-in, and this machine logged in there."""
+    from huggingface_hub import constants  # noqa: PLC0415
+
+    with JobsStandIn() as running:
+        monkeypatch.setattr(constants, "ENDPOINT", running.url)
+        monkeypatch.setenv("HF_TOKEN", "hf_ada")
+        monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+        yield running
+
+
+def _jobs(hub: JobsStandIn, token: str = "hf_ada") -> Jobs:  # noqa: S107
+    return Jobs(token, endpoint=hub.url)
+
+
+def _command(tmp_path: Path, *more: str, models: tuple[str, ...] = ("Qwen/Qwen3-8B",), answer: str | None = None) -> Any:
+    flags = ["--ledger", str(tmp_path / "l.sqlite3"), *more]
+    return CliRunner().invoke(measure_on_jobs.main, [*models, *flags], input=answer)
+
+
+def _rows(tmp_path: Path) -> tuple[Row, ...]:
+    return Ledger(Place(path=tmp_path / "l.sqlite3", lasting=True, words="a file")).own_rows()
+
+
+def test_plan_costs_the_whole_time_out_at_the_price() -> None:
+    """Half an hour on an L4 at 0.80 is 0.40; on four A100 at 10.00 it is 5.00: exact, and together 5.40."""
+    plans = [planned(flavor, 1800, load()) for flavor in ("l4x1", "a100x4")]
+    assert [plan.most_usd for plan in plans] == [Decimal("0.40"), Decimal(5)]
+    assert most_usd(plans) == Decimal("5.40")
+    assert [plan.engine for plan in plans] == ["transformers", "vllm"]
+    assert planned("cpu-upgrade", 3600, load()).engine == "transformers"
+
+
+def test_flavor_that_cannot_be_had() -> None:
+    """An unknown one and one without a price start nothing."""
+    with pytest.raises(UnknownHardware):
+        planned("v5e-1x1", 1800, load())
+    catalog = load()
+    retired = replace(catalog, offers=tuple(replace(o, status="retired") if o.id == "l4x1" else o for o in catalog.offers))
+    with pytest.raises(AgainstRules, match="no longer offered"):
+        planned("l4x1", 1800, retired)
+    unpriced = replace(catalog, offers=tuple(replace(o, usd_per_hour=None) if o.id == "l4x1" else o for o in catalog.offers))
+    with pytest.raises(AgainstRules, match="price"):
+        planned("l4x1", 1800, unpriced)
+
+
+def test_dry_run_shows_prices_and_starts_nothing(hub: JobsStandIn, tmp_path: Path) -> None:
+    """By default; the price list is asked for anonymously, nothing else is asked."""
+    seen = _command(tmp_path, "--flavor", "l4x1", "--flavor", "a100x4")
+    assert seen.exit_code == 0, seen.output
+    assert "at most 5.40 USD" in seen.output
+    assert "Nothing was started" in seen.output
+    assert not hub.jobs
+    assert not any("authorization" in request.headers for request in hub.requests)
+
+
+def test_live_price_is_the_one_that_is_shown(hub: JobsStandIn, tmp_path: Path) -> None:
+    """The platform's own list of now, not the bundled one."""
+    hub.prices = as_listed("jobs", l4x1="1.20")
+    seen = _command(tmp_path, "--flavor", "l4x1", "--timeout", "3600")
+    assert "at most 1.20 USD" in seen.output
+    assert "live prices" in seen.output
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_without_a_yes_nothing_starts(hub: JobsStandIn, tmp_path: Path, answer: str) -> None:
+    """No, nothing, and nobody at the terminal."""
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", answer=answer)
+    assert seen.exit_code == 4
+    assert not hub.jobs
+
+
+def test_without_a_login_nothing_starts(hub: JobsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit status 3 and what to do."""
+    import huggingface_hub  # noqa: PLC0415
+
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
+    assert seen.exit_code == 3
+    assert "hf auth login" in seen.output
+    assert not hub.jobs
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--timeout", "10"), ("--precision", "int4"), ("--output-tokens", "1"), ("--flavor", "nothing"), ("--prompt-tokens", "0")]
+)
+def test_wrong_arguments(hub: JobsStandIn, tmp_path: Path, wrong: tuple[str, str]) -> None:
+    """Exit status 2, with what is accepted."""
+    assert _command(tmp_path, "--flavor", "l4x1", *wrong).exit_code == 2
+    assert not hub.jobs
+
+
+def test_confirmed_job_is_started_followed_and_merged(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Its row lands in the ledger among whatever else the log holds; a second run of the same adds nothing."""
+    hub.outcomes["l4x1"] = Outcome(lines=("Installed 60 packages", "{not json}", f"prefix {LINE} suffix", "bye"))
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", answer="y\n")
+    assert seen.exit_code == 0, seen.output
+    assert _rows(tmp_path) == (ROW,)
+    (job,) = hub.jobs.values()
+    assert (job.asked["flavor"], job.asked["timeoutSeconds"]) == ("l4x1", 1800)
+    assert job.asked["command"][:2] == ["uv", "run"]
+    again = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
+    assert "known already" in again.output
+    assert _rows(tmp_path) == (ROW,)
+
+
+def test_token_stays_here(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Neither the job, nor its script, nor anything printed or kept holds it."""
+    hub.outcomes["l4x1"] = Outcome(lines=(LINE,))
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
+    (job,) = hub.jobs.values()
+    assert "hf_ada" not in seen.output
+    assert "hf_ada" not in json.dumps(job.asked)
+    assert "hf_ada" not in job.script
+    assert b"hf_ada" not in (tmp_path / "l.sqlite3").read_bytes()
+    assert not any("hf_ada" in request.path for request in hub.requests)
+
+
+def test_failed_job_shows_its_last_words(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Exit status 1; the platform's message and the end of the log, printable."""
+    hub.outcomes["l4x1"] = Outcome(lines=("first", "torch.OutOfMemoryError: \x1b[31mCUDA"), stage="ERROR", message="Exit code: 1")
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
+    assert seen.exit_code == 1
+    assert "ended as ERROR Exit code: 1" in seen.output
+    assert "OutOfMemoryError" in seen.output
+    assert "\x1b" not in seen.output
+    assert _rows(tmp_path) == ()
+
+
+def test_cancelled_job_is_told(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Somebody ended it on the page."""
+    hub.outcomes["l4x1"] = Outcome(stage="CANCELED")
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
+    assert seen.exit_code == 1
+    assert "ended as CANCELED" in seen.output
+
+
+def test_refused_measurement_is_passed_on(hub: JobsStandIn, tmp_path: Path) -> None:
+    """The job's own sentence, and nothing in the ledger."""
+    hub.outcomes["l4x1"] = Outcome(lines=(marked({"model": "Qwen/Qwen3-8B", "error": "It does not fit: 90 GB of 24 GB."}),))
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
+    assert seen.exit_code == 1
+    assert "Qwen/Qwen3-8B: It does not fit" in seen.output
+
+
+def test_job_that_does_not_end_is_ended(hub: JobsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log hangs beyond the time-out and the waiting: it is cancelled, and that is said."""
+    monkeypatch.setattr(measure_on_jobs, "SCHEDULING_S", -59)  # of the 60 s of the time-out, one is left
+    hub.outcomes["l4x1"] = Outcome(looks=1000)
+    hub.faults["/logs"] = Fault(hang=True)
+    seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes", "--timeout", "60")
+    assert seen.exit_code == 1
+    assert "had not ended after 1 s" in seen.output
+    assert all(job.cancelled for job in hub.jobs.values())
+
+
+def test_second_job_that_cannot_start_ends_the_first(hub: JobsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No job is left running and paid for when the command gives up."""
+    real = Jobs.start
+
+    def start(self: Jobs, file: Path, **named: Any) -> Any:
+        if named["flavor"] == "a100-large":
+            raise PaymentNeeded("No credits.")
+        return real(self, file, **named)
+
+    monkeypatch.setattr(Jobs, "start", start)
+    hub.outcomes["l4x1"] = Outcome(looks=1000)
+    seen = _command(tmp_path, "--flavor", "l4x1", "--flavor", "a100-large", "--go", "--yes")
+    assert seen.exit_code == 1
+    assert "No credits." in seen.output
+    assert [job.cancelled for job in hub.jobs.values()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, NotPermitted), (402, PaymentNeeded), (403, NotPermitted), (429, RateLimited), (422, HubGarbage)]
+)
+def test_refusals_of_the_hub(hub: JobsStandIn, tmp_path: Path, status: int, kind: type[HubError]) -> None:
+    """Each has its sentence, which holds nothing that the server said."""
+    file = tmp_path / "script.py"
+    file.write_text("print()", encoding="utf-8")
+    hub.faults["/api/jobs/ada"] = Fault(status=status, body=b'{"error": "secret words"}')
+    with pytest.raises(kind) as caught:
+        _jobs(hub).start(file, flavor="l4x1", timeout_s=60)
+    assert "secret" not in str(caught.value)
+    assert "starting a job on l4x1" in str(caught.value)
+
+
+def test_garbage_instead_of_a_job(hub: JobsStandIn, tmp_path: Path) -> None:
+    """An answer without an id is garbage, not a crash."""
+    file = tmp_path / "script.py"
+    file.write_text("print()", encoding="utf-8")
+    hub.faults["/api/jobs/ada"] = Fault(body=b"[]")
+    with pytest.raises(HubGarbage):
+        _jobs(hub).start(file, flavor="l4x1", timeout_s=60)
+
+
+def test_following_is_bounded(hub: JobsStandIn, tmp_path: Path) -> None:
+    """A log that says nothing is left at the limit."""
+    file = tmp_path / "script.py"
+    file.write_text("print()", encoding="utf-8")
+    hub.outcomes["l4x1"] = Outcome(looks=1000)
+    jobs = _jobs(hub)
+    job = jobs.start(file, flavor="l4x1", timeout_s=60)
+    hub.faults["/logs"] = Fault(hang=True)
+    with pytest.raises(TooLong, match="may still run and cost"):
+        list(jobs.follow(job, limit_s=0.3))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<<<measured {} ",
+        " measured>>> <<<measured ",
+        "<<<measured [1] measured>>>",
+        "<<<measured {broken measured>>>",
+        f"<<<measured {'[' * 9000} measured>>>",
+        f"<<<measured {{}} measured>>>{'x' * 30_000}",
+    ],
+)
+def test_garbage_between_the_marks_is_no_result(line: str) -> None:
+    """The log of a job may hold anything."""
+    assert results([line]) == ()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"row": None},
+        {"row": []},
+        {"row": {"when": "2026-11-21"}},
+        {"row": asdict(ROW) | {"model": "<script>alert(1)</script>"}},
+        {"row": asdict(ROW) | {"ttft_s": "fast"}},
+    ],
+)
+def test_row_that_is_none_becomes_a_complaint(found: dict[str, Any]) -> None:
+    """Nothing of it reaches the ledger."""
+    rows, complaints = told([marked(found)], planned("l4x1", 60, load()), ASKED, Models())
+    assert rows == ()
+    assert len(complaints) == 1
+
+
+def test_vllm_latencies_become_a_row() -> None:
+    """First token 0.05 s; 63 further ones in 1.05 − 0.05 s: 63 tokens/s. The prediction is for vLLM on four cards."""
+    (row,), complaints = told([marked(VLLM)], planned("a100x4", 60, load()), ASKED, Models())
+    assert complaints == ()
+    assert (row.ttft_s, row.decode_tokens_per_s) == (0.05, pytest.approx(63.0))
+    assert (row.device, row.devices, row.engine) == ("4 × NVIDIA A100-SXM4-80GB", 4, "vllm 0.32.0")
+    assert row.peak_bytes is None
+    assert row.predicted_decode_tokens_per_s is not None
+    assert row.predicted_decode_tokens_per_s > 63  # its weights alone are read 400 times a second by four such cards
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"model": "other/model"},
+        {"first_s": []},
+        {"first_s": [0]},
+        {"first_s": [True]},
+        {"whole_s": "1"},
+        {"whole_s": [float(10**9)]},
+        {"driver": {"a": 1}},
+        {"device": "x\ny"},
+    ],
+)
+def test_odd_vllm_results_become_complaints(odd: dict[str, Any]) -> None:
+    """Each field is checked."""
+    rows, complaints = told([marked(VLLM | odd)], planned("a100x4", 60, load()), ASKED, Models())
+    assert rows == ()
+    assert len(complaints) == 1
+
+
+def test_marks_of_the_shipped_file_are_ours() -> None:
+    """The vLLM script stands alone, so it repeats them."""
+    assert (vllm_bench.BEGIN, vllm_bench.END) == (job_lines.BEGIN, job_lines.END)
+
+
+def test_script_is_the_same_for_the_same_question() -> None:
+    """So a bucket stores it once; and it holds no page and no command line."""
+    asked = {"models": ["a/b"], "prompt_tokens": 1, "output_tokens": 2, "precision": "bf16", "provenance": "x"}
+    assert own_script(asked) == own_script(asked)
+    assert b"lib/ui/" not in sources()
+    assert own_script(asked).startswith("# /// script\n")
+
+
+def test_config_of_a_bundled_model_travels_with_the_vllm_script() -> None:
+    """So no licence and no token is needed in the job."""
+    text = script(planned("a100x4", 60, load()), ASKED)
+    assert "Qwen3ForCausalLM" in text
+    compile(text, "script", "exec")
+
+
+def test_vllm_script_really_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a program named vllm that writes what the real one writes: two runs, one row; one that fails is told."""
+    program = tmp_path / "vllm"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import json, sys\n"
+        "told = dict(zip(sys.argv[1:], sys.argv[2:]))\n"
+        "config = json.load(open(told['--model'] + '/config.json'))\n"
+        "assert config['hidden_size'] == 64 and told['--tensor-parallel-size'] == '4'\n"
+        "json.dump({'latencies': [0.5 + 0.01 * int(told['--output-len'])] * 3}, open(told['--output-json'], 'w'))\n",
+        encoding="utf-8",
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asked = {
+        "prompt_tokens": 8,
+        "output_tokens": 5,
+        "precision": "bf16",
+        "devices": 4,
+        "models": [["tiny", json.loads(TINY_CONFIG)], ["no", {}]],
+    }
+    version = "from importlib import metadata\nmetadata.version = lambda name: '1.0'\n"  # neither torch's nor vLLM's is asked here
+    lines = run(vllm_script(asked).replace("ASKED = ", f"{version}ASKED = "))
+    good, bad = results(lines)
+    assert good["first_s"] == [0.51] * 3
+    assert good["whole_s"] == [0.55] * 3
+    assert "failed" in bad["error"]
+
+
+@pytest.mark.slow
+def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Uploaded, unpacked and run in a bare process: a tiny model's row comes back and is merged, without its text."""
+    hub.outcomes["cpu-upgrade"] = Outcome(execute=True)
+    jobs, ledger = _jobs(hub), Ledger(Place(path=tmp_path / "l.sqlite3", lasting=True, words="a file"))
+    asked = Asked(models=(TINY_CONFIG,), prompt_tokens=16, output_tokens=4, precision="fp32")
+    good = measure_on_jobs._run([planned("cpu-upgrade", 240, load())], asked, jobs, ledger)
+    (row,) = ledger.own_rows() or (None,)
+    assert good, next(iter(hub.jobs.values())).lines
+    assert row is not None
+    assert row.kind == "job"
+    assert row.model.startswith("LlamaForCausalLM#")
+    assert row.provenance == "Hugging Face Jobs, cpu-upgrade"
+    assert row.peak_bytes is not None
