@@ -56,7 +56,8 @@ class FakeJob:
         """Where it stands."""
         if self.cancelled:
             return "CANCELED"
-        return self.outcome.stage if self.looks > self.outcome.looks else "RUNNING"
+        ready = self.lines is not None if self.outcome.execute else self.looks > self.outcome.looks
+        return self.outcome.stage if ready else "RUNNING"
 
     def log(self) -> tuple[str, ...]:
         """Its log; the script is run when it is first asked for."""

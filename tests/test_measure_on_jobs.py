@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+import time
 from dataclasses import asdict, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -277,6 +278,23 @@ def test_following_is_bounded(hub: JobsStandIn, tmp_path: Path) -> None:
     hub.faults["/logs"] = Fault(hang=True)
     with pytest.raises(TooLong, match="may still run and cost"):
         list(jobs.follow(job, limit_s=0.3))
+
+
+def test_late_log_is_waited_for_but_not_for_ever(hub: JobsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job is over while its log is silent: what comes within the grace counts, then it is left."""
+    monkeypatch.setattr(Jobs, "look_every_s", 0.05)
+    monkeypatch.setattr(Jobs, "log_grace_s", 0.5)
+    file = tmp_path / "script.py"
+    file.write_text("print()", encoding="utf-8")
+    hub.outcomes["l4x1"] = Outcome(lines=("late",), looks=0)
+    jobs = _jobs(hub)
+    job = jobs.start(file, flavor="l4x1", timeout_s=60)
+    monkeypatch.setattr(jobs, "_read", lambda _, lines: (time.sleep(0.3), lines.put("late"), lines.put(None)))
+    assert list(jobs.follow(job, limit_s=30)) == ["late"]
+    monkeypatch.setattr(jobs, "_read", lambda *_: None)
+    began = time.monotonic()
+    assert list(jobs.follow(job, limit_s=30)) == []
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

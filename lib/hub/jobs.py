@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 DONE = "COMPLETED"
 OVER = frozenset({DONE, "CANCELED", "ERROR", "DELETED"})
-_LOOK_EVERY_S = 15.0
 _LONGEST = 300
 
 
@@ -77,6 +76,10 @@ def _refusal(error: Exception, doing: str) -> HubError:
 class Jobs:
     """The jobs of one account. Calls take as long as the Hub does; `follow` is bounded."""
 
+    look_every_s = 15.0
+    log_grace_s = 45.0
+    """The log of a job that is over may still be on its way; a line comes at the latest with the Hub's next sign of life, after 30 s."""
+
     def __init__(self, token: str, *, endpoint: str | None = None, namespace: str | None = None) -> None:
         """`namespace` is a user or organization, by default the token's own."""
         from huggingface_hub import HfApi  # noqa: PLC0415  slow to import
@@ -125,7 +128,7 @@ class Jobs:
             raise _refusal(error, f"ending the job {job.id}") from error
 
     def follow(self, job: Job, *, limit_s: float) -> Iterator[str]:
-        """The lines of its log until it ends.
+        """The lines of its log until it ends; a log that stays silent after that is not waited for without end.
 
         Raises:
             TooLong: it had not ended after the limit; it still runs.
@@ -133,15 +136,16 @@ class Jobs:
         """
         lines: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, args=(job, lines), name=f"log-{job.id}", daemon=True).start()
-        deadline = time.monotonic() + limit_s
+        deadline, over = time.monotonic() + limit_s, 0.0
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TooLong(f"The job {job.id} had not ended after {limit_s:,.0f} s. It may still run and cost: {job.url}")
             try:
-                line = lines.get(timeout=min(left, _LOOK_EVERY_S))
+                line = lines.get(timeout=min(left, self.look_every_s))
             except queue.Empty:
-                if self.look(job).stage in OVER and lines.empty():
+                over = over or (time.monotonic() if self._is_over(job) else 0.0)
+                if over and time.monotonic() - over >= self.log_grace_s:
                     return
                 continue
             if line is None:
@@ -149,6 +153,13 @@ class Jobs:
             if isinstance(line, Exception):
                 raise _refusal(line, f"reading the log of the job {job.id}") from line
             yield line
+
+    def _is_over(self, job: Job) -> bool:
+        """Whether it has ended; a Hub that cannot be reached for a moment is asked again later."""
+        try:
+            return self.look(job).stage in OVER
+        except (HubUnreachable, RateLimited):
+            return False
 
     def _read(self, job: Job, lines: queue.SimpleQueue[Any]) -> None:
         """In a thread of its own: the client waits for the next line without end."""
