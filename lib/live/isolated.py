@@ -28,6 +28,8 @@ from lib.live.measure import Ask, Measured, Stage
 
 COMMAND = (sys.executable, "-m", "lib.live.worker")
 PATIENCE_S = 30.0
+LIFE_S = 0.5
+"""The longest silence: so long it takes at most until a run that nobody listens to any more is ended."""
 _KEPT = (
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "LC_ALL", "TZ", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES",
     "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "OMP_NUM_THREADS",
@@ -51,6 +53,8 @@ def environment(home: str) -> dict[str, str]:
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+        "TRANSFORMERS_VERBOSITY": "error",
         "MALLOC_ARENA_MAX": "1",
         "MALLOC_MMAP_THRESHOLD_": str(_BLOCK),
     }
@@ -91,7 +95,7 @@ def isolated(ask: Ask, *, command: Sequence[str] = COMMAND, longest_s: float | N
             env=environment(home),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=None,  # the app's own log: what nobody foresaw is told there
             text=True,
             start_new_session=True,
         )
@@ -113,10 +117,14 @@ def _heard(worker: subprocess.Popen[str], ask: Ask, longest_s: float) -> Iterato
     except BrokenPipeError:
         raise _silent(worker) from None
     until = time.monotonic() + longest_s
+    stage: Stage = "starting"
     while True:
         try:
-            line = said.get(timeout=max(0.0, until - time.monotonic()))
+            line = said.get(timeout=min(LIFE_S, max(0.0, until - time.monotonic())))
         except queue.Empty:
+            if time.monotonic() < until:
+                yield stage  # said again: a generator can be closed only where it yields
+                continue
             raise TaskAborted(
                 f"The run was ended: it took more than {longest_s:,.0f} s, far longer than estimated. "
                 "Next: a shorter prompt, fewer tokens or a smaller model."
@@ -125,7 +133,8 @@ def _heard(worker: subprocess.Popen[str], ask: Ask, longest_s: float) -> Iterato
             raise _silent(worker)
         word = json.loads(line)
         if "stage" in word:
-            yield word["stage"]
+            stage = word["stage"]
+            yield stage
         elif "measured" in word:
             yield Measured(**word["measured"])
             return
