@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.isolated import isolated, turn
 from lib.live.measure import DOING, Ask, Measured, Stage, measuring
-from lib.live.zero import START_S, gpu_task, size_for
+from lib.live.zero import gpu_task, size_for, start_seconds
 from lib.model.build import LOCK
 
 START_OF_TRANSFORMERS_S = 5.0
@@ -17,7 +17,7 @@ START_OF_TRANSFORMERS_S = 5.0
 
 def gpu_seconds(ask: Ask) -> float:
     """Seconds of a GPU that a run declares."""
-    return START_S + START_OF_TRANSFORMERS_S + ask.limit_s
+    return start_seconds(ask.placed_bytes) + START_OF_TRANSFORMERS_S + ask.limit_s
 
 
 def gpu_size(ask: Ask) -> Size:

@@ -7,6 +7,7 @@ ZeroGPU in the process that is given a GPU.
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from lib.live.faults import understood, unknown
 from lib.live.limits import check_time
 from lib.live.pace import Work, duration, probe
 
+log = logging.getLogger(__name__)
+
 Stage = Literal["starting", "building", "weights", "warm-up", "running"]
 DOING = "measuring this model"
 
@@ -25,8 +28,8 @@ DOING = "measuring this model"
 class Ask:
     """What to measure: a parsed configuration, a precision, lengths; and what it is estimated to cost.
 
-    `device` is torch's name, `need_bytes` all that the run is predicted to take. `memory_limit_bytes` bounds a process of its own on a
-    CPU (0: no bound).
+    `device` is torch's name, `need_bytes` all that the device has to hold, `placed_bytes` of it what ZeroGPU moves there before the run.
+    `memory_limit_bytes` bounds a process of its own on a CPU (0: no bound).
     """
 
     config: Mapping[str, Any]
@@ -37,6 +40,7 @@ class Ask:
     work: Work
     limit_s: float
     need_bytes: int = 0
+    placed_bytes: int = 0
     memory_limit_bytes: int = 0
 
 
@@ -73,8 +77,11 @@ def measuring(ask: Ask) -> Iterator[Stage | Measured]:
         yield from _stages(ask)
     except AdvisorError:
         raise
-    except Exception as error:  # noqa: BLE001 modelling code raises anything; every failure becomes a sentence
-        raise understood(error) or unknown(error, DOING) from None
+    except Exception as error:
+        known = understood(error)
+        if known is None:
+            log.exception("unforeseen failure while %s", DOING)
+        raise known or unknown(error, DOING) from None
 
 
 def _stages(ask: Ask) -> Iterator[Stage | Measured]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lib.catalog import Catalog
+from lib.live.demo import DemoModel
 from lib.service.chat import ChatQuestion
 from lib.service.heartbeat import HeartbeatQuestion
 from lib.service.ledger import LedgerQuestions
@@ -22,14 +23,17 @@ class LiveQuestions:
         What is measured goes to `ledger` (its `record`), by default the one that the environment names.
         """
         self._catalog, self._models = catalog, models
-        talk = ChatQuestion(catalog=catalog, models=models)
+        demo = DemoModel()
+        talk = ChatQuestion(catalog=catalog, models=models, demo=demo)
         self.chat = talk.chat
         self.place = talk.place
         pulse = HeartbeatQuestion()
         self.heartbeat = pulse.heartbeat
         self.beating = pulse.beating
         self.ledger = ledger or LedgerQuestions()
-        gauge = MeasureQuestion(catalog=catalog, models=models, record=self.ledger.record)
+        gauge = MeasureQuestion(
+            catalog=catalog, models=models, record=self.ledger.record, placed=lambda: demo.held.weights_bytes if demo.held else 0
+        )
         self.measure = gauge.measure
         self.measuring = gauge.measuring
         self.expected = ExpectedQuestion(gauge.case).expected

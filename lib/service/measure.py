@@ -42,9 +42,14 @@ class MeasureQuestion:
         run: Running = anywhere.run,
         device: Callable[..., Device] = at_hand,
         record: Recording | None = None,
+        placed: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`run` measures where the device is; `record` is told of every finished run."""
+        """`run` measures where the device is; `record` is told of every finished run.
+
+        `placed` tells the bytes of other models that ZeroGPU moves to the device before a run.
+        """
         self._catalog, self._models, self._run, self._device, self._record = catalog, models, run, device, record
+        self._placed = placed
 
     def measure(self, model: str, prompt_tokens: int = 512, output_tokens: int = 64, precision: str = "bf16") -> MeasureAnswer:
         """Run any architecture with random weights on this device: peak memory, first token, tokens per second, beside the prediction.
@@ -100,4 +105,4 @@ class MeasureQuestion:
                 "its memory and speed are estimated on the other tabs."
             )
         run = Run(spec=spec, precision=wanted, device=self._device(), prompt_tokens=prompt, output_tokens=output)
-        return prepare(run, config, self._catalog(), self._device)
+        return prepare(run, config, self._catalog(), self._device, self._placed())

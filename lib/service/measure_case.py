@@ -36,8 +36,8 @@ class Case:
     ask: Ask
 
 
-def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device]) -> Case:
-    """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`).
+def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> Case:
+    """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), beside the `placed_bytes` that move in with it.
 
     Raises:
         BadArgument: longer than the model's own limit.
@@ -47,7 +47,8 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
     _check_length(run)
     expected, need = _expected(run, config, catalog)
     if run.device.kind == "zerogpu":
-        run = replace(run, device=device(size_for(need.total_bytes)))
+        card = device(size_for(need.total_bytes + placed_bytes))
+        run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _expected(run, config, catalog)
     check_memory(need, run.device, _advice(run, config, need, catalog))
     ask = Ask(
@@ -58,7 +59,8 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
         device=run.device.torch_name,
         work=_work(run, expected),
         limit_s=_limit_s(run, expected),
-        need_bytes=need.total_bytes,
+        need_bytes=need.total_bytes + placed_bytes,
+        placed_bytes=placed_bytes,
         memory_limit_bytes=run.device.free_bytes if run.device.kind == "cpu" else 0,
     )
     return Case(run=run, expected=expected, need=need, ask=ask)

@@ -11,9 +11,11 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
+from lib.live.anywhere import gpu_seconds
 from lib.live.device import Device, at_hand
 from lib.live.measure import Ask, Measured, Stage, measuring
 from lib.live.pace import Work
+from lib.model.resolve import resolve_config
 from lib.service.measure import MeasureQuestion
 from lib.service.models import Models
 
@@ -38,6 +40,15 @@ CUDA = replace(CPU, kind="cuda", name="NVIDIA L4", accelerator="L4", memory_byte
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
+MODELS = Models()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """Torch and transformers, before a question has its time limit: on a busy machine the import alone takes longer."""
+    resolve_config(TINY)
+
+
 class Runs:
     """A stand-in for the device: keeps what it was asked, and answers with fixed figures."""
 
@@ -53,7 +64,7 @@ class Runs:
 
 
 def _question(device: Device, runs: Runs | None = None, record: Any = None) -> MeasureQuestion:
-    return MeasureQuestion(catalog=load, models=Models(), run=runs or Runs(), device=lambda size="large": device, record=record)  # noqa: ARG005
+    return MeasureQuestion(catalog=load, models=MODELS, run=runs or Runs(), device=lambda size="large": device, record=record)  # noqa: ARG005
 
 
 @pytest.mark.parametrize(
@@ -145,7 +156,7 @@ def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
         return half if size == "large" else whole
 
     runs = Runs()
-    question = MeasureQuestion(catalog=load, models=Models(), run=runs, device=device)
+    question = MeasureQuestion(catalog=load, models=MODELS, run=runs, device=device)
     answer = question.measure("Qwen/Qwen2.5-32B-Instruct")
     assert sizes == ["large", "xlarge"]
     assert 10 < runs.asked[0].limit_s <= 60
@@ -154,6 +165,12 @@ def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
         question.measure("Qwen/Qwen2.5-32B-Instruct", output_tokens=4096)
     with pytest.raises(DoesNotFit):
         question.measure("meta-llama/Llama-3.1-70B-Instruct")
+    sizes.clear()  # 16 GB of Llama beside 35 GB of another model: more than half a card, and 35 GB that take time to move there
+    beside = MeasureQuestion(catalog=load, models=MODELS, run=runs, device=device, placed=lambda: 35 * 10**9)
+    beside.measure(LLAMA)
+    assert sizes == ["large", "xlarge"]
+    assert runs.asked[-1].placed_bytes == 35 * 10**9
+    assert gpu_seconds(runs.asked[-1]) > gpu_seconds(replace(runs.asked[-1], placed_bytes=0)) + 20
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -193,7 +210,7 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
 @pytest.mark.slow
 def test_memory_on_this_processor_is_what_was_predicted() -> None:
     """134 million parameters in float32, 536 MB: a real run in a process of its own, within the promised 10 %."""
-    answer = MeasureQuestion(catalog=load, models=Models(), device=at_hand).measure(json.dumps(SMALL), 64, 8, "fp32")
+    answer = MeasureQuestion(catalog=load, models=MODELS, device=at_hand).measure(json.dumps(SMALL), 64, 8, "fp32")
     assert answer["device_details"]["kind"] in {"cpu", "cuda"}
     assert abs(answer["error_ratio"]["peak_bytes"] or 1.0) <= 0.10
     assert answer["decode_tokens_per_s"] is not None
