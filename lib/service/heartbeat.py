@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from lib.live.beating import LIMIT_S, Outcome, Told, on_device
 from lib.live.device import Device, at_hand
 from lib.live.heartbeat import DTYPES, Case, Dtype
+from lib.live.isolated import turn
 from lib.live.matmul import Progress
 from lib.provenance import Caveat, Source
 from lib.service import arguments
@@ -22,7 +23,7 @@ MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many product
 MAX_ITERATIONS = 10_000
 MAX_WARMUP = 1_000
 
-Run = Callable[[Case, Device], Iterator[Told]]
+Run = Callable[[Case, Device, int], Iterator[Told]]
 
 
 class HeartbeatAnswer(Answer):
@@ -75,9 +76,9 @@ class HeartbeatProgress(TypedDict):
 class HeartbeatQuestion:
     """Runs the heartbeat on the device at hand."""
 
-    def __init__(self, *, run: Run = on_device, device: Callable[[], Device] = at_hand) -> None:
-        """`run` runs a case where the device is (on ZeroGPU in the process that is given a GPU)."""
-        self._run, self._device = run, device
+    def __init__(self, *, run: Run = on_device, device: Callable[[], Device] = at_hand, placed: Callable[[], int] = lambda: 0) -> None:
+        """`run` runs a case where the device is (on ZeroGPU in the process that is given a GPU, after `placed()` bytes of weights)."""
+        self._run, self._device, self._placed = run, device, placed
 
     def heartbeat(
         self,
@@ -122,9 +123,10 @@ class HeartbeatQuestion:
             warmup=arguments.whole("warmup", warmup, 0, MAX_WARMUP),
             dtype=arguments.choice("dtype", dtype, DTYPES),
         )
-        device = self._device()
-        for told in self._run(case, device):
-            yield _progress(told) if not isinstance(told, Outcome) else _answer(case, device, told)
+        with turn():
+            device = self._device()
+            for told in self._run(case, device, self._placed()):
+                yield _progress(told) if not isinstance(told, Outcome) else _answer(case, device, told)
 
 
 def _progress(told: Progress | str) -> HeartbeatProgress:
@@ -181,7 +183,7 @@ def _caveats(case: Case, device: Device, outcome: Outcome) -> Iterator[Caveat]:
         yield Caveat(
             code="measured_floor",
             message=f"No datasheet is known for {device.name}, so the floor is the memory's alone: its bandwidth was measured here, and a "
-            "tenth was added for what the measurement may have missed. Arithmetic is not in this floor, so most of the missing efficiency "
+            "quarter was added for what the measurement may have missed. Arithmetic is not in this floor, so most of what is missing "
             "is arithmetic.",
         )
     if roof.cache_bytes >= case.moved_bytes:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, TooLong
-from lib.live import beating, matmul
-from lib.live.bandwidth import read_bandwidth
+from lib.live import beating, isolated, matmul
+from lib.live.bandwidth import MARGIN, read_bandwidth
 from lib.live.beating import LIMIT_S, Outcome, check_room, gpu_seconds, run
 from lib.live.device import Device
 from lib.live.heartbeat import Case, Roof, Times, beat, datasheet_roof, floor, nearest_rank
 from lib.live.matmul import HostTimer, Progress, beats
+from lib.service import heartbeat
 from lib.service.heartbeat import HeartbeatQuestion
 
 if TYPE_CHECKING:
@@ -169,10 +170,19 @@ def test_product_bound_by_memory_stays_below_what_was_measured() -> None:
     assert _ran(case).beat.valid
 
 
+def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look fell into a busy moment: 1 MB/s cannot be beaten by this product's own millisecond, 1 GB/s can."""
+    seen = iter([1e6, 1e9])
+    monkeypatch.setattr(beating, "read_bandwidth", lambda *_: next(seen))
+    outcome = _ran(clock=Slow(1e-3))  # 17 kB in 1 ms: 17 MB/s
+    assert outcome.beat.valid
+    assert outcome.roof.bandwidth == 1e9 * MARGIN
+
+
 def test_dispatch_alone_is_found_out() -> None:
     """The answer says that the time is impossible, with the arithmetic, and gives no efficiency."""
 
-    def asynchronous(case: Case, device: Device) -> Iterator[matmul.Progress | str | Outcome]:
+    def asynchronous(case: Case, device: Device, _: int) -> Iterator[matmul.Progress | str | Outcome]:
         return run(case, device, clock=Dispatch())  # type: ignore[return-value]
 
     question = HeartbeatQuestion(run=asynchronous, device=lambda: PROCESSORS)  # type: ignore[arg-type]
@@ -300,6 +310,25 @@ def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
     """The default case on an L4: 106 products of 0.76 ms, ten times that, and four seconds for the start; never beyond the limit."""
     assert gpu_seconds(Case(), CARD) == pytest.approx(4.0 + 106 * 10 * 228_589_568 / 300e9)
     assert gpu_seconds(Case(batch=65_536, iterations=10_000), CARD) == 4.0 + LIMIT_S["zerogpu"]
+    assert gpu_seconds(Case(), CARD, placed_bytes=3_000_000_000) == pytest.approx(gpu_seconds(Case(), CARD) + 2.0)  # at 1.5 GB/s
+
+
+def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a measurement has the device, the heartbeat waits and then says so; afterwards it runs."""
+    question = HeartbeatQuestion(device=lambda: PROCESSORS)
+    monkeypatch.setattr(heartbeat, "turn", lambda: isolated.turn(0.05))
+    with isolated.turn(), pytest.raises(LiveError, match="Another measurement"):
+        question.heartbeat(2, 64, 64, 3, 0)
+    assert question.heartbeat(2, 64, 64, 3, 0)["valid"]
+
+
+def test_visitor_who_leaves_gives_the_device_back() -> None:
+    """Closing in the middle of a run frees it for the next."""
+    running = HeartbeatQuestion(device=lambda: PROCESSORS).beating(4, 64, 32, 1000, 1)
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+    with isolated.turn(0.05):
+        pass
 
 
 def test_measured_bandwidth_is_that_of_a_memory() -> None:
