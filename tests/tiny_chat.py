@@ -34,7 +34,8 @@ def tokenizer(template: str | None = TEMPLATE) -> Any:
 def config(**changed: Any) -> Any:
     """A Llama of four layers whose context is 512 tokens."""
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
-    return LlamaConfig(vocab_size=258, max_position_embeddings=512, tie_word_embeddings=True, **(sizes | changed))
+    limits = {"vocab_size": 258, "max_position_embeddings": 512, "tie_word_embeddings": True}
+    return LlamaConfig(**(sizes | limits | changed))
 
 
 def save(folder: Path, template: str | None = TEMPLATE, *, endless: bool = True, **changed: Any) -> Path:

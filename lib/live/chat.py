@@ -9,6 +9,9 @@ is left running. Peak memory on CUDA is the allocator's own; on a CPU, weights a
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import os
 import threading
 import time
@@ -18,11 +21,11 @@ from queue import Empty
 from typing import Any, Literal
 
 from lib.live.demo import Loaded
-from lib.live.growth import Growth
+from lib.live.resident import CudaGauge, HostGauge
 
 Stopped = Literal["end", "limit", "stopped"]
 Stage = Literal["waiting", "loading", "reading", "writing", "done"]
-Peak = Literal["allocator", "weights_and_growth", "weights_and_cache"]
+Peak = Literal["allocator", "weights_and_growth"]
 
 LEAST_S = 0.06
 """Between two items: at most sixteen a second, for each one is pickled on ZeroGPU and sent over the wire whole."""
@@ -71,7 +74,7 @@ class _Run:
     times: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
-    cache_bytes: int = 0
+    peak: tuple[int, Peak] | None = None
     failure: BaseException | None = None
 
     def watch(self, ids: Any, _scores: Any, **_: Any) -> Any:
@@ -123,17 +126,17 @@ def _generate(of: Loaded, run: _Run, streamer: Any, ids: list[int], limit: int, 
         warm_up(of)
         given = torch.tensor([ids], device=of.model.device)
         sampling = {"do_sample": True, "temperature": temperature, "top_p": 0.95} if temperature >= GREEDY else {"do_sample": False}
-        run.started = time.perf_counter()
-        made = of.model.generate(
-            given,
-            attention_mask=torch.ones_like(given),
-            max_new_tokens=limit,
-            streamer=streamer,
-            stopping_criteria=[run.watch],
-            return_dict_in_generate=True,
-            **sampling,
-        )
-        run.cache_bytes = cache_bytes(made.past_key_values)
+        with contextlib.closing(_Memory(of)) as memory:
+            run.started = time.perf_counter()
+            of.model.generate(
+                given,
+                attention_mask=torch.ones_like(given),
+                max_new_tokens=limit,
+                streamer=streamer,
+                stopping_criteria=[run.watch],
+                **sampling,
+            )
+            run.peak = memory.peak()
     except _Halted:
         pass
     except BaseException as error:  # noqa: BLE001 told by the generator, on the other side of the thread
@@ -142,12 +145,6 @@ def _generate(of: Loaded, run: _Run, streamer: Any, ids: list[int], limit: int, 
         for hook in hooks:
             hook.remove()
         streamer.on_finalized_text("", stream_end=True)
-
-
-def cache_bytes(cache: Any) -> int:
-    """Bytes that a cache's tensors take."""
-    held = [vars(layer).values() for layer in getattr(cache, "layers", ())]
-    return sum(t.numel() * t.element_size() for values in held for t in values if hasattr(t, "element_size"))
 
 
 def answer(of: Loaded, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[Piece, None, None]:
@@ -160,7 +157,6 @@ def answer(of: Loaded, ids: list[int], limit: int, temperature: float, seconds: 
 
     streamer = TextIteratorStreamer(of.tokenizer, skip_prompt=True, timeout=LIFE_S, skip_special_tokens=True)
     run = _Run(seconds=seconds)
-    memory = _Memory(of)
     thread = threading.Thread(target=_generate, args=(of, run, streamer, ids, limit, temperature), daemon=True, name="chat")
     thread.start()
     text = ""
@@ -172,7 +168,7 @@ def answer(of: Loaded, ids: list[int], limit: int, temperature: float, seconds: 
         thread.join(_JOIN_S)
     if run.failure is not None:
         raise run.failure
-    yield Piece(stage="done", text=text, taken=_taken(of, run, memory, len(ids), limit))
+    yield Piece(stage="done", text=text, taken=_taken(of, run, len(ids), limit))
 
 
 def _so_far(run: _Run, text: str, prompt: int) -> Piece:
@@ -202,28 +198,34 @@ class _Memory:
     """Watches the peak of a run, as far as this device tells it."""
 
     def __init__(self, of: Loaded) -> None:
-        import torch  # noqa: PLC0415
+        self._cuda = of.model.device.type == "cuda"
+        if not self._cuda:
+            _give_back()
+        self._gauge = CudaGauge() if self._cuda else HostGauge()
+        self._held = self._gauge.before if self._cuda else of.weights_bytes
+        self._gauge.restart()
 
-        self._of, self._cuda = of, of.model.device.type == "cuda"
-        self._growth = None if self._cuda else Growth()
-        if self._cuda:
-            torch.cuda.reset_peak_memory_stats()
+    def peak(self) -> tuple[int, Peak]:
+        """The most that was held at once, and how that was found."""
+        return self._held + self._gauge.peak(), "allocator" if self._cuda else "weights_and_growth"
 
-    def peak(self, cache: int) -> tuple[int, Peak]:
-        import torch  # noqa: PLC0415
-
-        if self._cuda:
-            return int(torch.cuda.max_memory_allocated()), "allocator"
-        grown = self._growth.peak_bytes if self._growth is not None else None
-        if grown is None:
-            return self._of.weights_bytes + cache, "weights_and_cache"
-        return self._of.weights_bytes + max(grown, cache), "weights_and_growth"
+    def close(self) -> None:
+        """Stop watching."""
+        self._gauge.close()
 
 
-def _taken(of: Loaded, run: _Run, memory: _Memory, prompt: int, limit: int) -> Taken:
+def _give_back() -> None:
+    """Return freed pages to the system: memory that the process still holds would be taken again unseen."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another C library than GNU's has no such call
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _taken(of: Loaded, run: _Run, prompt: int, limit: int) -> Taken:
     count = len(run.times)
     spent = run.times[-1] - run.times[0] if count > 1 else 0.0
-    peak, peak_of = memory.peak(run.cache_bytes)
+    assert run.peak is not None, "it ended"  # noqa: S101 or its failure was raised
+    peak, peak_of = run.peak
     stopped: Stopped = "end" if run.tokens and run.tokens[-1] in of.end_ids else "limit" if count >= limit else "stopped"
     return Taken(
         ttft_s=run.times[0] - run.started,

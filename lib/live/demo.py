@@ -32,7 +32,9 @@ CONTEXT_ON_GPU, CONTEXT_ON_CPU = 8192, 2048
 """Tokens that a conversation may take. On two processors of Spaces' kind 512 tokens of prompt took 2.4 s to read (SmolLM2-360M's shape,
 random weights, float32, 2 vCPU of an AMD EPYC, 2026-11-21), so a longer one would let a visitor wait for ten seconds."""
 
-_ROOM = 1.3  # weights are not all that is held: cache, activations, what else runs
+ROOM = 1.3
+"""Weights are not all that is held: cache, activations, what else runs. An allowance."""
+
 _AMPERE = (8, 0)
 
 
@@ -93,7 +95,7 @@ class DemoModel:
         if not on_zero_gpu():
             return
         try:
-            self._held = load(self.wanted(at_hand()), at_hand(), lambda _: None)
+            self._held = load(self.wanted(at_hand()), at_hand("xlarge"), lambda _: None)  # the size is chosen by what was loaded
         except LiveError as error:
             log.warning("no model for the chat: %s", error)
             self._refused = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
@@ -134,7 +136,7 @@ def load(wanted: str, device: Device, tell: Tell) -> Loaded:
 
 def _room(name: str, folder: Path, device: Device, precision: str) -> None:
     """Refuse before the memory is full."""
-    need = weigh(folder) * (2 if precision == "fp32" else 1) * _ROOM  # checkpoints are stored in 16 bits
+    need = weigh(folder) * (2 if precision == "fp32" else 1) * ROOM  # checkpoints are stored in 16 bits
     if need > device.free_bytes:
         raise ModelNotAtHand(
             f"{name} needs about {need / GIB:.1f} GiB as {precision} and {device.name} has {device.free_bytes / GIB:.1f} GiB free. "

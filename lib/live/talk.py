@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from lib.errors import NoGpuFree
 from lib.live.chat import LIFE_S, Piece, answer
-from lib.live.demo import DemoModel, Loaded
-from lib.live.device import Device, at_hand, on_zero_gpu
+from lib.live.demo import ROOM, DemoModel, Loaded
+from lib.live.device import Device, Size, at_hand, on_zero_gpu
 from lib.live.fetch import Note
-from lib.live.zero import gpu_task, start_seconds
+from lib.live.zero import gpu_task, size_for, start_seconds
 
 WAIT_S = 120.0
 """Before somebody who waits for the device is told to come back."""
@@ -49,12 +49,17 @@ class Talk:
         """Talk to this model."""
         self._demo = demo
         self._turn = threading.Lock()
-        self._answer = gpu_task(self._on_device, duration=self.declared, doing="answering")
+        self._answer = gpu_task(self._on_device, duration=self.declared, size=self.size, doing="answering")
 
     def declared(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
         """Seconds to ask of the quota: those of the answer, and those until the model is on the GPU."""
         held = self._demo.held
         return seconds + start_seconds(held.weights_bytes if held is not None else 0)
+
+    def size(self, *_: object) -> Size:
+        """The size of GPU that the model needs, on ZeroGPU."""
+        held = self._demo.held
+        return "large" if held is None else size_for(held.weights_bytes * ROOM)
 
     def ready(self) -> Generator[Piece | tuple[Loaded, Device], None, None]:
         """Signs of life until the model is loaded, then the model and the device it is on. Abandoned, loading goes on for the next one.
@@ -65,7 +70,7 @@ class Talk:
         """
         held = self._demo.held
         if held is not None:
-            yield held, at_hand()
+            yield held, at_hand(self.size())
             return
         waiting = Waiting()
         thread = threading.Thread(target=self._load, args=(waiting,), daemon=True, name="load")

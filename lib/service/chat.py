@@ -78,7 +78,7 @@ class ChatQuestion:
         """What the run asks of a visitor's quota, on ZeroGPU."""
         if device.kind != "zerogpu":
             return ()
-        return (Caveat(code="quota_asked", message=arithmetic(self._talk.declared(None, None, None, seconds))),)
+        return (Caveat(code="quota_asked", message=arithmetic(self._talk.declared(None, None, None, seconds), self._talk.size())),)
 
 
 def _cuts(dropped: int, most: int, limit: int, loaded: Loaded) -> list[Caveat]:

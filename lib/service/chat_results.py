@@ -29,7 +29,7 @@ class ChatMetrics(TypedDict):
     """What the answer took, beside the prediction for exactly this run.
 
     `peak_of` says how the peak was found: `allocator` (torch's own on CUDA), `weights_and_growth` (a CPU: weights as loaded and what the
-    process grew by), `weights_and_cache` (a CPU whose kernel does not tell). `stopped`: `end` (the model was done), `limit` (as many tokens
+    process grew by). `stopped`: `end` (the model was done), `limit` (as many tokens
     as were allowed), `stopped` (time was up). `error_ratio` is predicted / measured − 1.
     """
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lib import estimate
 from lib.errors import InvalidInput, UnsupportedModel
-from lib.live.device import Device, hardware
+from lib.live.device import OFFERS, Device, hardware
 from lib.provenance import Caveat, Source
 from lib.speed import SpeedRequest, speed
 from lib.workload import MemoryRequest
@@ -21,7 +21,8 @@ from lib.workload import MemoryRequest
 if TYPE_CHECKING:
     from lib.catalog import Catalog
     from lib.model.spec import ModelSpec
-    from lib.silicon import Accelerator
+    from lib.offer import Offer
+    from lib.silicon import Accelerator, Cards
     from lib.speed import Band
 
 WORKSPACE = "cuBLAS workspace"
@@ -53,8 +54,14 @@ class Predicted:
     sources: tuple[Source, ...]
 
 
+def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
+    """The device as the catalog's; on ZeroGPU the size that the device is of."""
+    large = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator or 0
+    return hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
+
+
 def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
-    found = hardware(run.device, catalog)
+    found = _on(run, catalog)
     if found is None:
         return None
     return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator("CPU-2vCPU")
@@ -90,7 +97,7 @@ def predicted(run: Run, catalog: Catalog) -> Predicted:
 
 
 def _speed(run: Run, catalog: Catalog) -> tuple[Band | None, Band | None, tuple[Caveat, ...], tuple[Source, ...]]:
-    on = hardware(run.device, catalog)
+    on = _on(run, catalog)
     if on is None:
         unknown = f"Nothing is known of the card {run.device.name}, so its speed is not predicted."
         return None, None, (Caveat(code="speed_unknown", message=unknown),), ()

@@ -6,7 +6,8 @@ import math
 import pickle
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import gradio as gr
 import httpx
@@ -17,6 +18,7 @@ from lib import errors
 from lib.errors import AdvisorError, BadArgument, DoesNotFit, LiveError
 from lib.live import faults, zero
 from lib.live.faults import Fault, as_value, understood
+from lib.live.talk import Talk
 from lib.live.zero import gpu_task, quota_seconds, size_for, whole_seconds
 
 LINK = "Subscribe to Hugging Face PRO to get 40 min of ZeroGPU quota a day - https://huggingface.co/subscribe/pro?from=ZeroGPU"
@@ -224,3 +226,9 @@ def test_the_size_by_need() -> None:
 def test_values_are_small() -> None:
     """Only code and sentence travel."""
     assert as_value(LiveError("a")) == Fault(code="live_error", sentence="a")
+
+
+def test_a_large_model_gets_a_whole_card() -> None:
+    """The size is chosen by what was loaded: 50 GB of weights do not fit half a card with what else they need."""
+    sizes = [Talk(cast("Any", SimpleNamespace(held=SimpleNamespace(weights_bytes=bytes_)))).size() for bytes_ in (6e9, 50e9)]
+    assert sizes == ["large", "xlarge"]
