@@ -4,6 +4,7 @@
 
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
   const tie = () => {
+    document.querySelector("#token input:not([autocomplete=off])")?.setAttribute("autocomplete", "off"); // no browser is to keep it
     const field = document.querySelector("#model input");
     if (!field || field.getAttribute("list") === "model-names") return;
     field.setAttribute("list", "model-names");

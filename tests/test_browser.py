@@ -240,7 +240,7 @@ def test_a_narrow_screen_shows_everything(open_page: Open, tab: str) -> None:
     if tab == "memory":
         page.locator("#curve .main-svg").first.wait_for()
     beyond: Any = page.evaluate(
-        """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility() && !e.closest("svg, .sr, thead")
+        """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility() && !e.closest("svg, .sr, .visually-hidden, thead")
           && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
     )
     assert beyond == []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from lib.errors import AdvisorError, PriceNotConfirmed
 from lib.present.markup import refusal
-from lib.present.space_cards import span
+from lib.present.space_cards import price_words, span
 from lib.present.space_code import action_code, of_action
 from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card
 from lib.ui.space_look import shown_status
@@ -121,8 +121,8 @@ def carried_out(services: Services, seen: Reviewed | None, wanted: Asked, token:
     yield Scene(progress=sending_card(wanted.action, wanted.space))
     try:
         answer = _done(services, seen, token)
-    except PriceNotConfirmed as refused:
-        yield Scene(progress=refusal(str(refused)), review=reviewed(services, wanted, token))
+    except PriceNotConfirmed:
+        yield Scene(progress=refusal(_rose(seen)), review=reviewed(services, wanted, token))
         return
     except AdvisorError as refused:
         yield Scene(progress=refusal(str(refused)), again=True)
@@ -131,6 +131,14 @@ def carried_out(services: Services, seen: Reviewed | None, wanted: Asked, token:
         yield Scene(progress=done_card(wanted.action, answer), review=Review(card=""), status=_now(services, wanted.space, token))
         return
     yield from _followed(services, wanted, token)
+
+
+def _rose(seen: Reviewed) -> str:
+    """The service's own sentence names its argument; here it is a button."""
+    return (
+        f"The price of {seen.asked.hardware} is no longer {price_words(seen.usd_per_hour)}. Nothing was changed. "
+        "The review above shows today's price: confirm that one, or choose another tier."
+    )
 
 
 def _done(services: Services, seen: Reviewed, token: str | None) -> Any:

@@ -179,7 +179,7 @@ def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
     """The old price is refused, nothing is switched, and the new review carries the new one."""
     services.account.price = 0.9
     *_, last = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
-    assert "It costs 0.9." in last.progress
+    assert "The price of l4x1 is no longer $0.80 per hour." in last.progress
     assert last.review is not None
     assert last.review.label == "Switch to l4x1 at $0.90/hour"
     assert last.review.reviewed == Reviewed(asked=SWITCH, usd_per_hour=0.9)

@@ -1,0 +1,244 @@
+"""The tab *My Space* in Chromium, with a started app that has a token of its own and the Hub's stand-in behind it.
+
+Sign-in is Gradio's local mock: its token is a constant, and the stand-in knows whose it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from running_app import started
+from space_stand_in import FakeSpace, Person, SpaceStandIn
+from test_browser import CONTRAST, NAMELESS, WAIT_MS, Open, browser, open_page  # noqa: F401  fixtures
+from test_browser_cost import BEYOND
+
+pytestmark = pytest.mark.browser
+
+SERVER = "hf_SERVERservSERVERserv"
+VISITOR = "hf_VISITORvisiVISITORvisi"
+expect.set_options(timeout=WAIT_MS)  # the way of a switch takes longer than the five seconds that are usual
+MOCKED = "mock-oauth-token-for-local-dev"
+SPACE = re.compile("^Space")
+STAGES = """() => { window.passed = []; new MutationObserver(() => {
+  const stage = document.querySelector("#progress h2 code")?.textContent;
+  if (stage && stage !== window.passed.at(-1)) window.passed.push(stage);
+}).observe(document.body, {childList: true, subtree: true, characterData: true}); }"""
+
+OPEN_ALL = """() => document.querySelectorAll(".quiet-accordion > button:not(.open), details:not([open]) > summary")
+  .forEach(e => e.checkVisibility() && e.click())"""
+
+
+class Known(Person):
+    """A person as Gradio's mock wants to know it."""
+
+    def described(self) -> dict[str, Any]:
+        return super().described() | {"avatarUrl": "/x.png"}
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[SpaceStandIn]:
+    """The Hub with two people and the machine's own account."""
+    with SpaceStandIn() as hub:
+        hub.people |= {VISITOR: Person(name="ada", is_pro=True), MOCKED: Person(name="ada", is_pro=True), SERVER: Known(name="server")}
+        yield hub
+
+
+@pytest.fixture(autouse=True)
+def spaces(hub: SpaceStandIn) -> None:
+    """The same Spaces for every test, and no requests yet."""
+    hub.seconds_per_stage = 0.0
+    hub.add_space(FakeSpace(id="ada/chat", hardware="t4-small", requested="t4-small", sleep_s=3600, models=["Qwen/Qwen3-8B"]))
+    hub.add_space(FakeSpace(id="ada/secret", private=True))
+    hub.requests.clear()
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the app prints."""
+    return tmp_path_factory.mktemp("app") / "log"
+
+
+@pytest.fixture(scope="module")
+def app_url(hub: SpaceStandIn, log: Path) -> Iterator[str]:
+    """An app with a token in its environment, and no sign-in."""
+    with started(log=log, HF_ENDPOINT=hub.url, HF_TOKEN=SERVER) as url:
+        yield url
+
+
+def _look(page: Page, space: str) -> None:
+    page.get_by_role("textbox", name=SPACE).fill(space)
+    page.get_by_role("textbox", name=SPACE).press("Enter")
+    expect(page.locator("#space-status")).to_contain_text(space)
+
+
+def _review(page: Page, tier: str) -> None:
+    page.get_by_label(re.compile("^Tier")).click()
+    page.get_by_role("option", name=f"· {tier} ·").click()
+    page.get_by_role("button", name="Review", exact=True).click()
+    expect(page.locator("#review-card")).to_contain_text("Nothing has been changed yet")
+
+
+def _tokens(hub: SpaceStandIn) -> set[str]:
+    sent = {seen.headers.get("authorization", "").removeprefix("Bearer ") for seen in hub.requests}
+    return sent - {""}
+
+
+def test_sign_in_look_switch_confirm_watch(browser: Browser, hub: SpaceStandIn) -> None:  # noqa: F811
+    """The whole way with the sign-in: the price stands on the button, the stages pass by, and only the visitor's token was sent."""
+    with started(HF_ENDPOINT=hub.url, HF_TOKEN=SERVER, MOCK_LOGIN="1") as url:
+        page = browser.new_context().new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.goto(f"{url}/?tab=space")
+        _look(page, "ada/chat")
+        page.get_by_role("button", name="Sign in with Hugging Face").click()
+        page.get_by_role("button", name="Sign out (server)").wait_for()
+        expect(page.get_by_role("textbox", name=SPACE)).to_have_value("ada/chat")
+        expect(page.locator("#space-status")).to_contain_text("Nvidia T4 - small")
+        expect(page.locator("#space-size h2")).to_be_visible()
+        hub.requests.clear()
+        _review(page, "l4x1")
+        expect(page.locator("#review-card")).to_contain_text("$576")
+        page.evaluate(STAGES)
+        page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
+        expect(page.locator("#progress")).to_contain_text("It runs on l4x1, $0.80 per hour.")
+        expect(page.locator("#space-status")).to_contain_text("1x Nvidia L4")
+        assert page.evaluate("window.passed") == ["BUILDING", "APP_STARTING", "RUNNING"]
+        info = page.request.get(f"{url}/gradio_api/info").json()["named_endpoints"]
+        page.context.close()
+    assert "/_check_login_status" not in info
+    assert [(path, body["flavor"], body["sleepTimeSeconds"]) for path, body in hub.actions()] == [
+        ("/api/spaces/ada/chat/hardware", "l4x1", 3600)
+    ]
+    assert _tokens(hub) == {MOCKED}
+
+
+def test_a_pasted_token_acts_and_leaves_no_trace(open_page: Open, hub: SpaceStandIn, log: Path) -> None:  # noqa: F811
+    """It opens a private Space and switches it; then its field is empty, and it is in no address, storage, page or log."""
+    page = open_page("?tab=space", wait="#space-status .hint")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    token = page.get_by_label(re.compile("Your token"))
+    assert token.get_attribute("type") == "password"
+    token.fill(VISITOR)
+    _look(page, "ada/secret")
+    assert page.locator("#space-status [data-copy-link]").count() == 0
+    _review(page, "t4-small")
+    page.get_by_role("button", name="Switch to t4-small at $0.40/hour").click()
+    expect(page.locator("#progress")).to_contain_text("It runs on t4-small")
+    expect(token).to_have_value("")
+    stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])")
+    cookies = str(page.context.cookies())
+    assert [path for path, _ in hub.actions()] == ["/api/spaces/ada/secret/hardware"]
+    assert _tokens(hub) == {VISITOR}
+    assert asked
+    seen = unquote(
+        " ".join([*asked, stored, cookies, page.content(), log.read_text(encoding="utf-8"), *(one.path for one in hub.requests)])
+    )
+    assert VISITOR not in seen
+
+
+def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceStandIn) -> None:  # noqa: F811
+    """Looking and reviewing are free; acting is refused with a sentence, and the server's token goes nowhere."""
+    page = open_page("?tab=space", wait="#space-status .hint")
+    assert page.get_by_role("button", name="Sign in with Hugging Face").count() == 0
+    _look(page, "ada/chat")
+    _review(page, "l4x1")
+    page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
+    expect(page.locator("#progress").get_by_role("alert")).to_contain_text("your own Hugging Face token is needed")
+    expect(page.get_by_role("button", name="Switch to l4x1 at $0.80/hour")).to_be_visible()
+    assert hub.actions() == []
+    assert _tokens(hub) == set()
+    assert hub.spaces["ada/chat"].hardware == "t4-small"
+
+
+def test_a_price_that_rose_meanwhile_is_shown_anew(open_page: Open, hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """The price on the card is what was agreed to: at another one nothing is switched, and the review names the new price."""
+    page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
+    page.get_by_label(re.compile("Your token")).fill(VISITOR)
+    _review(page, "l4x1")
+    row = next(row for row in hub.hardware["spaces"] if row["name"] == "l4x1")
+    for unit in ("unitCostUSD", "unitCostMicroUSD"):
+        monkeypatch.setitem(row, unit, 2 * row[unit])
+    page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
+    expect(page.locator("#progress").get_by_role("alert")).to_contain_text("no longer $0.80 per hour")
+    expect(page.get_by_role("button", name="Switch to l4x1 at $1.60/hour")).to_be_visible()
+    assert hub.actions() == []
+
+
+def test_watching_can_be_stopped_and_the_switch_goes_on(open_page: Open, hub: SpaceStandIn) -> None:  # noqa: F811
+    """Stopping takes nothing back, and says so."""
+    hub.seconds_per_stage = 3600
+    page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
+    page.get_by_label(re.compile("Your token")).fill(VISITOR)
+    _review(page, "l4x1")
+    page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
+    expect(page.locator("#progress .stages .now")).to_contain_text("BUILDING")
+    page.get_by_role("button", name="Stop watching").click()
+    expect(page.locator("#progress")).to_contain_text("What was asked of the Hub goes on")
+    expect(page.get_by_role("button", name="Stop watching")).to_be_hidden()
+    assert hub.spaces["ada/chat"].requested == "l4x1"
+
+
+def test_the_form_asks_what_it_needs_and_a_change_makes_the_review_void(open_page: Open) -> None:  # noqa: F811
+    """Another sleep time than the reviewed one: nothing is left to confirm. A pause needs no tier; the free CPU has a sleep of its own."""
+    page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
+    _review(page, "l4x1")
+    confirm = page.get_by_role("button", name="Switch to l4x1 at $0.80/hour")
+    expect(confirm).to_be_visible()
+    page.get_by_label(re.compile("^Sleep after")).click()
+    page.get_by_role("option", name="Never").click()
+    expect(confirm).to_be_hidden()
+    expect(page.locator("#review-card .card")).to_have_count(0)
+    tier, sleep = page.get_by_label(re.compile("^Tier")), page.get_by_label(re.compile("^Sleep after"))
+    page.get_by_role("radio", name="Pause").click()
+    expect(tier).to_be_hidden()
+    expect(sleep).to_be_hidden()
+    page.get_by_role("radio", name="Sleep time").click()
+    expect(tier).to_be_hidden()
+    expect(sleep).to_be_visible()
+    page.get_by_role("radio", name="Switch tier").click()
+    tier.click()
+    page.get_by_role("option", name="· cpu-basic ·").click()
+    expect(sleep).to_be_hidden()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) -> None:  # noqa: F811
+    """With a review and its code opened: contrast, names of controls, and nothing beyond the edge."""
+    page = open_page("?tab=space&space=ada/chat", width=width, scheme=scheme, wait="#space-status .card")
+    expect(page.locator("#space-size h2")).to_be_visible()
+    _review(page, "l4x1")
+    page.evaluate(OPEN_ALL)
+    page.wait_for_timeout(400)  # transitions of colour
+    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate(NAMELESS) == []
+    assert page.evaluate(BEYOND) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("textbox", name=SPACE).focus()
+    reached = []
+    while len(reached) < 80 and not str(reached[-1:]).count("Switch to l4x1"):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                "(e => e === document.body ? '' : e.id + e.type + (e.ariaLabel ?? '') + e.textContent.trim())(document.activeElement)"
+            )
+        )
+    wanted = ["Look", "password", "Size it", "radio", "Tier", "Sleep after", "Review", "Copy: Python", "Switch to l4x1 at $0.80/hour"]
+    assert [name for name in wanted if not any(name in seen for seen in reached)] == [], str(reached)
+
+
+def test_code_for_the_pick(open_page: Open) -> None:  # noqa: F811
+    """On *Recommend* the files of a Space follow the framework that is chosen."""
+    page = open_page()
+    page.get_by_role("button", name=re.compile("^Code to copy")).click()
+    code = page.locator("#setup-code")
+    expect(code).to_contain_text("python_version")
+    expect(code).to_contain_text("torch")
+    page.get_by_role("button", name="Copy: requirements.txt").click()
+    expect(page.get_by_role("button", name="Copy: requirements.txt")).to_have_text(re.compile("Copied|Copying is not allowed here"))
