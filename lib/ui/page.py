@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint, refusal
-from lib.ui import api, cost_tab, links, login, memory_tab, model_field, recommend_tab, space_tab
+from lib.ui import api, cost_tab, links, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import questions as ask
 from lib.ui.cost_tab import CostView
 from lib.ui.endpoints import endpoints
+from lib.ui.live_tab import LiveView
 from lib.ui.look import ASSETS, launch_options
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView, Understood
@@ -38,8 +39,10 @@ class PageView:
     recommend: RecommendView
     memory: MemoryView
     cost: CostView
+    live: LiveView
     space: SpaceView
     cost_tab: gr.Tab
+    live_tab: gr.Tab
     others: tuple[gr.Tab, ...]
     costs_shown: gr.State
 
@@ -85,7 +88,9 @@ def _build(services: Services) -> PageView:
             memory = memory_tab.build()
         with gr.Tab("Cost", id="cost", render_children=True) as third:
             cost = cost_tab.build()
-        with gr.Tab("My Space", id="space", render_children=True) as fourth:
+        with gr.Tab("Live demo", id="live", render_children=True) as fourth:
+            live = live_tab.build()
+        with gr.Tab("My Space", id="space", render_children=True) as fifth:
             space = space_tab.build(services)
     return PageView(
         model=model,
@@ -93,9 +98,11 @@ def _build(services: Services) -> PageView:
         recommend=recommend,
         memory=memory,
         cost=cost,
+        live=live,
         space=space,
         cost_tab=third,
-        others=(first, second, fourth),
+        live_tab=fourth,
+        others=(first, second, fourth, fifth),
         costs_shown=gr.State(value=False),
     )
 
@@ -104,6 +111,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     recommend_tab.wire(view.recommend, services, view.model.ref)
     memory_tab.wire(view.memory, services, view.model.ref, view.model.limit)
     model_field.wire(view.model, services)
+    live_tab.wire(view.live, view.live_tab, page, services, view.model.ref)
     space_tab.wire(view.space, page, services)
 
     def open_page(request: gr.Request) -> list[Any]:

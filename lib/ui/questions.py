@@ -122,7 +122,7 @@ COST: tuple[Field, ...] = (
     Field(argument="replicas", name="replicas", default=1, low=1, high=1_000),
     Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000),
 )
-TABS = ("recommend", "memory", "cost", "space")
+TABS = ("recommend", "memory", "cost", "live", "space")
 
 
 def precisions_shown() -> list[tuple[str, str]]:

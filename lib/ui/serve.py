@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.middleware import Middleware
 
+from lib.ui import live_ledger
 from lib.ui.edge import Edge
 from lib.ui.endpoints import endpoints
 from lib.ui.mcp import routes
@@ -28,7 +29,10 @@ def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
         return {number: fn.api_name for number, fn in page.fns.items() if fn.api_name and fn.api_visibility == "public"}
 
     return {
-        "app_kwargs": {"routes": routes(asked), "middleware": [Middleware(Edge, endpoints=asked, public=public)]},
+        "app_kwargs": {
+            "routes": [*routes(asked), *live_ledger.routes(services)],
+            "middleware": [Middleware(Edge, endpoints=asked, public=public)],
+        },
         "enable_monitoring": False,
         "max_file_size": "2mb",
         "mcp_server": False,

@@ -1,0 +1,189 @@
+"""The ledger as a picture and a table: each prediction against what was measured, and the newest rows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lib.present.live_figures import KINDS, apart, worded
+from lib.present.markup import escaped
+from lib.present.numbers import whole
+from lib.present.plot_style import AXIS, MARK, layout
+from lib.present.rows import table
+from lib.units import GIB
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+Row = Mapping[str, Any]
+
+FIGURES: tuple[tuple[str, str], ...] = (
+    ("Peak memory", "peak_bytes"),
+    ("Tokens per second", "decode_tokens_per_s"),
+    ("Time to first token", "ttft_s"),
+)
+"""What the scatter can show, as words and as the field of a row."""
+_UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
+_NAMES = dict(KINDS)
+_COLOURS = ("#3d74b8", "#d1851a", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
+_BAND = 0.10
+_NEWEST = 12
+_PAD = 1.4
+_STEPS = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
+_MOST_TICKS = 8
+_KINDS = {"measure": "measured", "chat": "chat", "job": "measured by a Job"}
+
+
+def points(rows: Sequence[Row], figure: str) -> list[Row]:
+    """The rows that hold both ends of this figure."""
+    return [row for row in rows if row[figure] and row[f"predicted_{figure}"]]
+
+
+def _size(figure: str, value: float) -> float:
+    return value / GIB if figure == "peak_bytes" else value
+
+
+def _groups(found: Sequence[Row]) -> list[tuple[str, str]]:
+    """Devices with their colours, the most frequent first; beyond the palette they share the last."""
+    names = [row["device"] for row in found]
+    order = sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
+    return [(name, _COLOURS[min(at, len(_COLOURS) - 1)]) for at, name in enumerate(order)]
+
+
+def scatter_head(rows: Sequence[Row], figure: str) -> str:
+    """The heading with the devices' colours, and how well the predictions did."""
+    found = points(rows, figure)
+    groups = _groups(found)
+    shown = groups[: len(_COLOURS) - 1] if len(groups) > len(_COLOURS) else groups
+    key = "".join(f'<span><i class="dot" style="background:{colour}"></i>{escaped(name)}</span>' for name, colour in shown)
+    rest = f'<span><i class="dot" style="background:{_COLOURS[-1]}"></i>others</span>' if len(shown) < len(groups) else ""
+    return (
+        f'<div class="chart-head"><h3>{_NAMES[figure]}: predicted against measured</h3><p class="key">{key}{rest}</p></div>'
+        f'<div class="chart-foot"><p class="quiet">{_summary(found, figure)}</p></div>'
+    )
+
+
+def _summary(found: Sequence[Row], figure: str) -> str:
+    errors = [row[f"predicted_{figure}"] / row[figure] - 1 for row in found]
+    if not errors:
+        return f"No row holds both a measured and a predicted {_NAMES[figure].lower()} yet."
+    near = sum(abs(error) <= _BAND for error in errors)
+    runs = "1 run" if len(errors) == 1 else f"{len(errors)} runs"
+    middle = statistics.median(abs(error) for error in errors)
+    return (
+        f"{runs}; {near} of them predicted within 10 % (the shaded band). The median prediction is {100 * middle:.1f} % off. "
+        "On the dashed line a prediction is exact; above it, too high."
+    )
+
+
+def scatter(rows: Sequence[Row], figure: str) -> Figure | None:
+    """Predicted over measured, both logarithmic; none where no row holds both."""
+    found = points(rows, figure)
+    if not found:
+        return None
+    from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
+
+    ends = [_size(figure, row[name]) for row in found for name in (figure, f"predicted_{figure}")]
+    low, high = min(ends) / _PAD, max(ends) * _PAD
+    drawn = Figure()
+    quiet: dict[str, Any] = {"mode": "lines", "hoverinfo": "skip"}
+    clear, shade = {"width": 0}, "rgba(139,147,161,.22)"
+    drawn.add_trace(Scatter(x=[low, high], y=[low * (1 - _BAND), high * (1 - _BAND)], line=clear, **quiet))
+    drawn.add_trace(Scatter(x=[low, high], y=[low * (1 + _BAND), high * (1 + _BAND)], line=clear, fill="tonexty", fillcolor=shade, **quiet))
+    drawn.add_trace(Scatter(x=[low, high], y=[low, high], line={"width": 1.5, "dash": "dash", "color": MARK}, **quiet))
+    for name, colour in _groups(found):
+        drawn.add_trace(_dots(Scatter, [row for row in found if row["device"] == name], figure, colour))
+    ticks = _ticks(low, high)
+    axis = AXIS | {
+        "type": "log",
+        "tickangle": 0,
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": ticks,
+        "ticktext": [f"{at:,.10g}" for at in ticks],
+    }
+    unit = _UNITS[figure]
+    drawn.update_layout(
+        **layout(height=380),
+        hovermode="closest",
+        xaxis=axis | {"title": {"text": f"Measured, {unit}"}},
+        yaxis=axis | {"title": {"text": f"Predicted, {unit}"}},
+    )
+    return drawn
+
+
+def _dots(scatter_type: type, found: Sequence[Row], figure: str, colour: str) -> Any:
+    return scatter_type(
+        x=[_size(figure, row[figure]) for row in found],
+        y=[_size(figure, row[f"predicted_{figure}"]) for row in found],
+        mode="markers",
+        marker={
+            "size": 10,
+            "color": colour,
+            "opacity": 0.85,
+            "symbol": ["diamond" if row["kind"] == "chat" else "circle" for row in found],
+            "line": {"width": 0},
+        },
+        hovertemplate=[_hover(row, figure) for row in found],
+    )
+
+
+def _hover(row: Row, figure: str) -> str:
+    measured, guess = row[figure], row[f"predicted_{figure}"]
+    return (
+        f"<b>{escaped(row['model'])}</b> {escaped(row['precision'])}<br>{escaped(row['device'])}, {_lengths(row)}<br>"
+        f"measured {worded(figure, measured)}, predicted {worded(figure, guess)}: {apart(guess / measured - 1)}<extra></extra>"
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values along a logarithmic axis, the coarsest steps that mark it at least three times."""
+    for steps in _STEPS:
+        every = [value * 10.0**power for power in range(-6, 9) for value in steps]
+        found = [at for at in every if low <= at <= high]
+        if len(found) >= 3:  # noqa: PLR2004  two ends and a middle
+            return found if len(found) <= _MOST_TICKS else found[:: math.ceil(len(found) / _MOST_TICKS)]
+    return [float(f"{low * (high / low) ** part:.2g}") for part in (0.1, 0.5, 0.9)]
+
+
+def _lengths(row: Row) -> str:
+    return f"{whole(row['prompt_tokens'])} + {whole(row['output_tokens'])} tokens"
+
+
+def newest(rows: Sequence[Row]) -> str:
+    """The newest rows as a table; how many there are in all is said where they are kept."""
+    heads = ("Model", "Device", "Run", "Peak memory", "Tokens per second", "First token")
+    cells = [
+        (
+            f"{escaped(row['model'])}<small>{escaped(row['when'].replace('T', ' '))}, {_KINDS[row['kind']]}</small>",
+            escaped(row["device"]) + f"<small>torch {escaped(row['torch'])}</small>",
+            f"{escaped(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
+            *(_both(row, figure) for figure in ("peak_bytes", "decode_tokens_per_s", "ttft_s")),
+        )
+        for row in rows[:_NEWEST]
+    ]
+    caption = "Newest measurements" if len(rows) > _NEWEST else "Measurements, newest first"
+    return table(caption, heads, cells, "measured") if cells else ""
+
+
+def _both(row: Row, figure: str) -> str:
+    measured, guess = row[figure], row[f"predicted_{figure}"]
+    if measured is None:
+        return "–"
+    beside = "" if guess is None else f"<small>predicted {worded(figure, guess)}, {apart(guess / measured - 1)}</small>"
+    return worded(figure, measured) + beside
+
+
+def kept_line(status: Row) -> str:
+    """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
+    rows, own = status["rows"], status["own_rows"]
+    counted = "1 row" if rows == 1 else f"{whole(rows)} rows"
+    whose = f"{whole(own)} of them from this machine" if own < rows else "from this machine"
+    there = f"{counted}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
+    lasts = ", which outlives a restart" if status["lasting"] else ""  # where it does not, `kept` says so
+    wrong = f" {status['problem']}" if status["problem"] else ""
+    return (
+        f'<p class="quiet kept" role="status">{escaped(there)} New rows are kept in {escaped(status["kept"])}{lasts}.{escaped(wrong)} '
+        f"{escaped(status['copied'])} A row names the model and the device, never who asked or what was said.</p>"
+    )

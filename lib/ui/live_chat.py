@@ -1,0 +1,238 @@
+"""The chat of the live demo: messages stream in, Stop stops the model, and each answer's figures stand beside their prediction.
+
+The conversation is kept in the session's memory and nowhere else. What the model and the visitor write is shown as Markdown without any
+HTML and without pictures: Gradio's own cleaning lets both through, and a picture would be fetched from wherever the text says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.present.live_cards import as_text_chat, chat_card, stopped, working
+from lib.present.markup import actions, hint, refusal
+from lib.present.rows import as_json
+from lib.ui.live_run import CHAT, ending, queued, scenes
+
+if TYPE_CHECKING:
+    from gradio.events import Dependency
+
+    from lib.service.services import Services
+
+Message = dict[str, str]
+History = list[Message]
+
+MOST_TOKENS, USUAL_TOKENS = 1024, 256
+MOST_TEMPERATURE, USUAL_TEMPERATURE = 2.0, 0.7
+_KEPT = 60  # messages that go along; the service takes a hundred, and cuts what does not fit the model
+_KEPT_CHARACTERS = 48_000
+HINT = "After each answer its figures stand here: first token, speed and peak memory, each beside its prediction for exactly that run."
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_JOINER = "\u2060"  # a word joiner: nothing to see, but no tag and no picture any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatView:
+    """The parts of the chat; `history` holds the conversation as it was said."""
+
+    talk: gr.Chatbot
+    message: gr.Textbox
+    send: gr.Button
+    stop: gr.Button
+    fresh: gr.Button
+    length: gr.Slider
+    temperature: gr.Slider
+    status: gr.HTML
+    card: gr.HTML
+    history: gr.State
+
+    def outputs(self) -> list[Any]:
+        """Where a scene goes, in the order of `Scene.updates`."""
+        return [self.talk, self.history, self.message, self.status, self.card, self.send, self.stop]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One picture of a conversation. `message` None leaves the field as it is, `card` None the last card."""
+
+    history: History
+    message: str | None = None
+    status: str = ""
+    card: str | None = None
+    busy: bool = False
+
+    def updates(self) -> list[Any]:
+        """One value for each of `ChatView.outputs`."""
+        return [
+            displayed(self.history),
+            self.history,
+            gr.skip() if self.message is None else self.message,
+            self.status,
+            gr.skip() if self.card is None else self.card,
+            gr.update(interactive=not self.busy),
+            gr.update(visible=self.busy),
+        ]
+
+
+def harmless(text: str) -> str:
+    """The text with every HTML tag, picture and diagram broken by a character that cannot be seen; Markdown otherwise."""
+    broken = _TAG.sub(f"<{_JOINER}", text).replace("![", f"!{_JOINER}[")
+    return re.sub("(?i)(m)(ermaid)", rf"\1{_JOINER}\2", broken)
+
+
+def displayed(history: Sequence[Message]) -> list[Message]:
+    """The conversation as the page may show it."""
+    return [{"role": message["role"], "content": harmless(message["content"])} for message in history]
+
+
+def build() -> ChatView:
+    """The layout of the chat."""
+    gr.HTML("<h2>Chat</h2>", elem_classes="live-head")
+    with gr.Row(elem_classes="beside"):
+        with gr.Column(elem_id="chat", min_width=300):
+            talk = gr.Chatbot(
+                label="Conversation",
+                height=380,
+                layout="bubble",
+                buttons=[],
+                feedback_options=None,
+                latex_delimiters=[],
+                sanitize_html=True,
+                allow_tags=False,
+                allow_file_downloads=False,
+                placeholder="Ask something. The answer is written on the device named above.",
+                elem_id="talk",
+            )
+            status = gr.HTML(elem_id="chat-status")
+            message = gr.Textbox(label="Message", lines=1, max_lines=6, max_length=16_000, placeholder="Write a message", elem_id="message")
+            with gr.Row(elem_classes="act-row"):
+                send = gr.Button("Send", variant="primary", elem_id="send")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="chat-stop")
+                fresh = gr.Button("New conversation", elem_id="fresh")
+            with gr.Accordion("Answer length and temperature", open=False, elem_classes="quiet-accordion"):
+                length = gr.Slider(1, MOST_TOKENS, value=USUAL_TOKENS, step=1, buttons=[], label="Longest answer, tokens")
+                temperature = gr.Slider(
+                    0,
+                    MOST_TEMPERATURE,
+                    value=USUAL_TEMPERATURE,
+                    step=0.1,
+                    buttons=[],
+                    label="Temperature",
+                    info="0 takes the likeliest token.",
+                )
+        card = gr.HTML(hint(HINT), elem_id="chat-card")
+    return ChatView(
+        talk=talk,
+        message=message,
+        send=send,
+        stop=stop,
+        fresh=fresh,
+        length=length,
+        temperature=temperature,
+        status=status,
+        card=card,
+        history=gr.State([], time_to_live=3600),
+    )
+
+
+def said(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[Scene]:
+    """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
+    asked = (message or "").strip()
+    if not asked:
+        yield Scene(history=history, status=hint("Write a message first."))
+        return
+    talk: History = [*history, {"role": "user", "content": asked}]
+    seen = ""
+
+    def run() -> Iterator[Scene]:
+        nonlocal seen
+        yield Scene(history=talk, message="", status=working("Looking at the model and the device."), busy=True)
+        with ending(services.live.chat(asked, kept(history), _whole(longest), temperature)) as pieces:
+            for piece in pieces:
+                seen = piece["text"]
+                yield _shown(talk, piece)
+
+    def failed(sentence: str) -> Scene:
+        if seen:
+            return Scene(history=_with(talk, seen), status=refusal(sentence))
+        return Scene(
+            history=history, message=asked, status=refusal(sentence)
+        )  # nothing was answered: the message is there to be sent again
+
+    yield from scenes(run, CHAT, failed)
+
+
+def _whole(value: Any) -> Any:
+    """A slider's value as the whole number that it is; anything else is left for the service to refuse."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def kept(history: Sequence[Message]) -> History:
+    """The newest part of the conversation that is sent along: questions with their answers. What was never answered is left out."""
+    found: History = []
+    room = _KEPT_CHARACTERS
+    for asked, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
+        if (asked["role"], answer["role"]) != ("user", "assistant"):
+            continue
+        room -= len(asked["content"]) + len(answer["content"])
+        if room < 0:
+            break
+        found = [asked, answer, *found]
+    return found
+
+
+def _with(talk: History, answer: str) -> History:
+    return [*talk, {"role": "assistant", "content": answer}] if answer.strip() else talk
+
+
+def _shown(talk: History, piece: Any) -> Scene:
+    """The scene of one piece."""
+    history = _with(talk, piece["text"])
+    metrics = piece["metrics"]
+    if metrics is None:
+        note = piece["note"] or ("Writing the answer." if piece["stage"] == "writing" else "At work.")
+        return Scene(history=history, status=working(note), busy=True)
+    acts = actions(
+        text=as_text_chat(piece["text"], metrics),
+        query=None,
+        files=(("Download JSON", "chat.json", "application/json", as_json(piece)),),
+    )
+    told = "" if piece["text"].strip() else hint("The model wrote nothing that can be shown. Ask again, or with another temperature.")
+    return Scene(history=history, status=told, card=chat_card(metrics, piece) + acts)
+
+
+def ended(history: History) -> Scene:
+    """After Stop: what was written stands."""
+    return Scene(history=history, status=stopped("Stopped. What was written until then stands, without figures: the run was not whole."))
+
+
+def wire(view: ChatView, services: Services) -> None:
+    """Sending streams; Stop closes the stream, and with it the model's run."""
+
+    def say(message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[list[Any]]:
+        for scene in said(services, message, history, longest, temperature):
+            yield scene.updates()
+
+    def stop(history: History) -> list[Any]:
+        return ended(history).updates()
+
+    def restart() -> list[Any]:
+        return Scene(history=[], card=hint(HINT)).updates()
+
+    saying: Dependency = gr.on(
+        [view.send.click, view.message.submit],
+        say,
+        [view.message, view.history, view.length, view.temperature],
+        view.outputs(),
+        api_name="chat_said",
+        show_progress_on=view.status,
+        **queued(CHAT),
+    )
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    view.stop.click(stop, view.history, view.outputs(), cancels=[saying], api_name="chat_stopped", **quiet)
+    gr.on([view.fresh.click, view.talk.clear], restart, None, view.outputs(), cancels=[saying], api_name="chat_restarted", **quiet)

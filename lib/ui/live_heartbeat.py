@@ -1,0 +1,150 @@
+"""The heartbeat of the live demo: one product timed on the device at hand, why a published time cannot be one, and the script for a TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.catalog import load
+from lib.live.heartbeat import DTYPES
+from lib.present.heartbeat_words import why_impossible
+from lib.present.live_cards import stopped, working
+from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words
+from lib.present.markup import actions, escaped, hint, refusal
+from lib.present.rows import as_json
+from lib.ui.live_run import DEVICE, ending, queued, scenes
+
+if TYPE_CHECKING:
+    from gradio.events import Dependency
+
+    from lib.service.services import Services
+
+TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
+CHIP = "TPU-v6e"
+HINT = "One matrix product, timed over and over, beside the time that nothing can beat. With the sizes as they are it takes some seconds."
+SIZES = ("batch", "hidden", "intermediate", "iterations", "warmup")
+"""Arguments of the heartbeat in the order of the fields, after the type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatView:
+    """The parts of the heartbeat."""
+
+    dtype: gr.Radio
+    sizes: tuple[gr.Number, ...]
+    run: gr.Button
+    stop: gr.Button
+    status: gr.HTML
+    card: gr.HTML
+
+    def inputs(self) -> list[Any]:
+        """Every question, the type first."""
+        return [self.dtype, *self.sizes]
+
+    def outputs(self) -> list[Any]:
+        """Where a scene goes, in the order of `Scene.updates`."""
+        return [self.status, self.card, self.run, self.stop]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One picture of a run; `card` None leaves the last one."""
+
+    status: str = ""
+    card: str | None = None
+    busy: bool = False
+
+    def updates(self) -> list[Any]:
+        """One value for each output."""
+        card = gr.skip() if self.card is None else self.card
+        return [self.status, card, gr.update(interactive=not self.busy), gr.update(visible=self.busy)]
+
+
+def build() -> HeartbeatView:
+    """The layout of the heartbeat."""
+    gr.HTML("<h2>Heartbeat</h2>", elem_classes="live-head")
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            dtype = gr.Radio(list(DTYPES), value="float32", label="Number format", elem_classes="segments")
+            with gr.Accordion("Sizes and repetitions", open=False, elem_classes="quiet-accordion"):
+                with gr.Row(elem_classes="pair"):
+                    batch = gr.Number(128, label="Batch", minimum=1, precision=0, min_width=100)
+                    hidden = gr.Number(4096, label="Hidden", minimum=1, precision=0, min_width=100)
+                intermediate = gr.Number(16384, label="Intermediate", minimum=1, precision=0)
+                with gr.Row(elem_classes="pair"):
+                    iterations = gr.Number(100, label="Timed products", minimum=3, precision=0, min_width=100)
+                    warmup = gr.Number(5, label="Warm-up products", minimum=0, precision=0, min_width=100)
+            with gr.Row(elem_classes="act-row"):
+                run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            status = gr.HTML(hint(HINT), elem_id="beat-status")
+            card = gr.HTML(elem_id="beat-card")
+            with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
+                gr.HTML(f'<p class="story">{escaped(why_impossible(load().accelerator(CHIP)))}</p>', elem_id="tpu-story")
+            with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
+                gr.Code(
+                    TPU_SCRIPT.read_text(encoding="utf-8"),
+                    language="python",
+                    label=TPU_SCRIPT.name,
+                    interactive=False,
+                    max_lines=24,
+                    wrap_lines=True,
+                    buttons=["copy", "download"],
+                    elem_id="tpu-script",
+                )
+    sizes = (batch, hidden, intermediate, iterations, warmup)
+    return HeartbeatView(dtype=dtype, sizes=sizes, run=run, stop=stop, status=status, card=card)
+
+
+def beaten(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[Scene]:
+    """Run it and show how far it is; what is refused or fails stands in place of the result."""
+    asked = dict(zip(SIZES, sizes, strict=True))
+
+    def run() -> Iterator[Scene]:
+        yield Scene(status=working("Looking at the device."), card="", busy=True)
+        with ending(services.live.beating(**asked, dtype=dtype)) as items:
+            for item in items:
+                yield _shown(item)
+
+    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(sentence)))
+
+
+def _shown(item: Any) -> Scene:
+    if "schema" not in item:
+        return Scene(status=working(phase_words(item), item["done"], item["of"]), busy=True)
+    acts = actions(
+        text=as_text_heartbeat(item),
+        query=None,
+        files=(("Download JSON", "heartbeat.json", "application/json", as_json(item)),),
+    )
+    return Scene(card=heartbeat_card(item) + acts)
+
+
+def wire(view: HeartbeatView, services: Services) -> None:
+    """Running takes its turn with whatever else needs the device; Stop ends it."""
+
+    def run(dtype: Any, *sizes: Any) -> Iterator[list[Any]]:
+        for scene in beaten(services, dtype, sizes):
+            yield scene.updates()
+
+    def stop() -> list[Any]:
+        return Scene(status=stopped("Stopped. Nothing was kept.")).updates()
+
+    running: Dependency = view.run.click(
+        run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queued(DEVICE)
+    )
+    view.stop.click(
+        stop,
+        None,
+        view.outputs(),
+        cancels=[running],
+        queue=False,
+        show_progress="hidden",
+        api_name="heartbeat_stopped",
+        api_visibility="private",
+    )

@@ -1,0 +1,144 @@
+"""Measure: the model of the page with random weights on the device at hand, beside the prediction for exactly that run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.live_cards import stages, stopped
+from lib.present.live_measure import STAGES, as_text_measure, expected_card, measure_card, measure_csv
+from lib.present.markup import actions, hint, refusal
+from lib.present.rows import as_json
+from lib.ui.live_run import DEVICE, ending, queued, scenes
+
+if TYPE_CHECKING:
+    from gradio.events import Dependency
+
+    from lib.service.services import Services
+
+CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."
+PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureView:
+    """The parts of Measure."""
+
+    prompt: gr.Number
+    answer: gr.Number
+    precision: gr.Dropdown
+    run: gr.Button
+    stop: gr.Button
+    expected: gr.HTML
+    status: gr.HTML
+    card: gr.HTML
+
+    def inputs(self) -> list[Any]:
+        """The questions beside the model, in the order of the service's arguments."""
+        return [self.prompt, self.answer, self.precision]
+
+    def outputs(self) -> list[Any]:
+        """Where a scene goes, in the order of `Scene.updates`."""
+        return [self.status, self.card, self.run, self.stop]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One picture of a run; `card` None leaves the last one."""
+
+    status: str = ""
+    card: str | None = None
+    busy: bool = False
+
+    def updates(self) -> list[Any]:
+        """One value for each output."""
+        card = gr.skip() if self.card is None else self.card
+        return [self.status, card, gr.update(interactive=not self.busy), gr.update(visible=self.busy)]
+
+
+def build() -> MeasureView:
+    """The layout of Measure."""
+    gr.HTML("<h2>Measure</h2>", elem_classes="live-head")
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            with gr.Row(elem_classes="pair"):
+                prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=100)
+                answer = gr.Number(64, label="Answer tokens", minimum=1, precision=0, min_width=100)
+            precision = gr.Dropdown(PRECISIONS, value="bf16", label="Number format of the weights")
+            with gr.Row(elem_classes="act-row"):
+                run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            expected = gr.HTML(hint(CHOOSE), elem_id="expected")
+            status = gr.HTML(elem_id="measure-status")
+            card = gr.HTML(elem_id="measure-card")
+    return MeasureView(prompt=prompt, answer=answer, precision=precision, run=run, stop=stop, expected=expected, status=status, card=card)
+
+
+def foreseen(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
+    """What is predicted of the run before it, and whether it fits; a refusal is the same sentence that the run would get."""
+    if not model:
+        return hint(CHOOSE)
+    try:
+        return expected_card(services.live.expected(model, prompt, answer, precision), model)
+    except AdvisorError as refused:
+        return refusal(str(refused))
+
+
+def measured(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[Scene]:
+    """Run it, show its stages, and the result; what is refused or fails stands in place of the result."""
+    if not model:
+        yield Scene(status=hint(CHOOSE))
+        return
+
+    def run() -> Iterator[Scene]:
+        yield Scene(status=stages(STAGES, "starting"), card="", busy=True)
+        with ending(services.live.measuring(model, prompt, answer, precision)) as items:
+            for item in items:
+                yield _shown(item, model)
+
+    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(sentence)))
+
+
+def _shown(item: Any, model: str) -> Scene:
+    if "schema" not in item:
+        return Scene(status=stages(STAGES, item["stage"]), busy=True)
+    acts = actions(
+        text=as_text_measure(item, model),
+        query=None,
+        files=(
+            ("Download CSV", "measured.csv", "text/csv", measure_csv(item)),
+            ("Download JSON", "measured.json", "application/json", as_json(item)),
+        ),
+    )
+    return Scene(card=measure_card(item, model) + acts)
+
+
+def wire(view: MeasureView, services: Services, model: gr.State) -> Dependency:
+    """Running takes its turn with whatever else needs the device; Stop ends the run's process. Returns the run, for what follows it."""
+
+    def run(ref: str, prompt: Any, answer: Any, precision: Any) -> Iterator[list[Any]]:
+        for scene in measured(services, ref, prompt, answer, precision):
+            yield scene.updates()
+
+    def stop() -> list[Any]:
+        return Scene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
+
+    running: Dependency = view.run.click(
+        run, [model, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queued(DEVICE)
+    )
+    view.stop.click(
+        stop,
+        None,
+        view.outputs(),
+        cancels=[running],
+        queue=False,
+        show_progress="hidden",
+        api_name="measure_stopped",
+        api_visibility="private",
+    )
+    return running

@@ -1,0 +1,51 @@
+"""What runs of the live demo share: their turn on the device, and faults that become scenes like any other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from lib.errors import AdvisorError
+from lib.ui.answered import FAILED
+from lib.ui.turns import turn
+
+log = logging.getLogger(__name__)
+
+Scene = TypeVar("Scene")
+Item = TypeVar("Item")
+
+CHAT, DEVICE = "chat", "device"
+"""The slots of the public endpoints: an event of the page and a call of the API come one after the other."""
+
+
+def queued(slot: str) -> dict[str, Any]:
+    """Options of an event that waits its turn with the endpoints of the same slot; the queue shows how many are before it."""
+    return {"concurrency_limit": 1, "concurrency_id": slot, "api_visibility": "private", "show_progress": "minimal"}
+
+
+@contextmanager
+def ending(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
+    """The items, closed when the block is left: what runs behind a generator runs no longer than it is listened to."""
+    try:
+        yield items
+    finally:
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()
+
+
+def scenes(work: Callable[[], Iterator[Scene]], slot: str, failed: Callable[[str], Scene]) -> Iterator[Scene]:
+    """What a run shows, one scene after the other; whatever goes wrong in the middle is the last scene.
+
+    Closed early (the visitor pressed Stop or left) it closes the run, which ends what runs on the device.
+    """
+    try:
+        with turn(slot), ending(work()) as shown:
+            yield from shown
+    except AdvisorError as refused:
+        yield failed(str(refused))
+    except Exception:
+        log.exception("a run of the live demo failed")
+        yield failed(FAILED)

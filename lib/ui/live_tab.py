@@ -1,0 +1,96 @@
+"""The tab *Live demo*: where this runs, a chat, a measurement of the page's model, the heartbeat, and what has been measured.
+
+Nothing here runs when the page opens: the device is looked at (which loads torch) when the tab is, once for each visit of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.live.device import Device, at_hand
+from lib.live.zero import quota_seconds
+from lib.present.live_cards import device_line
+from lib.present.markup import hint
+from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure
+from lib.ui.live_chat import ChatView
+from lib.ui.live_heartbeat import HeartbeatView
+from lib.ui.live_ledger import LedgerView
+from lib.ui.live_measure import MeasureView
+
+if TYPE_CHECKING:
+    from lib.service.services import Services
+
+TAB = "live"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveView:
+    """The parts of the tab; `seen` tells that it was opened, and from then on what is expected of a run follows the model."""
+
+    device: gr.HTML
+    chat: ChatView
+    measure: MeasureView
+    heartbeat: HeartbeatView
+    ledger: LedgerView
+    seen: gr.State
+
+
+def build() -> LiveView:
+    """The layout of the tab."""
+    with gr.Column(elem_id="live"):
+        device = gr.HTML(hint("Looking at the device …"), elem_id="device")
+        chat = live_chat.build()
+        measure = live_measure.build()
+        heartbeat = live_heartbeat.build()
+        ledger = live_ledger.build()
+    return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, seen=gr.State(value=False))
+
+
+def where(look: Callable[[], Device] = at_hand) -> str:
+    """The device in one sentence. The first look loads torch."""
+    device = look()
+    price = quota_seconds(10.0) / 10 if device.kind == "zerogpu" else 1.0
+    return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), quota_per_s=price)
+
+
+def wire(view: LiveView, tab: gr.Tab, page: gr.Blocks, services: Services, model: gr.State) -> None:
+    """Opening the tab (by hand or by a link) fills it; each run then fills its own part, and the ledger after it."""
+    live_chat.wire(view.chat, services)
+    live_heartbeat.wire(view.heartbeat, services)
+    live_ledger.wire(view.ledger, services)
+    running = live_measure.wire(view.measure, services, model)
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    questions = [model, *view.measure.inputs()]
+
+    def arrive() -> list[Any]:
+        return [True, where()]
+
+    def linked(request: gr.Request) -> list[Any]:
+        return arrive() if request.query_params.get("tab") == TAB else [gr.skip(), gr.skip()]
+
+    def foresee(seen: bool, ref: str, *asked: Any) -> Any:
+        return live_measure.foreseen(services, ref, *asked) if seen else gr.skip()
+
+    def refresh(seen: bool, figure: str) -> list[Any]:
+        return live_ledger.shown(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
+
+    ledger: list[Any] = [view.seen, view.ledger.figure]
+    opening = page.load(linked, None, [view.seen, view.device], api_name="live_linked", **quiet)
+    coming = tab.select(arrive, None, [view.seen, view.device], api_name="live_opened", **quiet)
+    for name, event in (("linked", opening), ("opened", coming)):
+        event.then(refresh, ledger, view.ledger.outputs(), api_name=f"ledger_{name}", **quiet)
+    running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **quiet)
+    gr.on(
+        [view.seen.change, model.change, view.measure.prompt.change, view.measure.answer.change, view.measure.precision.change],
+        foresee,
+        [view.seen, *questions],
+        view.measure.expected,
+        trigger_mode="always_last",
+        api_name="measure_expected",
+        **quiet,
+    )
