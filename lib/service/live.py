@@ -27,13 +27,16 @@ class LiveQuestions:
         talk = ChatQuestion(catalog=catalog, models=models, demo=demo)
         self.chat = talk.chat
         self.place = talk.place
-        pulse = HeartbeatQuestion()
+
+        def placed() -> int:
+            """Bytes of weights that ZeroGPU moves to the device before a run."""
+            return demo.held.weights_bytes if demo.held else 0
+
+        pulse = HeartbeatQuestion(placed=placed)
         self.heartbeat = pulse.heartbeat
         self.beating = pulse.beating
         self.ledger = ledger or LedgerQuestions()
-        gauge = MeasureQuestion(
-            catalog=catalog, models=models, record=self.ledger.record, placed=lambda: demo.held.weights_bytes if demo.held else 0
-        )
+        gauge = MeasureQuestion(catalog=catalog, models=models, record=self.ledger.record, placed=placed)
         self.measure = gauge.measure
         self.measuring = gauge.measuring
         self.expected = ExpectedQuestion(gauge.case).expected
