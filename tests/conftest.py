@@ -15,6 +15,14 @@ from hub_stand_in import StandIn
 from running_app import started
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests measure goes to a ledger of theirs, also in apps that they start, never to that of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEDGER_PATH", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite3"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def stand_in() -> Iterator[StandIn]:
     """The Hub's stand-in that the started app talks to."""
