@@ -1,9 +1,8 @@
 () => {
-  // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
-  document.documentElement.classList.toggle("framed", window.self !== window.top);
-
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
   const tie = () => {
+    // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
+    if (window.self !== window.top) document.querySelector(".framed-note[hidden]")?.removeAttribute("hidden");
     document.querySelector("#token input:not([autocomplete=off])")?.setAttribute("autocomplete", "off"); // no browser is to keep it
     const field = document.querySelector("#model input");
     if (!field || field.getAttribute("list") === "model-names") return;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lib.present.explain import sources
 from lib.present.markup import bullets, escaped
 from lib.present.snippet_setup import Setup
 from lib.present.snippets import Snippet, pause, restart, sleep_time, switch
@@ -34,12 +35,13 @@ def action_code(snippet: Snippet) -> str:
 
 
 def setup_code(setup: Setup) -> str:
-    """The files of a recommendation, with what to mind and where the versions come from."""
+    """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
     blocks: list[Block] = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
     blocks.append(("requirements.txt", setup.requirements))
-    dates = sorted({str(source.checked) for source in setup.sources})
-    dated = f'<p class="quiet">Versions as of {escaped(dates[0])}.</p>' if dates else ""
-    return f"{blocks_of(blocks)}{_notes(setup.notes)}{dated}"
+    read = [{"what": source.what, "source": source.source, "checked": source.checked} for source in setup.sources]
+    return (
+        f'{blocks_of(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{sources(read)}</details>'
+    )
 
 
 def _notes(notes: Sequence[str]) -> str:

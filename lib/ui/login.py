@@ -29,7 +29,7 @@ _FIELD = (
     "your requests on this tab only, is kept nowhere, and this field is emptied after each action."
 )
 _FRAMED = (
-    '<p class="framed-note">Inside the frame of huggingface.co a browser may block the sign-in. '
+    '<p class="framed-note" hidden>Inside the frame of huggingface.co a browser may block the sign-in. '
     '<a href="?tab=space" target="_blank" rel="noopener">Open this page on its own</a></p>'
 )
 # The button's own script then goes to `/login/huggingface?_target_url=/` + this query: after the sign-in the tab and the Space are back.

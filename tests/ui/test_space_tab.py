@@ -15,7 +15,8 @@ from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
 from lib.service.models import Models
 from lib.service.services import Services
-from lib.ui import login, space_change, space_form, space_look
+from lib.ui import code_box, login, space_change, space_form, space_look
+from lib.ui import questions as ask
 from lib.ui.space_change import Asked, Reviewed, carried_out, reviewed
 
 TOKEN = "hf_visitor"  # noqa: S105  opens nothing
@@ -308,3 +309,16 @@ def test_gradios_own_question_is_not_public(monkeypatch: pytest.MonkeyPatch) -> 
     login.close_status(page)
     assert [fn.api_visibility for fn in page.fns.values() if fn.api_name == "_check_login_status"] == ["private"]
     assert page.get_api_info()["named_endpoints"] == {}
+
+
+def test_the_files_of_the_pick(whole: Services) -> None:
+    """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
+    asked: list[Any] = [field.default for field in ask.RECOMMEND]
+    code = code_box.written(whole, "Qwen/Qwen3-8B", "pytorch", asked)
+    assert code.count("data-copy=") == 2
+    assert "python_version" in code
+    assert "<time>2026-" in code
+    assert code_box.CHOOSE in code_box.written(whole, "", "pytorch", asked)
+    refused = code_box.written(whole, "Qwen/Qwen3-8B", "nonsense", asked)
+    assert 'role="alert"' in refused
+    assert "pytorch" in refused
