@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from lib.present.charts import bar, legend
@@ -145,5 +146,6 @@ def no_pick(model: str) -> str:
 def prices_line(prices: Row) -> str:
     """Which prices were used and how old they are."""
     if prices["basis"] == "live":
-        return f'<p class="prices">Prices: live from the platform, fetched {escaped(prices["checked"])}.</p>'
+        fetched = datetime.fromisoformat(prices["checked"]).astimezone(UTC)
+        return f'<p class="prices">Prices: live from the platform, fetched on {fetched:%Y-%m-%d at %H:%M} UTC.</p>'
     return f'<p class="prices">Prices: bundled with this app, checked {escaped(prices["checked"])}.</p>'
