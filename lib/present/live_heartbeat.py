@@ -8,8 +8,9 @@ from typing import Any
 from lib.present.heartbeat_words import verdict
 from lib.present.live_cards import behind
 from lib.present.live_figures import fine
-from lib.present.markup import escaped
+from lib.present.markup import download, escaped
 from lib.present.numbers import whole
+from lib.present.space_code import blocks_of
 
 Found = Mapping[str, Any]
 _INVALID = "beats_the_floor"
@@ -87,3 +88,9 @@ def as_text_heartbeat(beat: Found) -> str:
         f"first {fine(beat['cold_first_s'])}, floor {fine(beat['floor_s'])}{efficiency}, {flops(beat['achieved_flops_per_s'])}, "
         f"{'valid' if beat['valid'] else 'NOT valid'} (torch {beat['torch']})"
     )
+
+
+def script(name: str, code: str) -> str:
+    """A script to read, copy and save. Gradio's own code box colours strings too faintly to be read, and its link has no name."""
+    saved = f'<div class="actions">{download(f"Download {name}", name, "text/x-python", code)}</div>'
+    return f'<div class="long-code">{blocks_of([(name, code)])}{saved}</div>'

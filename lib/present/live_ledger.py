@@ -29,7 +29,7 @@ _UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
 _NAMES = dict(KINDS)
 _COLOURS = ("#3d74b8", "#d1851a", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
 _BAND = 0.10
-_NEWEST = 12
+_SHOWN, _NEWEST = 5, 25
 _PAD = 1.4
 _STEPS = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
 _MOST_TICKS = 8
@@ -152,19 +152,26 @@ def _lengths(row: Row) -> str:
 
 
 def newest(rows: Sequence[Row]) -> str:
-    """The newest rows as a table; how many there are in all is said where they are kept."""
+    """The newest rows as a table; beyond the first few they wait behind a line, and all of them are in the files."""
     heads = ("Model", "Device", "Run", "Peak memory", "Tokens per second", "First token")
-    cells = [
-        (
-            f"{escaped(row['model'])}<small>{escaped(row['when'].replace('T', ' '))}, {_KINDS[row['kind']]}</small>",
-            escaped(row["device"]) + f"<small>torch {escaped(row['torch'])}</small>",
-            f"{escaped(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
-            *(_both(row, figure) for figure in ("peak_bytes", "decode_tokens_per_s", "ttft_s")),
-        )
-        for row in rows[:_NEWEST]
-    ]
-    caption = "Newest measurements" if len(rows) > _NEWEST else "Measurements, newest first"
-    return table(caption, heads, cells, "measured") if cells else ""
+    cells = [_cells(row) for row in rows[:_NEWEST]]
+    if not cells:
+        return ""
+    first = table("Newest measurements", heads, cells[:_SHOWN], "measured")
+    if len(cells) <= _SHOWN:
+        return first
+    more = table("More measurements", heads, cells[_SHOWN:], "measured more")
+    rest = f"{len(cells) - _SHOWN} more" + (f", of {whole(len(rows))}; the files hold all" if len(rows) > _NEWEST else "")
+    return f'{first}<details class="rest"><summary>{rest}</summary>{more}</details>'
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        f"{escaped(row['model'])}<small>{escaped(row['when'].replace('T', ' '))}, {_KINDS[row['kind']]}</small>",
+        escaped(row["device"]) + f"<small>torch {escaped(row['torch'])}</small>",
+        f"{escaped(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
+        *(_both(row, figure) for figure in ("peak_bytes", "decode_tokens_per_s", "ttft_s")),
+    )
 
 
 def _both(row: Row, figure: str) -> str:

@@ -17,7 +17,7 @@ import gradio as gr
 from lib.present.live_cards import as_text_chat, chat_card, stopped, working
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import CHAT, ending, queued, scenes
+from lib.ui.live_run import CHAT, ending, queued, scenes, steadily
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Message = dict[str, str]
 History = list[Message]
 
+MOST_CHARACTERS = 16_000
 MOST_TOKENS, USUAL_TOKENS = 1024, 256
 MOST_TEMPERATURE, USUAL_TEMPERATURE = 2.0, 0.7
 _KEPT = 60  # messages that go along; the service takes a hundred, and cuts what does not fit the model
@@ -109,7 +110,9 @@ def build() -> ChatView:
                 elem_id="talk",
             )
             status = gr.HTML(elem_id="chat-status")
-            message = gr.Textbox(label="Message", lines=1, max_lines=6, max_length=16_000, placeholder="Write a message", elem_id="message")
+            message = gr.Textbox(
+                label="Message", lines=1, max_lines=6, max_length=MOST_CHARACTERS, placeholder="Write a message", elem_id="message"
+            )
             with gr.Row(elem_classes="act-row"):
                 send = gr.Button("Send", variant="primary", elem_id="send")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="chat-stop")
@@ -177,13 +180,19 @@ def kept(history: Sequence[Message]) -> History:
     found: History = []
     room = _KEPT_CHARACTERS
     for asked, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
-        if (asked["role"], answer["role"]) != ("user", "assistant"):
+        pair = [{**message, "content": plain(message["content"])} for message in (asked, answer)]
+        if (asked["role"], answer["role"]) != ("user", "assistant") or not all(message["content"].strip() for message in pair):
             continue
-        room -= len(asked["content"]) + len(answer["content"])
+        room -= sum(len(message["content"]) for message in pair)
         if room < 0:
             break
-        found = [asked, answer, *found]
+        found = [*pair, *found]
     return found
+
+
+def plain(text: str) -> str:
+    """The text without control characters, which a model may write and the service does not take, and no longer than a message may be."""
+    return "".join(c for c in text if c in "\n\t" or c >= " ")[:MOST_CHARACTERS]
 
 
 def _with(talk: History, answer: str) -> History:
@@ -215,8 +224,7 @@ def wire(view: ChatView, services: Services) -> None:
     """Sending streams; Stop closes the stream, and with it the model's run."""
 
     def say(message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[list[Any]]:
-        for scene in said(services, message, history, longest, temperature):
-            yield scene.updates()
+        yield from steadily(said(services, message, history, longest, temperature))
 
     def stop(history: History) -> list[Any]:
         return ended(history).updates()
@@ -234,5 +242,7 @@ def wire(view: ChatView, services: Services) -> None:
         **queued(CHAT),
     )
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    view.stop.click(stop, view.history, view.outputs(), cancels=[saying], api_name="chat_stopped", **quiet)
+    # The words come after the stream has ended: a last piece of it would write over them.
+    stopping = view.stop.click(None, cancels=[saying], api_name="chat_cancelled", **quiet)
+    stopping.then(stop, view.history, view.outputs(), api_name="chat_stopped", **quiet)
     gr.on([view.fresh.click, view.talk.clear], restart, None, view.outputs(), cancels=[saying], api_name="chat_restarted", **quiet)

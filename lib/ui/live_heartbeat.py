@@ -13,10 +13,10 @@ from lib.catalog import load
 from lib.live.heartbeat import DTYPES
 from lib.present.heartbeat_words import why_impossible
 from lib.present.live_cards import stopped, working
-from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words
+from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import DEVICE, ending, queued, scenes
+from lib.ui.live_run import DEVICE, ending, queued, scenes, steadily
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -87,16 +87,7 @@ def build() -> HeartbeatView:
             with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
                 gr.HTML(f'<p class="story">{escaped(why_impossible(load().accelerator(CHIP)))}</p>', elem_id="tpu-story")
             with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
-                gr.Code(
-                    TPU_SCRIPT.read_text(encoding="utf-8"),
-                    language="python",
-                    label=TPU_SCRIPT.name,
-                    interactive=False,
-                    max_lines=24,
-                    wrap_lines=True,
-                    buttons=["copy", "download"],
-                    elem_id="tpu-script",
-                )
+                gr.HTML(script(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
     sizes = (batch, hidden, intermediate, iterations, warmup)
     return HeartbeatView(dtype=dtype, sizes=sizes, run=run, stop=stop, status=status, card=card)
 
@@ -129,8 +120,7 @@ def wire(view: HeartbeatView, services: Services) -> None:
     """Running takes its turn with whatever else needs the device; Stop ends it."""
 
     def run(dtype: Any, *sizes: Any) -> Iterator[list[Any]]:
-        for scene in beaten(services, dtype, sizes):
-            yield scene.updates()
+        yield from steadily(beaten(services, dtype, sizes))
 
     def stop() -> list[Any]:
         return Scene(status=stopped("Stopped. Nothing was kept.")).updates()
@@ -138,13 +128,7 @@ def wire(view: HeartbeatView, services: Services) -> None:
     running: Dependency = view.run.click(
         run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queued(DEVICE)
     )
-    view.stop.click(
-        stop,
-        None,
-        view.outputs(),
-        cancels=[running],
-        queue=False,
-        show_progress="hidden",
-        api_name="heartbeat_stopped",
-        api_visibility="private",
-    )
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    # The words come after the run has ended: its last scene would write over them.
+    stopping = view.stop.click(None, cancels=[running], api_name="heartbeat_cancelled", **quiet)
+    stopping.then(stop, None, view.outputs(), api_name="heartbeat_stopped", **quiet)

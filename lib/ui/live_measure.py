@@ -13,7 +13,7 @@ from lib.present.live_cards import stages, stopped
 from lib.present.live_measure import STAGES, as_text_measure, expected_card, measure_card, measure_csv
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import DEVICE, ending, queued, scenes
+from lib.ui.live_run import DEVICE, ending, queued, scenes, steadily
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -122,8 +122,7 @@ def wire(view: MeasureView, services: Services, model: gr.State) -> Dependency:
     """Running takes its turn with whatever else needs the device; Stop ends the run's process. Returns the run, for what follows it."""
 
     def run(ref: str, prompt: Any, answer: Any, precision: Any) -> Iterator[list[Any]]:
-        for scene in measured(services, ref, prompt, answer, precision):
-            yield scene.updates()
+        yield from steadily(measured(services, ref, prompt, answer, precision))
 
     def stop() -> list[Any]:
         return Scene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
@@ -131,14 +130,8 @@ def wire(view: MeasureView, services: Services, model: gr.State) -> Dependency:
     running: Dependency = view.run.click(
         run, [model, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queued(DEVICE)
     )
-    view.stop.click(
-        stop,
-        None,
-        view.outputs(),
-        cancels=[running],
-        queue=False,
-        show_progress="hidden",
-        api_name="measure_stopped",
-        api_visibility="private",
-    )
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    # The words come after the run has ended: its last scene would write over them.
+    stopping = view.stop.click(None, cancels=[running], api_name="measure_cancelled", **quiet)
+    stopping.then(stop, None, view.outputs(), api_name="measure_stopped", **quiet)
     return running

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.ui.answered import FAILED
@@ -34,6 +36,28 @@ def ending(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
         close = getattr(items, "close", None)
         if close is not None:
             close()
+
+
+class Shown(Protocol):
+    """A scene, as far as the buttons are concerned: its last two updates are those of the button that runs and of the one that stops."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something runs."""
+        ...
+
+    def updates(self) -> list[Any]:
+        """One value for each output."""
+        ...
+
+
+def steadily(shown: Iterable[Shown]) -> Iterator[list[Any]]:
+    """The scenes' updates; the buttons are touched only when they change, or Stop would be made anew under the visitor's finger."""
+    before: bool | None = None
+    for scene in shown:
+        values = scene.updates()
+        yield values if scene.busy != before else [*values[:-2], gr.skip(), gr.skip()]
+        before = scene.busy
 
 
 def scenes(work: Callable[[], Iterator[Scene]], slot: str, failed: Callable[[str], Scene]) -> Iterator[Scene]:

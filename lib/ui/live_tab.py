@@ -25,8 +25,6 @@ from lib.ui.live_measure import MeasureView
 if TYPE_CHECKING:
     from lib.service.services import Services
 
-TAB = "live"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
@@ -58,8 +56,8 @@ def where(look: Callable[[], Device] = at_hand) -> str:
     return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), quota_per_s=price)
 
 
-def wire(view: LiveView, tab: gr.Tab, page: gr.Blocks, services: Services, model: gr.State) -> None:
-    """Opening the tab (by hand or by a link) fills it; each run then fills its own part, and the ledger after it."""
+def wire(view: LiveView, tab: gr.Tab, services: Services, model: gr.State) -> None:
+    """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
     live_chat.wire(view.chat, services)
     live_heartbeat.wire(view.heartbeat, services)
     live_ledger.wire(view.ledger, services)
@@ -70,9 +68,6 @@ def wire(view: LiveView, tab: gr.Tab, page: gr.Blocks, services: Services, model
     def arrive() -> list[Any]:
         return [True, where()]
 
-    def linked(request: gr.Request) -> list[Any]:
-        return arrive() if request.query_params.get("tab") == TAB else [gr.skip(), gr.skip()]
-
     def foresee(seen: bool, ref: str, *asked: Any) -> Any:
         return live_measure.foreseen(services, ref, *asked) if seen else gr.skip()
 
@@ -80,13 +75,12 @@ def wire(view: LiveView, tab: gr.Tab, page: gr.Blocks, services: Services, model
         return live_ledger.shown(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
 
     ledger: list[Any] = [view.seen, view.ledger.figure]
-    opening = page.load(linked, None, [view.seen, view.device], api_name="live_linked", **quiet)
     coming = tab.select(arrive, None, [view.seen, view.device], api_name="live_opened", **quiet)
-    for name, event in (("linked", opening), ("opened", coming)):
-        event.then(refresh, ledger, view.ledger.outputs(), api_name=f"ledger_{name}", **quiet)
+    coming.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_opened", **quiet)
+    coming.then(foresee, [view.seen, *questions], view.measure.expected, api_name="measure_opened", **quiet)
     running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **quiet)
     gr.on(
-        [view.seen.change, model.change, view.measure.prompt.change, view.measure.answer.change, view.measure.precision.change],
+        [model.change, view.measure.prompt.change, view.measure.answer.change, view.measure.precision.change],
         foresee,
         [view.seen, *questions],
         view.measure.expected,

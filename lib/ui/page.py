@@ -111,7 +111,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     recommend_tab.wire(view.recommend, services, view.model.ref)
     memory_tab.wire(view.memory, services, view.model.ref, view.model.limit)
     model_field.wire(view.model, services)
-    live_tab.wire(view.live, view.live_tab, page, services, view.model.ref)
+    live_tab.wire(view.live, view.live_tab, services, view.model.ref)
     space_tab.wire(view.space, page, services)
 
     def open_page(request: gr.Request) -> list[Any]:

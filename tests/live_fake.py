@@ -1,0 +1,199 @@
+"""What the live questions answer, contract-shaped and fixed: the tab is tested without a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lib.errors import AdvisorError
+
+GIB = 2**30
+COMMON: dict[str, Any] = {
+    "schema": 1,
+    "caveats": [{"code": "typical_host", "message": "Predicted for a <typical> host."}],
+    "sources": [{"what": "measured here", "source": "this device", "checked": "2026-11-21"}],
+}
+EXPECTED_RUN: dict[str, Any] = {
+    "ttft_s": 0.5,
+    "decode_tokens_per_s": 12.5,
+    "peak_bytes": GIB,
+    "low": {"ttft_s": 0.25, "decode_tokens_per_s": 10.0, "peak_bytes": GIB},
+    "high": {"ttft_s": 1.0, "decode_tokens_per_s": 20.0, "peak_bytes": GIB},
+    "weights_bytes": GIB,
+    "kv_cache_bytes": 10 * 2**20,
+    "activation_bytes": 20 * 2**20,
+    "runtime_bytes": GIB // 2,
+    "hardware": None,
+}
+
+
+def metrics(**changed: Any) -> dict[str, Any]:
+    """What an answer took: 0.4 s against 0.5 predicted is +25 %, 10 tokens/s against 12.5 likewise, memory exact."""
+    return {
+        "ttft_s": 0.4,
+        "decode_tokens_per_s": 10.0,
+        "peak_bytes": GIB,
+        "peak_of": "weights_and_growth",
+        "device": "Some <Processor>",
+        "model": "tiny-instruct",
+        "precision": "fp32",
+        "prompt_tokens": 20,
+        "output_tokens": 8,
+        "stopped": "limit",
+        "predicted": EXPECTED_RUN,
+        "error_ratio": {"ttft_s": 0.25, "decode_tokens_per_s": 0.25, "peak_bytes": 0.0},
+    } | changed
+
+
+def piece(stage: str, text: str = "", note: str = "", taken: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A piece of an answer."""
+    return COMMON | {"stage": stage, "text": text, "note": note, "metrics": taken}
+
+
+def measured(**changed: Any) -> dict[str, Any]:
+    """A finished measurement: the peak was predicted 4 % too low, the speed is exact."""
+    return (
+        COMMON
+        | {
+            "model": "Qwen/Qwen3-0.6B",
+            "architecture": "Qwen3ForCausalLM",
+            "device": "Some <Processor>",
+            "device_details": {"torch": "2.13.0", "transformers": "5.23.0"},
+            "weights": "random",
+            "precision": "bf16",
+            "attention": "sdpa",
+            "prompt_tokens": 512,
+            "output_tokens": 64,
+            "peak_bytes": 1_118_481_067,  # GIB / 0.96
+            "weights_bytes": GIB,
+            "before_bytes": 400 * 2**20,
+            "ttft_s": 0.5,
+            "decode_tokens_per_s": 12.5,
+            "weights_s": 1.5,
+            "predicted": EXPECTED_RUN,
+            "error_ratio": {"ttft_s": 0.0, "decode_tokens_per_s": 0.0, "peak_bytes": -0.04},
+            "verdict": {"code": "confirmed", "message": "Memory: predicted 4.0% less than was measured."},
+        }
+        | changed
+    )
+
+
+def expected() -> dict[str, Any]:
+    """A run before it."""
+    parts = ("weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes")
+    return COMMON | {
+        "model": "Qwen/Qwen3-0.6B",
+        "precision": "bf16",
+        "prompt_tokens": 512,
+        "output_tokens": 64,
+        "predicted": {name: EXPECTED_RUN[name] for name in ("ttft_s", "decode_tokens_per_s", "peak_bytes")},
+        "low": EXPECTED_RUN["low"],
+        "high": EXPECTED_RUN["high"],
+        **{name: EXPECTED_RUN[name] for name in parts},
+        "need_bytes": sum(EXPECTED_RUN[name] for name in parts),
+        "allowed_bytes": 9 * GIB,
+        "free_bytes": 10 * GIB,
+        "limit_s": 120.0,
+    }
+
+
+def beat(*, valid: bool = True) -> dict[str, Any]:
+    """A heartbeat of the usual case: 17.2 GFLOP in 40 ms are 430 GFLOP/s; the floor of 10 ms is a fourth of it."""
+    why = [{"code": "beats_the_floor", "message": "The shortest time was 0.0056 ms, but 268 MB need 0.164 ms at least."}]
+    return COMMON | {
+        "caveats": [] if valid else why,
+        "device": "Some <Processor>",
+        "dtype": "float32",
+        "batch": 128,
+        "hidden": 4096,
+        "intermediate": 16384,
+        "iterations": 100,
+        "warmup": 5,
+        "median_s": 0.04 if valid else 5.6e-6,
+        "p95_s": 0.05,
+        "cold_first_s": 0.2,
+        "flops": 17_179_869_184,
+        "moved_bytes": 278_921_216,
+        "achieved_flops_per_s": 4.295e11,
+        "floor_s": 0.01 if valid else 1.64e-4,
+        "floor_memory_s": 0.01,
+        "floor_compute_s": None,
+        "bound": "bandwidth",
+        "efficiency": 0.25 if valid else None,
+        "valid": valid,
+        "bandwidth_bytes_per_s": 2.789e10,
+        "peak_flops_per_s": None,
+        "torch": "2.13.0",
+    }
+
+
+def row(**changed: Any) -> dict[str, Any]:
+    """A row of the ledger: 1 GiB measured, 5 % more predicted."""
+    return {
+        "when": "2026-11-21T09:30Z",
+        "kind": "measure",
+        "device": "NVIDIA L4",
+        "torch": "2.13.0",
+        "model": "Qwen/Qwen3-0.6B",
+        "weights": "random",
+        "precision": "bf16",
+        "prompt_tokens": 512,
+        "output_tokens": 64,
+        "predicted_peak_bytes": 1.05 * GIB,
+        "peak_bytes": GIB,
+        "predicted_ttft_s": 0.05,
+        "ttft_s": 0.04,
+        "predicted_decode_tokens_per_s": 90.0,
+        "decode_tokens_per_s": 90.0,
+    } | changed
+
+
+class FakeLedger:
+    """Rows that were put there."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.held = rows
+        self.refusal: AdvisorError | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.held
+
+    def status(self) -> dict[str, Any]:
+        count = len(self.held)
+        return {"kept": "a file", "lasting": True, "rows": count, "own_rows": count, "problem": None, "copied": "Rows are not copied."}
+
+    def export(self, form: str) -> bytes:
+        if self.refusal is not None:
+            raise self.refusal
+        return f"the rows as {form}".encode()
+
+
+class FakeLive:
+    """Plays what it was given: items are told, exceptions raised. `asked` records questions, `ended` counts runs that are over."""
+
+    def __init__(self, *items: Any, rows: list[dict[str, Any]] | None = None) -> None:
+        self.items = items
+        self.asked: list[tuple[Any, ...]] = []
+        self.ended = 0
+        self.ledger = FakeLedger(rows or [])
+        self.chat = self._played
+        self.measuring = self._played
+        self.beating = self._played
+        self.expected: Callable[..., Any] = lambda *_: expected()
+
+    def _played(self, *asked: Any, **named: Any) -> Iterator[Any]:
+        self.asked.append((*asked, *named.items()))
+        try:
+            for item in self.items:
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+        finally:
+            self.ended += 1
+
+
+class FakeServices:
+    """Services of which only the live questions are asked."""
+
+    def __init__(self, *items: Any, rows: list[dict[str, Any]] | None = None) -> None:
+        self.live = FakeLive(*items, rows=rows)

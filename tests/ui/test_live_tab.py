@@ -1,0 +1,273 @@
+"""The tab *Live demo* as functions of plain values: streams, stops, faults in the middle, and nothing left running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+import pytest
+from live_fake import FakeServices, beat, measured, metrics, piece, row
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from lib.catalog import load
+from lib.errors import DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
+from lib.hub.providers import Offered
+from lib.live.device import Device
+from lib.service.models import Models
+from lib.service.services import Services
+from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_tab
+from lib.ui.answered import FAILED
+from lib.ui.endpoints import endpoints
+from lib.ui.live_chat import harmless, kept, said
+from lib.ui.live_run import CHAT, DEVICE, steadily
+from lib.ui.page import build_page
+from lib.ui.turns import turn
+
+SIZES = (128, 4096, 16384, 100, 5)
+ANSWER = (piece("loading", note="Reading the model."), piece("writing", "Hel"), piece("done", "Hello!", taken=metrics()))
+
+
+def talk(services: Any, message: str = "Hi", history: Any = ()) -> list[live_chat.Scene]:
+    """All scenes of a message."""
+    return list(said(services, message, list(history), 256, 0.7))
+
+
+def user(text: str) -> dict[str, str]:
+    """A message of the visitor's."""
+    return {"role": "user", "content": text}
+
+
+def model(text: str) -> dict[str, str]:
+    """A message of the model's."""
+    return {"role": "assistant", "content": text}
+
+
+def test_an_answer_grows_and_ends_with_its_figures() -> None:
+    """The message leaves its field at once, the first load can be seen, the text grows, and the card comes last."""
+    services = FakeServices(*ANSWER)
+    first, loading, writing, done = talk(services)
+    assert (first.message, first.busy, first.history) == ("", True, [user("Hi")])
+    assert "Reading the model." in loading.status
+    assert writing.history == [user("Hi"), model("Hel")]
+    assert (done.busy, done.status) == (False, "")
+    assert done.history == [user("Hi"), model("Hello!")]
+    assert "25 % too high" in (done.card or "")
+    assert "Download JSON" in (done.card or "")
+    assert services.live.asked == [("Hi", [], 256, 0.7)]
+
+
+def test_the_conversation_goes_along() -> None:
+    """Questions with their answers; what was stopped before an answer does not, for templates want both sides in turn."""
+    services = FakeServices(*ANSWER)
+    talk(services, "And?", [user("One"), user("Two"), model("2"), user("Three")])
+    assert services.live.asked[0][1] == [user("Two"), model("2")]
+    assert kept([user("a\x00b\n"), model("\x07c\td\x1f"), user("x"), model("\x00")]) == [user("ab\n"), model("c\td")]
+    long = [one for number in range(200) for one in (user(f"{number}"), model("x" * 1000))]
+    newest = kept(long)
+    assert newest[-1] == long[-1]
+    assert newest[0]["role"] == "user"
+    assert sum(len(message["content"]) for message in newest) <= 48_000
+
+
+def test_an_empty_message_asks_nothing() -> None:
+    """A hint, and the model is left alone."""
+    services = FakeServices(*ANSWER)
+    assert "Write a message first" in talk(services, "  ")[-1].status
+    assert services.live.asked == []
+
+
+def test_offline_the_chat_says_why_in_place() -> None:
+    """The reason stands under the conversation, and the message is back in its field."""
+    last = talk(FakeServices(ModelNotAtHand("The chat's model 'x' is not at hand: this server runs offline. Next: <b>wait</b>.")))[-1]
+    assert "this server runs offline" in last.status
+    assert "<b>" not in last.status
+    assert (last.message, last.history, last.busy, last.card) == ("Hi", [], False, None)
+
+
+def test_a_fault_in_the_middle_keeps_what_was_written() -> None:
+    """The sentence stands under it, and the next message can be sent."""
+    services = FakeServices(piece("writing", "Hel"), OutOfMemory("The device ran out of memory during the run."))
+    last = talk(services)[-1]
+    assert last.history == [user("Hi"), model("Hel")]
+    assert "ran out of memory" in last.status
+    assert (last.busy, services.live.ended) == (False, 1)
+
+
+def test_what_nobody_foresaw_becomes_a_sentence_without_details(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has the reason, the page does not."""
+    last = talk(FakeServices(RuntimeError("secret path")))[-1]
+    assert FAILED in last.status
+    assert "secret" not in last.status
+    assert "secret path" in caplog.text
+
+
+def test_stop_ends_the_run() -> None:
+    """Gradio closes the stream; the model's run is closed with it, the device is free, and what was written stands."""
+    services = FakeServices(*ANSWER)
+    scenes = said(services, "Hi", [], 256, 0.7)  # type: ignore[arg-type]
+    shown = [next(scenes) for _ in range(3)][-1]
+    scenes.close()  # type: ignore[attr-defined]
+    assert services.live.ended == 1
+    with turn(CHAT, 0.01):
+        pass
+    after = live_chat.ended(shown.history)
+    assert "Stopped" in after.status
+    assert (after.busy, after.history) == (False, [user("Hi"), model("Hel")])
+
+
+def test_every_output_has_a_value() -> None:
+    """One value for each component, in every scene."""
+    with gr.Blocks():
+        view = live_tab.build()
+    assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
+    assert len(live_measure.Scene().updates()) == len(view.measure.outputs())
+    assert len(live_heartbeat.Scene().updates()) == len(view.heartbeat.outputs())
+    assert len(live_ledger.shown(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['<img src="//x">', "![a](//x)", "![a][b]", "<svg><image href='//x'/></svg>", "</div>", "<!-- x -->", "```mermaid\nx\n```", "<?xml?>"],
+)
+def test_nothing_that_is_written_becomes_a_tag_or_a_picture(text: str) -> None:
+    """What the page gets holds no tag, picture or diagram; without the character that breaks them it is the same text."""
+    shown = harmless(text)
+    assert not any(start in shown for start in ("<i", "<s", "</", "<!", "<?", "![", "mermaid"))
+    assert shown.replace("\u2060", "") == text
+    assert harmless("a < b, 1<2, **bold**, `x`") == "a < b, 1<2, **bold**, `x`"
+
+
+def test_the_buttons_are_touched_only_when_they_change() -> None:
+    """Pieces come sixteen times a second: at the first Stop appears, at the last it goes, and between them it is left alone."""
+    values = list(steadily(talk(FakeServices(*ANSWER))))
+    assert [update[-1].get("visible") for update in values] == [True, None, None, False]
+
+
+def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[live_measure.Scene]:
+    """All scenes of a measurement."""
+    return list(live_measure.measured(services, ref, 512, 64, "bf16"))
+
+
+def test_a_measurement_tells_its_stages_and_ends_with_a_card() -> None:
+    """The model of the page is asked for, and the last card goes while a new one is made."""
+    services = FakeServices({"stage": "building"}, {"stage": "running"}, measured())
+    first, building, running, done = measure(services)
+    assert services.live.asked == [("Qwen/Qwen3-0.6B", 512, 64, "bf16")]
+    assert (first.card, first.busy, building.busy) == ("", True, True)
+    assert running.status.count('class="done"') == 4
+    assert (done.status, done.busy) == ("", False)
+    for word in ("prediction confirmed", "Copy as text", "Download CSV", "Download JSON"):
+        assert word in (done.card or "")
+
+
+def test_a_measurement_that_is_refused_shows_the_arithmetic() -> None:
+    """In place of the result; the app goes on."""
+    last = measure(FakeServices(DoesNotFit("This run needs 15.5 GiB: weights 15.0 GiB + …")))[-1]
+    assert "This run needs 15.5 GiB" in last.status
+    assert not last.busy
+
+
+def test_without_a_model_nothing_is_measured() -> None:
+    """Neither run nor foreseen."""
+    services = FakeServices()
+    assert [scene.status for scene in measure(services, "")] == [live_measure.foreseen(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
+    assert services.live.asked == []
+
+
+def test_what_is_expected_stands_there_before_the_run() -> None:
+    """The prediction and the arithmetic; what would be refused is refused in the same words."""
+    services = FakeServices()
+    assert "memory fits" in live_measure.foreseen(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+
+    def refuse(*_: Any) -> Any:
+        raise DoesNotFit("Too much.")
+
+    services.live.expected = refuse
+    assert "Too much." in live_measure.foreseen(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+
+
+def test_stopping_a_measurement_ends_it() -> None:
+    """Closed in the middle: the run is over, and the device free for the next."""
+    services = FakeServices({"stage": "building"}, {"stage": "running"}, measured())
+    scenes = live_measure.measured(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    assert [next(scenes).busy, next(scenes).busy] == [True, True]
+    scenes.close()  # type: ignore[attr-defined]
+    assert services.live.ended == 1
+    with turn(DEVICE, 0.01):
+        pass
+
+
+def test_a_heartbeat_tells_how_far_it_is() -> None:
+    """Progress with a bar, then the card; the fields go to the arguments of their names."""
+    services = FakeServices({"phase": "warm", "done": 37, "of": 100, "last_s": 0.0231}, beat())
+    _, progress, done = live_heartbeat.beaten(services, "float32", SIZES)  # type: ignore[arg-type]
+    assert '<progress max="100" value="37"' in progress.status
+    assert "23.1 ms" in progress.status
+    assert "25.0 %" in (done.card or "")
+    named = dict(services.live.asked[0])
+    assert named == {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"}
+
+
+def test_a_heartbeat_that_fails_says_why() -> None:
+    """As any other run."""
+    last = list(live_heartbeat.beaten(FakeServices(LiveError("The GPU reported an error.")), "float32", SIZES))[-1]  # type: ignore[arg-type]
+    assert "The GPU reported an error." in last.status
+
+
+def test_the_ledger_with_and_without_rows() -> None:
+    """Empty: one line, no plot, no links. With rows: picture, table, links; a figure that there is not is the first one."""
+    empty = live_ledger.shown(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
+    assert "Nothing has been measured yet" in empty.kept
+    assert (empty.head, empty.chart, empty.rows) == ("", None, "")
+    assert "ledger.csv" not in empty.kept
+    full = live_ledger.shown(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
+    assert full.chart is not None
+    assert "Peak memory: predicted against measured" in full.head
+    assert 'href="ledger.csv"' in full.kept
+    assert 'href="ledger.parquet"' in full.kept
+
+
+def test_the_ledger_as_files() -> None:
+    """Each under its name and type; a file that cannot be made is refused with the reason."""
+    services = FakeServices(rows=[row()])
+    client = TestClient(Starlette(routes=live_ledger.routes(services)))  # type: ignore[arg-type]
+    for form, kind in (("csv", "text/csv; charset=utf-8"), ("parquet", "application/vnd.apache.parquet")):
+        answer = client.get(f"/ledger.{form}")
+        assert answer.content == f"the rows as {form}".encode()
+        assert answer.headers["content-type"] == kind
+        assert answer.headers["content-disposition"] == f'attachment; filename="measurements.{form}"'
+    services.live.ledger.refusal = LiveError("Parquet files need the package pyarrow.")
+    refused = client.get("/ledger.parquet")
+    assert (refused.status_code, refused.text) == (503, "Parquet files need the package pyarrow.")
+    assert client.post("/ledger.csv").status_code == 405
+
+
+def test_where_it_runs_is_looked_at_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On ZeroGPU with the price of a second: `large` asks 1.5 s of the quota for each."""
+    device = Device(
+        kind="zerogpu", name="ZeroGPU large", accelerator=None, memory_bytes=48 * 2**30, free_bytes=48 * 2**30, capability=None, cores=2,
+        driver=None, torch="2.13.0", transformers="5.23.0",
+    )  # fmt: skip
+    monkeypatch.setenv("SPACE_ID", "ada/advisor")
+    assert "This Space runs on" in live_tab.where(lambda: device)
+    assert "takes 1.5 s of your own daily quota" in live_tab.where(lambda: device)
+
+
+def real() -> Services:
+    """The services as the app has them; a router that says nothing."""
+    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: Offered(status="unknown", reason="Not asked."))
+
+
+def test_runs_wait_with_the_public_endpoints() -> None:
+    """One at a time: an event of the page and the endpoint of the same work share a slot, and no event is public."""
+    services = real()
+    events = {str(fn.api_name): fn for fn in build_page(services).fns.values()}
+    asked = endpoints(services)
+    for name, endpoint in (("chat_said", "chat"), ("measure_run", "measure"), ("heartbeat_run", "heartbeat")):
+        assert events[name].concurrency_id == events[endpoint].concurrency_id == asked[endpoint].slot
+        assert events[name].concurrency_limit == 1
+        assert events[name].queue
+    own = [fn for name, fn in events.items() if name.startswith(("live_", "chat_", "measure_", "heartbeat_", "ledger_"))]
+    assert len(own) >= 12
+    assert {fn.api_visibility for fn in own} == {"private"}
