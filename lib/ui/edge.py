@@ -6,7 +6,8 @@ end of {"data": […]} get their defaults, as the contract promises, and only pu
 a name, it does not close it; the page itself calls by number). Direct calls of the public questions are answered here (`lib.ui.direct`).
 
 The login of a browser is for the page's own events: calls of public endpoints, and everything that a foreign page sends, go on without it
-(`lib.ui.origins`). Who acts over the API sends a token with the call.
+(`lib.ui.origins`). Who acts over the API sends a token with the call. Whoever has to wait for the device finds a bounded number of places
+(`lib.ui.places`), and what the page does not use is closed (`lib.ui.closed`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
@@ -22,12 +24,15 @@ from starlette.responses import JSONResponse, Response
 from lib.errors import AdvisorError, InvalidInput, shown
 from lib.ui.answered import Refused, answered
 from lib.ui.calls import check_names, filled
+from lib.ui.closed import NO_FILES, closed, holds_file
 from lib.ui.direct import Direct, refusal
 from lib.ui.endpoints import Endpoint
 from lib.ui.origins import anonymous, foreign, signed_in
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from lib.ui.places import Places
 
 LARGEST_BODY = 4 * 2**20  # a megabyte of configuration, escaped twice, and room to spare
 _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?")
@@ -36,7 +41,6 @@ _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's n
 _BY_NUMBER_TOO = "/gradio_api/queue/join"  # and those of gradio_client
 _MCP = "/gradio_api/mcp"
 _PARSE_ERROR = -32700
-_UPLOAD = "/gradio_api/upload"  # nothing on the page takes a file; what strangers store would stay on the disk
 
 
 class _TooLarge(InvalidInput):
@@ -48,54 +52,65 @@ class _Unknown(InvalidInput):
 
 
 class Edge:
-    """ASGI middleware; touches nothing but POST requests below /gradio_api/."""
+    """ASGI middleware; touches nothing but what is closed, and POST requests below /gradio_api/."""
 
-    def __init__(self, app: ASGIApp, endpoints: Mapping[str, Endpoint], public: Callable[[], Mapping[int, str]]) -> None:
-        """Stand in front of `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here."""
+    def __init__(
+        self, app: ASGIApp, endpoints: Mapping[str, Endpoint], public: Callable[[], Mapping[int, str]], places: Places | None = None
+    ) -> None:
+        """Stand in front of `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here.
+
+        `places` bounds how many calls wait for the device; None bounds nothing.
+        """
         self._app = app
         self._endpoints = endpoints
         self._answers = {name: answered(e.question, Refused) for name, e in endpoints.items() if not e.queued}
         self._direct = Direct()
-        self._public = public
+        self._public, self._places = public, places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, mended or unchanged, or answer it here."""
         path = str(scope.get("path", ""))
+        not_here = closed(path) if scope["type"] == "http" else None
+        if not_here is not None:
+            await refusal(not_here, InvalidInput.code, 404)(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["method"] != "POST" or not path.startswith("/gradio_api/"):
             await self._app(scope, receive, send)
             return
         try:
-            if path.startswith(_UPLOAD):
-                raise _Unknown("Files are not taken here. Paste the text of a config.json as the model instead.")
-            body = await _read(scope, receive)
-            outcome = await self._outcome(path, body)
+            outcome = await self._outcome(path, await _read(scope, receive))
+            if isinstance(outcome, Response):
+                await outcome(scope, receive, send)
+                return
+            sent = _call(path, outcome)
+            if signed_in(scope) and (foreign(scope) or not self._of_the_page(path, sent)):
+                scope = anonymous(scope)
+            with self._place(path, sent):
+                await self._app(_with_length(scope, len(outcome)), _replay(outcome, receive), send)
         except AdvisorError as refused:
             status = 413 if isinstance(refused, _TooLarge) else 404 if isinstance(refused, _Unknown) else None
-            outcome = refusal(str(refused), refused.code, status)
-        if isinstance(outcome, Response):
-            await outcome(scope, receive, send)
-            return
-        if signed_in(scope) and (foreign(scope) or not self._of_the_page(path, outcome)):
-            scope = anonymous(scope)
-        await self._app(_with_length(scope, len(outcome)), _replay(outcome, receive), send)
+            await refusal(str(refused), refused.code, status)(scope, receive, send)
 
-    def _of_the_page(self, path: str, body: bytes) -> bool:
+    def _of_the_page(self, path: str, sent: Mapping[str, Any]) -> bool:
         """Whether this calls an event of the page: by a number, and not that of a public endpoint."""
+        number = sent.get("fn_index")
+        return _numbered(path) and type(number) is int and number not in self._public()
+
+    def _place(self, path: str, sent: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """A place before the slot that this call waits for; none is needed where it waits for nothing."""
+        if self._places is None:
+            return nullcontext()
         call = _CALL.fullmatch(path)
-        if not (path == _BY_NUMBER_TOO or (call is not None and call["name"] == _BY_NUMBER)):
-            return False
-        try:
-            number = _json_object(body).get("fn_index")
-        except InvalidInput:
-            return False
-        return type(number) is int and number not in self._public()
+        endpoint = self._endpoints.get(call["name"]) if call is not None else None
+        by_name = endpoint.slot if endpoint is not None and endpoint.queued else None
+        return self._places.one(self._places.slot(sent.get("fn_index")) if _numbered(path) else by_name)
 
     async def _outcome(self, path: str, body: bytes) -> bytes | Response:
         """The body to pass on, or the answer."""
         if path.startswith(_MCP):
             return body if _is_json(body) else _unreadable()
         call = _CALL.fullmatch(path)
-        if call is None or call["name"] == _BY_NUMBER:
+        if call is None or _numbered(path):
             return body
         endpoint = self._endpoints.get(call["name"])
         if endpoint is None:
@@ -120,6 +135,28 @@ class Edge:
             answer = self._answers[call["name"]]
             return await self._direct(functools.partial(answer, token=token) if endpoint.account else answer, full)
         return body if len(full) == len(values) else json.dumps(sent | {"data": full}).encode()
+
+
+def _numbered(path: str) -> bool:
+    """Whether the function is named by its number in the body."""
+    call = _CALL.fullmatch(path)
+    return path.rstrip("/") == _BY_NUMBER_TOO or (call is not None and call["name"] == _BY_NUMBER and call["how"] in _DIRECT)
+
+
+def _call(path: str, body: bytes) -> dict[str, Any]:
+    """What a call of a function sends; empty for every other request.
+
+    Raises:
+        InvalidInput: no JSON object, a number that is none (Gradio would read "7" and true as numbers too), or a file in it.
+    """
+    if not (_numbered(path) or _CALL.fullmatch(path)):
+        return {}
+    sent = _json_object(body)
+    if type(sent.get("fn_index")) not in (int, type(None)):
+        raise InvalidInput("fn_index is not a whole number. Accepted: the number of a function as /config lists it.")
+    if holds_file(sent):
+        raise InvalidInput(NO_FILES)
+    return sent
 
 
 def _waits(name: str) -> InvalidInput:

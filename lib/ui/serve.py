@@ -10,6 +10,7 @@ from lib.ui import live_ledger
 from lib.ui.edge import Edge
 from lib.ui.endpoints import endpoints
 from lib.ui.mcp import routes
+from lib.ui.places import Places
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -31,7 +32,7 @@ def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
     return {
         "app_kwargs": {
             "routes": [*routes(asked), *live_ledger.routes(services)],
-            "middleware": [Middleware(Edge, endpoints=asked, public=public)],
+            "middleware": [Middleware(Edge, endpoints=asked, public=public, places=Places(page))],
         },
         "enable_monitoring": False,
         "max_file_size": "2mb",

@@ -1,0 +1,114 @@
+"""Places before what is one at a time: a stranger who takes all of them closes nothing else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import gradio as gr
+import httpx
+import pytest
+from starlette.middleware import Middleware
+
+from lib.ui.closed import holds_file
+from lib.ui.edge import Edge
+from lib.ui.endpoints import Endpoint
+from lib.ui.places import Places
+from lib.ui.turns import Occupied
+
+FEW = 2
+
+
+def say(message: str) -> Iterator[dict[str, str]]:
+    """A question that streams."""
+    yield {"said": message}
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[tuple[str, gr.Blocks]]:
+    """A page whose slot `chat` is taken until the test is over, behind the door, with two places before it; and its address."""
+    done = threading.Event()
+
+    def take(_: str) -> str:
+        done.wait(60)
+        return ""
+
+    with gr.Blocks() as page:
+        field = gr.Textbox()
+        field.submit(take, field, field, api_name="taken", api_visibility="private", concurrency_limit=1, concurrency_id="chat")
+        field.change(lambda text: text, field, field, api_name="free", api_visibility="private")
+        gr.api(say, api_name="say", concurrency_limit=1, concurrency_id="chat")
+    page.queue(max_size=200, api_open=False)
+    asked = {"say": Endpoint(question=say, queued=True, streams=True, slot="chat")}
+    door = Middleware(Edge, endpoints=asked, public=lambda: {2: "say"}, places=Places(page, FEW))
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, app_kwargs={"middleware": [door]}, ssr_mode=False)
+    yield url.rstrip("/"), page
+    done.set()
+    page.close()
+
+
+def join(url: str, number: object, session: str) -> httpx.Response:
+    """One event of the page."""
+    return httpx.post(f"{url}/gradio_api/queue/join", json={"data": ["x"], "fn_index": number, "session_hash": session}, timeout=20)
+
+
+def test_a_crowd_before_one_slot_is_told_at_once_and_the_rest_of_the_page_answers(busy: tuple[str, gr.Blocks]) -> None:
+    """One event runs and two wait: the next one is refused by number and by name alike, while an event without a slot is taken."""
+    url, page = busy
+    assert join(url, 0, "first").status_code == 200
+    waiting = page._queue.event_queue_per_concurrency_id["chat"]
+    for _ in range(200):  # until the first one runs and so has left the queue
+        if not waiting.queue:
+            break
+        threading.Event().wait(0.05)
+    assert [join(url, 0, f"s{at}").status_code for at in range(FEW)] == [200, 200]
+    refused = join(url, 0, "late")
+    by_name = httpx.post(f"{url}/gradio_api/call/say", json={"data": ["x"]}, timeout=20)
+    assert (refused.status_code, by_name.status_code) == (503, 503)
+    assert refused.json()["title"] == "busy"
+    assert len(waiting.queue) == FEW
+    assert join(url, 1, "other").status_code == 200
+
+
+@pytest.mark.parametrize("number", ["0", 0.0, True, [0]])
+def test_a_number_that_gradio_would_read_its_own_way_is_refused(busy: tuple[str, gr.Blocks], number: object) -> None:
+    """Otherwise "0" would be function 0 to Gradio, and none with a slot to the door."""
+    answer = join(busy[0], number, "odd")
+    assert (answer.status_code, "fn_index" in answer.text) == (422, True)
+
+
+def test_calls_on_their_way_into_the_queue_count() -> None:
+    """Three at once, before Gradio has counted any: the third finds no place, and each place is free again afterwards."""
+    places = Places(gr.Blocks(), FEW)
+    with places.one("chat"), places.one("chat"), pytest.raises(Occupied), places.one("chat"):
+        pytest.fail("a third place was given")
+    with places.one("chat"), places.one(None):
+        pass
+
+
+@pytest.mark.parametrize("path", ["deep_link?session_hash=first", "dev/reload", "upload", "process_recording"])
+def test_what_the_page_does_not_use_is_closed(busy: tuple[str, gr.Blocks], path: str) -> None:
+    """Those routes write files for strangers, or hold a connection for nothing."""
+    method = "POST" if path in ("upload", "process_recording") else "GET"
+    assert httpx.request(method, f"{busy[0]}/gradio_api/{path}", timeout=20).status_code == 404
+
+
+FILE = {"path": "http://example.invalid/large", "meta": {"_type": "gradio.FileData"}}
+
+
+def test_a_file_in_a_call_is_refused_before_gradio_fetches_it(busy: tuple[str, gr.Blocks]) -> None:
+    """Wherever it stands, and however the text is written; a message that only speaks of such a thing is text."""
+    url = f"{busy[0]}/gradio_api/queue/join"
+    sent = {"data": [{"deep": [FILE]}], "fn_index": 1, "session_hash": "f"}
+    escaped = json.dumps(sent).replace("meta", "\\u006deta")
+    for body in (json.dumps(sent).encode(), escaped.encode(), json.dumps(sent).encode("utf-16")):
+        answer = httpx.post(url, content=body, headers={"content-type": "application/json"}, timeout=20)
+        assert (answer.status_code, "Files are not taken" in answer.text) == (422, True)
+    assert not holds_file({"data": [json.dumps(FILE), {"meta": "gradio.FileData"}, {"path": "x", "meta": {"_type": "other"}}]})
+
+
+def test_a_number_where_a_name_belongs_is_refused_as_unknown(busy: tuple[str, gr.Blocks]) -> None:
+    """/call/predict is no endpoint; Gradio dies in it with a bare 500."""
+    answer = httpx.post(f"{busy[0]}/gradio_api/call/predict", json={"data": ["x"], "fn_index": 1}, timeout=20)
+    assert answer.status_code == 404
