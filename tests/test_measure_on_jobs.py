@@ -25,7 +25,7 @@ from lib.live import job_lines, vllm_bench
 from lib.live.job_lines import marked, results
 from lib.live.job_script import own_script, sources, vllm_script
 from lib.live.record import Ledger, Place
-from lib.live.row import Row
+from lib.live.row import NAMES, Row
 from lib.service.job_plan import Asked, most_usd, planned, script, told
 from lib.service.models import Models
 from scripts import measure_on_jobs
@@ -424,3 +424,10 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
     assert row.model.startswith("LlamaForCausalLM#")
     assert row.provenance == "Hugging Face Jobs, cpu-upgrade"
     assert row.peak_bytes is not None
+
+
+@pytest.mark.parametrize("row", [5, [["when"]], list(NAMES), "row", None, {"when": {}}, {name: [] for name in NAMES}])
+def test_a_log_that_forges_a_row_is_complained_about(row: object) -> None:
+    """Whatever stands between the marks: a complaint, and the jobs that still run are followed on."""
+    rows, complaints = told([marked({"row": row})], planned("l4x1", 60, load()), ASKED, Models())
+    assert (rows, len(complaints)) == ((), 1)

@@ -98,7 +98,7 @@ class Jobs:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*run_uv_job.* is experimental")  # known; the client is pinned below 3
                 made = self._api.run_uv_job(str(script), flavor=flavor, timeout=timeout_s, image=image, namespace=self._namespace)
-            return Job(id=str(made.id), owner=str(made.owner.name), url=str(made.url))
+            return Job(id=_printable(made.id), owner=_printable(made.owner.name), url=_printable(made.url))
         except Exception as error:
             raise _refusal(error, doing) from error
 

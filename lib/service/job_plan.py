@@ -90,8 +90,9 @@ def told(lines: Iterable[str], plan: Planned, asked: Asked, models: Models) -> t
             elif plan.engine == "vllm":
                 rows.append(_vllm_row(found, plan, asked, models))
             else:
-                rows.append(read_row(found.get("row") or {}))
-        except (InvalidInput, UnsupportedModel, AttributeError) as error:
+                row = found.get("row")
+                rows.append(read_row(row if isinstance(row, dict) else {}))
+        except (InvalidInput, UnsupportedModel) as error:
             complaints.append(f"A result that the job printed is none: {error}")
     return tuple(rows), tuple(complaints)
 
