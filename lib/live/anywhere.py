@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from lib.live.device import Device, Size, on_zero_gpu
-from lib.live.isolated import isolated, turn
+from lib.live.isolated import isolated
 from lib.live.measure import DOING, Ask, Measured, Stage, measuring
 from lib.live.zero import gpu_task, size_for, start_seconds
 from lib.model.build import LOCK
@@ -39,7 +39,6 @@ def run(ask: Ask, device: Device) -> Iterator[Stage | Measured]:
         AdvisorError: what was refused, by the worker, the scheduler or the device.
     """
     if device.kind == "zerogpu":
-        with turn():
-            yield from _on_gpu(ask)
+        yield from _on_gpu(ask)
     else:
         yield from isolated(ask)

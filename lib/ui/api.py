@@ -12,6 +12,7 @@ from gradio.events import api
 
 from lib.ui.answered import answered, streamed
 from lib.ui.endpoints import Endpoint
+from lib.ui.turns import width
 
 Answer = Callable[..., Any]
 
@@ -22,8 +23,8 @@ def register(endpoints: Mapping[str, Endpoint]) -> None:
     Most bypass the queue: an answer takes milliseconds, and a waiting queue would make it seconds. Those that need the device wait in it.
     """
     for name, endpoint in endpoints.items():
-        waits = {"concurrency_limit": 1, "concurrency_id": endpoint.slot} if endpoint.queued else {"concurrency_limit": None}
-        api(_registered(endpoint), api_name=name, queue=endpoint.queued, **waits)
+        waits = {"concurrency_limit": width(endpoint.slot), "concurrency_id": endpoint.slot}
+        api(_registered(endpoint), api_name=name, queue=endpoint.queued, **(waits if endpoint.queued else {"concurrency_limit": None}))
 
 
 def _registered(endpoint: Endpoint) -> Answer:

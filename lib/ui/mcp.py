@@ -28,7 +28,7 @@ from lib.ui.answered import Refused, answered, last, streamed
 from lib.ui.calls import check_names
 from lib.ui.endpoints import Endpoint
 from lib.ui.tool_schema import description, input_schema, output_schema
-from lib.ui.turns import Occupied
+from lib.ui.turns import Occupied, width
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -112,7 +112,8 @@ class McpEndpoint:
         endpoint = self._endpoints.get(name)
         if endpoint is None or not endpoint.queued:
             return await anyio.to_thread.run_sync(self._called, name, arguments, request)
-        waiting = self._waiting.setdefault(endpoint.slot, anyio.CapacityLimiter(1))  # they wait here, not each on a thread
+        most = anyio.CapacityLimiter(width(endpoint.slot))  # they wait here, not each on a thread
+        waiting = self._waiting.setdefault(endpoint.slot, most)
         if waiting.statistics().tasks_waiting >= _MOST_WAITING:
             return _refused(str(Occupied()))
         return await anyio.to_thread.run_sync(self._called, name, arguments, request, limiter=waiting)

@@ -1,22 +1,35 @@
 """One at a time for whatever shares the device, wherever the call came in.
 
 Gradio's queue lets the events of one `concurrency_id` in one after the other, but a call over MCP passes by that queue.
+
+On ZeroGPU nothing is shared: each call gets a GPU of its own, and the platform's scheduler knows who waits for one. There a slot holds
+several, so that one visitor's turn in that queue is not every other's.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lib.errors import AdvisorError, Busy
+from lib.live.device import on_zero_gpu
 
-__all__ = ["Occupied", "turn"]
+__all__ = ["CHAT", "DEVICE", "Occupied", "turn", "width"]
+
+CHAT, DEVICE = "chat", "device"
+"""The slots of what runs on the device."""
 
 LONGEST_WAIT_S = 120.0
+ON_ZERO_GPU = 8
+"""Calls that are passed on at once: each is a process of its own here until it ends, and a thread of Gradio's forty."""
 
-_slots: defaultdict[str, threading.Semaphore] = defaultdict(lambda: threading.Semaphore(1))
+_slots: dict[str, threading.Semaphore] = {}
+
+
+def width(slot: str) -> int:
+    """How many may hold the slot at the same time, where this runs. For Gradio's `concurrency_limit` too, which keeps the lowest."""
+    return ON_ZERO_GPU if slot in {CHAT, DEVICE} and on_zero_gpu() else 1
 
 
 class Occupied(Busy):
@@ -25,7 +38,7 @@ class Occupied(Busy):
     def __init__(self) -> None:
         AdvisorError.__init__(
             self,
-            "The device is at work for others, one call at a time, and this one did not get its turn. Try again in a minute.",
+            "The device is at work for others, and this call did not get its turn. Try again in a minute.",
         )
 
 
@@ -41,7 +54,7 @@ def turn(slot: str | None, wait_s: float = LONGEST_WAIT_S) -> Iterator[None]:
     if slot is None:
         yield
         return
-    free = _slots[slot]
+    free = _slots.setdefault(slot, threading.Semaphore(width(slot)))
     if not free.acquire(timeout=wait_s):
         raise Occupied
     try:

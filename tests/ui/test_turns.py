@@ -1,0 +1,136 @@
+"""Turns on the device: however a call comes in, one at a time on a device of one's own; side by side on ZeroGPU, up to a width."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from typing_extensions import TypedDict
+
+from lib.live import isolated
+from lib.service.start import services
+from lib.ui import api, live_run, mcp, turns
+from lib.ui.endpoints import Endpoint, endpoints
+
+WAYS = ("API", "MCP", "page")
+
+
+class Beat(TypedDict):
+    """How many were at work when this one began."""
+
+    beside: int
+
+
+class Device:
+    """A question that notes how many are at work at the same time; `together` makes each wait until that many are."""
+
+    def __init__(self, together: int = 1) -> None:
+        self._barrier = threading.Barrier(together)
+        self._lock = threading.Lock()
+        self._now = self.most = 0
+
+    def heartbeat(self) -> Beat:
+        """Beat."""
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        self._barrier.wait(timeout=10)
+        time.sleep(0.02)  # long enough for the others to come in, if they may
+        with self._lock:
+            self._now -= 1
+        return {"beside": self._now}
+
+
+def _ways(device: Device) -> dict[str, Callable[[], object]]:
+    """The question as the three interfaces ask it."""
+    endpoint = Endpoint(question=device.heartbeat, queued=True)
+
+    def beating() -> Iterator[Beat]:
+        yield device.heartbeat()
+
+    def failed(words: str) -> Beat:
+        raise AssertionError(words)
+
+    return {
+        "API": api._registered(endpoint),
+        "MCP": mcp._whole(endpoint),
+        "page": lambda: list(live_run.scenes(beating, turns.DEVICE, failed)),
+    }
+
+
+@pytest.fixture
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots that nobody has used."""
+    monkeypatch.setattr(turns, "_slots", {})
+
+
+def _at_once(ways: dict[str, Callable[[], object]], times: int) -> None:
+    with ThreadPoolExecutor(max_workers=len(ways) * times) as threads:
+        for done in [threads.submit(way) for way in ways.values() for _ in range(times)]:
+            done.result(timeout=30)
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_one_device_has_one_caller() -> None:
+    """Nine calls at the same time, three each way: never two at work."""
+    device = Device()
+    _at_once(_ways(device), times=3)
+    assert device.most == 1
+
+
+@pytest.mark.usefixtures("_fresh")
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_waits_for_the_device(way: str) -> None:
+    """While somebody has the slot nothing begins; then it does."""
+    device = Device()
+    with ThreadPoolExecutor() as threads:
+        with turns.turn(turns.DEVICE):
+            waiting = threads.submit(_ways(device)[way])
+            time.sleep(0.1)
+            assert device.most == 0
+        waiting.result(timeout=10)
+    assert device.most == 1
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_on_zero_gpu_calls_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call gets a GPU of its own: six are at work together, and each of them waits for the other five; a ninth would wait."""
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    device = Device(together=6)
+    _at_once(_ways(device), times=2)
+    assert device.most == 6
+    held = [turns.turn(turns.DEVICE, wait_s=0.01) for _ in range(8)]
+    for one in held:
+        one.__enter__()
+    with pytest.raises(turns.Occupied), turns.turn(turns.DEVICE, wait_s=0.01):
+        raise AssertionError
+    for one in held:
+        one.__exit__(None, None, None)
+
+
+def test_the_width_is_where_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what runs on the device is wide, and only on ZeroGPU."""
+    monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
+    assert {turns.width(slot) for slot in (turns.DEVICE, turns.CHAT, "account")} == {1}
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    assert [turns.width(slot) for slot in (turns.DEVICE, turns.CHAT, "account")] == [8, 8, 1]
+
+
+def test_measurements_on_zero_gpu_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turn below the interfaces, which the heartbeat and a measurement take, is free there."""
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    with isolated.turn(0.01), isolated.turn(0.01):
+        pass
+
+
+def test_all_that_runs_on_the_device_takes_turns() -> None:
+    """Measure and heartbeat share one slot, the chat has its own; all wait in the queue."""
+    asked = endpoints(services())
+    assert {name: (asked[name].queued, asked[name].slot) for name in ("measure", "heartbeat", "chat")} == {
+        "measure": (True, turns.DEVICE),
+        "heartbeat": (True, turns.DEVICE),
+        "chat": (True, turns.CHAT),
+    }
