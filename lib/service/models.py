@@ -1,7 +1,8 @@
 """From what a caller named to a `ModelSpec`: counts and bundled models at once, configurations and the Hub by way of `Once`.
 
 What is asked again is remembered: configurations by their content, repositories by their id for as long as the Hub's own answer is
-kept. torch and transformers are imported by the worker when the first unseen architecture arrives, or earlier by `warm_up`.
+kept. torch and transformers are imported by the worker when the first unseen architecture arrives, or earlier by `warm_up`; the time
+that a configuration may take begins after that.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from lib.errors import AdvisorError, HubError, HubUnreachable, RepoNotFound, UnknownModel
@@ -93,7 +95,7 @@ class Models:
 
     def warm_up(self) -> None:
         """Let the worker import torch and transformers and build something small; nobody waits for it."""
-        self._built.start(_build_smallest)
+        self._built.start(_imported)
 
     def _configured(self, text: str) -> ModelSpec:
         key = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
@@ -102,7 +104,7 @@ class Models:
             return known
         config = parse(text)
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
-        return self._built(key, lambda: within(BUILD_S, lambda: resolve(config)))
+        return self._built(key, lambda: _in_time(lambda: resolve(config)))
 
     def _found(self, name: str) -> HubModel:
         try:
@@ -112,10 +114,18 @@ class Models:
 
     def _from_hub(self, name: str) -> ModelSpec:
         found = self._found(name)
-        return self._built((found.id, found.revision), lambda: within(BUILD_S, lambda: spec_from_hub(found)))
+        return self._built((found.id, found.revision), lambda: _in_time(lambda: spec_from_hub(found)))
 
 
-def _build_smallest() -> None:
+def _in_time(build: Callable[[], ModelSpec]) -> ModelSpec:
+    """What the build makes. On a busy machine the imports alone take longer than a build may, and are nobody's configuration's fault."""
+    _imported()
+    return within(BUILD_S, build)
+
+
+@cache
+def _imported() -> None:
+    """Build something small, once in a process, which imports all that every build needs."""
     try:
         resolve_config(_SMALLEST)
     except AdvisorError:

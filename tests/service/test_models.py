@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
@@ -11,6 +14,7 @@ from hub_stand_in import Repo, StandIn
 
 from lib.errors import HubError, RepoNotFound, UnsupportedModel
 from lib.hub import model_files
+from lib.model.spec import ModelSpec
 from lib.service import models as module
 from lib.service.models import Models
 
@@ -94,3 +98,19 @@ def test_a_failure_of_the_hub_is_not_remembered(hub: StandIn) -> None:
         models("org/llama-8b")
     hub.add(llama_8b())
     assert models("org/llama-8b").parameters_total == 8_030_261_248
+
+
+def test_imports_take_none_of_a_configuration_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first build in a process imports for 2.5 s, longer than a build may take here: the first visitor is answered all the same."""
+    slow, resolved = [2.5], module.resolve_config
+    resolved(json.loads(TINY_CONFIG))  # the real imports are done
+
+    def resolve(config: Mapping[str, Any]) -> ModelSpec:
+        time.sleep(slow.pop() if slow else 0)
+        return resolved(config)
+
+    module._imported.cache_clear()
+    monkeypatch.setattr(module, "resolve_config", resolve)
+    monkeypatch.setattr(module, "BUILD_S", 2.0)
+    assert Models()(TINY_CONFIG).parameters_total == TINY_PARAMETERS
+    assert not slow
