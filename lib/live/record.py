@@ -95,6 +95,7 @@ class Ledger:
         self._where, self._most = where, most_rows
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
+        self._read: dict[int, _Read | None] = {}
         self._problem: str | None = None
 
     def keep(self, row: Row) -> bool:
@@ -108,17 +109,21 @@ class Ledger:
 
     def rows(self) -> tuple[Row, ...]:
         """Own rows and shipped ones, newest first, each once."""
-        return tuple(sorted({*self.own_rows(), *shipped()}, key=lambda row: (row.when, row.digest), reverse=True))
+        found = {one.digest: one for one in (*self._own(), *_shipped())}
+        return tuple(one.row for one in sorted(found.values(), key=lambda one: (one.row.when, one.digest), reverse=True))
 
     def own_rows(self) -> tuple[Row, ...]:
         """The rows that this machine measured or merged, oldest first; one that cannot be read is left out and logged."""
+        return tuple(one.row for one in self._own())
+
+    def _own(self) -> list[_Read]:
         with self._lock:
             try:
-                found = self._select()
+                self._catch_up()
             except (sqlite3.Error, OSError) as error:
                 self._to_memory(error, "could no longer be read")
-                found = self._select()
-        return tuple(row for values in found if (row := _row(values)) is not None)
+                self._catch_up()
+            return [one for one in self._read.values() if one is not None]
 
     def status(self) -> Status:
         """Where rows are kept, how many, and what is wrong."""
@@ -133,7 +138,7 @@ class Ledger:
         with self._lock:
             if self._open is not None:
                 self._open.close()
-            self._open = None
+            self._open, self._read = None, {}
 
     def _write(self, row: Row) -> bool:
         known = self._connection()
@@ -142,9 +147,21 @@ class Ledger:
             known.execute("DELETE FROM measurement WHERE rowid <= (SELECT max(rowid) FROM measurement) - ?", (self._most,))
         return new
 
-    def _select(self) -> list[tuple[object, ...]]:
-        with closing(self._connection().execute(f"SELECT {_COLUMNS} FROM measurement ORDER BY rowid")) as found:  # noqa: S608
-            return found.fetchall()
+    def _catch_up(self) -> None:
+        """Read what came since the last time, here or from another process: reading all of a full ledger takes seconds."""
+        known = self._connection()
+        with closing(known.execute("SELECT coalesce(min(rowid), 0), count(*) FROM measurement")) as found:
+            first, count = found.fetchone()
+        held = {at: one for at, one in self._read.items() if at >= first}
+        new = self._since(known, max(held, default=0))
+        if len(held) + len(new) != count:  # rows in the middle are gone
+            held, new = {}, self._since(known, 0)
+        self._read = held | new
+
+    def _since(self, known: sqlite3.Connection, last: int) -> dict[int, _Read | None]:
+        asked = f"SELECT rowid, digest, {_COLUMNS} FROM measurement WHERE rowid > ? ORDER BY rowid"  # noqa: S608
+        with closing(known.execute(asked, (last,))) as found:
+            return {at: _row(digest, tuple(values)) for at, digest, *values in found}
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
@@ -163,7 +180,7 @@ class Ledger:
             with suppress(sqlite3.Error):  # already being reported
                 memory.executemany(_INSERT, self._open.execute("SELECT * FROM measurement ORDER BY rowid").fetchall())
             self._open.close()
-        self._open = memory
+        self._open, self._read = memory, {}
         cause = str(error) if isinstance(error, NotOurs) else type(error).__name__
         self._problem = f"{self._where.words[:1].upper()}{self._where.words[1:]} {what} ({cause})."
 
@@ -172,11 +189,25 @@ class NotOurs(sqlite3.DatabaseError):
     """A file that is none of our ledgers, or one of a later version of this app."""
 
 
-def _check_ours(version: int, tables: int) -> None:
-    if version not in (0, VERSION):
-        raise NotOurs(f"it has version {version}, this app reads {VERSION}")
-    if version == 0 and tables:
-        raise NotOurs("it is another program's")
+def _version(known: sqlite3.Connection) -> int:
+    return int(known.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make(known: sqlite3.Connection) -> None:
+    """Put the table into a new file, in one step: another process that opens it meanwhile would take half of it for another program's.
+
+    Raises:
+        NotOurs: it is none of ours.
+    """
+    known.execute("BEGIN IMMEDIATE")
+    with known:
+        version, tables = _version(known), known.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if version not in (0, VERSION):
+            raise NotOurs(f"it has version {version}, this app reads {VERSION}")
+        if version == 0 and tables:
+            raise NotOurs("it is another program's")
+        known.execute(_TABLE)
+        known.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _opened(path: Path | None) -> sqlite3.Connection:
@@ -190,22 +221,31 @@ def _opened(path: Path | None) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
     known = sqlite3.connect(path or ":memory:", timeout=_PATIENCE_S, check_same_thread=False)
     try:
-        version = known.execute("PRAGMA user_version").fetchone()[0]
-        tables = known.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        _check_ours(version, tables)
-        known.execute("PRAGMA journal_mode=WAL")  # readers do not wait; where the file system cannot, sqlite stays with its journal
-        with known:
-            known.execute(_TABLE)
-            known.execute(f"PRAGMA user_version = {VERSION}")
+        if _version(known) != VERSION:
+            _make(known)
+        with suppress(sqlite3.OperationalError):  # busy: another one is opening the file, and it is the file that keeps the mode
+            known.execute("PRAGMA journal_mode=WAL")  # readers do not wait; where the file system cannot, sqlite stays with its journal
     except BaseException:
         known.close()
         raise
     return known
 
 
-def _row(values: tuple[object, ...]) -> Row | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A row with its digest, which takes longer to find than all the rest."""
+
+    digest: str
+    row: Row
+
+
+def _row(digest: str, values: tuple[object, ...]) -> _Read | None:
     try:
-        return read_row(dict(zip(NAMES, values, strict=True)))
+        return _Read(digest=digest, row=read_row(dict(zip(NAMES, values, strict=True))))
     except BadArgument:
         log.exception("a row of the ledger cannot be read and is left out")
         return None
+
+
+def _shipped() -> tuple[_Read, ...]:
+    return tuple(_Read(digest=row.digest, row=row) for row in shipped())

@@ -59,6 +59,23 @@ def test_oldest_rows_go_first(tmp_path: Path) -> None:
     assert [r.when[-3:-1] for r in ledger.own_rows()] == ["32", "33", "34"]
 
 
+def test_each_row_is_read_once_and_what_others_write_or_delete_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full ledger takes seconds to read: a visit reads what is new. Of four rows one in the middle goes, so the rest is read anew."""
+    path, seen = tmp_path / "l.sqlite3", []
+    ledger, other = _ledger(path), _ledger(path)
+    monkeypatch.setattr(record, "read_row", lambda found: seen.append(found["when"][-3:-1]) or read_row(found))
+    for minute in range(3):
+        other.keep(row(when=f"2026-11-21T09:3{minute}Z"))
+    assert [r.when[-3:-1] for r in ledger.own_rows()] == ["30", "31", "32"]
+    other.keep(row(when="2026-11-21T09:33Z"))
+    assert [r.when[-3:-1] for r in ledger.own_rows()] == ["30", "31", "32", "33"]
+    assert len(ledger.own_rows()) == 4
+    assert seen == ["30", "31", "32", "33"]
+    with sqlite3.connect(path) as third:
+        third.execute("DELETE FROM measurement WHERE \"when\" LIKE '%:31Z'")
+    assert [r.when[-3:-1] for r in ledger.own_rows()] == ["30", "32", "33"]
+
+
 def test_rows_are_newest_first_with_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Own and shipped rows stand together, each once."""
     old = row(when="2026-11-01", provenance="shipped with the app")
