@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,11 @@ def _prices() -> tuple[Catalog, str]:
     return catalog, f"{'live prices' if state.basis == 'live' else 'bundled prices (the live list could not be had)'}, {state.oldest}"
 
 
+def _at_most(usd: Decimal) -> str:
+    """A bound in whole cents: rounded up, or it would be none."""
+    return str(usd.quantize(Decimal("0.01"), ROUND_CEILING))
+
+
 def _show(plans: Sequence[Planned], asked: Asked, prices: str) -> None:
     from lib.service.job_plan import most_usd  # noqa: PLC0415
 
@@ -47,8 +53,9 @@ def _show(plans: Sequence[Planned], asked: Asked, prices: str) -> None:
     click.echo(f"{'flavor':<20}{'accelerators':<40}{'engine':<14}{'USD/hour':>9}{'at most USD':>13}")
     for plan in plans:
         cards = f"{plan.offer.accelerator_count} × {plan.offer.accelerator}" if plan.offer.accelerator_count else "CPU"
-        click.echo(f"{plan.offer.id:<20}{cards:<40}{plan.engine:<14}{plan.usd_per_hour:>9.2f}{plan.most_usd:>13.2f}")
-    click.echo(f"Together at most {most_usd(plans):.2f} USD: each job's whole time-out of {plans[0].timeout_s} s at its price ({prices}).")
+        click.echo(f"{plan.offer.id:<20}{cards:<40}{plan.engine:<14}{plan.usd_per_hour:>9.2f}{_at_most(plan.most_usd):>13}")
+    together = _at_most(most_usd(plans))
+    click.echo(f"Together at most {together} USD: each job's whole time-out of {plans[0].timeout_s} s at its price ({prices}).")
     click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
 
 
@@ -190,7 +197,7 @@ def main(
     if token is None:
         click.echo("Nobody is logged in on this machine. Run `hf auth login` with a token that may run jobs, or set HF_TOKEN.", err=True)
         sys.exit(3)
-    if not yes and not _confirmed(f"Start {len(plans)} job(s) for at most {most_usd(plans):.2f} USD?"):
+    if not yes and not _confirmed(f"Start {len(plans)} job(s) for at most {_at_most(most_usd(plans))} USD?"):
         click.echo("Nothing was started.")
         sys.exit(4)
     disable_progress_bars()  # of the script's way into the bucket

@@ -105,6 +105,15 @@ def test_plan_costs_the_whole_time_out_at_the_price() -> None:
     assert planned("cpu-upgrade", 3600, load()).engine == "transformers"
 
 
+def test_a_bound_is_never_rounded_down(hub: JobsStandIn, tmp_path: Path) -> None:
+    """A minute on an L4 at 0.80 is 0.0133 USD, half an hour of cpu-basic at 0.01 is 0.005: at most 0.02 and 0.01, not 0.01 and 0.00."""
+    minute = _command(tmp_path, "--flavor", "l4x1", "--timeout", "60")
+    assert "Together at most 0.02 USD" in minute.output
+    cheap = _command(tmp_path, "--flavor", "cpu-basic")
+    assert "Together at most 0.01 USD" in cheap.output
+    assert not hub.jobs
+
+
 def test_flavor_that_cannot_be_had() -> None:
     """An unknown one and one without a price start nothing."""
     with pytest.raises(UnknownHardware):

@@ -29,6 +29,10 @@ SHORT: dict[Dtype, str] = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf
 """The catalog's names of the types."""
 
 
+UNKNOWN_CACHE_BYTES = 256 * 2**20
+"""The last cache of a GPU whose data sheet states none: as large as any that is built (MI300X, 256 MiB), so the floor stays one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What is multiplied, and how often."""
@@ -126,7 +130,7 @@ def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) ->
     return Roof(
         bandwidth=silicon.bandwidth,
         peak=peak,
-        cache_bytes=silicon.l2 or 0,
+        cache_bytes=UNKNOWN_CACHE_BYTES if silicon.l2 is None and silicon.kind == "gpu" else silicon.l2 or 0,
         measured=False,
         sources=silicon.sources,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,11 @@ def _gib(count: float) -> str:
 def room(device: Device) -> int:
     """Bytes that a run may take on the device now."""
     return int(device.free_bytes * SHARE[device.kind])
+
+
+def free_for(need: Need, device: Device) -> int:
+    """The least free memory in which `check_memory` lets a run start."""
+    return math.ceil(need.total_bytes / SHARE[device.kind]) + 1  # `room` rounds down
 
 
 def check_memory(need: Need, device: Device, advice: str) -> None:

@@ -28,7 +28,7 @@ DOING = "measuring this model"
 class Ask:
     """What to measure: a parsed configuration, a precision, lengths; and what it is estimated to cost.
 
-    `device` is torch's name, `need_bytes` all that the device has to hold, `placed_bytes` of it what ZeroGPU moves there before the run.
+    `device` is torch's name, `need_bytes` the memory that the device has to have, `placed_bytes` of it what ZeroGPU moves there before.
     `memory_limit_bytes` bounds a process of its own on a CPU (0: no bound).
     """
 
@@ -48,9 +48,10 @@ class Ask:
 class Measured:
     """The figures of one run.
 
-    `peak_bytes` is over what was held before the weights were made; `weights_bytes` what was held when they were. `before_bytes` is what
-    the process itself held (CPU: its resident set; CUDA: nothing of torch's). `reserved_bytes` is what torch's allocator kept at most
-    on a card, None on a CPU. Rates are None where nothing is decoded. `kernel` is the attention that ran.
+    `peak_bytes` is over what was held before the run; `weights_bytes` what was held when the weights were made. `before_bytes` is what was
+    held before (CPU: the process's resident set with its libraries; CUDA: what torch had given out for other models). `reserved_bytes` is
+    what torch's allocator kept at most on a card, None on a CPU. Rates are None where nothing is decoded. `kernel` is the attention that
+    ran.
     """
 
     peak_bytes: int
@@ -93,10 +94,12 @@ def _stages(ask: Ask) -> Iterator[Stage | Measured]:
 
     yield "building"
     built = on_meta(ask.config, ask.precision)
+    # Before the first product: torch's allocator then gives out the workspace of cuBLAS, which is part of the run and of its prediction.
+    on_card = resident.CudaGauge() if ask.device == "cuda" else None
     pace = probe(DTYPES[ask.precision], ask.device)
     check_time(ask.work, pace, duration(ask.work, pace, ask.device), ask.limit_s)
     gc.collect()
-    gauge = resident.HostGauge() if ask.device == "cpu" else resident.CudaGauge()
+    gauge = on_card or resident.HostGauge()  # a process's set of pages counts libraries too, which the products have brought in
     try:
         yield "weights"
         gauge.restart()

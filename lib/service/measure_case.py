@@ -11,12 +11,12 @@ from lib.catalog import Catalog
 from lib.errors import BadArgument, TooLong
 from lib.estimate import MemoryEstimate
 from lib.live.device import Device, hardware
-from lib.live.limits import LIMIT_S, Need, check_memory, room
+from lib.live.limits import LIMIT_S, Need, check_memory, free_for, room
 from lib.live.measure import Ask
 from lib.live.pace import Work
 from lib.live.zero import size_for
 from lib.model.spec import ModelSpec
-from lib.service.predicted import Predicted, Run, predicted
+from lib.service.predicted import WORKSPACE, Predicted, Run, predicted
 from lib.silicon import Accelerator
 from lib.workload import MemoryRequest
 
@@ -47,7 +47,7 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
     _check_length(run)
     expected, need = _expected(run, config, catalog)
     if run.device.kind == "zerogpu":
-        card = device(size_for(need.total_bytes + placed_bytes))
+        card = device(size_for(free_for(need, run.device) + placed_bytes))
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _expected(run, config, catalog)
     check_memory(need, run.device, _advice(run, config, need, catalog))
@@ -59,7 +59,7 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
         device=run.device.torch_name,
         work=_work(run, expected),
         limit_s=_limit_s(run, expected),
-        need_bytes=need.total_bytes + placed_bytes,
+        need_bytes=free_for(need, run.device) + placed_bytes,
         placed_bytes=placed_bytes,
         memory_limit_bytes=run.device.free_bytes if run.device.kind == "cpu" else 0,
     )
@@ -100,7 +100,7 @@ def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[Pr
         now = _at(run, catalog, 1) if heard else _at(run, catalog, run.output_tokens, run.prompt_tokens)
         expected = replace(
             expected,
-            peak_bytes=now.weights.bytes + now.kv_cache.bytes + now.activation.bytes,
+            peak_bytes=now.weights.bytes + now.kv_cache.bytes + now.activation.bytes + now.runtime.details.get(WORKSPACE, 0),
             kv_cache_bytes=now.kv_cache.bytes,
             activation_bytes=now.activation.bytes,
         )

@@ -11,10 +11,10 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
-from lib.live.anywhere import gpu_seconds
+from lib.live.anywhere import gpu_seconds, gpu_size
 from lib.live.device import Device, at_hand
 from lib.live.measure import Ask, Measured, Stage, measuring
-from lib.live.pace import Work
+from lib.live.pace import Pace, Work
 from lib.model.resolve import resolve_config
 from lib.service.measure import MeasureQuestion
 from lib.service.models import Models
@@ -171,6 +171,55 @@ def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
     assert sizes == ["large", "xlarge"]
     assert runs.asked[-1].placed_bytes == 35 * 10**9
     assert gpu_seconds(runs.asked[-1]) > gpu_seconds(replace(runs.asked[-1], placed_bytes=0)) + 20
+
+
+def test_a_need_just_below_half_a_card_takes_the_whole() -> None:
+    """A run may take 95 % of what is free. Beside 33.8 GB half a card has 17.2 GB, so 16.3; Llama takes 16.6 (16.06 of weights)."""
+    half = replace(
+        CUDA, kind="zerogpu", accelerator="RTX-PRO-6000-Blackwell-Server", memory_bytes=50_986_975_232, free_bytes=50_986_975_232
+    )
+    whole = replace(half, memory_bytes=101_973_950_464, free_bytes=101_973_950_464)
+    runs = Runs()
+    question = MeasureQuestion(
+        catalog=load, models=MODELS, run=runs, device=lambda size="large": half if size == "large" else whole, placed=lambda: 33_800_000_000
+    )
+    question.measure(LLAMA)
+    assert gpu_size(runs.asked[0]) == "xlarge"
+
+
+def test_workspace_of_cublas_is_in_every_prediction_on_a_card() -> None:
+    """T5-base in bf16 on an L4: 445.8 MB of weights, and 8 519 680 B that torch gives to cuBLAS, as for a decoder."""
+    for model in ("google-t5/t5-base", LLAMA):
+        case = _question(CUDA).case(model, 512, 1, "bf16")
+        rest = case.expected.peak_bytes - case.expected.weights_bytes - case.expected.kv_cache_bytes - case.expected.activation_bytes
+        assert rest == 8_519_680
+
+
+@pytest.mark.parametrize(("device", "order"), [("cuda", ["gauge", "probe"]), ("cpu", ["probe", "gauge"])])
+def test_what_counts_as_held_before(monkeypatch: pytest.MonkeyPatch, device: Any, order: list[str]) -> None:
+    """The first product brings cuBLAS's workspace, which belongs to a run on a card, and libraries, which belong to none on a CPU."""
+    seen: list[str] = []
+
+    class Gauge:
+        def __init__(self) -> None:
+            seen.append("gauge")
+            if len(seen) == len(order):
+                raise TooLong("enough seen")
+
+    def probe(*_: object) -> Pace:
+        seen.append("probe")
+        if len(seen) == len(order):
+            raise TooLong("enough seen")
+        return Pace(flop_per_s=1e12, bytes_per_s=1e12)
+
+    monkeypatch.setattr("lib.live.resident.CudaGauge", Gauge)
+    monkeypatch.setattr("lib.live.resident.HostGauge", Gauge)
+    monkeypatch.setattr("lib.live.measure.probe", probe)
+    work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
+    ask = Ask(config=TINY, precision="bf16", prompt_tokens=16, output_tokens=4, device=device, work=work, limit_s=60.0)
+    with pytest.raises(TooLong, match="enough seen"):
+        list(measuring(ask))
+    assert seen == order
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
