@@ -24,16 +24,16 @@ _STOPPED = {"end": "the model was done", "limit": "the longest answer was reache
 _WIDEST = 2.0
 
 
-def device_line(device: Device, *, on_space: bool, quota_per_s: float = 1.0) -> str:
-    """Where this app runs, in one sentence, and what that means for a visitor; `quota_per_s` is ZeroGPU's price of a declared second."""
+def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: float = 1.0) -> str:
+    """Where this app runs and what that means for a visitor; `chat` is who answers, `quota_per_s` ZeroGPU's price of a declared second."""
     who = "This Space" if on_space else "This app"
     memory = gib(device.memory_bytes)
     match device.kind:
         case "cpu":
             cores = "1 core" if device.cores == 1 else f"{device.cores} cores"
             text = (
-                f"{who} runs on <strong>CPU ({cores}, {memory})</strong>, {escaped(device.name)}. A small model answers here; what is "
-                f"measured has to fit the {gib(device.free_bytes)} that are free now."
+                f"{who} runs on <strong>CPU ({cores}, {memory})</strong>, {escaped(device.name)}. What is measured here "
+                f"has to fit the {gib(device.free_bytes)} that are free now."
             )
         case "cuda":
             text = f"{who} runs on <strong>{escaped(device.name)} ({memory})</strong>; {gib(device.free_bytes)} of its memory are free now."
@@ -42,7 +42,8 @@ def device_line(device: Device, *, on_space: bool, quota_per_s: float = 1.0) -> 
                 f"{who} runs on <strong>{escaped(device.name)}</strong>: each run gets {memory} of a GPU for the seconds that it declares, "
                 f"and takes {quota_per_s:g} s of your own daily quota for each of them."
             )
-    return f'<p class="device" role="status">{text}</p>'
+    answers = f" The chat is answered by <strong>{escaped(chat)}</strong>." if chat else ""
+    return f'<p class="device" role="status">{text}{answers}</p>'
 
 
 def working(note: str, done: int = 0, of: int = 0) -> str:

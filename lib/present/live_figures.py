@@ -16,6 +16,7 @@ KINDS: tuple[tuple[str, str], ...] = (
     ("decode_tokens_per_s", "Tokens per second"),
     ("peak_bytes", "Peak memory"),
 )
+_MORE_LESS = {"ttft_s": ("slow", "fast"), "decode_tokens_per_s": ("fast", "slow"), "peak_bytes": ("high", "low")}
 _SAME = 0.005
 _TWICE = 2.0
 _NEAR = 0.995  # below this a rate of 10 tokens/s and more is not rounded up to a digit more
@@ -53,18 +54,23 @@ def worded(kind: str, value: float) -> str:
     return tokens_per_s(value) if kind == "decode_tokens_per_s" else fine(value)
 
 
-def apart(ratio: float | None) -> str:
-    """How far a prediction was off, from (predicted / measured − 1): "4 % too high", "3.1 times too high"."""
+def apart(kind: str, ratio: float | None) -> str:
+    """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1 times too fast".
+
+    A time that was predicted too short and a rate that was predicted too high are the same mistake, and are called the same.
+    """
     if ratio is None:
         return ""
     if abs(ratio) < _SAME:
         return "right to half a percent"
+    more, less = _MORE_LESS[kind]
+    word = f"too {more if ratio > 0 else less}"
     factor = ratio + 1
     if factor >= _TWICE:
-        return f"{factor:.1f} times too high"
+        return f"{factor:.1f} times {word}"
     if factor <= 1 / _TWICE:
-        return f"{1 / factor:.1f} times too low" if factor > 0 else "too low"
-    return f"{abs(ratio) * 100:.0f} % too {'high' if ratio > 0 else 'low'}"
+        return f"{1 / factor:.1f} times {word}" if factor > 0 else word
+    return f"{abs(ratio) * 100:.0f} % {word}"
 
 
 def beside(run: Found) -> Iterator[Beside]:
@@ -80,7 +86,7 @@ def beside(run: Found) -> Iterator[Beside]:
             measured=worded(kind, measured),
             predicted="" if guess is None else worded(kind, guess),
             between=_between(kind, expected),
-            off=apart(off),
+            off=apart(kind, off),
             ratio=None if off is None else off + 1,
         )
 

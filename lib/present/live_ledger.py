@@ -27,6 +27,7 @@ FIGURES: tuple[tuple[str, str], ...] = (
 """What the scatter can show, as words and as the field of a row."""
 _UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
 _NAMES = dict(KINDS)
+_ABOVE = {"peak_bytes": "too high", "decode_tokens_per_s": "too fast", "ttft_s": "too slow"}
 _COLOURS = ("#3d74b8", "#d1851a", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
 _BAND = 0.10
 _SHOWN, _NEWEST = 5, 25
@@ -74,7 +75,7 @@ def _summary(found: Sequence[Row], figure: str) -> str:
     middle = statistics.median(abs(error) for error in errors)
     return (
         f"{runs}; {near} of them predicted within 10 % (the shaded band). The median prediction is {100 * middle:.1f} % off. "
-        "On the dashed line a prediction is exact; above it, too high."
+        f"On the dashed line a prediction is exact; above it, {_ABOVE[figure]}."
     )
 
 
@@ -133,7 +134,7 @@ def _hover(row: Row, figure: str) -> str:
     measured, guess = row[figure], row[f"predicted_{figure}"]
     return (
         f"<b>{escaped(row['model'])}</b> {escaped(row['precision'])}<br>{escaped(row['device'])}, {_lengths(row)}<br>"
-        f"measured {worded(figure, measured)}, predicted {worded(figure, guess)}: {apart(guess / measured - 1)}<extra></extra>"
+        f"measured {worded(figure, measured)}, predicted {worded(figure, guess)}: {apart(figure, guess / measured - 1)}<extra></extra>"
     )
 
 
@@ -178,7 +179,7 @@ def _both(row: Row, figure: str) -> str:
     measured, guess = row[figure], row[f"predicted_{figure}"]
     if measured is None:
         return "–"
-    beside = "" if guess is None else f"<small>predicted {worded(figure, guess)}, {apart(guess / measured - 1)}</small>"
+    beside = "" if guess is None else f"<small>predicted {worded(figure, guess)}, {apart(figure, guess / measured - 1)}</small>"
     return worded(figure, measured) + beside
 
 

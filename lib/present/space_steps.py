@@ -56,7 +56,7 @@ def confirm_label(action: Action, preview: Row) -> str:
 
 
 def review_card(action: Action, preview: Row, code: str = "") -> str:
-    """What would change, from now to then, with price per hour and month, what follows from it, the rules, and the code that does it."""
+    """What would change, now and after, with price per hour and month, what follows from it, the rules, and the code that does it."""
     rows = [(head, now, f"<strong>{then}</strong>" if then != now else then) for head, now, then in _rows(action, preview)]
     effects = bullets([escaped(effect) for effect in preview["effects"]], "why")
     cautions = bullets([escaped(caveat["message"]) for caveat in preview["caveats"]], "notes")
@@ -65,8 +65,8 @@ def review_card(action: Action, preview: Row, code: str = "") -> str:
     return (
         '<section class="card review" aria-labelledby="review-name"><p class="eyebrow">Nothing has been changed yet</p>'
         f'<h2 id="review-name">{deed}</h2><p class="quiet">{escaped(preview["stage_message"])}{_change(preview)}</p>'
-        f"{table('Now and then, for one replica', ('What', 'Now', 'Then'), rows, 'review')}{effects}"
-        + (f"<h3>Mind</h3>{cautions}" if cautions else "")
+        f"{table('Before and after, for one replica', ('What', 'Now', 'After'), rows, 'review')}{effects}"
+        + (f"<h3>Keep in mind</h3>{cautions}" if cautions else "")
         + f"{code}</section>"
     )
 

@@ -106,7 +106,7 @@ def build() -> ChatView:
                 sanitize_html=True,
                 allow_tags=False,
                 allow_file_downloads=False,
-                placeholder="Ask something. The answer is written on the device named above.",
+                placeholder="Ask something. The model named above writes the answer on this device.",
                 elem_id="talk",
             )
             status = gr.HTML(elem_id="chat-status")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.catalog import load
-from lib.live.heartbeat import DTYPES
+from lib.live.heartbeat import DTYPES, SHORT
 from lib.present.heartbeat_words import why_impossible
 from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script
@@ -69,7 +69,7 @@ def build() -> HeartbeatView:
     gr.HTML("<h2>Heartbeat</h2>", elem_classes="live-head")
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
-            dtype = gr.Radio(list(DTYPES), value="float32", label="Number format", elem_classes="segments")
+            dtype = gr.Radio([(SHORT[name], name) for name in DTYPES], value="float32", label="Number format", elem_classes="segments")
             with gr.Accordion("Sizes and repetitions", open=False, elem_classes="quiet-accordion"):
                 with gr.Row(elem_classes="pair"):
                     batch = gr.Number(128, label="Batch", minimum=1, precision=0, min_width=100)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.live.demo import ON_CPU, ON_GPU, shown_name
 from lib.live.device import Device, at_hand
 from lib.live.zero import quota_seconds
 from lib.present.live_cards import device_line
@@ -50,10 +51,11 @@ def build() -> LiveView:
 
 
 def where(look: Callable[[], Device] = at_hand) -> str:
-    """The device in one sentence. The first look loads torch."""
+    """The device and the chat's model in a few words. The first look loads torch."""
     device = look()
     price = quota_seconds(10.0) / 10 if device.kind == "zerogpu" else 1.0
-    return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), quota_per_s=price)
+    chat = shown_name(os.environ.get("DEMO_MODEL", "").strip() or (ON_CPU if device.kind == "cpu" else ON_GPU))
+    return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price)
 
 
 def wire(view: LiveView, tab: gr.Tab, services: Services, model: gr.State) -> None:

@@ -67,7 +67,7 @@ def build(services: Services) -> FormView:
         card = gr.HTML(elem_id="review-card")
         confirm = gr.Button("", variant="primary", visible=False, elem_id="confirm")
         progress = gr.HTML(elem_id="progress")
-        stop = gr.Button("Stop watching", size="sm", visible=False, elem_id="stop")
+        stop = gr.Button("Stop watching", visible=False, elem_id="stop")
     return FormView(
         box=box,
         action=action,

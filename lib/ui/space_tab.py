@@ -51,7 +51,7 @@ def build(services: Services) -> SpaceView:
             look = gr.Button("Look", variant="primary", elem_id="look")
             who = login.build()
             size = space_look.build_size()
-            resize = gr.Button("Size it", size="sm", elem_id="resize")
+            resize = gr.Button("Size it", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):
                 status = gr.HTML(hint(CHOOSE), elem_id="space-status")

@@ -50,26 +50,30 @@ def test_a_time_in_words_is_the_time(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "words"),
+    ("kind", "ratio", "words"),
     [
-        (None, ""),
-        (0.004, "right to half a percent"),
-        (0.04, "4 % too high"),
-        (-0.04, "4 % too low"),
-        (1.5, "2.5 times too high"),  # predicted / measured = 2.5
-        (-0.75, "4.0 times too low"),  # 0.25
+        ("peak_bytes", None, ""),
+        ("ttft_s", 0.004, "right to half a percent"),
+        ("peak_bytes", 0.04, "4 % too high"),
+        ("peak_bytes", -0.04, "4 % too low"),
+        ("peak_bytes", 1.5, "2.5 times too high"),  # predicted / measured = 2.5
+        ("peak_bytes", -0.75, "4.0 times too low"),  # 0.25
+        ("ttft_s", -0.75, "4.0 times too fast"),  # a fourth of the time
+        ("ttft_s", 0.25, "25 % too slow"),
+        ("decode_tokens_per_s", 1.5, "2.5 times too fast"),
+        ("decode_tokens_per_s", -0.25, "25 % too slow"),
     ],
 )
-def test_how_far_off_in_words(ratio: float | None, words: str) -> None:
-    """From twice on, and from half down, a factor."""
-    assert apart(ratio) == words
+def test_how_far_off_in_words(kind: str, ratio: float | None, words: str) -> None:
+    """From twice on, and from half down, a factor; times and rates are too fast or too slow, memory too high or too low."""
+    assert apart(kind, ratio) == words
 
 
 def test_an_answer_stands_beside_its_prediction() -> None:
     """Three figures, each with prediction, range and error; what is not known is said; names are no markup."""
     card = chat_card(metrics(), piece("done", "Hi", taken=metrics()))
-    assert "<dd>400 ms<small>predicted 500 ms (250 ms to 1 s)</small><small>25 % too high</small>" in card
-    assert "<dd>10 tokens/s<small>predicted 12 tokens/s (10 to 20 tokens/s)</small><small>25 % too high</small>" in card
+    assert "<dd>400 ms<small>predicted 500 ms (250 ms to 1 s)</small><small>25 % too slow</small>" in card
+    assert "<dd>10 tokens/s<small>predicted 12 tokens/s (10 to 20 tokens/s)</small><small>25 % too fast</small>" in card
     assert "<dd>1.00 GiB<small>predicted 1.00 GiB</small><small>right to half a percent</small>" in card
     assert "Some &lt;Processor&gt;" in card
     assert "<typical>" not in card
@@ -101,6 +105,7 @@ def test_the_bars_are_drawn_on_one_scale() -> None:
 def test_where_it_runs() -> None:
     """Cores and memory of a CPU; a GPU by its name; of ZeroGPU also what a second costs."""
     assert "<strong>CPU (2 cores, 16.0 GiB)</strong>, Some &lt;b&gt;Processor" in device_line(CPU, on_space=True)
+    assert "The chat is answered by <strong>a/&lt;b&gt;</strong>." in device_line(CPU, on_space=True, chat="a/<b>")
     assert device_line(CPU, on_space=False).startswith('<p class="device" role="status">This app runs on')
     card = replace(CPU, kind="cuda", name="NVIDIA L4", memory_bytes=22 * GIB)
     assert "This Space runs on <strong>NVIDIA L4 (22.0 GiB)</strong>" in device_line(card, on_space=True)
