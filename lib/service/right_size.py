@@ -82,9 +82,10 @@ def _needs(spec: ModelSpec, workload: Workload) -> int:
 def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog: Catalog) -> RightSizeAnswer:
     """The recommendation beside the Space's tier, and what moving saves or costs."""
     sdk = space.sdk or "gradio"
-    found = recommend(choice.spec, workload, catalog, sdk=sdk)
     flavor = space.requested_hardware or space.hardware
     current = known(catalog, flavor)
+    catalog = _there_already(catalog, current, workload)
+    found = recommend(choice.spec, workload, catalog, sdk=sdk)
     verdict = right_size(current, _judged(current, found, choice.spec, catalog, sdk), found, catalog.rules)
     answer = recommended(found, choice.spec, catalog)
     return {
@@ -108,6 +109,15 @@ def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog:
         "caveats": [*caveat_entries((*choice.caveats, *_caveats(space, current, verdict, workload))), *answer["caveats"]],
         "sources": answer["sources"],
     }
+
+
+def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) -> Catalog:
+    """The catalog for a Space that exists: who may create one on its tier is settled, so that rule rejects nothing."""
+    if current is None or "paid_plan_to_create" not in current.rules:
+        return catalog
+    accounts = catalog.rules.accounts
+    allowed = replace(accounts, cpu_basic_accounts=(*accounts.cpu_basic_accounts, workload.account))
+    return replace(catalog, rules=replace(catalog.rules, accounts=allowed))
 
 
 def _judged(current: Offer | None, found: Recommendation, spec: ModelSpec | None, catalog: Catalog, sdk: str) -> Recommendation | None:

@@ -73,6 +73,15 @@ def test_the_pick_itself_stays(hub: SpaceStandIn, account: AccountQuestions) -> 
     assert found["current"]["entry"] == found["pick"]
 
 
+def test_a_space_that_is_on_the_free_cpu_may_stay_there(hub: SpaceStandIn, account: AccountQuestions) -> None:
+    """Only creating one there takes a plan: an encoder that costs nothing today is not moved to 0.03 x 720 = 21.60 a month."""
+    small = "sentence-transformers/all-MiniLM-L6-v2"
+    found = account.right_size(space(hub, "free", "cpu-basic", [small], sdk="docker"), account="free", priority="cheapest")
+    assert (found["decision"], found["current"]["fits"], found["saving_usd_per_month"]) == ("stay", True, 0.0)
+    other = account.right_size(space(hub, "paid", "cpu-upgrade", [small], sdk="docker"), account="free", priority="cheapest")
+    assert "cpu_basic_needs_plan" in {row["reason_code"] for row in other["rejected"]}  # for one that is not there yet, not settled
+
+
 def test_the_model_that_needs_the_most_decides(hub: SpaceStandIn, account: AccountQuestions) -> None:
     """8.03 billion parameters against 7.62; one that nobody can resolve is left out, and said."""
     name = space(hub, "several", "l4x1", [QWEN, LLAMA, "no-such-owner/no-such-model"])
