@@ -44,6 +44,7 @@ class Accelerator:
     `memory_advertised` is the figure on the box; `memory_usable` what a program sees before its own context and kernels, `None`
     for a CPU, whose memory belongs to the offer. `bandwidth_is_peak` is false where the figure is an effective estimate (CPU).
     `peaks` holds FLOP/s (operations per second for int8). `compute_capability` is CUDA's, as a pair that can be compared.
+    `reached` says that bandwidth and peaks are rates which a program reached on this very machine, not ceilings.
     """
 
     id: str
@@ -65,6 +66,7 @@ class Accelerator:
     notes: str
     sources: tuple[Source, ...]
     checked: str
+    reached: bool = False
 
     @property
     def kind(self) -> SiliconKind:

@@ -169,10 +169,10 @@ def _zero_gpu(base: Device, size: Size) -> Device:
     return replace(on_card, memory_bytes=memory, free_bytes=memory)
 
 
-def hardware(device: Device, catalog: Catalog, size: Size = "large") -> Offer | Cards | None:
+def hardware(device: Device, catalog: Catalog, size: Size = "large", cpu: Accelerator | None = None) -> Offer | Cards | None:
     """The device as the laws of memory and speed take it; None where nothing is known about the card.
 
-    A CPU is taken as a shared host with these many processors: of its real speed nothing is known beforehand.
+    A CPU is `cpu`, such as one whose rates were measured (`lib.live.processor`); else a shared host with these many processors.
     """
     if device.kind == "zerogpu":
         return catalog.offer(OFFERS[size])
@@ -182,5 +182,5 @@ def hardware(device: Device, catalog: Catalog, size: Size = "large") -> Offer | 
         return None
     host_class = catalog.offer("cpu-basic")
     exact = host_class.vcpu == device.cores
-    known = host_class.host_cpu if exact else None
+    known = cpu or (host_class.host_cpu if exact else None)
     return replace(host_class, host_cpu=known, vcpu=device.cores, ram_bytes=Bytes(device.memory_bytes))

@@ -65,6 +65,12 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
             yield int(limit), max(0, int(limit) - int(used) + cached)
 
 
+def last_cache_bytes(root: Path = Path("/")) -> int:
+    """Bytes of the processor's last cache, as the kernel states it; 0 where it does not."""
+    sizes = [re.fullmatch(r"(\d+)([KM])", _text(path).strip()) for path in (root / "sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max((int(size[1]) << {"K": 10, "M": 20}[size[2]] for size in sizes if size), default=0)
+
+
 def _quota(root: Path) -> float:
     """Processors' worth of time that the container gets; infinite without a limit."""
     new = _text(root / "sys/fs/cgroup/cpu.max").split()

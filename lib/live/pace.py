@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIDE, ROWS = 2048, 128
+_AT_MOST_S = 0.1
+"""Of repetitions, after the first two calls."""
 MADE_BYTES_PER_S = {"cpu": 0.7e9, "cuda": 50e9}
 """An allowance, not a measurement: noise is copied into new pages."""
 LAYER_S = 0.0005
@@ -62,8 +64,8 @@ class Duration:
 def _best(call: Callable[[], object], wait: Callable[[], None]) -> float:
     """Seconds of the fastest of a few calls; the first loads the kernel."""
     call()
-    seconds = []
-    for _ in range(_TIMES):
+    seconds: list[float] = []
+    while not seconds or (len(seconds) < _TIMES and sum(seconds) < _AT_MOST_S):
         wait()
         began = time.perf_counter()
         call()
@@ -72,8 +74,11 @@ def _best(call: Callable[[], object], wait: Callable[[], None]) -> float:
     return max(min(seconds), 1e-9)
 
 
-def probe(dtype: str, device: str) -> Pace:
-    """Time a product of many rows and one of a single row; it also brings in the libraries that every run needs."""
+def probe(dtype: str, device: str, read_bytes: int = 0) -> Pace:
+    """Time a product of many rows and one of a single row; it also brings in the libraries that every run needs.
+
+    The single row goes through matrices of `read_bytes` in all, one at least: to leave the caches it takes several times their size.
+    """
     import torch  # noqa: PLC0415 loaded when first needed
 
     def wait() -> None:
@@ -82,12 +87,14 @@ def probe(dtype: str, device: str) -> Pace:
 
     kind: Any = {"dtype": getattr(torch, dtype), "device": device}
     with torch.inference_mode():
-        matrix, many, one = torch.full((SIDE, SIDE), 0.01, **kind), torch.ones(ROWS, SIDE, **kind), torch.ones(1, SIDE, **kind)
-        rows_s = _best(lambda: torch.nn.functional.linear(many, matrix), wait)
-        row_s = _best(lambda: torch.nn.functional.linear(one, matrix), wait)
+        count = max(1, -(-read_bytes // (SIDE * SIDE * kind["dtype"].itemsize)))
+        matrices = [torch.full((SIDE, SIDE), 0.01, **kind) for _ in range(count)]
+        many, one = torch.ones(ROWS, SIDE, **kind), torch.ones(1, SIDE, **kind)
+        rows_s = _best(lambda: torch.nn.functional.linear(many, matrices[0]), wait)
+        row_s = _best(lambda: [torch.nn.functional.linear(one, matrix) for matrix in matrices], wait)
         part = many.view(1, ROWS, -1, 64).transpose(1, 2)
         torch.nn.functional.scaled_dot_product_attention(part, part, part, is_causal=True)
-    return Pace(flop_per_s=2 * ROWS * SIDE * SIDE / rows_s, bytes_per_s=matrix.numel() * matrix.element_size() / row_s)
+    return Pace(flop_per_s=2 * ROWS * SIDE * SIDE / rows_s, bytes_per_s=sum(matrix.nbytes for matrix in matrices) / row_s)
 
 
 def duration(work: Work, pace: Pace, device: str) -> Duration:

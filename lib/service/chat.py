@@ -9,6 +9,8 @@ from lib.catalog import Catalog
 from lib.live.chat import Piece
 from lib.live.demo import DemoModel, Loaded
 from lib.live.device import Device
+from lib.live.pace import Pace
+from lib.live.processor import paces
 from lib.live.prompt import prompt
 from lib.live.talk import Talk
 from lib.live.zero import arithmetic
@@ -25,9 +27,16 @@ MOST_TEMPERATURE = 2
 class ChatQuestion:
     """Talks to the demo model. Make it before the app is launched."""
 
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Models, demo: DemoModel | None = None) -> None:
-        """Predict from `catalog()` and `models`; nothing is loaded yet."""
-        self._catalog, self._models = catalog, models
+    def __init__(
+        self,
+        *,
+        catalog: Callable[[], Catalog],
+        models: Models,
+        demo: DemoModel | None = None,
+        pace: Callable[[Device, str], Pace | None] = paces,
+    ) -> None:
+        """Predict from `catalog()` and `models`, and from what `pace` tells a processor to reach; nothing is loaded yet."""
+        self._catalog, self._models, self._pace = catalog, models, pace
         self._demo = demo or DemoModel()
         self._talk = Talk(self._demo)
 
@@ -67,7 +76,15 @@ class ChatQuestion:
         loaded, device = ready
         limit = min(most, max(1, loaded.context_tokens // 2))
         asked = prompt(loaded.tokenizer, before, said, loaded.context_tokens - limit)
-        run = Exactly(catalog=self._catalog(), models=self._models, loaded=loaded, device=device, prompt_tokens=len(asked.ids), limit=limit)
+        run = Exactly(
+            catalog=self._catalog(),
+            models=self._models,
+            loaded=loaded,
+            device=device,
+            prompt_tokens=len(asked.ids),
+            limit=limit,
+            pace=self._pace(device, loaded.precision),
+        )
         seconds = run.seconds()
         told = [*_cuts(asked.dropped, most, limit, loaded), *self._quota(device, seconds)]
         with closing(self._talk.say(asked.ids, limit, heat, seconds)) as pieces:

@@ -18,6 +18,7 @@ from lib.service.wire import caveat_entries, source_entries
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
+    from lib.live.pace import Pace
     from lib.service.models import Models
     from lib.speed import Band
 
@@ -43,10 +44,15 @@ TIME_UP = Caveat(code="time_limit", message="The answer was ended because its ti
 class Exactly:
     """One run and its prediction: before, of the longest answer; afterwards, of the answer as it was."""
 
-    def __init__(self, *, catalog: Catalog, models: Models, loaded: Loaded, device: Device, prompt_tokens: int, limit: int) -> None:
-        """Predict from `catalog`; the model is the bundled one where that is it, else what its own config says."""
+    def __init__(
+        self, *, catalog: Catalog, models: Models, loaded: Loaded, device: Device, prompt_tokens: int, limit: int, pace: Pace | None = None
+    ) -> None:
+        """Predict from `catalog`; the model is the bundled one where that is it, else what its own config says.
+
+        `pace` is what a processor was seen to reach, before the answer.
+        """
         self._catalog, self._models, self._loaded, self._device = catalog, models, loaded, device
-        self._prompt_tokens, self._limit = prompt_tokens, limit
+        self._prompt_tokens, self._limit, self._pace = prompt_tokens, limit, pace
         self._unknown: tuple[Caveat, ...] = ()
 
     def predicted(self, output_tokens: int) -> Predicted | None:
@@ -60,6 +66,7 @@ class Exactly:
                 device=self._device,
                 prompt_tokens=self._prompt_tokens,
                 output_tokens=max(1, output_tokens),
+                pace=self._pace,
             )
             return predicted(run, self._catalog)
         except AdvisorError as error:

@@ -10,6 +10,8 @@ from lib.errors import UnsupportedModel
 from lib.live import anywhere
 from lib.live.device import Device, at_hand
 from lib.live.measure import Ask, Measured, Stage
+from lib.live.pace import Pace
+from lib.live.processor import paces
 from lib.model.spec import ModelSpec
 from lib.service import arguments
 from lib.service.measure_answer import measure_answer
@@ -43,13 +45,14 @@ class MeasureQuestion:
         device: Callable[..., Device] = at_hand,
         record: Recording | None = None,
         placed: Callable[[], int] = lambda: 0,
+        pace: Callable[[Device, str], Pace | None] = paces,
     ) -> None:
-        """`run` measures where the device is; `record` is told of every finished run.
+        """`run` measures where the device is; `record` is told of every finished run; `pace` tells what a processor reaches.
 
         `placed` tells the bytes of other models that ZeroGPU moves to the device before a run.
         """
         self._catalog, self._models, self._run, self._device, self._record = catalog, models, run, device, record
-        self._placed = placed
+        self._placed, self._pace = placed, pace
 
     def measure(self, model: str, prompt_tokens: int = 512, output_tokens: int = 64, precision: str = "bf16") -> MeasureAnswer:
         """Run any architecture with random weights on this device: peak memory, first token, tokens per second, beside the prediction.
@@ -104,5 +107,6 @@ class MeasureQuestion:
                 f"{spec.id or 'This'} is a pipeline that makes pictures. Only single architectures of transformers are measured; "
                 "its memory and speed are estimated on the other tabs."
             )
-        run = Run(spec=spec, precision=wanted, device=self._device(), prompt_tokens=prompt, output_tokens=output)
+        device = self._device()
+        run = Run(spec=spec, precision=wanted, device=device, prompt_tokens=prompt, output_tokens=output, pace=self._pace(device, wanted))
         return prepare(run, config, self._catalog(), self._device, self._placed())

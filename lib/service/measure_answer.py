@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from lib.advisor.speed import read_parameters
 from lib.catalog import Catalog
 from lib.laws.decode_floor import step_seconds
 from lib.live.anywhere import gpu_seconds, gpu_size
 from lib.live.device import Device, hardware
+from lib.live.heartbeat import datasheet_roof
 from lib.live.measure import Measured
 from lib.live.verdict import RESOLUTION, Figure, verdict
 from lib.live.zero import arithmetic
@@ -24,23 +26,27 @@ _NOT_ASKED = "dtype_unstated"  # said of "auto", which a measurement does not kn
 
 
 def _floor_rate(case: Case, catalog: Catalog) -> float | None:
-    """Tokens a second that the memory's datasheet bandwidth allows, weights that a cache on chip may keep left out; None on a CPU."""
+    """Tokens a second that the memory's datasheet bandwidth allows; None on a CPU.
+
+    A bound that no honest clock beats: an input embedding of its own is only looked up, weights that a cache on chip may keep are left out,
+    and a part of a card may have the bandwidth of the whole.
+    """
     on = hardware(case.run.device, catalog)
     silicon = None if on is None else on.silicon
-    if on is None or silicon is None or not silicon.bandwidth_is_peak:
+    if silicon is None or not silicon.bandwidth_is_peak:
         return None
-    share = case.run.spec.parameters_active / max(1, case.run.spec.parameters_total)
-    read = max(0, int(case.expected.weights_bytes * share) - (silicon.l2 or 0))
+    spec, cache = case.run.spec, datasheet_roof(silicon, "float32").cache_bytes
+    share = read_parameters(spec) / max(1, spec.parameters_total)
     seconds = step_seconds(
-        weight_bytes=Bytes(read),
+        weight_bytes=Bytes(max(0, int(case.expected.weights_bytes * share) - cache)),
         cache_bytes=Bytes(0),
-        bandwidth=type(silicon.bandwidth)(silicon.bandwidth * on.accelerator_fraction),
+        bandwidth=silicon.bandwidth,
         active_parameters=0,
     )
     return 1 / seconds if seconds > 0 else None
 
 
-def _predicted(case: Case, hardware_id: str | None) -> PredictedRun:
+def _predicted(case: Case) -> PredictedRun:
     said = case.expected
     first, rate = said.ttft_s, said.decode_tokens_per_s
     low: RunEnd = {"ttft_s": first.low if first else None, "decode_tokens_per_s": rate.low if rate else None}
@@ -53,7 +59,7 @@ def _predicted(case: Case, hardware_id: str | None) -> PredictedRun:
         "kv_cache_bytes": said.kv_cache_bytes,
         "activation_bytes": said.activation_bytes,
         "runtime_bytes": case.need.runtime_bytes,
-        "hardware": hardware_id,
+        "hardware": said.hardware,
         "low": low,
         "high": high,
     }
@@ -88,11 +94,8 @@ def _caveats(case: Case, seen: Measured) -> list[Caveat]:
         text = f"The published weights are quantized ({stored.format}); the architecture was run in {run.precision}, as if it were not."
         said.append(Caveat(code="measured_unquantized", message=text))
     if run.device.kind == "cpu":
-        text = (
-            f"The speed is predicted for a typical shared host with {run.device.cores} virtual CPUs, not for this processor: kernels for "
-            "16-bit arithmetic differ most. Memory is the resident set, with blocks of 1 MiB and more given back to the system at once."
-        )
-        said.append(Caveat(code="typical_host", message=text))
+        text = "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system at once."
+        said.append(Caveat(code="resident_set", message=text))
     if run.device.kind == "zerogpu":
         said.append(Caveat(code="quota", message=arithmetic(gpu_seconds(case.ask), gpu_size(case.ask))))
     if not seen.steps and case.ask.work.output_tokens:
@@ -110,7 +113,7 @@ def _caveats(case: Case, seen: Measured) -> list[Caveat]:
 def measure_answer(case: Case, seen: Measured, catalog: Catalog) -> MeasureAnswer:
     """The answer to a finished run."""
     run, said = case.run, case.expected
-    on, rate = hardware(run.device, catalog), said.decode_tokens_per_s
+    rate = said.decode_tokens_per_s
     errors = _errors(said, seen)
     figure = Figure(
         predicted=rate.value if rate else None,
@@ -150,7 +153,7 @@ def measure_answer(case: Case, seen: Measured, catalog: Catalog) -> MeasureAnswe
         "decode_tokens_per_s": seen.decode_tokens_per_s,
         "mean_tokens_per_s": seen.mean_tokens_per_s,
         "weights_s": seen.weights_s,
-        "predicted": _predicted(case, None if on is None else on.id),
+        "predicted": _predicted(case),
         "error_ratio": errors,
         "verdict": {"code": code, "message": message},
         "caveats": caveat_entries((*_caveats(case, seen), *(caveat for caveat in said.caveats if caveat.code != _NOT_ASKED))),

@@ -14,35 +14,45 @@ from typing import TYPE_CHECKING
 from lib import estimate
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.live.device import OFFERS, Device, hardware
+from lib.live.processor import processor, told
 from lib.provenance import Caveat, Source
 from lib.speed import SpeedRequest, speed
 from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
+    from lib.live.pace import Pace
     from lib.model.spec import ModelSpec
     from lib.offer import Offer
     from lib.silicon import Accelerator, Cards
     from lib.speed import Band
 
 WORKSPACE = "cuBLAS workspace"
+_SOME_CPU = "CPU-2vCPU"  # for what it computes natively: the same for all of its kind
 _NOT_HERE = "one_prompt"  # said of an estimate that takes the whole context as one prompt, which this one does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run: a model in a format on a device, with a prompt of this length and this many tokens of answer."""
+    """One run: a model in a format on a device, with a prompt of this length and this many tokens of answer.
+
+    `pace` is what the device was seen to reach in this format, where it has no datasheet (a CPU); None leaves it to the catalog.
+    """
 
     spec: ModelSpec
     precision: str
     device: Device
     prompt_tokens: int
     output_tokens: int
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """What to expect of a run: the cache at its end, the activations of its prompt; None where nothing is known of the device."""
+    """What to expect of a run: the cache at its end, the activations of its prompt; None where nothing is known of the device.
+
+    `hardware` names what the speed is predicted for: a row of the catalog, or this very machine.
+    """
 
     peak_bytes: int
     weights_bytes: int
@@ -50,12 +60,15 @@ class Predicted:
     activation_bytes: int
     ttft_s: Band | None
     decode_tokens_per_s: Band | None
+    hardware: str | None
     caveats: tuple[Caveat, ...]
     sources: tuple[Source, ...]
 
 
 def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
-    """The device as the catalog's; on ZeroGPU the size that the device is of."""
+    """The device as the catalog's, a CPU with its own rates where they are known; on ZeroGPU the size that the device is of."""
+    if run.pace is not None and run.device.kind == "cpu":
+        return hardware(run.device, catalog, cpu=processor(run.pace, run.precision, run.device, catalog.accelerator(_SOME_CPU)))
     large = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator or 0
     return hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
 
@@ -64,7 +77,15 @@ def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
     found = _on(run, catalog)
     if found is None:
         return None
-    return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator("CPU-2vCPU")
+    return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator(_SOME_CPU)
+
+
+def _name(run: Run, catalog: Catalog) -> str | None:
+    """The catalog's id of the hardware, or that of measured silicon."""
+    found, silicon = _on(run, catalog), _silicon(run, catalog)
+    if found is None:
+        return None
+    return silicon.id if silicon is not None and silicon.reached else found.id
 
 
 def predicted(run: Run, catalog: Catalog) -> Predicted:
@@ -91,6 +112,7 @@ def predicted(run: Run, catalog: Catalog) -> Predicted:
         activation_bytes=read.activation.bytes,
         ttft_s=first_s,
         decode_tokens_per_s=rate,
+        hardware=_name(run, catalog),
         caveats=(*(caveat for caveat in last.caveats if caveat.code != _NOT_HERE), *caveats),
         sources=(*last.sources, *sources),
     )
@@ -106,7 +128,8 @@ def _speed(run: Run, catalog: Catalog) -> tuple[Band | None, Band | None, tuple[
         found = speed(run.spec, on, asked)
     except (InvalidInput, UnsupportedModel) as error:
         return None, None, (Caveat(code="speed_unknown", message=f"The speed is not predicted. {error}"),), ()
-    return found.ttft_s, found.decode_tokens_per_s, found.caveats, found.sources
+    measured = (told(run.pace, run.precision),) if run.pace is not None else ()
+    return found.ttft_s, found.decode_tokens_per_s, (*measured, *found.caveats), found.sources
 
 
 def ratio(expected: float | None, measured: float | None) -> float | None:

@@ -137,6 +137,6 @@ def cases(of: Sequence[Setup], held: Sequence[dict[str, float]]) -> Cases:
     """Rows as columns."""
     names = [f.name for f in fields(Cases) if f.name not in {"bandwidth", "compute"}]
     table = np.array([[row[name] for name in names] for row in held], dtype=np.float64)
-    bandwidth, compute = ceiling_rows([(s.on.silicon.id, s.on.share, s.arithmetic) for s in of])
+    bandwidth, compute = ceiling_rows([(s.on.silicon, s.on.share, s.arithmetic) for s in of])
     columns: dict[str, Any] = {name: table[:, at].astype(_KINDS.get(name, np.float64)) for at, name in enumerate(names)}
     return Cases(bandwidth=bandwidth, compute=compute, **columns)

@@ -12,14 +12,14 @@ from lib.laws.speed.quantity import Array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cases:
-    """What the laws take, in base units; arrays of n entries, `bandwidth` and `compute` of n × card classes.
+    """What the laws take, in base units; arrays of n entries, `bandwidth` and `compute` of n × (card classes + 1).
 
     Model: bytes of dense weights and of routed experts, experts and how many a token reaches, parameters a token uses, layers, hidden
     size, attention width, layers with full and windowed attention, the sums of `lib.laws.speed.cache_read`, and over how many devices
-    the cache can be divided at most (its heads). Hardware: datasheet ceilings of one device by class, memory of one device, link of one
-    device in bytes/s, whether that is the bus to the host. Layout: devices that split every layer, devices that hold layers one after
-    another, independent copies. `row_split` and `staged`: llama.cpp's two ways. Request: prompt, answer, sequences, and the allocated
-    length that static caches read (0 elsewhere).
+    the cache can be divided at most (its heads). Hardware: datasheet ceilings of one device by class and rates that were reached on it
+    (`lib.speed.ceilings`), memory of one device, link of one device in bytes/s, whether that is the bus to the host. Layout: devices that
+    split every layer, devices that hold layers one after another, independent copies. `row_split` and `staged`: llama.cpp's two ways.
+    Request: prompt, answer, sequences, and the allocated length that static caches read (0 elsewhere).
     """
 
     engine: NDArray[np.int64]

@@ -1,7 +1,11 @@
-"""What a card's datasheet allows, by card class, and which weaker cards vouch for it."""
+"""What a card's datasheet allows, by card class, and which weaker cards vouch for it.
+
+The last column is no class: it holds rates that were reached on the machine itself, of which nothing is to be taken off.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -43,8 +47,16 @@ def peak(card: Accelerator, arithmetic: str) -> float:
     return 0.0
 
 
+Row = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+def with_reached(class_logit: Array) -> Array:
+    """The logits of the classes' shares, and that of a rate that was reached, whose share is one."""
+    return np.append(class_logit, np.inf)
+
+
 @lru_cache(maxsize=4096)
-def ceilings(silicon: str, share: float, arithmetic: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def ceilings(silicon: str, share: float, arithmetic: str) -> Row:
     """Highest bandwidth and peak of each class among the cards of one kind that this one equals or exceeds in both.
 
     `share` is the part of the card that is rented. See `lib.laws.speed.achieved` for why weaker cards count.
@@ -52,7 +64,7 @@ def ceilings(silicon: str, share: float, arithmetic: str) -> tuple[tuple[float, 
     cards = load().accelerators
     card = cards[silicon]
     own_bandwidth, own_peak = card.bandwidth * share, peak(card, arithmetic) * share
-    bandwidth, compute = np.zeros(len(CLASSES)), np.zeros(len(CLASSES))
+    bandwidth, compute = np.zeros(len(CLASSES) + 1), np.zeros(len(CLASSES) + 1)
     for other in (*cards.values(), None):
         if other is None:
             at, fast, flops = CLASSES.index(card_class(card)), own_bandwidth, own_peak
@@ -64,9 +76,19 @@ def ceilings(silicon: str, share: float, arithmetic: str) -> tuple[tuple[float, 
     return tuple(bandwidth), tuple(compute)
 
 
-def ceiling_rows(keys: list[tuple[str, float, str]]) -> tuple[Array, Array]:
-    """`ceilings` of many cards as two arrays of n × classes."""
-    found = [ceilings(*key) for key in keys]
+def _reached(card: Accelerator, share: float, arithmetic: str) -> Row:
+    none = (0.0,) * len(CLASSES)
+    return (*none, card.bandwidth * share), (*none, peak(card, arithmetic) * share)
+
+
+def ceiling_rows(keys: Sequence[tuple[str | Accelerator, float, str]]) -> tuple[Array, Array]:
+    """`ceilings` of many cards, given as they are or by the catalog's id, as two arrays of n × (classes + 1)."""
+    found = []
+    for card, share, arithmetic in keys:
+        if isinstance(card, Accelerator) and card.reached:
+            found.append(_reached(card, share, arithmetic))
+        else:
+            found.append(ceilings(card.id if isinstance(card, Accelerator) else card, share, arithmetic))
     return np.array([f[0] for f in found]), np.array([f[1] for f in found])
 
 

@@ -78,7 +78,9 @@ def _caveats(of: Setup, held: Fitted) -> tuple[Caveat, ...]:
         "one_after_another": of.laid.stages > 1
         and f"{engine} puts layers on each of the {of.on.count} devices, which work one after another: "
         "more memory, no more speed for one request.",
-        "cpu_estimate": card.kind == "cpu" and "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
+        "cpu_estimate": card.kind == "cpu"
+        and not card.reached
+        and "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
         "cache_unknown": spec.unknown_cache and "How this model's cache grows is not known; reading it is left out of the times.",
         "typical_model": spec.source == "rule_of_thumb" and "Only a parameter count is known: sizes of a typical decoder are taken.",
         "static_batch": engine in STATIC

@@ -17,11 +17,13 @@ from lib.laws.speed.step_time import device_time, step_time
 from lib.laws.speed.weights_read import share_reached, weights_read
 from lib.laws.speed.work import attention_flop, linear_flop
 from lib.speed.cases import Cases
+from lib.speed.ceilings import with_reached
 from lib.speed.constants import ADMITTED, CLASSES, ENGINES, FORMS, Constants
 
 _LIMITS = np.array([ADMITTED.get(name, 256) for name in ENGINES], dtype=np.float64)
 _UNRECORDED = np.array([name.endswith("-experts") for name in FORMS])  # kernels that no engine measured runs from a recorded graph
 _MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
+_NOTHING_LOST = np.zeros(len(CLASSES) + 1)
 _MANY = 1e9  # rows at which nothing is lost
 _CHUNK = 512.0  # llama.cpp feeds a prompt to its stages in micro-batches of this many tokens
 _MEAN_FILL = 0.6  # of an answer, in the cache of an engine at full load
@@ -54,16 +56,15 @@ class Step:
 
 def rates(c: Cases, k: Constants) -> Rates:
     """Rates reached in each case."""
+    by_class = with_reached(k.bandwidth_class)
     base = k.bandwidth[0] + k.bandwidth_engine[c.engine]
     slower = np.where(c.bus, np.exp(k.exchange_bus[0]), 1.0) * np.where(c.row_split, np.exp(k.exchange_rows[0]), 1.0)
     unpacking = np.where(c.eager | _UNRECORDED[c.form], np.exp(k.eager_form[c.form]), 1.0) * np.where(
         c.experts > 0, np.exp(k.experts_host[0]), 1.0
     )
     return Rates(
-        bandwidth=achieved_bandwidth(by_class=c.bandwidth, logit=base + k.bandwidth_form[c.form], class_logit=k.bandwidth_class),
-        cache_bandwidth=achieved_bandwidth(
-            by_class=c.bandwidth, logit=np.full(len(c), k.bandwidth[0] + k.cache[0]), class_logit=k.bandwidth_class
-        ),
+        bandwidth=achieved_bandwidth(by_class=c.bandwidth, logit=base + k.bandwidth_form[c.form], class_logit=by_class),
+        cache_bandwidth=achieved_bandwidth(by_class=c.bandwidth, logit=np.full(len(c), k.bandwidth[0] + k.cache[0]), class_logit=by_class),
         compute_logit=k.compute[0] + k.compute_engine[c.engine] + k.compute_form[c.form],
         layer_s=np.exp(k.layer_s[c.engine]),
         unpacking=unpacking,
@@ -88,9 +89,9 @@ def forward(c: Cases, k: Constants, r: Rates, tokens: Quantity, length: Quantity
     speed = achieved_compute(
         by_class=c.compute,
         logit=r.compute_logit,
-        class_logit=k.compute_class,
+        class_logit=with_reached(k.compute_class),
         rows=np.broadcast_to(np.asarray(tokens, dtype=np.float64), len(c)),
-        half_rows=np.exp(k.rows_half[0] + k.rows_half_class) * _MATRIX_UNITS,
+        half_rows=np.append(np.exp(k.rows_half[0] + k.rows_half_class) * _MATRIX_UNITS, 0.0),
     )
     compute = linear_flop(parameters=c.active, tokens=tokens) / c.split / speed
     host = host_time(
@@ -113,9 +114,9 @@ def attention_time(c: Cases, k: Constants, r: Rates, sequences: Quantity) -> Arr
     speed = achieved_compute(
         by_class=c.compute,
         logit=r.compute_logit,
-        class_logit=k.compute_class,
+        class_logit=with_reached(k.compute_class),
         rows=np.full(len(c), _MANY),
-        half_rows=np.zeros_like(k.compute_class),
+        half_rows=_NOTHING_LOST,
     )
     rate: Array = np.asarray(sequences) * flop / c.split / (speed * np.exp(k.attention[0]))
     return rate
@@ -192,9 +193,9 @@ def full_load(c: Cases, k: Constants) -> Array:
     speed = achieved_compute(
         by_class=c.compute,
         logit=r.compute_logit,
-        class_logit=k.compute_class,
+        class_logit=with_reached(k.compute_class),
         rows=np.full(len(c), _MANY),
-        half_rows=np.zeros_like(k.compute_class),
+        half_rows=_NOTHING_LOST,
     )
     per_request = flop / c.split / speed + c.answer * step.total / batch
     rate: Array = c.copies * c.stages * c.answer / per_request * np.exp(k.full_load[0])

@@ -51,16 +51,17 @@ class Speeds:
 
 
 def floors(of: Sequence[Setup], c: Cases, tokens: Quantity, sequences: Quantity, length: Quantity) -> Array:
-    """Datasheet floors of a pass in each case."""
+    """Datasheet floors of a pass in each case; 0 where the rates were reached on the machine, for those are no ceilings."""
     reached = share_reached(experts=c.experts, per_token=c.per_token, tokens=tokens)
     moved = weights_read(dense_bytes=c.dense_bytes, expert_bytes=c.expert_bytes, reached=reached)
-    return floor(
+    least = floor(
         read_bytes=moved + np.multiply(sequences, stored(c, length)) * np.greater(length, 0),
         flop=linear_flop(parameters=c.active, tokens=tokens),
         devices=c.split * np.where(c.staged, c.stages, 1.0),
         bandwidth=np.array([s.on.silicon.bandwidth * s.on.share for s in of]),
         peak=np.array([peak(s.on.silicon, s.arithmetic) * s.on.share for s in of]),
     )
+    return np.where([s.on.silicon.reached for s in of], 0.0, least)
 
 
 def _spread(of: Sequence[Setup], held: Fitted, quantity: str) -> Array:

@@ -1,0 +1,121 @@
+"""This machine's processor with its own rates: measured once in a while, the best of them kept, and what the laws make of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lib.catalog import load
+from lib.live.device import Device, hardware
+from lib.live.host import last_cache_bytes
+from lib.live.pace import Pace
+from lib.live.processor import KEPT_S, Paces, processor, told, working_set
+from lib.model import bundled
+from lib.service.predicted import Run, predicted
+from lib.speed import SpeedRequest, speed
+
+GIB, MIB = 2**30, 2**20
+CPU = Device(
+    kind="cpu", name="Some Processor", accelerator=None, memory_bytes=16 * GIB, free_bytes=12 * GIB, capability=None, cores=2, driver=None,
+    torch="2.13.0", transformers="5.23.0",
+)  # fmt: skip
+PACE = Pace(flop_per_s=100e9, bytes_per_s=20e9)
+MODEL = "HuggingFaceTB/SmolLM2-1.7B-Instruct"
+
+
+class Machine:
+    """A stand-in for the probe: gives what it is told to, and keeps what it was asked."""
+
+    def __init__(self, *paces: Pace) -> None:
+        self.left = list(paces)
+        self.asked: list[tuple[str, str, int]] = []
+        self.clock = 0.0
+
+    def __call__(self, dtype: str, device: str, read_bytes: int) -> Pace:
+        self.asked.append((dtype, device, read_bytes))
+        return self.left.pop(0)
+
+
+def test_rates_are_measured_once_in_a_while_and_the_best_counts() -> None:
+    """A busy moment lowers a rate, nothing raises it; each type has its own."""
+    machine = Machine(Pace(flop_per_s=5e9, bytes_per_s=30e9), PACE, Pace(flop_per_s=7e9, bytes_per_s=9e9))
+    paces = Paces(machine, lambda: machine.clock)
+    assert paces(CPU, "fp32") == paces(CPU, "fp32") == Pace(flop_per_s=5e9, bytes_per_s=30e9)
+    machine.clock = KEPT_S + 1
+    assert paces(CPU, "fp32") == Pace(flop_per_s=100e9, bytes_per_s=30e9)
+    assert paces(CPU, "bf16") == Pace(flop_per_s=7e9, bytes_per_s=9e9)
+    assert [asked[:2] for asked in machine.asked] == [("float32", "cpu"), ("float32", "cpu"), ("bfloat16", "cpu")]
+
+
+def test_a_card_has_a_datasheet() -> None:
+    """Nothing is measured for one, nor for a format that is unpacked before it is multiplied."""
+    paces = Paces(Machine())
+    assert paces(replace(CPU, kind="cuda"), "fp32") is None
+    assert paces(CPU, "int4") is None
+
+
+@pytest.mark.parametrize(
+    ("cache", "free", "read"),
+    [(32 * MIB, 12 * GIB, 128 * MIB), (0, 12 * GIB, 64 * MIB), (2 * GIB, 12 * GIB, 512 * MIB), (32 * MIB, 256 * MIB, 64 * MIB)],
+)
+def test_what_is_read_leaves_the_caches(cache: int, free: int, read: int) -> None:
+    """Four times the last cache; at least 64 MiB, at most 512, and never more than a fourth of what is free."""
+    assert working_set(cache, free) == read
+
+
+def test_the_last_cache_as_the_kernel_tells_it(tmp_path: Path) -> None:
+    """The largest of all; nothing told is 0."""
+    assert last_cache_bytes(tmp_path) == 0
+    for number, size in enumerate(("32K", "512K", "32768K", "nonsense")):
+        folder = tmp_path / f"sys/devices/system/cpu/cpu0/cache/index{number}"
+        folder.mkdir(parents=True)
+        (folder / "size").write_text(f"{size}\n")
+    assert last_cache_bytes(tmp_path) == 32 * MIB
+
+
+def test_a_real_probe_is_plausible() -> None:
+    """Any machine multiplies between 0.1 GFLOP/s and 100 TFLOP/s and reads between 0.1 and 2000 GB/s."""
+    pace = Paces()(CPU, "fp32")
+    assert pace is not None
+    assert 1e8 < pace.flop_per_s < 1e14
+    assert 1e8 < pace.bytes_per_s < 2e12
+
+
+def test_a_rate_that_was_reached_is_taken_whole() -> None:
+    """No share is taken off what was reached: the fit's would make it a third.
+
+    1 711 376 384 parameters, the head tied: 512 tokens × 2 FLOP × 1.711e9 / 100 GFLOP/s = 17.5 s, attention on top. A step reads
+    6.85 GB at 20 GB/s: 342 ms, and 24 layers take a few milliseconds of the host. Ranges are not cut at these rates: they are no ceilings.
+    """
+    catalog, spec = load(), bundled.find(MODEL)
+    assert spec is not None
+    on = hardware(CPU, catalog, cpu=processor(PACE, "fp32", CPU, catalog.accelerator("CPU-2vCPU")))
+    assert on is not None
+    found = speed(spec, on, SpeedRequest(precision="fp32", prompt_tokens=512, output_tokens=32))
+    assert found.inter_token_s is not None
+    assert 17.5 < found.ttft_s.value < 1.15 * 17.5
+    assert 0.342 < found.inter_token_s.value < 1.1 * 0.342
+    assert found.ttft_s.low < 17.5
+    assert found.inter_token_s.low < 0.342
+
+
+def test_the_prediction_says_where_its_rates_are_from() -> None:
+    """It names this machine and its rates, with a source and without the words of a typical host; other precisions have other rates."""
+    spec = bundled.find(MODEL)
+    assert spec is not None
+    run = Run(spec=spec, precision="bf16", device=CPU, prompt_tokens=128, output_tokens=16, pace=PACE)
+    mine, typical = predicted(run, load()), predicted(replace(run, pace=None), load())
+    assert (mine.hardware, typical.hardware) == ("this-machine", "cpu-basic")
+    assert mine.peak_bytes == typical.peak_bytes
+    said = {caveat.code: caveat.message for caveat in mine.caveats}
+    assert "20.0 GB/s, 100 GFLOP/s in bf16" in said["rates_measured"]
+    assert "not from a datasheet" in said["rates_measured"]
+    assert "cpu_estimate" not in said
+    assert "cpu_estimate" in {caveat.code for caveat in typical.caveats}
+    assert any("rates of this processor" in source.what for source in mine.sources)
+    assert told(PACE, "bf16") in mine.caveats
+    assert mine.ttft_s is not None
+    assert typical.ttft_s is not None
+    assert mine.ttft_s.value < typical.ttft_s.value  # 100 GFLOP/s, and 60 of which the fit takes a fourth
