@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from lib.live.beating import LIMIT_S, Outcome, Told, on_device
 from lib.live.device import Device, at_hand
-from lib.live.heartbeat import DTYPES, Case, Dtype
+from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Case, Dtype
 from lib.live.isolated import turn
 from lib.live.matmul import Progress
 from lib.provenance import Caveat, Source
@@ -186,7 +186,13 @@ def _caveats(case: Case, device: Device, outcome: Outcome) -> Iterator[Caveat]:
             "quarter was added for what the measurement may have missed. Arithmetic is not in this floor, so most of what is missing "
             "is arithmetic.",
         )
-    if roof.cache_bytes >= case.moved_bytes:
+    if roof.cache_bytes == UNKNOWN_CACHE_BYTES:
+        yield Caveat(
+            code="cache_unknown",
+            message=f"How large the last cache of {device.name} is, is not known here: the floor leaves out what the largest that is built "
+            f"could hold ({roof.cache_bytes / 2**20:,.0f} MiB), so the efficiency shown may be lower than it is.",
+        )
+    elif roof.cache_bytes >= case.moved_bytes:
         yield Caveat(
             code="fits_cache",
             message=f"The matrices ({case.moved_bytes / 2**20:,.1f} MiB) fit the device's cache ({roof.cache_bytes / 2**20:,.0f} MiB), so "

@@ -14,7 +14,7 @@ from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, TooLong
 from lib.live import beating, isolated, matmul
 from lib.live.bandwidth import MARGIN, read_bandwidth
-from lib.live.beating import LIMIT_S, Outcome, check_room, gpu_seconds, run
+from lib.live.beating import LIMIT_S, Outcome, Told, check_room, gpu_seconds, run
 from lib.live.device import Device
 from lib.live.heartbeat import Case, Roof, Times, beat, datasheet_roof, floor, nearest_rank
 from lib.live.matmul import HostTimer, Progress, beats
@@ -92,6 +92,13 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
     seen = beat(case, Times(cold_first_s=1e-3, warm_s=(1.5e-5,) * 5), least)  # 18.35 MB / 960 GB/s would be 19 µs
     assert seen.valid
     assert datasheet_roof(load().accelerator("TPU-v6e"), "bfloat16").cache_bytes == 0
+
+    def ran(*_: object) -> Iterator[Told]:
+        yield Outcome(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
+
+    on = replace(CARD, accelerator=ada.id, name=ada.name)
+    answer = HeartbeatQuestion(run=ran, device=lambda: on).heartbeat(128, 2048, 4096, 5, 0, "float16")
+    assert {"cache_unknown"} == {c["code"] for c in answer["caveats"]}
 
 
 def test_published_time_of_a_tpu_is_called_impossible() -> None:
