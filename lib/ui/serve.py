@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 from lib.ui import live_ledger
 from lib.ui.edge import Edge
 from lib.ui.endpoints import endpoints
+from lib.ui.framing import Framing
 from lib.ui.mcp import routes
 from lib.ui.places import Places
 
@@ -32,7 +33,7 @@ def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
     return {
         "app_kwargs": {
             "routes": [*routes(asked), *live_ledger.routes(services)],
-            "middleware": [Middleware(Edge, endpoints=asked, public=public, places=Places(page))],
+            "middleware": [Middleware(Framing), Middleware(Edge, endpoints=asked, public=public, places=Places(page))],
         },
         "enable_monitoring": False,
         "max_file_size": "2mb",
