@@ -134,7 +134,7 @@ def test_what_nobody_foresaw(error: Exception) -> None:
 
 def test_every_error_survives_the_way_between_processes() -> None:
     """The kind and the sentence of each one of the tree, those with arguments of their own included."""
-    for kind in kinds():
+    for kind in (kind for kind in kinds() if kind.__module__ == AdvisorError.__module__):  # others are their module's own affair
         crossed = pickle.loads(pickle.dumps(Fault(code=kind.code, sentence="It was so. Next: this."))).error()  # noqa: S301 our own
         assert type(crossed) is kind
         assert (str(crossed), crossed.code) == ("It was so. Next: this.", kind.code)
