@@ -19,6 +19,7 @@ from lib.service.measure_results import DeviceEntry, ErrorRatio, MeasureAnswer, 
 from lib.service.predicted import Predicted, ratio
 from lib.service.results import SCHEMA
 from lib.service.wire import caveat_entries, source_entries
+from lib.speed.model_numbers import TOWERS
 from lib.units import Bytes
 
 _KERNELS = {"sdpa", "eager"}
@@ -26,17 +27,18 @@ _NOT_ASKED = "dtype_unstated"  # said of "auto", which a measurement does not kn
 
 
 def _floor_rate(case: Case, catalog: Catalog) -> float | None:
-    """Tokens a second that the memory's datasheet bandwidth allows; None on a CPU.
+    """Tokens a second that the memory's datasheet bandwidth allows; None on a CPU, and where an encoder's share is not read again.
 
-    A bound that no honest clock beats: an input embedding of its own is only looked up, weights that a cache on chip may keep are left out,
-    and a part of a card may have the bandwidth of the whole.
+    A bound that no honest clock beats: an input embedding of its own is only looked up, towers of pictures and sound are passed by, weights
+    that a cache on chip may keep are left out, and a part of a card may have the bandwidth of the whole.
     """
     on = hardware(case.run.device, catalog)
     silicon = None if on is None else on.silicon
-    if silicon is None or not silicon.bandwidth_is_peak:
+    spec, parts = case.run.spec, case.run.spec.parameters_by_component
+    if silicon is None or not silicon.bandwidth_is_peak or "encoder" in parts:
         return None
-    spec, cache = case.run.spec, datasheet_roof(silicon, "float32").cache_bytes
-    share = read_parameters(spec) / max(1, spec.parameters_total)
+    cache = datasheet_roof(silicon, "float32").cache_bytes
+    share = (read_parameters(spec) - sum(parts.get(tower, 0) for tower in TOWERS)) / max(1, spec.parameters_total)
     seconds = step_seconds(
         weight_bytes=Bytes(max(0, int(case.expected.weights_bytes * share) - cache)),
         cache_bytes=Bytes(0),

@@ -144,6 +144,13 @@ def test_a_rate_above_the_bandwidth_is_no_measurement(rate: float, possible: boo
     assert bool(written) is possible
 
 
+def test_no_bound_counts_what_a_step_does_not_read() -> None:
+    """Of flan-t5-xxl's 22.3 GB in bf16 a step reads less than 12.8, the decoder and the head: 20 a second on 300 GB/s are possible."""
+    roomy = replace(CUDA, free_bytes=24 * GIB)
+    answer = _question(roomy, Runs(replace(FIGURES, decode_tokens_per_s=20.0))).measure("google/flan-t5-xxl", 16, 8)
+    assert answer["verdict"]["code"] != "invalid"
+
+
 def test_a_part_of_a_card_may_have_the_bandwidth_of_the_whole() -> None:
     """Half an RTX PRO 6000, whose 1,597 GB/s read 15.01 GB less 128 MiB of cache 107 times a second: 100 are possible."""
     half = replace(
