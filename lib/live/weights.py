@@ -28,6 +28,8 @@ DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 BLOCK = 1_000_003  # prime: no width of a matrix divides it, so no two rows of one are equal
 SPREAD = 0.02
 _LOADED = "_is_hf_initialized"
+_RUNS_OWN = frozenset({"output_attentions", "output_hidden_states", "return_dict", "return_dict_in_generate", "use_cache"})
+"""Keys that say what a call keeps and returns; a measured run asks for that itself, as the prediction does."""
 
 
 def on_meta(config: Mapping[str, Any], precision: str) -> Built:
@@ -37,7 +39,13 @@ def on_meta(config: Mapping[str, Any], precision: str) -> Built:
         BadConfig: the file does not describe a model that can be constructed.
         UnsupportedModel: it needs remote code or a library that is not installed.
     """
-    return build(config, DTYPES[precision])
+    return build(_described(config), DTYPES[precision])
+
+
+def _described(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the file says of the model, those of its parts included, and nothing of how it is called."""
+    kept = {key: value for key, value in config.items() if key not in _RUNS_OWN}
+    return {key: _described(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
 def give_memory(built: Built, precision: str, device: str, seed: int = 0) -> PreTrainedModel:

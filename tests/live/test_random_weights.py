@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from lib.live.run_model import run
 from lib.live.weights import BLOCK, give_memory, on_meta
 from lib.model.model_class import config_class, model_class
 
@@ -20,6 +21,7 @@ COMMON: dict[str, Any] = {
     "max_position_embeddings": 256,
 }
 ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+CALLS = {"output_hidden_states": True, "output_attentions": True, "use_cache": False, "return_dict": False}
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": COMMON | {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rope_scaling": ROPE},
     "tied": COMMON | {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "head_dim": 16, "tie_word_embeddings": True},
@@ -116,3 +118,12 @@ def test_what_a_half_precision_load_keeps_in_float32_is_kept() -> None:
         kinds = {name.rpartition("DenseReluDense.")[2]: p.dtype for name, p in made.named_parameters() if "DenseReluDense" in name}
         assert kinds["wo.weight"] == kept
         assert kinds["wi.weight"] != torch.float32
+
+
+def test_what_a_file_says_of_calls_changes_no_run() -> None:
+    """Kept hidden states, tuples and no cache would be another run than the predicted one, or none."""
+    built = on_meta(FAMILIES["llama"] | CALLS | {"rope_scaling": ROPE | {"use_cache": False}}, "fp32")
+    said = built.model.config
+    assert (said.output_hidden_states, said.output_attentions, said.return_dict) == (False, False, True)
+    timed = run(give_memory(built, "fp32", "cpu"), 8, 4, "cpu")
+    assert len(timed.steps_s) == 3
