@@ -11,7 +11,8 @@ from lib.present.markup import bullets, escaped
 from lib.present.numbers import gib, usd, usd_per_hour, usd_per_month, whole
 
 Row = Mapping[str, Any]
-_SDKS = {"gradio": "Gradio", "docker": "Docker", "static": "static files", "streamlit": "Streamlit"}
+STATIC = "static"
+_SDKS = {"gradio": "Gradio", "docker": "Docker", STATIC: "static files", "streamlit": "Streamlit"}
 _SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
@@ -49,6 +50,8 @@ def _facts(pairs: Sequence[tuple[str, str]]) -> str:
 
 def billed_words(status: Row) -> str:
     """Whether money is running now."""
+    if status["sdk"] == STATIC:
+        return "Free of charge."
     if status["billed_now"] is None:
         return "Whether it is billed now is not known."
     if status["billed_now"]:
@@ -59,11 +62,11 @@ def billed_words(status: Row) -> str:
 def status_card(status: Row) -> str:
     """The stage in a sentence, hardware and price, what was asked for, sleep, replicas, volumes, models."""
     what = [_SDKS.get(str(status["sdk"]), escaped(status["sdk"] or "SDK not told")), "private" if status["private"] else "public"]
-    figures = [
-        ("Hardware", tier_words(status["hardware_name"], status["hardware"])),
-        ("Price per hour", usd_per_hour(status["usd_per_hour"]) if status["hardware"] else "–"),
-        ("Price per month, always awake", usd_per_month(status["usd_per_month"]) if status["hardware"] else "–"),
-    ]
+    if status["sdk"] == STATIC:
+        told = "<p>A static Space is files that are served, without hardware: there is nothing to switch or size.</p>"
+    else:
+        told = _figures(_prices(status))
+    facts = [] if status["sdk"] == STATIC else _details(status)
     error = (
         f'<div class="refusal" role="alert"><strong>The platform says:</strong> {escaped(status["error"])}</div>' if status["error"] else ""
     )
@@ -71,9 +74,18 @@ def status_card(status: Row) -> str:
         '<section class="card space" aria-labelledby="space-stage">'
         f'<p class="eyebrow">{escaped(status["space"])} · {" · ".join(what)}</p>'
         f'<h2 id="space-stage">{escaped(status["stage_message"])} <code>{escaped(status["stage"])}</code></h2>'
-        f'<p class="quiet">{billed_words(status)}</p>{_figures(figures)}{error}{_facts(_details(status))}'
+        f'<p class="quiet">{billed_words(status)}</p>{told}{error}{_facts(facts)}'
         f"{bullets([escaped(caveat['message']) for caveat in status['caveats']], 'notes')}</section>"
     )
+
+
+def _prices(status: Row) -> list[tuple[str, str]]:
+    there = bool(status["hardware"])
+    return [
+        ("Hardware", tier_words(status["hardware_name"], status["hardware"])),
+        ("Price per hour", usd_per_hour(status["usd_per_hour"]) if there else "–"),
+        ("Price per month, always awake", usd_per_month(status["usd_per_month"]) if there else "–"),
+    ]
 
 
 def _details(status: Row) -> list[tuple[str, str]]:

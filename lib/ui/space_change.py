@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from lib.errors import AdvisorError, PriceNotConfirmed
+from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.present.markup import refusal
 from lib.present.space_cards import price_words, span
 from lib.present.space_code import action_code, of_action
@@ -35,6 +35,10 @@ USUAL_SLEEP_S = 3_600
 OWN_SLEEP = frozenset({"cpu-basic", "zero-a10g"})
 """Tiers whose sleep is the platform's own affair."""
 _CHANGED = "The form is not what was reviewed any more. Nothing was changed. Review it again."
+_STRANGER = (
+    "To change a Space, your own Hugging Face token is needed. Sign in, or paste a token with write access to this Space under "
+    "“Your token”. Nothing was changed."
+)
 _ACTIONS = get_args(Action)
 
 
@@ -123,6 +127,9 @@ def carried_out(services: Services, seen: Reviewed | None, wanted: Asked, token:
         answer = _done(services, seen, token)
     except PriceNotConfirmed:
         yield Scene(progress=refusal(_rose(seen)), review=reviewed(services, wanted, token))
+        return
+    except NotSignedIn:
+        yield Scene(progress=refusal(_STRANGER), again=True)  # the service's own sentence speaks of the API, too
         return
     except AdvisorError as refused:
         yield Scene(progress=refusal(str(refused)), again=True)

@@ -13,7 +13,7 @@ from lib.errors import AdvisorError
 from lib.present.cards import prices_line
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json
-from lib.present.space_cards import as_text_status, price_words, size_card, status_card
+from lib.present.space_cards import STATIC, as_text_status, price_words, size_card, status_card
 from lib.ui import questions as ask
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SizeInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """A Space as it was found: markup, its id ("" when it was not found), and the sleep time that it has."""
+    """A Space as it was found: markup, its id ("" when it was not found or has no hardware to change), and the sleep time that it has."""
 
     status: str
     space: str = ""
@@ -80,7 +80,9 @@ def looked(services: Services, space: str | None, token: str | None) -> Looked:
         status = services.account.space_status((space or "").strip(), token=token)
     except AdvisorError as refused:
         return Looked(status=refusal(str(refused)))
-    return Looked(status=shown_status(status), space=status["space"], sleep_time_s=status["sleep_time_s"])
+    return Looked(
+        status=shown_status(status), space="" if status["sdk"] == STATIC else status["space"], sleep_time_s=status["sleep_time_s"]
+    )
 
 
 def shown_status(status: Any) -> str:

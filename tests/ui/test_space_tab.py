@@ -112,6 +112,17 @@ def test_a_refusal_is_a_sentence_and_nothing_can_be_changed(services: Any) -> No
     assert space_look.looked(services, "  ", None).space == ""
 
 
+def test_of_a_static_space_nothing_can_be_changed(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown without price or bill, and neither sized nor offered a form."""
+    static = status(sdk="static", hardware=None, hardware_name=None, usd_per_hour=None, usd_per_month=None)
+    monkeypatch.setattr(services.account, "space_status", lambda *_, **__: static)
+    found = space_look.looked(services, "ada/chat", None)
+    assert found.space == ""
+    assert "nothing to switch or size" in found.status
+    assert "Free of charge." in found.status
+    assert "Price" not in found.status.replace("Prices", "")
+
+
 def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
     """Every question by its name; an emptied number falls back to the default; the tier to move to is handed on."""
     found = space_look.sized(services, "ada/chat", ["7B", 2, None, 12, "fastest", "pro"], TOKEN)
