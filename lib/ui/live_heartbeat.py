@@ -16,7 +16,7 @@ from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import DEVICE, ending, queued, scenes, steadily
+from lib.ui.live_run import DEVICE, ending, labelled, queued, scenes, steadily
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
 CHIP = "TPU-v6e"
 HINT = "One matrix product, timed over and over, beside the time that nothing can beat. With the sizes as they are it takes some seconds."
-SIZES = ("batch", "hidden", "intermediate", "iterations", "warmup")
+LABELS = {
+    "batch": "Batch",
+    "hidden": "Hidden",
+    "intermediate": "Intermediate",
+    "iterations": "Timed products",
+    "warmup": "Warm-up products",
+}
+SIZES = tuple(LABELS)
 """Arguments of the heartbeat in the order of the fields, after the type."""
 
 
@@ -72,12 +79,12 @@ def build() -> HeartbeatView:
             dtype = gr.Radio([(SHORT[name], name) for name in DTYPES], value="float32", label="Number format", elem_classes="segments")
             with gr.Accordion("Sizes and repetitions", open=False, elem_classes="quiet-accordion"):
                 with gr.Row(elem_classes="pair"):
-                    batch = gr.Number(128, label="Batch", minimum=1, precision=0, min_width=100)
-                    hidden = gr.Number(4096, label="Hidden", minimum=1, precision=0, min_width=100)
-                intermediate = gr.Number(16384, label="Intermediate", minimum=1, precision=0)
+                    batch = gr.Number(128, label=LABELS["batch"], minimum=1, precision=0, min_width=100)
+                    hidden = gr.Number(4096, label=LABELS["hidden"], minimum=1, precision=0, min_width=100)
+                intermediate = gr.Number(16384, label=LABELS["intermediate"], minimum=1, precision=0)
                 with gr.Row(elem_classes="pair"):
-                    iterations = gr.Number(100, label="Timed products", minimum=3, precision=0, min_width=100)
-                    warmup = gr.Number(5, label="Warm-up products", minimum=0, precision=0, min_width=100)
+                    iterations = gr.Number(100, label=LABELS["iterations"], minimum=3, precision=0, min_width=100)
+                    warmup = gr.Number(5, label=LABELS["warmup"], minimum=0, precision=0, min_width=100)
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")
@@ -102,7 +109,7 @@ def beaten(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[Sce
             for item in items:
                 yield _shown(item)
 
-    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(sentence)))
+    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(labelled(sentence, LABELS))))
 
 
 def _shown(item: Any) -> Scene:

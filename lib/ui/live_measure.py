@@ -13,7 +13,7 @@ from lib.present.live_cards import stages, stopped
 from lib.present.live_measure import STAGES, as_text_measure, expected_card, measure_card, measure_csv
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import DEVICE, ending, queued, scenes, steadily
+from lib.ui.live_run import DEVICE, ending, labelled, queued, scenes, steadily
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lib.service.services import Services
 
 CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."
+LABELS = {"prompt_tokens": "Prompt tokens", "output_tokens": "Answer tokens"}
 PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
 
 
@@ -66,8 +67,8 @@ def build() -> MeasureView:
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             with gr.Row(elem_classes="pair"):
-                prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=100)
-                answer = gr.Number(64, label="Answer tokens", minimum=1, precision=0, min_width=100)
+                prompt = gr.Number(512, label=LABELS["prompt_tokens"], minimum=1, precision=0, min_width=100)
+                answer = gr.Number(64, label=LABELS["output_tokens"], minimum=1, precision=0, min_width=100)
             precision = gr.Dropdown(PRECISIONS, value="bf16", label="Number format of the weights")
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
@@ -86,7 +87,7 @@ def foreseen(services: Services, model: str, prompt: Any, answer: Any, precision
     try:
         return expected_card(services.live.expected(model, prompt, answer, precision), model)
     except AdvisorError as refused:
-        return refusal(str(refused))
+        return refusal(labelled(str(refused), LABELS))
 
 
 def measured(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[Scene]:
@@ -101,7 +102,7 @@ def measured(services: Services, model: str, prompt: Any, answer: Any, precision
             for item in items:
                 yield _shown(item, model)
 
-    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(sentence)))
+    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(labelled(sentence, LABELS))))
 
 
 def _shown(item: Any, model: str) -> Scene:

@@ -81,7 +81,7 @@ def build_page(services: Services) -> gr.Blocks:
 
 def _build(services: Services) -> PageView:
     model = model_field.build(services)
-    with gr.Tabs(elem_id="tabs") as tabs:
+    with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
         with gr.Tab("Recommend", id="recommend") as first:
             recommend = recommend_tab.build()
         with gr.Tab("Memory", id="memory", render_children=True) as second:

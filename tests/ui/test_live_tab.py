@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from lib.catalog import load
-from lib.errors import DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
+from lib.errors import BadArgument, DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
 from lib.hub.providers import Offered
 from lib.live.device import Device
 from lib.service.models import Models
@@ -211,6 +211,8 @@ def test_a_heartbeat_tells_how_far_it_is() -> None:
 
 def test_a_heartbeat_that_fails_says_why() -> None:
     """As any other run."""
+    few = list(live_heartbeat.beaten(FakeServices(BadArgument("iterations", 1, "3 or more")), "float32", SIZES))[-1]  # type: ignore[arg-type]
+    assert "Timed products was &#x27;1&#x27;. Accepted: 3 or more." in few.status
     last = list(live_heartbeat.beaten(FakeServices(LiveError("The GPU reported an error.")), "float32", SIZES))[-1]  # type: ignore[arg-type]
     assert "The GPU reported an error." in last.status
 
