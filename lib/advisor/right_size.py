@@ -46,7 +46,8 @@ def right_size(current: Offer | None, on_current: Recommendation | None, found: 
     pick = found.pick
     saving = None if month is None or pick is None else month - pick.cost.usd_per_month
     stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
-    decision: Decision = "none" if pick is None else "stay" if stays else "move"
+    enough = saving is not None and saving < 0 and _does_it_well(entry, found)
+    decision: Decision = "none" if pick is None else "stay" if stays or enough else "move"
     return Verdict(
         decision=decision,
         fits=fits,
@@ -60,6 +61,15 @@ def right_size(current: Offer | None, on_current: Recommendation | None, found: 
 
 def _tier(offer: Offer) -> tuple[str, str]:
     return (offer.platform, TIER_OF.get(offer.id, offer.id))
+
+
+def _does_it_well(entry: Entry | None, found: Recommendation) -> bool:
+    """Whether the tier that is there does all that was asked with room to spare, so that nothing speaks for paying more.
+
+    Weights in fewer bits are no reason to move, unless another precision was asked for (then the tier does not do it); more speed is one
+    only for those who put it first.
+    """
+    return entry is not None and entry.verdict == "comfortable" and found.workload.priority != "fastest"
 
 
 def _entry(current: Offer, judged: Recommendation) -> Entry | None:
@@ -86,6 +96,9 @@ def _reasons(
         return [Reason("nothing_else_fits" if entry else "nothing_fits_here", has)]
     values = has | {"pick": pick.offer.id}
     found = []
+    if decision == "stay" and current is not None and entry is not None and _tier(pick.offer) != _tier(current):
+        more = values | {"usd_per_month": abs(saving or Decimal(0))}
+        return [Reason("stay_does_it", values), Reason(_better(entry, pick), values), Reason("costs_more", more)]
     if decision == "stay":
         found.append(Reason("stay", values))
         if current is not None and pick.offer.id != current.id:

@@ -167,7 +167,7 @@ def right_size_text(found: Answer) -> str:
     words = {"stay": "Stay", "move": f"Move to {pick['hardware'] if pick else ''}", "none": "Nothing on these platforms does it"}
     lines = [
         f"{found['space']} runs on {current['hardware'] or 'no hardware'}; judged for {found['model'] or 'no model'}.",
-        f"{words[found['decision']]}.{_saving(saving)}",
+        f"{words[found['decision']]}.{_saving(saving) if found['decision'] == 'move' else ''}",
         *(f"  - {reason['message']}" for reason in found["reasons"]),
     ]
     if found["ranked"]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 RIGHT_SIZE: Mapping[str, str] = MappingProxyType(
     {
         "stay": "Stay on {current}: it is the pick for this model and workload.",
+        "stay_does_it": "Stay on {current}: it does what is asked, with room to spare. For a new Space {pick} would be the pick.",
         "stay_declare_size": "The tier stays the same; its functions have to declare the size of {size}.",
         "saves": "Moving from {current} to {pick} saves {usd_per_month} a month per replica.",
         "costs_more": "Moving from {current} to {pick} costs {usd_per_month} a month more per replica.",

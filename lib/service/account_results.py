@@ -142,8 +142,9 @@ class CurrentTier(TypedDict):
 class RightSizeAnswer(Answer):
     """The recommendation beside the current tier.
 
-    `decision`: `stay` (the current tier is the pick), `move` (to the pick), `none` (nothing on the chosen platforms does it).
-    `saving_usd_per_month` is per replica, at the workload's hours: negative is an extra cost, null not known.
+    `decision`: `stay` (the current tier is the pick, or does it all with room to spare for less), `move` (to the pick), `none`
+    (nothing on the chosen platforms does it). `saving_usd_per_month` is that of the pick, per replica, at the workload's hours:
+    negative is an extra cost, null not known.
     """
 
     space: str

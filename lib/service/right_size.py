@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lib import estimate
@@ -20,6 +20,7 @@ from lib.present.reasons import sentence
 from lib.provenance import Caveat
 from lib.service.account_results import CurrentTier, RightSizeAnswer
 from lib.service.recommendation_answer import ranked_entry, reason_entries, recommended
+from lib.service.results import ReasonEntry, RecommendationAnswer
 from lib.service.space_answer import price_caveats, tier_name
 from lib.service.wire import caveat_entries, usd
 from lib.workload import MemoryRequest, Workload
@@ -99,7 +100,7 @@ def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog:
         "saving_usd_per_month": usd(verdict.saving_usd_per_month),
         "reasons": [
             *reason_entries(verdict.reasons),
-            *(answer["pick"]["reasons"] if answer["pick"] is not None else ()),
+            *_why(verdict, answer),
         ],
         "ranked": answer["ranked"],
         "rejected": answer["rejected"],
@@ -109,6 +110,14 @@ def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog:
         "caveats": [*caveat_entries((*choice.caveats, *_caveats(space, current, verdict, workload))), *answer["caveats"]],
         "sources": answer["sources"],
     }
+
+
+def _why(verdict: Verdict, answer: RecommendationAnswer) -> Sequence[ReasonEntry]:
+    """What speaks for the tier to be on: the pick's reasons, or those of the tier that stays although another was picked."""
+    pick = answer["pick"]
+    if verdict.reasons and verdict.reasons[0].code == "stay_does_it" and verdict.entry is not None:
+        return reason_entries(verdict.entry.reasons)
+    return pick["reasons"] if pick is not None else ()
 
 
 def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) -> Catalog:

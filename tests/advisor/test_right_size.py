@@ -77,6 +77,18 @@ def test_what_a_dearer_pick_gives(changed: dict[str, object], code: str) -> None
     assert codes(spaces("l4x1"), judged, picking("a100-large", **changed)) == [code, "costs_more"]
 
 
+def test_what_does_it_well_is_not_left_for_something_dearer() -> None:
+    """An l4x1 with room to spare stays an l4x1, unless it is tight or speed comes first."""
+    current = replace(on(PAID, "l4x1"), step=1, verdict="comfortable")
+    judged = replace(PAID, ranked=tuple(current if entry.offer.id == "l4x1" else entry for entry in PAID.ranked))
+    dearer = picking("a100-large", step=0)
+    assert codes(spaces("l4x1"), judged, dearer) == ["stay_does_it", "pick_keeps_precision", "costs_more"]
+    assert right_size(spaces("l4x1"), judged, dearer, CATALOG.rules).decision == "stay"
+    fastest = replace(dearer, workload=replace(dearer.workload, priority="fastest"))
+    assert right_size(spaces("l4x1"), judged, fastest, CATALOG.rules).decision == "move"
+    assert right_size(spaces("a100-large"), PAID, picking("l4x1"), CATALOG.rules).decision == "move"
+
+
 def test_reasons_of_the_other_cases() -> None:
     """Stay; nothing anywhere; nothing but here; unknown tier; the same price; another size of ZeroGPU; another platform."""
     assert codes(spaces("l4x1"), PAID, picking("l4x1")) == ["stay"]
