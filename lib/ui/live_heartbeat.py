@@ -16,7 +16,8 @@ from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import DEVICE, ending, labelled, queued, scenes, steadily
+from lib.ui.live_run import ending, labelled, queued, scenes, steadily
+from lib.ui.turns import DEVICE
 
 if TYPE_CHECKING:
     from gradio.events import Dependency

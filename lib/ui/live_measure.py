@@ -13,7 +13,8 @@ from lib.present.live_cards import stages, stopped
 from lib.present.live_measure import STAGES, as_text_measure, expected_card, measure_card, measure_csv
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import DEVICE, ending, labelled, queued, scenes, steadily
+from lib.ui.live_run import ending, labelled, queued, scenes, steadily
+from lib.ui.turns import DEVICE
 
 if TYPE_CHECKING:
     from gradio.events import Dependency

@@ -11,20 +11,20 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.ui.answered import FAILED
-from lib.ui.turns import turn
+from lib.ui.turns import turn, width
 
 log = logging.getLogger(__name__)
 
 Scene = TypeVar("Scene")
 Item = TypeVar("Item")
 
-CHAT, DEVICE = "chat", "device"
-"""The slots of the public endpoints: an event of the page and a call of the API come one after the other."""
-
 
 def queued(slot: str) -> dict[str, Any]:
-    """Options of an event that waits its turn with the endpoints of the same slot; the queue shows how many are before it."""
-    return {"concurrency_limit": 1, "concurrency_id": slot, "api_visibility": "private", "show_progress": "minimal"}
+    """Options of an event that waits its turn with the endpoints of the same slot; the queue shows how many are before it.
+
+    An event of the page and a call of the API so come one after the other.
+    """
+    return {"concurrency_limit": width(slot), "concurrency_id": slot, "api_visibility": "private", "show_progress": "minimal"}
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lib.ui.turns import Occupied
+from lib.ui.turns import SLOTS, Occupied
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -31,7 +31,7 @@ class Places:
     def slot(self, number: object) -> str | None:
         """What the page's function of this number waits for; None where it need not."""
         known = self._page.fns.get(number) if type(number) is int else None
-        return known.concurrency_id if known is not None and known.queue and known.concurrency_limit == 1 else None
+        return known.concurrency_id if known is not None and known.queue and known.concurrency_id in SLOTS else None
 
     @contextmanager
     def one(self, slot: str | None) -> Iterator[None]:

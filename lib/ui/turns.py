@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from lib.errors import AdvisorError, Busy
 from lib.live.device import on_zero_gpu
 
-__all__ = ["CHAT", "DEVICE", "Occupied", "turn", "width"]
+__all__ = ["CHAT", "DEVICE", "SLOTS", "Occupied", "turn", "width"]
 
 CHAT, DEVICE = "chat", "device"
+SLOTS = frozenset({CHAT, DEVICE})
 """The slots of what runs on the device."""
 
 LONGEST_WAIT_S = 120.0
@@ -29,7 +30,7 @@ _slots: dict[str, threading.Semaphore] = {}
 
 def width(slot: str) -> int:
     """How many may hold the slot at the same time, where this runs. For Gradio's `concurrency_limit` too, which keeps the lowest."""
-    return ON_ZERO_GPU if slot in {CHAT, DEVICE} and on_zero_gpu() else 1
+    return ON_ZERO_GPU if slot in SLOTS and on_zero_gpu() else 1
 
 
 class Occupied(Busy):

@@ -20,9 +20,9 @@ from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_ta
 from lib.ui.answered import FAILED
 from lib.ui.endpoints import endpoints
 from lib.ui.live_chat import harmless, kept, said
-from lib.ui.live_run import CHAT, DEVICE, steadily
+from lib.ui.live_run import steadily
 from lib.ui.page import build_page
-from lib.ui.turns import turn
+from lib.ui.turns import CHAT, DEVICE, turn
 
 SIZES = (128, 4096, 16384, 100, 5)
 ANSWER = (piece("loading", note="Reading the model."), piece("writing", "Hel"), piece("done", "Hello!", taken=metrics()))

@@ -87,6 +87,14 @@ def test_calls_on_their_way_into_the_queue_count() -> None:
         pass
 
 
+def test_a_wide_slot_has_places_too() -> None:
+    """On ZeroGPU several run at once (`lib.ui.turns.width`), and the crowd before them is as bounded."""
+    with gr.Blocks() as page:
+        gr.api(say, api_name="say", concurrency_limit=8, concurrency_id="chat")
+        gr.api(say, api_name="other")
+    assert [Places(page).slot(number) for number in page.fns] == ["chat", None]
+
+
 @pytest.mark.parametrize("path", ["deep_link?session_hash=first", "dev/reload", "upload", "process_recording"])
 def test_what_the_page_does_not_use_is_closed(busy: tuple[str, gr.Blocks], path: str) -> None:
     """Those routes write files for strangers, or hold a connection for nothing."""
