@@ -37,7 +37,8 @@ _KEPT = (
 )  # fmt: skip
 _BLOCK = 1 << 20
 _ROOT = Path(__file__).parents[2]
-_device = threading.Lock()
+AT_WORK = threading.Lock()
+"""Held by whatever runs on the device of this machine: a measurement, the heartbeat, an answer of the chat."""
 
 
 def environment(home: str) -> dict[str, str]:
@@ -71,15 +72,15 @@ def turn(patience_s: float = PATIENCE_S) -> Iterator[None]:
     if on_zero_gpu():
         yield
         return
-    if not _device.acquire(timeout=patience_s):
+    if not AT_WORK.acquire(timeout=patience_s):
         raise LiveError(
-            "Another measurement runs on this device, and two at a time would measure each other. Nothing was started. "
-            "Try again in a minute."
+            "Another measurement or an answer of the chat runs on this device, and two at a time would measure each other. "
+            "Nothing was started. Try again in a minute."
         )
     try:
         yield
     finally:
-        _device.release()
+        AT_WORK.release()
 
 
 def isolated(ask: Ask, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | Measured]:

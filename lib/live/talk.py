@@ -17,6 +17,7 @@ from lib.live.chat import LIFE_S, Piece, answer
 from lib.live.demo import ROOM, DemoModel, Loaded
 from lib.live.device import Device, Size, at_hand, on_zero_gpu
 from lib.live.fetch import Note
+from lib.live.isolated import AT_WORK
 from lib.live.zero import gpu_task, size_for, start_seconds
 
 WAIT_S = 120.0
@@ -48,7 +49,6 @@ class Talk:
     def __init__(self, demo: DemoModel) -> None:
         """Talk to this model."""
         self._demo = demo
-        self._turn = threading.Lock()
         self._answer = gpu_task(self._on_device, duration=self.declared, size=self.size, doing="answering")
 
     def declared(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
@@ -110,11 +110,11 @@ class Talk:
                 yield from pieces
         finally:
             if own:
-                self._turn.release()
+                AT_WORK.release()
 
     def _wait(self) -> Iterator[Piece]:
         until = time.monotonic() + WAIT_S
-        while not self._turn.acquire(timeout=LIFE_S):
+        while not AT_WORK.acquire(timeout=LIFE_S):
             if time.monotonic() > until:
-                raise NoGpuFree("Others kept the model busy for two minutes, and your message was not read. Next: try again in a minute.")
-            yield Piece(stage="waiting", note="Another conversation is being answered; yours waits for its turn.")
+                raise NoGpuFree("Others kept the device busy for two minutes, and your message was not read. Next: try again in a minute.")
+            yield Piece(stage="waiting", note="The device answers somebody else or measures something; your message waits for its turn.")

@@ -23,6 +23,7 @@ from lib.live import prompt as prompts
 from lib.live.chat import LEAST_S, Piece, answer
 from lib.live.demo import DemoModel, Loaded
 from lib.live.device import at_hand
+from lib.live.isolated import turn
 from lib.live.prompt import Message
 from lib.service.chat import ChatQuestion
 from lib.service.models import Models
@@ -209,6 +210,17 @@ def test_one_conversation_at_a_time(question: ChatQuestion, loaded: Loaded) -> N
         assert next(second)["stage"] == "waiting"
         first.close()  # type: ignore[attr-defined]
         assert list(second)[-1]["metrics"] is not None
+
+
+def test_a_measurement_and_an_answer_take_turns(question: ChatQuestion, loaded: Loaded) -> None:
+    """While something is measured the chat waits; while it answers nothing is measured."""
+    with turn():
+        waits = question.chat("Hello", max_new_tokens=2)
+        assert next(waits)["stage"] == "waiting"
+    assert next(waits)["stage"] != "waiting"
+    with pytest.raises(LiveError, match="answer of the chat"), turn(0.05):
+        pytest.fail("two had the device")
+    assert list(waits)[-1]["metrics"] is not None
 
 
 def test_the_oldest_turns_are_left_out_until_it_fits(question: ChatQuestion) -> None:
