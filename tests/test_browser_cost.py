@@ -13,7 +13,8 @@ pytestmark = pytest.mark.browser
 
 ASK = "?tab=cost&requests=200&in=0.2&out=0.6"
 BEYOND = """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility()
-  && !e.closest("svg, .sr, .visually-hidden, thead") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
+  && !e.closest("svg, .sr, .visually-hidden, thead")
+  && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
 
 def test_bills_follow_the_questions(open_page: Open) -> None:  # noqa: F811  the fixture

@@ -212,6 +212,7 @@ def test_one_conversation_at_a_time(question: ChatQuestion, loaded: Loaded) -> N
         assert list(second)[-1]["metrics"] is not None
 
 
+@pytest.mark.usefixtures("loaded")
 def test_a_measurement_and_an_answer_take_turns(question: ChatQuestion) -> None:
     """While something is measured the chat waits; while it answers nothing is measured."""
     with turn():
