@@ -61,7 +61,7 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
         "settled": at.settled and not changing,
         "failed": at.failed,
         "error": space.error,
-        "billed_now": at.billed and (each is None or each > 0),  # what is free is not billed, running or not
+        "billed_now": at.billed and space.sdk != "static" and (each is None or each > 0),  # what is free is not billed, running or not
         "hardware": space.hardware,
         "hardware_name": None if now is None else tier_name(now),
         "usd_per_hour": usd(each),

@@ -53,6 +53,13 @@ def test_a_paused_space_is_not_billed(hub: SpaceStandIn) -> None:
     assert (found["billed_now"], found["changing"], found["settled"], found["usd_per_hour"]) == (False, False, True, None)
 
 
+def test_a_static_space_is_never_billed(hub: SpaceStandIn) -> None:
+    """Files that are served: it runs on no hardware and has no price."""
+    hub.add_space(FakeSpace(id="ada/files", sdk="static", hardware=None, requested=None, sleep_s=None, replicas=None))
+    found = asking(hub).space_status("ada/files")
+    assert (found["stage"], found["billed_now"], found["usd_per_hour"]) == ("RUNNING", False, None)
+
+
 def test_zerogpu_says_what_is_not_documented(hub: SpaceStandIn) -> None:
     """Its sleep rule is not."""
     found = asking(hub).space_status("ada/zero")
