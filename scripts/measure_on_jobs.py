@@ -188,7 +188,8 @@ def main(
         limit = arguments.whole("timeout", timeout, 60, 86_400)
         plans = [planned(flavor, limit, catalog) for flavor in dict.fromkeys(flavors)]
     except AdvisorError as refusal:
-        raise click.UsageError(str(refusal)) from None
+        flavors_of_jobs = ", ".join(offer.id for offer in catalog.offers if offer.platform == "jobs" and offer.listed)
+        raise click.UsageError(str(refusal).replace("/list_hardware lists every id.", f"Jobs has {flavors_of_jobs}.")) from None
     _show(plans, asked, prices)
     if not go:
         click.echo("Nothing was started. Add --go to start these jobs.")

@@ -151,7 +151,7 @@ def test_pause_restart_sleep(run: Run, hub: SpaceStandIn) -> None:
         (("pause", "ada/nowhere"), TOKEN, outcome.NOT_FOUND, "ada/nowhere"),
         (("restart", "engines/busy"), TOKEN, outcome.NOT_PERMITTED, "engines/busy"),
         (("hardware", "ada/chat", "--tier", "h100"), TOKEN, outcome.REFUSED, "h100"),
-        (("hardware", "ada/chat", "--tier", "nonsense"), TOKEN, outcome.REFUSED, "the command `tiers`"),
+        (("hardware", "ada/chat", "--tier", "nonsense"), TOKEN, outcome.REFUSED, "The command `tiers`"),
         (("hardware", "ada/chat", "--tier", "cpu-basic"), TOKEN, outcome.REFUSED, "the command `restart`"),
         (("hardware", "ada/docker", "--tier", "zero-a10g"), TOKEN, outcome.REFUSED, "Gradio"),
         (("sleep", "ada/chat", "600"), TOKEN, outcome.REFUSED, "48 hours"),

@@ -229,5 +229,6 @@ def right_size(*, space: str, as_json: bool, **asked: Any) -> None:
     from lib.cli.session import login, opened  # noqa: PLC0415
     from lib.cli.show import right_size_text  # noqa: PLC0415
 
+    say(f"Looking at {space}, and at its models ...")  # one that is not bundled takes some seconds to build
     found = opened().account.right_size(space, **asked, token=login())
     answer(found, right_size_text(found), as_json=as_json)

@@ -82,7 +82,7 @@ def end(status: int) -> NoReturn:
 def in_our_words(message: str) -> str:
     """A sentence that names endpoints, for people who have commands."""
     for endpoint, words in _CALLED.items():
-        message = message.replace(endpoint, words)
+        message = message.replace(f". {endpoint}", f". {words.capitalize()}").replace(endpoint, words)
     return message
 
 

@@ -51,7 +51,8 @@ def preview_lines(preview: Answer) -> list[str]:
     before, after = preview["before"], preview["after"]
     lines = [f"{preview['space']}: {preview['stage_message']} Now on {before['hardware'] or 'no hardware'}, {rate(before)}."]
     if preview["action"] == "switch":
-        lines.append(f"{after['hardware']} ({after['name']}) costs {_price(after)}, for each of {preview['replicas']} replica(s).")
+        each = f", for each of {preview['replicas']} replicas" if preview["replicas"] > 1 else ""
+        lines.append(f"{after['hardware']} ({after['name']}) costs {_price(after)}{each}.")
     lines += preview["effects"]
     change = preview["change_usd_per_hour"]
     if change:
