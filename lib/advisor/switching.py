@@ -256,14 +256,19 @@ def sleep_words(offer: Offer | None, told: int | None, rules: PlatformRules) -> 
         return "When it sleeps is not documented." if offer is not None else "When it sleeps is not known."
     if seconds == rules.sleep.never_value:
         return "It never sleeps by itself: it is billed around the clock, used or not." if _paid(offer) else "It never sleeps by itself."
-    return f"It sleeps after {_span(seconds)} without a visit, and is not billed until a visit wakes it."
+    return f"It sleeps after {span(seconds)} without a visit, and is not billed until a visit wakes it."
 
 
 def _paid(offer: Offer | None) -> bool:
     return offer is not None and bool(offer.usd_per_hour)
 
 
-def _span(seconds: int) -> str:
+def span(seconds: int) -> str:
+    """A time in the largest unit that it is a whole number of.
+
+    >>> span(172_800), span(100)
+    ('48 hours', '100 seconds')
+    """
     for size, word in ((3600, "hour"), (60, "minute")):
         if seconds >= size and seconds % size == 0:
             return f"{seconds // size} {word}{'' if seconds == size else 's'}"

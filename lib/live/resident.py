@@ -26,6 +26,9 @@ class Gauge(Protocol):
     def peak(self) -> int:
         """The highest value since the last restart."""
 
+    def held(self) -> int:
+        """What is held now."""
+
 
 def _status(key: str) -> int:
     """A size from /proc/self/status, in bytes."""
@@ -73,6 +76,10 @@ class HostGauge:
         highest = _status("VmHWM") if self._kernel else max(self._highest, resident_bytes())
         return max(0, highest - self.before)
 
+    def held(self) -> int:
+        """What is held now."""
+        return max(0, resident_bytes() - self.before)
+
     def close(self) -> None:
         """Stop looking."""
         self._done.set()
@@ -94,6 +101,10 @@ class CudaGauge:
     def peak(self) -> int:
         """The highest value since the last restart."""
         return max(0, int(self._cuda.max_memory_allocated()) - self.before)
+
+    def held(self) -> int:
+        """What is held now."""
+        return max(0, int(self._cuda.memory_allocated()) - self.before)
 
     def close(self) -> None:
         """Nothing to stop."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lib.advisor.stages import stage
-from lib.advisor.switching import Sleep, check_change, check_hosting, check_sdk, kept_sleep, known, sleep_with, tier
+from lib.advisor.switching import Sleep, check_change, check_hosting, check_sdk, kept_sleep, known, sleep_with, span, tier
 from lib.catalog import Catalog
 from lib.errors import HubError
 from lib.hub.spaces import Space, Spaces
@@ -53,7 +53,7 @@ def planned(
     fresh = today()
     target = tier(fresh, hardware)
     if sleep_time_s is None:
-        sleep_time_s = kept_sleep(target.offer, known(fresh, space.hardware), space.sleep_time_s, fresh.rules)
+        sleep_time_s = kept_sleep(target.offer, known(fresh, space.requested_hardware or space.hardware), space.sleep_time_s, fresh.rules)
     sleep = sleep_with(target.offer, sleep_time_s, fresh.rules)
     check_sdk(target.offer, space.id, space.sdk)
     check_change(target.offer, space.id, space.hardware, space.requested_hardware)
@@ -99,8 +99,8 @@ def _cautions(space: Space, offer: Offer, sleep: Sleep) -> list[Caveat]:
         else:
             found.append(Caveat(code="replicas", message=f"{space.id} runs {space.replicas} replicas. {BILLED_EACH.message}"))
     if space.sleep_time_s is not None and space.sleep_time_s > 0 and sleep.seconds is not None and sleep.seconds != space.sleep_time_s:
-        then = "never sleep" if sleep.seconds < 0 else f"sleep after {sleep.seconds} s"
-        message = f"Until now it slept after {space.sleep_time_s} s without a visit; with this switch it will {then}."
+        then = "never sleep" if sleep.seconds < 0 else f"sleep after {span(sleep.seconds)}"
+        message = f"Until now it slept after {span(space.sleep_time_s)} without a visit; with this switch it will {then}."
         found.append(Caveat(code="sleep_changes", message=message))
     if "paid_plan_to_create" in offer.rules:
         message = (

@@ -106,13 +106,14 @@ def test_never_is_sent_as_minus_one_and_an_older_name_as_todays(hub: SpaceStandI
         ("t4-small", None, "l4x1", 0.8, {"flavor": "l4x1", "sleepTimeSeconds": -1}),
         ("cpu-basic", 172_800, "l4x1", 0.8, {"flavor": "l4x1", "sleepTimeSeconds": -1}),  # the 48 hours are the free tier's own
         ("t4-small", 900, "cpu-basic", 0, {"flavor": "cpu-basic"}),
+        (None, 900, "l4x1", 0.8, {"flavor": "l4x1", "sleepTimeSeconds": 900}),  # on its way to t4-small: no hardware yet
     ],
 )
 def test_without_a_sleep_time_a_paid_space_keeps_its_own(
-    hub: SpaceStandIn, account: AccountQuestions, tier: str, sleep_s: int | None, target: str, usd: float, sent: dict[str, Any]
+    hub: SpaceStandIn, account: AccountQuestions, tier: str | None, sleep_s: int | None, target: str, usd: float, sent: dict[str, Any]
 ) -> None:
     """`None` (null over the API, no --sleep-time on the command line)."""
-    hub.add_space(FakeSpace(id="ada/moving", hardware=tier, requested=tier, sleep_s=sleep_s))
+    hub.add_space(FakeSpace(id="ada/moving", hardware=tier, requested=tier or "t4-small", sleep_s=sleep_s))
     account.switch_hardware("ada/moving", target, usd, None, token=ADA)
     assert hub.actions() == [("/api/spaces/ada/moving/hardware", sent)]
 

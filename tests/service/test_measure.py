@@ -280,5 +280,6 @@ def test_memory_on_this_processor_is_what_was_predicted() -> None:
     answer = MeasureQuestion(catalog=load, models=MODELS, device=at_hand).measure(json.dumps(SMALL), 64, 8, "fp32")
     assert answer["device_details"]["kind"] in {"cpu", "cuda"}
     assert abs(answer["error_ratio"]["peak_bytes"] or 1.0) <= 0.10
+    assert answer["weights_bytes"] <= answer["peak_bytes"]
     assert answer["decode_tokens_per_s"] is not None
     assert answer["weights"] == "random"
