@@ -13,7 +13,7 @@ from lib.service.arguments import MAX_NAME, seen
 ACCEPTED = "a Hub id (owner/name), the text of a config.json (a JSON object), or a parameter count such as 7B or 350M"
 _COUNT = re.compile(r"[-+]?[0-9][0-9.,_]*(e[-+]?[0-9]+)?\s*([kmbt]|thousand|million|billion|trillion)?\s*(param(eter)?s)?", re.IGNORECASE)
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
-_PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
+PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _SHORT = 1_000
 
 
@@ -60,7 +60,7 @@ def _id(text: str) -> str:
             page = urlsplit(text)
         except ValueError:  # half a bracket, or letters that turn into a slash
             raise UnknownModel(f"{shown(text)} is not an address. Accepted: {ACCEPTED}.") from None
-        if page.hostname not in _PAGE_HOSTS:
+        if page.hostname not in PAGE_HOSTS:
             raise UnknownModel(f"{shown(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
         name = "/".join(page.path.strip("/").split("/")[:2])
     if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:

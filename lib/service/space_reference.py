@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from lib.errors import BadArgument, NotSignedIn
 from lib.service.arguments import MAX_NAME, seen
+from lib.service.reference import PAGE_HOSTS
 
 ACCEPTED = "owner/name, or the address of the Space's page on the Hub"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _LONGEST_PAGE = 1_000
 
 
@@ -37,7 +37,7 @@ def _of_page(text: str) -> str:
     except ValueError:  # half a bracket, or letters that turn into a slash
         return ""
     kind, _, rest = page.path.strip("/").partition("/")
-    return "/".join(rest.split("/")[:2]) if page.hostname in _PAGE_HOSTS and kind == "spaces" else ""
+    return "/".join(rest.split("/")[:2]) if page.hostname in PAGE_HOSTS and kind == "spaces" else ""
 
 
 def signed_in(token: object, what: str) -> str:

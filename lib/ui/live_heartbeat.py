@@ -16,7 +16,7 @@ from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import ending, labelled, queued, scenes, steadily
+from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
 from lib.ui.turns import DEVICE
 
 if TYPE_CHECKING:
@@ -54,22 +54,8 @@ class HeartbeatView:
         return [self.dtype, *self.sizes]
 
     def outputs(self) -> list[Any]:
-        """Where a scene goes, in the order of `Scene.updates`."""
+        """Where a scene goes, in the order of `RunScene.updates`."""
         return [self.status, self.card, self.run, self.stop]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """One picture of a run; `card` None leaves the last one."""
-
-    status: str = ""
-    card: str | None = None
-    busy: bool = False
-
-    def updates(self) -> list[Any]:
-        """One value for each output."""
-        card = gr.skip() if self.card is None else self.card
-        return [self.status, card, gr.update(interactive=not self.busy), gr.update(visible=self.busy)]
 
 
 def build() -> HeartbeatView:
@@ -100,28 +86,28 @@ def build() -> HeartbeatView:
     return HeartbeatView(dtype=dtype, sizes=sizes, run=run, stop=stop, status=status, card=card)
 
 
-def beaten(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[Scene]:
+def beaten(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
     """Run it and show how far it is; what is refused or fails stands in place of the result."""
     asked = dict(zip(SIZES, sizes, strict=True))
 
-    def run() -> Iterator[Scene]:
-        yield Scene(status=working("Looking at the device."), card="", busy=True)
+    def run() -> Iterator[RunScene]:
+        yield RunScene(status=working("Looking at the device."), card="", busy=True)
         with ending(services.live.beating(**asked, dtype=dtype)) as items:
             for item in items:
                 yield _shown(item)
 
-    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(labelled(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(labelled(sentence, LABELS))))
 
 
-def _shown(item: Any) -> Scene:
+def _shown(item: Any) -> RunScene:
     if "schema" not in item:
-        return Scene(status=working(phase_words(item), item["done"], item["of"]), busy=True)
+        return RunScene(status=working(phase_words(item), item["done"], item["of"]), busy=True)
     acts = actions(
         text=as_text_heartbeat(item),
         query=None,
         files=(("Download JSON", "heartbeat.json", "application/json", as_json(item)),),
     )
-    return Scene(card=heartbeat_card(item) + acts)
+    return RunScene(card=heartbeat_card(item) + acts)
 
 
 def wire(view: HeartbeatView, services: Services) -> None:
@@ -131,7 +117,7 @@ def wire(view: HeartbeatView, services: Services) -> None:
         yield from steadily(beaten(services, dtype, sizes))
 
     def stop() -> list[Any]:
-        return Scene(status=stopped("Stopped. Nothing was kept.")).updates()
+        return RunScene(status=stopped("Stopped. Nothing was kept.")).updates()
 
     running: Dependency = view.run.click(
         run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queued(DEVICE)

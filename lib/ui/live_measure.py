@@ -13,7 +13,7 @@ from lib.present.live_cards import stages, stopped
 from lib.present.live_measure import STAGES, as_text_measure, expected_card, measure_card, measure_csv
 from lib.present.markup import actions, hint, refusal
 from lib.present.rows import as_json
-from lib.ui.live_run import ending, labelled, queued, scenes, steadily
+from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
 from lib.ui.turns import DEVICE
 
 if TYPE_CHECKING:
@@ -44,22 +44,8 @@ class MeasureView:
         return [self.prompt, self.answer, self.precision]
 
     def outputs(self) -> list[Any]:
-        """Where a scene goes, in the order of `Scene.updates`."""
+        """Where a scene goes, in the order of `RunScene.updates`."""
         return [self.status, self.card, self.run, self.stop]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """One picture of a run; `card` None leaves the last one."""
-
-    status: str = ""
-    card: str | None = None
-    busy: bool = False
-
-    def updates(self) -> list[Any]:
-        """One value for each output."""
-        card = gr.skip() if self.card is None else self.card
-        return [self.status, card, gr.update(interactive=not self.busy), gr.update(visible=self.busy)]
 
 
 def build() -> MeasureView:
@@ -91,24 +77,24 @@ def foreseen(services: Services, model: str, prompt: Any, answer: Any, precision
         return refusal(labelled(str(refused), LABELS))
 
 
-def measured(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[Scene]:
+def measured(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
     """Run it, show its stages, and the result; what is refused or fails stands in place of the result."""
     if not model:
-        yield Scene(status=hint(CHOOSE))
+        yield RunScene(status=hint(CHOOSE))
         return
 
-    def run() -> Iterator[Scene]:
-        yield Scene(status=stages(STAGES, "starting"), card="", busy=True)
+    def run() -> Iterator[RunScene]:
+        yield RunScene(status=stages(STAGES, "starting"), card="", busy=True)
         with ending(services.live.measuring(model, prompt, answer, precision)) as items:
             for item in items:
                 yield _shown(item, model)
 
-    yield from scenes(run, DEVICE, lambda sentence: Scene(status=refusal(labelled(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(labelled(sentence, LABELS))))
 
 
-def _shown(item: Any, model: str) -> Scene:
+def _shown(item: Any, model: str) -> RunScene:
     if "schema" not in item:
-        return Scene(status=stages(STAGES, item["stage"]), busy=True)
+        return RunScene(status=stages(STAGES, item["stage"]), busy=True)
     acts = actions(
         text=as_text_measure(item, model),
         query=None,
@@ -117,7 +103,7 @@ def _shown(item: Any, model: str) -> Scene:
             ("Download JSON", "measured.json", "application/json", as_json(item)),
         ),
     )
-    return Scene(card=measure_card(item, model) + acts)
+    return RunScene(card=measure_card(item, model) + acts)
 
 
 def wire(view: MeasureView, services: Services, model: gr.State) -> Dependency:
@@ -127,7 +113,7 @@ def wire(view: MeasureView, services: Services, model: gr.State) -> Dependency:
         yield from steadily(measured(services, ref, prompt, answer, precision))
 
     def stop() -> list[Any]:
-        return Scene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
+        return RunScene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
 
     running: Dependency = view.run.click(
         run, [model, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queued(DEVICE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import gradio as gr
@@ -17,6 +18,20 @@ log = logging.getLogger(__name__)
 
 Scene = TypeVar("Scene")
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScene:
+    """One picture of a measurement or a heartbeat; `card` None leaves the last one."""
+
+    status: str = ""
+    card: str | None = None
+    busy: bool = False
+
+    def updates(self) -> list[Any]:
+        """One value for each output."""
+        card = gr.skip() if self.card is None else self.card
+        return [self.status, card, gr.update(interactive=not self.busy), gr.update(visible=self.busy)]
 
 
 def queued(slot: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from lib.hub.providers import Offered
 from lib.live.device import Device
 from lib.service.models import Models
 from lib.service.services import Services
-from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_tab
+from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_run, live_tab
 from lib.ui.answered import FAILED
 from lib.ui.endpoints import endpoints
 from lib.ui.live_chat import harmless, kept, said
@@ -121,8 +121,8 @@ def test_every_output_has_a_value() -> None:
     with gr.Blocks():
         view = live_tab.build()
     assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
-    assert len(live_measure.Scene().updates()) == len(view.measure.outputs())
-    assert len(live_heartbeat.Scene().updates()) == len(view.heartbeat.outputs())
+    assert len(live_run.RunScene().updates()) == len(view.measure.outputs())
+    assert len(live_run.RunScene().updates()) == len(view.heartbeat.outputs())
     assert len(live_ledger.shown(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
 
 
@@ -144,7 +144,7 @@ def test_the_buttons_are_touched_only_when_they_change() -> None:
     assert [update[-1].get("visible") for update in values] == [True, None, None, False]
 
 
-def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[live_measure.Scene]:
+def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[live_run.RunScene]:
     """All scenes of a measurement."""
     return list(live_measure.measured(services, ref, 512, 64, "bf16"))
 
