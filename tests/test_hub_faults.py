@@ -171,6 +171,25 @@ def test_a_config_of_many_megabytes_is_not_read_to_its_end(hub: StandIn) -> None
     assert "longer than" in str(refused())
 
 
+@pytest.mark.parametrize(
+    ("part", "body"),
+    [
+        ("index.json", b'{"weight_map": [' + b"[]," * 500_000 + b"[]]}"),
+        ("/api/models/", b'{"siblings": [' + b"{}," * 1_100_000 + b"{}]}"),
+    ],
+)
+def test_an_answer_of_a_million_values_is_refused_before_it_is_parsed(hub: StandIn, part: str, body: bytes) -> None:
+    """Every pair of bytes would become a list or a dict; none is built."""
+    hub.faults[part] = Fault(body=body)
+    assert "values" in str(refused())
+
+
+def test_an_index_of_64_mib_is_not_read_to_its_end(hub: StandIn) -> None:
+    """The largest real index has 9 MB."""
+    hub.faults["index.json"] = Fault(body=b"[]," * (64 * 2**20 // 3))
+    assert "longer than 25,165,824 bytes" in str(refused())
+
+
 def test_an_answer_that_is_compressed_unasked_is_refused(hub: StandIn) -> None:
     """A small compressed body can unpack to gigabytes; none was asked for."""
     hub.faults["config.json"] = Fault(headers=(("Content-Encoding", "gzip"),), body=b"\x1f\x8b")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFWriter
-from hub_repos import LLAMA_8B, LLAMA_CONFIG, TINY, as_json, dense_135, llama_8b, safetensors, sharded
+from hub_repos import LLAMA_8B, LLAMA_CONFIG, TINY, as_json, dense_135, experts_135, llama_8b, safetensors, sharded
 from hub_stand_in import Blob, Fault, Repo, StandIn
 from huggingface_hub import constants
 from safetensors.numpy import save
@@ -98,6 +98,14 @@ def test_every_header_of_135_shards_takes_one_request(hub: StandIn) -> None:
     assert len(hub.requests) == 1 + 2 + 135
     # Llama 405B with 8 key/value heads: 126·(2·16384² + 2·1024·16384 + 3·16384·53248 + 2·16384) + 2·128256·16384 + 16384
     assert model.elements_by_dtype == {"BF16": 405_853_388_800}
+
+
+def test_45_thousand_tensors_over_135_shards_are_read(hub: StandIn) -> None:
+    """The limits on an index and a header leave room for the largest models that are published."""
+    hub.add(experts_135())
+    model = read_model("org/experts-135")
+    assert model.tensor_count == 59 * 128 * 3 * 2
+    assert len(hub.requests) == 1 + 2 + 135
 
 
 def test_a_file_written_by_safetensors_is_read(hub: StandIn) -> None:

@@ -6,17 +6,18 @@ left empty where nothing depends on it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import InvalidInput
 from lib.hub import refusals
 from lib.hub.client import checked_id
 
 MAX_LISTING_BYTES = 16 * 2**20
+MAX_NODES = 1_000_000  # the description of a model with 50,000 files has 700,000; 16 MiB of "[],[],…" would have 11 million
 _MAX_FILES = 50_000
 _MAX_NAME = 1024
 _MAX_TEXT = 200
@@ -41,25 +42,25 @@ class Listing:
     published_parameters: Mapping[str, int]
 
 
-def as_json(text: bytes, what: str, of: str) -> Any:
-    """JSON from outside; `of` names it in the sentence.
+def as_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
+    """JSON from outside of at most `most` nodes (`lib.bounded_json`); `of` names it in the sentence.
 
     Raises:
-        HubGarbage: it is not JSON, or nested too deep to be read.
+        HubGarbage: it is not JSON, nested too deep to be read, or holds more values.
     """
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise refusals.garbage(what, f"{of} is not readable JSON") from error
+        return read_json(text, most)
+    except UnreadableJson as error:
+        raise refusals.garbage(what, f"{of} cannot be read: {error}") from error
 
 
-def as_object(text: bytes, what: str, of: str) -> dict[str, Any]:
+def as_object(text: bytes, what: str, of: str, most: int = MAX_NODES) -> dict[str, Any]:
     """JSON that has to be an object.
 
     Raises:
         HubGarbage: it is not.
     """
-    value = as_json(text, what, of)
+    value = as_json(text, what, of, most)
     if not isinstance(value, dict):
         raise refusals.garbage(what, f"{of} is not a JSON object")
     return value

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _GRACE_S = 2.0
+_LONG_BYTES = 2**20
 
 
 class _Loop:
@@ -105,6 +106,11 @@ async def gathered(*work: Coroutine[Any, Any, T]) -> list[T]:
     async with together() as group:
         tasks = [group.create_task(one) for one in work]
     return [task.result() for task in tasks]
+
+
+async def aside(size: int, parse: Callable[..., T], *given: object) -> T:
+    """Parse here when it is quick; a long text is parsed in a thread, so that other visitors' requests go on."""
+    return parse(*given) if size < _LONG_BYTES else await asyncio.to_thread(parse, *given)
 
 
 def _first(failed: BaseException) -> BaseException:

@@ -16,7 +16,7 @@ from lib.hub.cache import Cache
 from lib.hub.client import checked_id, open_hub
 from lib.hub.listing import MAX_LISTING_BYTES, Listing, as_json, as_object, read_listing
 from lib.hub.repository import Component, HubModel, Kind
-from lib.hub.weights import Read, Source, read_weights
+from lib.hub.weights import MAX_DOCUMENT_NODES, Read, Source, read_weights
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def forget() -> None:
 
 async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None) -> HubModel:
     described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
-    listing = read_listing(described.body, repo_id)
+    listing = await loop.aside(len(described.body), read_listing, described.body, repo_id)
     source, kind = Source(client, hub, listing), layout.kind_of(listing.files)
     names = [name for name in layout.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
@@ -115,7 +115,7 @@ async def _parts(source: Source, kind: Kind, documents: dict[str, str]) -> tuple
 
 def _pipeline(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from model_index.json; a component that is switched off is [null, null]."""
-    data = as_object(documents["model_index.json"].encode(), source.listing.id, "model_index.json")
+    data = as_object(documents["model_index.json"].encode(), source.listing.id, "model_index.json", MAX_DOCUMENT_NODES)
     named: dict[str, tuple[str, str]] = {}
     for name, value in data.items():
         match value:
@@ -126,7 +126,7 @@ def _pipeline(source: Source, documents: dict[str, str]) -> dict[str, tuple[str,
 
 def _modules(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from modules.json."""
-    data = as_json(documents["modules.json"].encode(), source.listing.id, "modules.json")
+    data = as_json(documents["modules.json"].encode(), source.listing.id, "modules.json", MAX_DOCUMENT_NODES)
     named: dict[str, tuple[str, str]] = {}
     for value in data if isinstance(data, list) else ():
         match value:
@@ -175,6 +175,7 @@ def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
     """What an adapter was trained on: its adapter_config.json says it, else a tag of its card."""
     if "adapter_config.json" not in documents:
         return listing.base_model
-    named = as_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json").get("base_model_name_or_path")
+    adapter = as_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json", MAX_DOCUMENT_NODES)
+    named = adapter.get("base_model_name_or_path")
     usable = isinstance(named, str) and 0 < len(named) <= 200 and named.isprintable()  # noqa: PLR2004 - longest owner/name is 193
     return named if usable else listing.base_model

@@ -8,12 +8,12 @@ Source of the form: hub-docs inference-providers/hub-api.md (2026-07-09): prices
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
+from lib.bounded_json import UnreadableJson, read_json
 from lib.cost.tokens import TokenPrice
 from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, shown
 from lib.hub import loop
@@ -30,6 +30,7 @@ ROUTER = "https://router.huggingface.co"
 HUB = "https://huggingface.co"
 SECONDS = 1.5
 _MAX_ANSWER_BYTES = 2**20
+_MAX_NODES = 50_000
 _MAX_PROVIDERS = 100
 _MAX_NAME = 60
 _MAX_USD = Decimal(100_000)  # per million tokens; far above any price that exists
@@ -135,9 +136,9 @@ def read_offered(body: bytes, model: str, address: str) -> Offered:
         HubGarbage: it is not an object with a list of providers.
     """
     try:
-        told = json.loads(body, parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
-        raise HubGarbage(f"The providers of {shown(model)} are not readable JSON.") from error
+        told = read_json(body, _MAX_NODES, parse_float=Decimal)
+    except UnreadableJson as error:
+        raise HubGarbage(f"The providers of {shown(model)} cannot be read: {error}.") from error
     told = told.get("data", told) if isinstance(told, dict) else told
     entries = told.get("providers") if isinstance(told, dict) else None
     if not isinstance(entries, list):

@@ -28,6 +28,7 @@ from urllib.parse import urljoin, urlsplit
 from httpx2 import Client, ConnectError, ConnectTimeout, HTTPError, InvalidURL, Request, Response, StreamError, Timeout
 from huggingface_hub import errors, get_session, hf_raise_for_status, set_client_factory
 
+from lib.bounded_json import node_count
 from lib.hub import loop
 from lib.hub import space_refusals as refusals
 from lib.hub.client import AGENT, CONNECT_S, Hub, origin
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from lib.hub.space_refusals import Act
 
 MAX_BYTES = 2 * 2**20
+_MAX_NODES = 400_000  # 2 MiB of "[],[],…" would have 1.4 million
 _MAX_REQUESTS = 12  # of one call: a list has pages, a renamed Space redirects
 _MAX_REFUSAL = 16_384
 _REFUSAL_S = 1.0
@@ -136,6 +138,8 @@ class Call:
         """What the client gets to see: of a refusal no word that the server wrote, but a remark fit to be quoted beside it."""
         headers = {name: value for name, value in told.headers.items() if name not in ("location", "x-error-message")}
         if told.status < _REFUSED:
+            if node_count(told.body, _MAX_NODES) > _MAX_NODES:
+                raise refusals.unreadable(self.act, self.what, f"it holds more than {_MAX_NODES:,} values")
             if self.act == "list" and not told.body.lstrip().startswith(b"["):
                 raise refusals.unreadable(self.act, self.what, "it is not a list")  # the client takes an empty object for none
             return Response(told.status, headers=headers, content=told.body, request=request)

@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lib.bounded_json import node_count
 from lib.errors import BadConfig, shown
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 32
 MAX_VALUES = 50_000
 MAX_TEXT = 20_000
+_ONLY = "Paste the model's config.json only."
 
 # Largest integer by what the key means, first match decides. Published models reach: 126 layers, 512 experts, 262 thousand
 # words, hidden size 16384, 10 million positions. The limits stand well above, and low enough that a build stays short.
@@ -60,6 +62,8 @@ def parse(text: str) -> dict[str, Any]:
     """
     if len(text) > MAX_CHARACTERS:
         raise BadConfig(f"The config has {len(text):,} characters. Accepted: up to {MAX_CHARACTERS:,}; paste the model's config.json only.")
+    if node_count(text.encode(errors="replace"), 2 * MAX_VALUES) > 2 * MAX_VALUES:
+        raise BadConfig(f"The config holds more than {MAX_VALUES:,} values, or is nested more than {MAX_DEPTH} levels deep. {_ONLY}")
     try:
         config = json.loads(text, object_pairs_hook=_object)
     except RecursionError:
@@ -111,7 +115,7 @@ def check(config: Any) -> None:
         if depth > MAX_DEPTH:
             raise BadConfig(_too_deep())
         if count > MAX_VALUES:
-            raise BadConfig(f"The config holds more than {MAX_VALUES:,} values. Paste the model's config.json only.")
+            raise BadConfig(f"The config holds more than {MAX_VALUES:,} values. {_ONLY}")
         _check_value(key, value)
         if isinstance(value, (list, tuple)):
             _check_sum(key, value)

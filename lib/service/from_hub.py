@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import HubGarbage, UnsupportedModel, shown
+from lib.hub.weights import MAX_DOCUMENT_NODES
 from lib.model.config import parse
 from lib.model.diffusion import resolve_pipeline
 from lib.model.reconcile import reconcile
@@ -107,8 +108,8 @@ def _beside(found: HubModel) -> Mapping[str, Any] | None:
     if text is None:
         return None
     try:
-        beside = json.loads(text)
-    except (ValueError, RecursionError):
+        beside = read_json(text.encode(), MAX_DOCUMENT_NODES)
+    except UnreadableJson:
         beside = None
     if not isinstance(beside, dict):
         raise HubGarbage(f"The file hf_quant_config.json of {shown(found.id)} is no JSON object. Paste the model's config.json instead.")
