@@ -32,11 +32,11 @@ _BASE = {"Q5_K_M": "Q5_K", "Q5_K_S": "Q5_K", "Q4_K_M": "Q4_K", "Q4_K_S": "Q4_K",
 _FALLBACK = {"Q6_K": "Q8_0", "Q5_K": "Q5_1", "Q4_K": "Q5_0", "Q3_K": "Q4_0", "Q2_K": "Q4_0", "IQ3_S": "IQ4_NL", "IQ4_XS": "IQ4_NL"}
 _APART = frozenset({"vision_tower", "audio_tower", "projector"})
 _ROLES = (
-    ("qkv", re.compile(r".*\.(qkv_proj|query_key_value|c_attn|Wqkv|W_pack|wqkv|in_proj_qkv\w*|qkv)\.weight")),
-    ("v", re.compile(r".*\.(v_proj|value|wv|kv_b_proj)\.weight")),
-    ("k", re.compile(r".*\.(k_proj|key|wk)\.weight")),
-    ("down", re.compile(r".*(down_proj|\.fc2|\.wo|dense_4h_to_h|fc_out|mlp\.c_proj|\.w2|\.output_linear)(\.weight)?")),
-    ("out", re.compile(r".*\.(o_proj|out_proj|self_attention\.dense|attn\.c_proj|attention\.dense|self_attn\.dense)\.weight")),
+    ("qkv", re.compile(r"\.(?:qkv_proj|query_key_value|c_attn|Wqkv|W_pack|wqkv|in_proj_qkv\w*|qkv)\.weight$")),
+    ("v", re.compile(r"\.(?:v_proj|value|wv|kv_b_proj)\.weight$")),
+    ("k", re.compile(r"\.(?:k_proj|key|wk)\.weight$")),
+    ("down", re.compile(r"(?:down_proj|\.fc2|\.wo|dense_4h_to_h|fc_out|mlp\.c_proj|\.w2|\.output_linear)(?:\.weight)?$")),
+    ("out", re.compile(r"\.(?:o_proj|out_proj|self_attention\.dense|attn\.c_proj|attention\.dense|self_attn\.dense)\.weight$")),
 )
 
 
@@ -52,7 +52,7 @@ class Shape:
 def _role(tensor: Tensors, *, tied: bool) -> str:
     if tensor.kind == "head" or (tied and tensor.component == "embeddings"):
         return "output"
-    return next((role for role, pattern in _ROLES if pattern.fullmatch(tensor.name)), "other")
+    return next((role for role, pattern in _ROLES if pattern.search(tensor.name)), "other")
 
 
 def _more_bits(layer: int, layers: int) -> bool:

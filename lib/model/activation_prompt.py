@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MEDIA = ("pixel_values", "input_features", "input_values")
 AUDIO_SAMPLES = 480_000  # 30 s at 16 kHz
 IMAGE_SIZE = 224  # where a config names none
-_WINDOW = re.compile(r".*(sliding_window|attention_chunk_size|local_attention|attention_window).*")
+_WINDOW = re.compile(r"sliding_window|attention_chunk_size|local_attention|attention_window")
 
 
 class Lengths(NamedTuple):
@@ -41,7 +41,7 @@ def own_dtype(module: Module) -> Dtype:
 def windows(config: Any) -> list[int]:
     """Lengths after which some layer of the text decoder changes its mask, in order."""
     text = config.get_text_config(decoder=True)
-    return sorted({value for key, value in vars(text).items() if _WINDOW.fullmatch(key) and type(value) is int and value > 1})
+    return sorted({value for key, value in vars(text).items() if _WINDOW.search(key) and type(value) is int and value > 1})
 
 
 def position_limit(module: Module) -> int | None:

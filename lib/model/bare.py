@@ -25,7 +25,7 @@ LARGEST = 100 * 10**12
 _ACCEPTED = "a parameter count from 1 thousand to 100 trillion, such as 350M, 7B or 1.5b"
 _COUNT = re.compile(
     r"(?P<number>[0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*"
-    r"(?P<unit>k|m|b|t|thousand|million|billion|trillion)?\s*(?:param(?:eter)?s)?",
+    r"(?:(?P<unit>k|m|b|t|thousand|million|billion|trillion)\s*)?(?:param(?:eter)?s)?",
     re.IGNORECASE,
 )
 _UNITS = {"": 1, "k": 10**3, "t": 10**12, "m": 10**6, "b": 10**9, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}

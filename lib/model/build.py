@@ -36,7 +36,8 @@ _DROPPED = frozenset(
         "gradient_checkpointing", "torchscript", "pruned_heads",
     }
 )  # fmt: skip
-_FETCHING = re.compile(r"[a-z_-]+:|.*[/\\]")
+_FETCHING = re.compile(r"[a-z_-]+:|[^/\\]*[/\\]")
+_LONGEST_COMPLAINT = 4_000  # a complaint may quote the whole configuration
 _BACKBONE_KEYS = frozenset({"backbone", "architecture"})
 
 
@@ -72,7 +73,7 @@ def _cleaned(value: Any) -> Any:
 
 def _sentence(error: BaseException) -> str:
     """The first words of a library's complaint, on one line and without paths."""
-    text = re.sub(r"(?:[A-Za-z]:)?(?:/[\w.\-]+){2,}", "…", " ".join(str(error).split()))
+    text = re.sub(r"(?:[A-Za-z]:)?(?:/[\w.\-]+){2,}", "…", " ".join(str(error)[:_LONGEST_COMPLAINT].split()))
     text = "".join(c if c.isprintable() else "·" for c in text)
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
 
@@ -82,7 +83,7 @@ def _refused(error: Exception, what: str) -> AdvisorError:
     if isinstance(error, AdvisorError):
         return error
     if isinstance(error, ImportError):
-        missing = re.search(r"requires the (\S+) library", str(error))
+        missing = re.search(r"requires the (\S+) library", str(error)[:_LONGEST_COMPLAINT])
         needs = missing[1] if missing else "a library"
         return UnsupportedModel(
             f"{what} needs {needs}, which is not installed here. Install it, or give the parameter count instead (such as '7B')."

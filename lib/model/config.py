@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from lib.bounded_json import node_count
 from lib.errors import BadConfig, shown
@@ -20,37 +21,57 @@ MAX_DEPTH = 32
 MAX_VALUES = 50_000
 MAX_TEXT = 20_000
 _ONLY = "Paste the model's config.json only."
+MAX_KEY = 200
+
+_Test = Callable[[str], bool]
+
+
+def _has(*words: str) -> _Test:
+    return lambda name: any(word in name for word in words)
+
+
+def _ends(*words: str) -> _Test:
+    return lambda name: name.endswith(words)
+
+
+def _counts(name: str) -> bool:
+    """Whether a key says how many of something there are; GPT-2's n_inner is a width."""
+    parts = name.split("_")
+    return name != "n_inner" and (parts[-1] == "states" or not _COUNTING.isdisjoint(parts))
+
+
+_COUNTING = frozenset({"n", "num", "nums", "number", "count", "counts"})
 
 # Largest integer by what the key means, first match decides. Published models reach: 126 layers, 512 experts, 262 thousand
-# words, hidden size 16384, 10 million positions. The limits stand well above, and low enough that a build stays short.
-_LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
-    (re.compile(r".*(token_?id|token_?index|_ids?|seed|ignore_index|offset|revision).*"), 2**63 - 1),
-    (re.compile(r".*(theta|_base|base_freq|_length|max_tokens|scale|window|flos)"), 10**15),
-    (re.compile(r".*(position|n_ctx|context|max_len|chunk_size|seq).*"), 2**30),
-    (re.compile(r".*vocab.*"), 2**26),
-    (re.compile(r".*(image|img|crop)_size.*"), 2**14),  # some classes write out a table of all pixels in Python
-    (re.compile(r".*(ngram|levels?|repeats?|codebooks?|quantizers?)"), 2_000),
-    (re.compile(r".*(experts_per_tok|top_?k).*"), 2**16),
-    (re.compile(r".*expert.*(size|dim).*"), 2**22),
-    (re.compile(r".*expert.*"), 2**16),
-    (re.compile(r".*(layers?|n_layer|depths?|blocks|stages)"), 2_000),
-    (re.compile(r".*(head_dim|rank|kernel).*"), 2**18),
-    (re.compile(r".*(num_.*heads?|n_heads?|heads?|groups?)"), 2**16),
-    (re.compile(r".*(num_labels|n_labels|num_classes|class_embeds).*"), 2**18),
-    (re.compile(r".*(hidden|d_model|dim|width|channels|size|d_ff|n_embd|d_kv|d_inner|embed).*"), 2**24),
+# words, hidden size 16384, 10 million positions, and in other counts 10 thousand. The limits stand well above, and low enough that a
+# build stays short. Keys come from outside and are compared with plain words: an expression could take for ever on one.
+_LIMITS: tuple[tuple[_Test, int], ...] = (
+    (_has("token_id", "tokenid", "token_index", "tokenindex", "_id", "seed", "ignore_index", "offset", "revision"), 2**63 - 1),
+    (_ends("theta", "_base", "base_freq", "_length", "max_tokens", "scale", "window", "flos"), 10**15),
+    (_has("position", "n_ctx", "context", "max_len", "chunk_size", "seq"), 2**30),
+    (_has("vocab"), 2**26),
+    (_has("image_size", "img_size", "crop_size"), 2**14),  # some classes write out a table of all pixels in Python
+    (_ends("ngram", "level", "levels", "repeat", "repeats", "codebook", "codebooks", "quantizer", "quantizers"), 2_000),
+    (_has("experts_per_tok", "topk", "top_k"), 2**16),
+    (lambda name: _has("size", "dim")(name.partition("expert")[2]), 2**22),
+    (_has("expert"), 2**16),
+    (_ends("layer", "layers", "depth", "depths", "blocks", "stages"), 2_000),
+    (_has("head_dim", "rank", "kernel"), 2**18),
+    (_ends("head", "heads", "group", "groups"), 2**16),
+    (_has("num_labels", "n_labels", "num_classes", "class_embeds"), 2**18),
+    (_has("hidden", "d_model", "dim", "width", "channels", "size", "d_ff", "n_embd", "d_kv", "d_inner", "embed"), 2**24),
+    (lambda name: _counts(name) and _has("label", "bucket", "n_floor")(name), 2**18),
+    (lambda name: _counts(name) and _has("states", "number_of")(name), 2_000),
+    (lambda name: _counts(name) and not _has("step", "token", "sample", "train", "update")(name), 2**15),  # those of a training run
 )
 _OTHER = 10_000_000
-_ADDED_UP = re.compile(r".*(depths?|blocks|repeats?)")  # layers by stage: their sum is what is built
+_ADDED_UP = ("depth", "depths", "blocks", "repeat", "repeats")  # layers by stage: their sum is what is built
 _MOST_LAYERS = 10_000
 
 _POSITIVE = frozenset(
     {"hidden_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "n_embd", "n_layer", "n_head", "d_model", "num_heads"}
 )
-# num_images is no count to bound from below: -1 is ViLT's own default, as many as come.
-_COUNT = re.compile(
-    r"(num|n)_(?!images$|.*(id|index)$).*"
-    r"|.*(hidden_size|vocab_size|head_dim|intermediate_size|d_model|d_ff|d_kv|experts_per_tok)"
-)
+_SIZES = ("hidden_size", "vocab_size", "head_dim", "intermediate_size", "d_model", "d_ff", "d_kv", "experts_per_tok")
 _NUMERAL = re.compile(r"\s*[-+]?\d[\d_,.]*([eE][-+]?\d+)?\s*")
 
 
@@ -91,6 +112,39 @@ def _too_deep() -> str:
     return f"The config is nested more than {MAX_DEPTH} levels deep. Paste the model's config.json unchanged."
 
 
+def _key(key: object) -> str:
+    """The key as text; refuses one that is longer than any that is published."""
+    text = str(key)
+    if len(text) > MAX_KEY:
+        raise BadConfig(f"The key {shown(text)} has {len(text):,} characters. Accepted: up to {MAX_KEY}; take it out, or shorten it.")
+    return text
+
+
+class _Range(NamedTuple):
+    """The integers that a key accepts, and whether a number written as text under it is a mistake."""
+
+    least: int
+    most: int
+    counts: bool
+
+
+def _not_negative(name: str) -> bool:
+    """Whether the key holds a count or a size. num_images does not: -1 is ViLT's own default, as many as come."""
+    if name.endswith(_SIZES):
+        return True
+    rest = name.removeprefix("num_" if name.startswith("num_") else "n_")
+    return rest not in {name, "images"} and not rest.endswith(("id", "index"))
+
+
+@lru_cache(maxsize=1024)
+def _range(key: str) -> _Range:
+    """Looked up once for all items of a list."""
+    name = key.lower()
+    most = next((limit for test, limit in _LIMITS if test(name)), _OTHER)
+    counts = _not_negative(name)
+    return _Range(1 if name in _POSITIVE else 0 if counts else -most, most, counts)
+
+
 def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
     """Every value with the key it stands under (list items under the list's key) and its depth, without recursion."""
     stack: list[tuple[str, Any, int]] = [("", config, 0)]
@@ -98,7 +152,7 @@ def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
         key, value, depth = stack.pop()
         yield key, value, depth
         if isinstance(value, Mapping):
-            stack.extend((str(k), v, depth + 1) for k, v in value.items())
+            stack.extend((_key(k), v, depth + 1) for k, v in value.items())
         elif isinstance(value, (list, tuple)):
             stack.extend((key, v, depth + 1) for v in value)
 
@@ -137,22 +191,20 @@ def _check_value(key: str, value: Any) -> None:
     elif isinstance(value, str):
         if len(value) > MAX_TEXT:
             raise BadConfig(f"{shown(key)} holds {len(value):,} characters of text. Accepted: up to {MAX_TEXT:,}.")
-        if _COUNT.fullmatch(name) and _NUMERAL.fullmatch(value):
+        if _range(key).counts and _NUMERAL.fullmatch(value):
             raise BadConfig(f"{shown(key)} was the text {shown(value)}. Accepted: a number, without quotes.")
 
 
 def _check_sum(key: str, value: Sequence[Any]) -> None:
     # An item beyond its own limit is refused by name afterwards.
-    total = sum(v for v in value if isinstance(v, int) and v <= _MOST_LAYERS) if _ADDED_UP.fullmatch(key.lower()) else 0
+    total = sum(v for v in value if isinstance(v, int) and v <= _MOST_LAYERS) if key.lower().endswith(_ADDED_UP) else 0
     if total > _MOST_LAYERS:
         raise BadConfig(f"{shown(key)} adds up to {total:,}. Accepted: up to {_MOST_LAYERS:,} in all.")
 
 
 def _check_integer(key: str, value: int) -> None:
-    name = key.lower()
-    limit = next((limit for pattern, limit in _LIMITS if pattern.fullmatch(name)), _OTHER)
-    if abs(value) > limit:
-        raise BadConfig(f"{shown(key)} was {shown(value)}. Accepted: up to {limit:,}.")
-    least = 1 if name in _POSITIVE else 0 if _COUNT.fullmatch(name) else -limit
+    least, most, _ = _range(key)
+    if abs(value) > most:
+        raise BadConfig(f"{shown(key)} was {shown(value)}. Accepted: up to {most:,}.")
     if value < least:
         raise BadConfig(f"{shown(key)} was {shown(value)}. Accepted: {least} or more.")

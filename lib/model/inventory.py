@@ -36,14 +36,14 @@ _PER_TOKEN = (
     "num_selected_experts",
 )
 _COMPONENTS = (
-    (re.compile(r".*(projector|connector|resampler|aligner|embed_vision|embed_audio|projection|image_newline|mm_input).*"), "projector"),
-    (re.compile(r".*(vision|visual|vit$|image|vpm|vqmodel|qformer).*"), "vision_tower"),
-    (re.compile(r".*(audio|speech|code2wav|talker|codec).*"), "audio_tower"),
-    (re.compile(r"(language_model|text_model|llm|thinker)"), "language_model"),
-    (re.compile(r"(encoder|encoders)"), "encoder"),
-    (re.compile(r"(decoder|decoders)"), "decoder"),
+    (re.compile(r"projector|connector|resampler|aligner|embed_vision|embed_audio|projection|image_newline|mm_input"), "projector"),
+    (re.compile(r"vision|visual|vit$|image|vpm|vqmodel|qformer"), "vision_tower"),
+    (re.compile(r"audio|speech|code2wav|talker|codec"), "audio_tower"),
+    (re.compile(r"^(?:language_model|text_model|llm|thinker)$"), "language_model"),
+    (re.compile(r"^encoders?$"), "encoder"),
+    (re.compile(r"^decoders?$"), "decoder"),
 )
-_HEADS = re.compile(r".*(head|classifier|score|qa_outputs|pooler|predictions|predictor|cls)$")
+_HEADS = ("head", "classifier", "score", "qa_outputs", "pooler", "predictions", "predictor", "cls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,10 @@ def _component(place: Place, table: object, head: object, default: str) -> str:
     parts = place.path.split(".")[:-1]
     for part in parts:
         for pattern, component in _COMPONENTS:
-            if pattern.fullmatch(part):
+            if pattern.search(part):
                 alone = component in {"encoder", "decoder"} and default == "language_model"
                 return default if alone or (component == "language_model" and default == "text_encoder") else component
-    return "head" if parts and any(_HEADS.fullmatch(part) for part in parts[:2]) else default
+    return "head" if parts and any(part.endswith(_HEADS) for part in parts[:2]) else default
 
 
 def _default_component(built: Built) -> str:

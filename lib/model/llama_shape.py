@@ -13,7 +13,6 @@ One key with another meaning (expert counts, latent ranks, per-layer lists) and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,9 +43,27 @@ _KEPT = frozenset(
         "use_cache",
     }
 )
-_HARMLESS = re.compile(
-    r"_.*|.*token_ids?|.*dropout.*|transformers_version|architectures|auto_map|model_type|initializer_range|pretraining_tp|quantization_config|id2label|label2id|task_specific_params|use_cache|output_attentions|output_hidden_states"
+_HARMLESS = frozenset(
+    {
+        "transformers_version",
+        "architectures",
+        "auto_map",
+        "model_type",
+        "initializer_range",
+        "pretraining_tp",
+        "quantization_config",
+        "id2label",
+        "label2id",
+        "task_specific_params",
+        "use_cache",
+        "output_attentions",
+        "output_hidden_states",
+    }
 )
+
+
+def _harmless(key: str) -> bool:
+    return key in _HARMLESS or key.startswith("_") or key.endswith(("token_id", "token_ids")) or "dropout" in key
 
 
 def _one(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
@@ -74,7 +91,7 @@ def as_llama(config: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     sizes |= {name: value for name, keys in _OPTIONAL.items() if (value := _one(config, keys)) is not None}
     known = {k for keys in (*_ALIASES.values(), *_OPTIONAL.values(), _ACTIVATION) for k in keys} | _KEPT
-    if not all(k in known or _HARMLESS.fullmatch(k) or _switched_off(v) for k, v in config.items()):
+    if not all(k in known or _harmless(k) or _switched_off(v) for k, v in config.items()):
         return None
     kept = {k: config[k] for k in _KEPT if k in config}
     return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu", **kept, **sizes}

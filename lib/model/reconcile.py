@@ -15,12 +15,13 @@ from typing import Protocol
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
 
-_MTP = re.compile(r"(^|.*\.)(mtp|mtp_\w+|nextn|eh_proj|enorm|hnorm|shared_head)(\..*|$)")
-_LAYER = re.compile(r"(?:^|.*\.)layers\.(\d+)\..*")
-_SCALE = re.compile(
-    r".*(scale|scales|scale_inv|scale_2|absmax|quant_map|nested_\w+|quant_state\.\w+|qzeros|zero_point|zeros|g_idx|SCB|weight_shape|_scales)$"
-)
-_BUFFER = re.compile(r".*(position_ids|inv_freq|masked_bias|attn\.bias|attention\.bias|e_score_correction_bias)$")
+# A header may hold hundreds of thousands of names of a thousand characters each, so no expression here may go back over a name.
+_MTP = re.compile(r"(?:^|\.)(?:mtp|mtp_\w+|nextn|eh_proj|enorm|hnorm|shared_head)(?:\.|$)")
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)(?=\.)")
+_SCALES = (
+    "scale", "scales", "scale_inv", "scale_2", "absmax", "quant_map", "qzeros", "zero_point", "zeros", "g_idx", "SCB", "weight_shape",
+)  # fmt: skip
+_BUFFERS = ("position_ids", "inv_freq", "masked_bias", "attn.bias", "attention.bias", "e_score_correction_bias")
 _PACKED = frozenset({"U8", "I32", "I8", "F4", "F8_E8M0"})
 
 
@@ -40,15 +41,23 @@ def _elements(tensors: Iterable[Stored]) -> int:
     return sum(math.prod(t.shape) for t in tensors)
 
 
+def _layer(name: str) -> int:
+    """The number of the innermost layer that the tensor belongs to; -1 for none."""
+    numbers = _LAYER.findall(name)
+    return int(numbers[-1]) if numbers else -1
+
+
+def _scales(name: str) -> bool:
+    """Whether the name is that of data which quantization adds: a scale, a zero point, or a part of bitsandbytes' state."""
+    parent, _, last = name.rpartition(".")
+    return name.endswith(_SCALES) or "nested_" in last[:-1] or (parent.endswith("quant_state") and last != "")
+
+
 def _extra_layers(spec: ModelSpec, tensors: Mapping[str, Stored]) -> set[str]:
     """Tensors of layers that the architecture does not have."""
     last = spec.dimensions.layers
-    beyond = {
-        n
-        for n in tensors
-        if last and (m := _LAYER.fullmatch(n)) is not None and int(m[1]) >= last and "vision" not in n and "audio" not in n
-    }
-    return beyond | {n for n in tensors if _MTP.fullmatch(n)}
+    beyond = {n for n in tensors if last and _layer(n) >= last and "vision" not in n and "audio" not in n}
+    return beyond | {n for n in tensors if _MTP.search(n)}
 
 
 def _twice(spec: ModelSpec, names: Iterable[str]) -> set[str]:
@@ -79,9 +88,9 @@ def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, .
     if difference == 0:
         return ()
     extra = _extra_layers(spec, tensors)
-    scales = {n for n in tensors if n not in extra and _SCALE.fullmatch(n)}
+    scales = {n for n in tensors if n not in extra and _scales(n)}
     twice = _twice(spec, tensors.keys() - extra)
-    buffers = {n for n in tensors if n not in extra and _BUFFER.fullmatch(n)}
+    buffers = {n for n in tensors if n not in extra and n.endswith(_BUFFERS)}
     packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
     found = (
         ("extra_layers_stored", extra, "belong to layers for multi-token prediction that transformers does not load"),

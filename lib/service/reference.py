@@ -11,7 +11,7 @@ from lib.errors import BadArgument, UnknownModel, shown
 from lib.service.arguments import MAX_NAME, seen
 
 ACCEPTED = "a Hub id (owner/name), the text of a config.json (a JSON object), or a parameter count such as 7B or 350M"
-_COUNT = re.compile(r"[-+]?[0-9][0-9.,_]*(e[-+]?[0-9]+)?\s*([kmbt]|thousand|million|billion|trillion)?\s*(param(eter)?s)?", re.IGNORECASE)
+_COUNT = re.compile(r"[-+]?[0-9][0-9.,_]*(e[-+]?[0-9]+)?\s*(([kmbt]|thousand|million|billion|trillion)\s*)?(param(eter)?s)?", re.IGNORECASE)
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
 PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _SHORT = 1_000
