@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.catalog import load
-from lib.laws.speed.quantity import Array
-from lib.speed.ceilings import card_class
+from lib.laws.forward_pass import Array
+from lib.speed.hardware import card_class
 from scripts import calibration_pictures
 from scripts.calibration_fit import Data, columns, fit, left_out, predict
 from scripts.calibration_points import Point, public

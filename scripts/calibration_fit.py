@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.laws.speed.quantity import Array
-from lib.speed.cases import Cases
+from lib.laws.forward_pass import Array
+from lib.speed.batch import Cases
 from lib.speed.constants import CLASSES, ENGINES, FORMS, SIZES, Constants
-from lib.speed.forecast import forecast, full_load
+from lib.speed.predict import forecast, full_load
 from scripts.calibration_points import Point, cases
 
 F_SCALE = 0.25

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from lib.laws.speed.quantity import Array
-from lib.speed.ceilings import card_class, peak
-from lib.speed.pictures import seconds
+from lib.laws.forward_pass import Array
+from lib.speed.diffusion import seconds
+from lib.speed.hardware import card_class, peak
 from scripts.calibration_points import CARDS
 
 WAY = {"maxdiffusion": "chip", "diffusers-flax": "chip", "neuronx": "chip", "ipex": "host"}

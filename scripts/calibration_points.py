@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from lib.catalog import load
-from lib.silicon import Accelerator
-from lib.speed.cases import Cases
-from lib.speed.ceilings import ceiling_rows, link
+from lib.catalog.silicon import Accelerator
+from lib.speed.batch import Cases
 from lib.speed.constants import EAGER, ENGINES, FORMS
+from lib.speed.hardware import ceiling_rows, link
 
 CARDS = load().accelerators
 ENGINE_OF = {

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.speed.ceilings import link
 from lib.speed.constants import ENGINES, FORMS
+from lib.speed.hardware import link
 from scripts.calibration_points import CARDS, Point, read_bytes
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.laws.speed.quantity import Array
-from lib.speed.ceilings import card_class
+from lib.laws.forward_pass import Array
 from lib.speed.constants import CLASSES, DATA, ENGINES, FORMS, QUANTITIES
+from lib.speed.hardware import card_class
 from scripts.calibration_fit import AT, Data
 from scripts.calibration_points import CARDS, Point
 

@@ -22,10 +22,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from lib import estimate  # noqa: E402 the repository is not installed
-from lib.estimate import MemoryEstimate  # noqa: E402
 from lib.laws.activation import logits_bytes  # noqa: E402
 from lib.laws.runtime import runtime_parts  # noqa: E402
+from lib.memory import MemoryEstimate, estimate_memory  # noqa: E402
 from lib.model import bundled  # noqa: E402
 from lib.model.spec import ModelSpec  # noqa: E402
 from lib.units import GIB  # noqa: E402
@@ -69,13 +68,13 @@ def estimated(spec: ModelSpec, point: dict[str, Any]) -> int:
         mode=MODES[point["method"]],
         devices=1 if point["method"] != "inference" else point["devices"],
     )
-    whole = estimate.memory(spec, request)
+    whole = estimate_memory(spec, request)
     if request.mode != "inference":
         return _training(whole, point)
     if point["source"] in AT_THE_END:
         return whole.weights.bytes + whole.kv_cache.bytes
     prompt = point["prompt"] or point["tokens"]
-    at_prompt = estimate.memory(spec, replace(request, context_tokens=prompt))
+    at_prompt = estimate_memory(spec, replace(request, context_tokens=prompt))
     total = whole.weights.bytes + whole.kv_cache.bytes + at_prompt.activation.bytes
     if point["version"] in ALL_LOGITS:
         total += logits_bytes(rows=prompt, vocabulary=spec.dimensions.vocab_size, element_bytes=2)

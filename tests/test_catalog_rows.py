@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lib.catalog import DATA, load, load_from
-from lib.offer import PLATFORMS, Offer
-from lib.silicon import Accelerator
+from lib.catalog.offers import PLATFORMS, Offer
+from lib.catalog.silicon import Accelerator
 
 FACTS = json.loads((Path(__file__).parent / "data" / "platform_facts.json").read_text(encoding="utf-8"))
 CATALOG = load()

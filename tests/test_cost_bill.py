@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.catalog import load
+from lib.catalog.offers import Offer
 from lib.cost import Usage, cost, per_token, retired_tier, today
 from lib.cost.tokens import TokenPrice
 from lib.errors import BadArgument, UnknownHardware
-from lib.offer import Offer
 from lib.provenance import Source
 
 CATALOG = load()

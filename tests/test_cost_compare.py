@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cost_bill import Speed
 
-from lib.compare import Configuration, compare, measured, percentile, predicted, side
+from lib.cost.compare import Configuration, compare, measured, percentile, predicted, side
 
 
 def configuration(name: str = "x", usd: str = "0.80", rate: int = 100, devices: int = 1) -> Configuration:

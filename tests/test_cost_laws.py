@@ -9,14 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.laws.cost.awake import DAY_S, awake
-from lib.laws.cost.crossing import least, lines
-from lib.laws.cost.per_token import tokens_usd
-from lib.laws.cost.rent import rent
-from lib.laws.cost.storage import storage
-from lib.laws.cost.token_price import answer_price, prompt_price, share
-from lib.laws.cost.waiting import erlang_c, wait_seconds
-from lib.laws.cost.zerogpu_quota import beyond_quota, quota_seconds
+from lib.laws.idle_sleep import DAY_S, awake
+from lib.laws.price import answer_price, least, lines, prompt_price, rent, share, storage, tokens_usd
+from lib.laws.serving import erlang_c, wait_seconds
+from lib.laws.zerogpu_quota import beyond_quota, quota_seconds
 
 PRIVATE = ((50, Decimal(16)), (200, Decimal(14)), (500, Decimal(12)))
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cost_bill import CATALOG, own
 
-from lib import estimate
-from lib.advisor.room import COMFORT
+from lib.advisor.headroom import COMFORT
+from lib.advisor.savings import Case, NoWay, Savings, Way, ways_to_save
+from lib.catalog.offers import Offer
 from lib.cost import Usage, cost, per_token
+from lib.memory import estimate_memory, usable_memory
 from lib.model.bare import resolve_count
-from lib.offer import Offer
-from lib.present.saving_sentences import REASONS, no_way_sentence, way_sentence
-from lib.savings import Case, NoWay, Savings, Way, ways_to_save
+from lib.present.sentences import REASONS, no_way_sentence, way_sentence
 from lib.workload import MemoryRequest
 
 RULES = CATALOG.rules
@@ -174,9 +174,9 @@ def test_every_way_saves_fits_and_reads_well(model: str, offer: Offer, engine: s
     for one in found.ways:
         assert way_sentence(one)
         if one.offer is not None and one.request is not None and one.code != "sleep":
-            held = estimate.capacity(one.offer)
+            held = usable_memory(one.offer)
             assert held is not None
-            needed = estimate.memory(resolve_count(model), one.request, one.offer.silicon).per_device_bytes
+            needed = estimate_memory(resolve_count(model), one.request, one.offer.silicon).per_device_bytes
             assert needed <= (1 - COMFORT) * held
     for none in found.others:
         assert none.reason in REASONS

@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lib.catalog import load
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Cards
 from lib.errors import UnknownHardware
-from lib.offer import Offer
-from lib.silicon import Cards
 
 CATALOG = load()
 IDS = sorted({offer.id for offer in CATALOG.offers if offer.status != "retired"})

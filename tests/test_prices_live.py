@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from stand_in_hub_prices import JOBS, SPACES, HubStandIn, Reply, as_listed, row, serve
 
 from lib.catalog import Catalog, load
+from lib.catalog.live_prices import LiveList, with_live_prices
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
 from lib.hub.hardware_answer import price_per_hour
 from lib.hub.prices import PriceFeed
-from lib.price_list import LiveList, with_live_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from lib.errors import BadCatalog
-from lib.laws.speed.quantity import Array
+from lib.laws.forward_pass import Array
 from lib.speed.constants import DATA, SIZES, fitted, read
 from scripts.calibration_fit import Data, columns, fit, predict
 from scripts.calibration_points import Point

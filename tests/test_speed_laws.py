@@ -9,17 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.laws.speed.achieved import achieved_bandwidth, achieved_compute
-from lib.laws.speed.admitted import admitted
-from lib.laws.speed.cache_read import cache_read
-from lib.laws.speed.denoising import denoising
-from lib.laws.speed.exchange_time import exchange_time
-from lib.laws.speed.floor import floor
-from lib.laws.speed.host_time import host_time
-from lib.laws.speed.serving import between_tokens, decoding, first_token, waiting
-from lib.laws.speed.step_time import device_time, step_time
-from lib.laws.speed.weights_read import share_reached, weights_read
-from lib.laws.speed.work import attention_flop, linear_flop
+from lib.laws.diffusion import denoising
+from lib.laws.forward_pass import (
+    achieved_bandwidth,
+    achieved_compute,
+    attention_flop,
+    cache_read,
+    device_time,
+    exchange_time,
+    host_time,
+    linear_flop,
+    share_reached,
+    step_time,
+    weights_read,
+)
+from lib.laws.roofline import floor
+from lib.laws.serving import admitted, between_tokens, decoding, first_token, waiting
 
 TIMES = st.floats(min_value=1e-7, max_value=1e4)
 

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.catalog import load
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator, Cards
 from lib.model import bundled
 from lib.model.bare import resolve_count
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.precision import weight_format
-from lib.silicon import Accelerator, Cards
 from lib.speed import SpeedRequest, Speeds, speed, speeds
-from lib.speed.case import Setup
-from lib.speed.ceilings import peak
-from lib.speed.many import STATIC
+from lib.speed.batch import Setup
+from lib.speed.hardware import peak
+from lib.speed.predict import STATIC
 
 CATALOG = load()
 GPUS = tuple(card for card in CATALOG.accelerators.values() if card.kind == "gpu")

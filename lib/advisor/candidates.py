@@ -12,10 +12,10 @@ from functools import lru_cache
 
 from lib.advisor.result import Reason
 from lib.advisor.tasks import Family
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.precision import NAMES, weight_format
-from lib.silicon import Accelerator
 from lib.workload import Engine
 
 AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2

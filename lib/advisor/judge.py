@@ -3,27 +3,142 @@
 The order of questions: may this account run it · does it cost more than the budget · does an engine drive this silicon · does a
 configuration fit memory and disk (the first with room to spare, else the first that fits at all) · is it quick enough, as predicted ·
 does the quota carry the traffic.
+
+When a CPU is enough, judged by its predicted speed.
+
+    generate          at least 8 tokens per second, and the first token of a 512 token prompt within 5 s
+    vision_language   the same, with the prompt as long as the context: pictures fill it
+    encode            one pass of 512 tokens within 5 s
+    speech            half a minute of sound within half a minute
+    image, video      never: Stable Diffusion 1.5 takes 45 s for one 512 px picture on 32 cores (20 steps, fp32)
+
+The limits are judgements. That of the tokens: people read 238 words a minute (Brysbaert 2019, doi:10.1016/j.jml.2019.104047), 5.2 tokens/s
+at 1.3 tokens a word; the slowest machines of a class have two thirds of its bandwidth: 5.2 · 3/2. That of the first answer: half of the
+ten seconds that keep a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5).
+The picture: Ice Lake with 64 virtual CPUs, github.com/huggingface/blog stable-diffusion-inference-intel.md (2023-03).
+
+What an offer costs by the hour and the month, for the hours a day it runs; per request and token where its speed is predicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
-from lib.advisor import cpu, zerogpu
+from lib.advisor import zerogpu
 from lib.advisor.candidates import Candidate
-from lib.advisor.case import Case
-from lib.advisor.cost import DAYS_PER_MONTH, cost_of, monthly
-from lib.advisor.fits import Fit, Fits, fitting
-from lib.advisor.forecast import Key, key, pace, predictions
+from lib.advisor.fit import Case, Fit, Fits, fitting
+from lib.advisor.headroom import Room
 from lib.advisor.reasons import configuration_reasons, offer_reasons
-from lib.advisor.result import Cost, Entry, Prediction, Reason, Rejection, Speed
-from lib.advisor.room import Room
-from lib.advisor.speed import machine, speed
-from lib.estimate import capacity
+from lib.advisor.result import Cost, Entry, Prediction, Reason, Rejection, Speed, Value
+from lib.advisor.speed import ANSWER_TOKENS, PROMPT_TOKENS, Key, key, machine, pace, predictions, speed_bounds
+from lib.advisor.tasks import Family
+from lib.catalog.offers import Offer
+from lib.catalog.rules import PlatformRules
+from lib.cost import Usage, cost
+from lib.errors import BadCatalog
+from lib.memory import usable_memory
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.workload import Workload
+
+ENOUGH_TOKENS_PER_S = 8.0
+FIRST_ANSWER_S = 5.0
+SOUND_S = 30.0
+PICTURE_ON_32_CORES_S = 45.0
+
+
+def judged(family: Family, speed: Speed, *, context: int, vcpu: int | None) -> tuple[Reason, bool]:
+    """Why a CPU is enough for this work, or too slow."""
+    values: dict[str, Value] = {"vcpu": vcpu or 0, "family": family}
+    if family in {"image", "video"}:
+        return Reason("cpu_too_slow", values | {"seconds": PICTURE_ON_32_CORES_S}), False
+    found = speed.predicted
+    if found is None:
+        return Reason("cpu_speed_unknown", values), False
+    took = found.request_s
+    if family in {"encode", "speech"}:
+        limit = FIRST_ANSWER_S if family == "encode" else SOUND_S
+        return _verdict_cpu(values | {"seconds": took, "limit_s": limit}, enough=took <= limit)
+    rate = speed.tokens_per_s or 0.0
+    longer = max(1.0, context / found.prompt_tokens) if family == "vision_language" else 1.0
+    first = found.ttft_s.value * longer
+    values |= {"tokens_per_s": rate, "limit_tokens_per_s": ENOUGH_TOKENS_PER_S, "seconds": first, "limit_s": FIRST_ANSWER_S}
+    return _verdict_cpu(values, enough=rate >= ENOUGH_TOKENS_PER_S and first <= FIRST_ANSWER_S)
+
+
+def _verdict_cpu(values: dict[str, Value], *, enough: bool) -> tuple[Reason, bool]:
+    return Reason("cpu_enough" if enough else "cpu_too_slow", values), enough
+
+
+DAYS_PER_MONTH = 30
+"""Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paced:
+    """The prediction as the bill takes it; a rate only where answer tokens are made."""
+
+    ttft_s: float | None
+    inter_token_s: float | None
+    throughput_tokens_per_s: float | None
+
+
+def monthly(offer: Offer, workload: Workload) -> Decimal:
+    """USD per month of an offer that runs its hours a day and never sleeps within them: price per hour × hours × days.
+
+    Raises:
+        BadCatalog: a listed offer has no price.
+    """
+    return _price(offer) * workload.hours_per_day * DAYS_PER_MONTH
+
+
+def cost_of(offer: Offer, workload: Workload, rules: PlatformRules, predicted: Prediction | None = None) -> Cost:
+    """The month by `lib.cost`, without sleep, storage and the port of a Job, which are told as reasons.
+
+    ZeroGPU and free hardware cost nothing; quota beyond the free one is told as a reason too.
+
+    Raises:
+        BadCatalog: a listed offer has no price.
+    """
+    _price(offer)
+    bill = cost(offer, _usage(workload, predicted), rules, speed=None if predicted is None else _paced(predicted))
+    return Cost(
+        usd_per_hour=bill.usd_per_hour,
+        usd_per_month=bill.total_usd_per_month,
+        hours_per_day=workload.hours_per_day,
+        days_per_month=DAYS_PER_MONTH,
+        usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
+        usd_per_request=None if predicted is None else bill.usd_per_request,
+    )
+
+
+def _price(offer: Offer) -> Decimal:
+    if offer.usd_per_hour is None:
+        raise BadCatalog(f"offers: {offer.platform} {offer.id} is listed without a price.")
+    return offer.usd_per_hour
+
+
+def _usage(workload: Workload, predicted: Prediction | None) -> Usage:
+    return Usage(
+        hours_per_day=workload.hours_per_day,
+        days_per_month=Decimal(DAYS_PER_MONTH),
+        requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
+        account=workload.account,
+        concurrency=workload.concurrency,
+        exposed_port=False,
+        prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.prompt_tokens,
+        output_tokens=ANSWER_TOKENS if predicted is None else predicted.output_tokens,
+    )
+
+
+def _paced(of: Prediction) -> Paced:
+    between, rate = of.inter_token_s, of.throughput_tokens_per_s
+    return Paced(
+        ttft_s=of.ttft_s.value,
+        inter_token_s=None if between is None else between.value,
+        throughput_tokens_per_s=None if rate is None else rate.value,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +205,8 @@ def _idle(offer: Offer, case: Case) -> Entry:
         devices=0,
         step=0,
         memory=None,
-        capacity_bytes=capacity(offer),
-        free_bytes=capacity(offer),
+        capacity_bytes=usable_memory(offer),
+        free_bytes=usable_memory(offer),
         speed=Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="runs elsewhere"),
         cost=cost,
         verdict="comfortable",
@@ -117,13 +232,13 @@ def _best(offer: Offer, case: Case, spec: ModelSpec, of: Fits, found: Mapping[Ke
 def _timed(offer: Offer, case: Case, spec: ModelSpec, fit: Fit, predicted: Prediction | None) -> Tried:
     if predicted is None:
         on = machine(offer, fit.candidate, fit.room.memory.precision, case.cpus)
-        quick = speed(spec, case.family, fit.room.memory, on, case.workload.concurrency)
+        quick = speed_bounds(spec, case.family, fit.room.memory, on, case.workload.concurrency)
     else:
         quick = pace(predicted)
     remark: Reason | None = None
     slow = False
     if offer.silicon is None:
-        remark, enough = cpu.judged(case.family, quick, context=case.context_tokens, vcpu=offer.vcpu)
+        remark, enough = judged(case.family, quick, context=case.context_tokens, vcpu=offer.vcpu)
         slow = not enough
     rate, wanted = quick.tokens_per_s, case.workload.min_tokens_per_s
     if rate is not None and rate < wanted:

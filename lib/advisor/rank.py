@@ -24,7 +24,7 @@ from decimal import Decimal
 
 from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS
 from lib.advisor.result import Entry
-from lib.offer import PLATFORMS
+from lib.catalog.offers import PLATFORMS
 from lib.workload import Priority
 
 INCONVENIENT = frozenset({"zerogpu_xlarge", "zerogpu_long_call", "sleeps", "jobs_time_limit", "needs_allowlist", "traffic_exceeds"})

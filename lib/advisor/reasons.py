@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lib.advisor.candidates import DIVIDED, EIGHT_BITS, FOUR_BITS, Candidate
+from lib.advisor.headroom import Room
 from lib.advisor.result import Cost, Reason, Speed, Value
-from lib.advisor.room import Room
-from lib.offer import Offer, Rule
-from lib.platform_rules import PlatformRules
+from lib.catalog.offers import Offer, Rule
+from lib.catalog.rules import PlatformRules
 
 NEEDS: Mapping[Rule, str] = {
     "prepaid_credits": "needs_credits",

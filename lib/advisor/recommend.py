@@ -4,25 +4,63 @@
 
 Nothing here reads the network, the clock or the environment: prices come with the catalog, and whether a provider serves the model
 is an argument.
+
+Paying per token: whether the kind of work is sold that way, and what the account gets for free.
+
+Which models have a provider today only the Hub knows; the caller passes what it was told, or nothing.
+Families served: chat models with and without images, vectors, pictures, clips, transcription
+(huggingface.co/docs/inference-providers, table of partners, 2026-08-21).
 """
 
 from __future__ import annotations
 
-from lib import estimate
-from lib.advisor import providers
-from lib.advisor.case import Case, Memory, Model
-from lib.advisor.forecast import shape
+from lib.advisor.fit import Case, Memory, Model
 from lib.advisor.judge import judge_all
 from lib.advisor.rank import ranked
-from lib.advisor.result import Entry, Reason, Recommendation, Rejection, Speed, Value
+from lib.advisor.result import Entry, ProviderOption, Reason, Recommendation, Rejection, Speed, Value
+from lib.advisor.speed import shape
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import Catalog
-from lib.estimate import MemoryEstimate
+from lib.catalog.offers import PLATFORMS
+from lib.catalog.rules import ProviderCredits
+from lib.catalog.silicon import Accelerator
+from lib.memory import MemoryEstimate, estimate_memory
 from lib.model.spec import ModelSpec
-from lib.offer import PLATFORMS
 from lib.provenance import Caveat, Source
-from lib.silicon import Accelerator
 from lib.workload import MemoryRequest, Workload
+
+SERVED_TASKS = frozenset(
+    {
+        "text-generation",
+        "image-text-to-text",
+        "feature-extraction",
+        "sentence-similarity",
+        "text-to-image",
+        "text-to-video",
+        "automatic-speech-recognition",
+        "inference-api",
+        "inference-provider",
+    }
+)
+
+
+def option(task: str, model_id: str, workload: Workload, rules: ProviderCredits, live: tuple[str, ...] | None) -> ProviderOption:
+    """The way without hardware. `live` names the providers that serve this model now; `None` says that nobody asked."""
+    suits = task in SERVED_TASKS
+    if not suits:
+        return ProviderOption(suits=False, available=None, providers=(), reasons=(Reason("provider_task_not_served", {"task": task}),))
+    values: dict[str, Value] = {
+        "model": model_id,
+        "credit_usd": rules.monthly_usd[workload.account],
+        "account": workload.account,
+        "markup_percent": rules.markup_percent,
+        "requests_per_month": workload.requests_per_day * 30,
+    }
+    if live is None:
+        return ProviderOption(suits=True, available=None, providers=(), reasons=(Reason("provider_unknown", values),))
+    code = "provider_live" if live else "provider_none"
+    values["providers"] = ", ".join(live)
+    return ProviderOption(suits=True, available=bool(live), providers=live, reasons=(Reason(code, values),))
 
 
 def recommend(
@@ -66,7 +104,7 @@ def recommend(
         pick=pick,
         ranked=order,
         rejected=_sorted([verdict for verdict in verdicts if isinstance(verdict, Rejection)]),
-        provider=providers.option(task, spec.id if spec else "", workload, catalog.rules.providers, live_providers),
+        provider=option(task, spec.id if spec else "", workload, catalog.rules.providers, live_providers),
         workload=workload,
         task=task,
         family=family,
@@ -91,17 +129,17 @@ def _host_cpus(catalog: Catalog) -> tuple[Accelerator, ...]:
 def _download(spec: ModelSpec) -> int:
     """Bytes of the checkpoint; from the stored dtypes where headers were read, else what its own precision takes."""
     stored = sum(spec.stored.bytes_by_dtype.values())
-    return stored or estimate.memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
+    return stored or estimate_memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
 
 
 def _remembering(spec: ModelSpec) -> Memory:
-    """`estimate.memory` for this model, asked once for each request and card."""
+    """`estimate_memory` for this model, asked once for each request and card."""
     seen: dict[tuple[MemoryRequest, str], MemoryEstimate] = {}
 
     def memory(request: MemoryRequest, accelerator: Accelerator | None) -> MemoryEstimate:
         key = (request, "" if accelerator is None else accelerator.id)
         if key not in seen:
-            seen[key] = estimate.memory(spec, request, accelerator)
+            seen[key] = estimate_memory(spec, request, accelerator)
         return seen[key]
 
     return memory

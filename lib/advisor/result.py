@@ -1,4 +1,4 @@
-"""What the advisor answers. Reasons are data: a code and its values; `lib.present.reasons` makes the sentences."""
+"""What the advisor answers. Reasons are data: a code and its values; `lib.present.sentences` makes the sentences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from lib.estimate import MemoryEstimate
-from lib.offer import Offer
+from lib.catalog.offers import Offer
+from lib.memory import MemoryEstimate
 from lib.provenance import Caveat, Source
 from lib.speed import Band
 from lib.workload import Engine, Workload

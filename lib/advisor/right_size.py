@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.cost import cost_of
+from lib.advisor.judge import cost_of
 from lib.advisor.result import Entry, Reason, Recommendation, Rejection, Value
-from lib.offer import Offer
-from lib.platform_rules import PlatformRules
+from lib.catalog.offers import Offer
+from lib.catalog.rules import PlatformRules
 
 Decision = Literal["stay", "move", "none"]
 TIER_OF = {"zero-a10g-xlarge": "zero-a10g"}

@@ -1,19 +1,34 @@
-"""What the datasheet of an offer allows at best, for one configuration. Upper bounds only: `lib.advisor.forecast` asks for predictions."""
+"""How fast each configuration is, as `lib.speed` predicts it: one call for all of them, and nothing where it has no answer.
+
+The shape of a request, wherever none is stated, is that of `/estimate_speed`, within the context asked for:
+
+    answer = min(256, half of the context)        prompt = min(512, the rest of it)
+
+Sound counts as 1500 positions of a prompt (half a minute; an encoder of its own hears its full length), one pass of an encoder as the
+prompt alone. Pictures and clips have the shape that was published for their pipeline.
+
+What the datasheet of an offer allows at best, for one configuration. Upper bounds only: `lib.advisor.speed` asks for predictions.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from lib.advisor.candidates import DIVIDED, Candidate
-from lib.advisor.result import Speed
+from lib.advisor.result import Prediction, Speed
 from lib.advisor.tasks import Family
-from lib.estimate import MemoryEstimate
-from lib.laws.decode_floor import experts_read, step_seconds
-from lib.laws.prefill_floor import prefill_seconds
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator
+from lib.errors import InvalidInput, UnsupportedModel
+from lib.laws.roofline import experts_read, prefill_seconds, step_seconds
+from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.precision import weight_format
-from lib.silicon import Accelerator
+from lib.speed import Band, Bands, SpeedRequest, Speeds, speed, speeds
+from lib.speed.predict import STATIC, floors
 from lib.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds
 
 PROMPT_TOKENS = 512  # the shape of a request wherever none is stated: the defaults of /estimate_speed
@@ -86,7 +101,7 @@ def encoder_parameters(spec: ModelSpec) -> int:
     return max(1, spec.parameters_active - looked_up)
 
 
-def speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Machine | None, concurrency: int) -> Speed:
+def speed_bounds(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Machine | None, concurrency: int) -> Speed:
     """Bounds for one request among `concurrency`, at the memory's context."""
     if on is None:
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="no figure")
@@ -130,4 +145,144 @@ def _step(spec: ModelSpec, memory: MemoryEstimate, on: Machine, batch: int) -> S
         batch=batch,
         share_read=experts_read(active=read, total=dense, batch=batch),
         peak=on.peak,
+    )
+
+
+PREDICTED = "prediction"
+DRAWN = ("image", "video")
+Key = tuple[object, ...]
+Question = tuple[ModelSpec, Offer, SpeedRequest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One request: tokens in and out, and how many such requests are in flight."""
+
+    prompt_tokens: int
+    output_tokens: int
+    concurrency: int
+
+
+def shape(family: Family, context: int, concurrency: int) -> Shape:
+    """The request that is timed, by the rule above."""
+    answer = min(ANSWER_TOKENS, max(1, context // 2))
+    if family == "encode":
+        return Shape(prompt_tokens=min(PROMPT_TOKENS, context), output_tokens=1, concurrency=concurrency)
+    prompt = SOUND_TOKENS if family == "speech" else min(PROMPT_TOKENS, max(1, context - answer))
+    return Shape(prompt_tokens=prompt, output_tokens=answer, concurrency=concurrency)
+
+
+def key(offer: Offer, candidate: Candidate) -> Key:
+    """What a prediction depends on: the same cards are rented out by several platforms."""
+    silicon = offer.silicon or offer.host_cpu
+    memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
+    of = (silicon.id if silicon else "", offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
+    return (*of, candidate.devices, candidate.engine, candidate.precision)
+
+
+def question(spec: ModelSpec, offer: Offer, candidate: Candidate, of: Shape) -> Question:
+    """The question for `lib.speed`: the cards that the configuration uses, not all that are rented."""
+    used = offer if offer.silicon is None or candidate.devices == offer.accelerator_count else _some(offer, candidate.devices)
+    asked = SpeedRequest(
+        precision=candidate.precision,
+        engine=candidate.engine,
+        prompt_tokens=of.prompt_tokens,
+        output_tokens=of.output_tokens,
+        concurrency=of.concurrency,
+    )
+    return spec, used, asked
+
+
+def _some(offer: Offer, devices: int) -> Offer:
+    return replace(offer, accelerator_count=devices)
+
+
+def predictions(spec: ModelSpec, family: Family, asked: Iterable[tuple[Offer, Candidate]], of: Shape) -> Mapping[Key, Prediction]:
+    """The predictions by `key`; what has no answer (a processor or a pipeline of which nothing is known) is left out."""
+    drawn = family in DRAWN
+    if drawn != (spec.library == "diffusers"):
+        return {}
+    wanted: dict[Key, Question] = {}
+    for offer, candidate in asked:
+        at = key(offer, candidate)
+        if at not in wanted:
+            wanted[at] = question(spec, offer, candidate, of)
+    if not wanted:
+        return {}
+    if drawn:
+        found = ((at, _picture(one, of)) for at, one in wanted.items())
+        return {at: one for at, one in found if one is not None}
+    try:
+        return dict(zip(wanted, _together(list(wanted.values()), of, decodes=family != "encode"), strict=True))
+    except (InvalidInput, UnsupportedModel):  # one of them has no answer: each for itself
+        each = ((at, _one(asked_for, of, decodes=family != "encode")) for at, asked_for in wanted.items())
+        return {at: one for at, one in each if one is not None}
+
+
+def pace(of: Prediction) -> Speed:
+    """A prediction with the bounds of the datasheet beside it."""
+    first, between = of.least_first_s, of.least_between_s
+    return Speed(
+        decode_tokens_per_s_upper_bound=None if between is None else 1.0 / between,
+        request_s_lower_bound=None if first is None else first + (between or 0.0) * (of.output_tokens - 1),
+        peak_flops_per_s=None,
+        basis=PREDICTED,
+        predicted=of,
+    )
+
+
+def _together(questions: Sequence[Question], of: Shape, *, decodes: bool) -> list[Prediction]:
+    found = speeds(questions)
+    firsts, betweens, rates = _bands(found.first_s), _bands(found.between_s), _bands(found.throughput)
+    least_first, least_between = _floors(found)
+    rows = zip(firsts, betweens, rates, found.bound, least_first, least_between, found.setups, strict=True)
+    return [
+        _prediction(of, first, between if decodes and setup.numbers.decoder is not None else None, rate, bound, (least, each))
+        for first, between, rate, bound, least, each, setup in rows
+    ]
+
+
+def _floors(of: Speeds) -> tuple[list[float], list[float]]:
+    """What the datasheet allows for the first token and between tokens, as the engine runs the requests."""
+    c = of.cases
+    together = np.array([s.laid.engine in STATIC or s.numbers.decoder is None for s in of.setups])
+    batch = c.batch / c.copies
+    busy = np.where(together, batch, of.forecast.served_running)
+    first = floors(of.setups, c, c.prompt * np.where(together, batch, 1.0), 1.0, 0.0)
+    return first.tolist(), floors(of.setups, c, busy, busy, c.prompt + c.answer / 2).tolist()
+
+
+def _bands(of: Bands) -> list[Band]:
+    ends = zip(of.value.tolist(), of.low.tolist(), of.high.tolist(), strict=True)
+    return [Band(value=value, low=low, high=high) for value, low, high in ends]
+
+
+def _one(asked: Question, of: Shape, *, decodes: bool) -> Prediction | None:
+    try:
+        return _together([asked], of, decodes=decodes)[0]
+    except (InvalidInput, UnsupportedModel):
+        return None
+
+
+def _picture(asked: Question, of: Shape) -> Prediction | None:
+    try:
+        found = speed(*asked)
+    except (InvalidInput, UnsupportedModel):
+        return None
+    return _prediction(of, found.ttft_s, None, None, found.bound, None)
+
+
+def _prediction(
+    of: Shape, first: Band, between: Band | None, rate: Band | None, bound: str, least: tuple[float, float] | None
+) -> Prediction:
+    return Prediction(
+        prompt_tokens=of.prompt_tokens,
+        output_tokens=of.output_tokens,
+        concurrency=of.concurrency,
+        ttft_s=first,
+        inter_token_s=between,
+        throughput_tokens_per_s=None if between is None else rate,
+        bound=bound,
+        least_first_s=None if least is None else least[0],
+        least_between_s=None if least is None or between is None else least[1],
     )

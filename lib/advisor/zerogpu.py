@@ -1,7 +1,7 @@
 """ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic.
 
 Quota belongs to the visitor and is counted in GPU seconds a day; the account of the workload stands for the visitors too. A call asks
-for its seconds × the duration factor of the size × the size's multiplier (`lib.platform_rules`). How many visitors share a day's
+for its seconds × the duration factor of the size × the size's multiplier (`lib.catalog.rules`). How many visitors share a day's
 requests is not known, so the test is the fewest that could carry them:
 
     K = ⌊quota / quota seconds of one request⌋        requests that one visitor's day pays for
@@ -17,8 +17,8 @@ import math
 from lib.advisor.result import Reason, Speed, Value
 from lib.advisor.speed import CLIP_S, PICTURE_S
 from lib.advisor.tasks import Family
-from lib.offer import Offer
-from lib.platform_rules import ZeroGpuRules
+from lib.catalog.offers import Offer
+from lib.catalog.rules import ZeroGpuRules
 from lib.workload import Workload
 
 LIGHT_TRAFFIC_VISITORS = 10

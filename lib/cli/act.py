@@ -1,4 +1,12 @@
-"""Actions in two steps: what would happen and what it costs, then the question, then the act, then watching until the Space runs."""
+"""Actions in two steps: what would happen and what it costs, then the question, then the act, then watching until the Space runs.
+
+What the commands ask: the services in this process, with today's prices where they can be had; and whose token is used.
+
+The token is that of whoever runs the command: the login on this machine (`hf auth login`) or HF_TOKEN. It is never an argument, for
+those stand in the shell's history and in the list of processes.
+
+The files for a recommendation, as JSON and as text.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +17,48 @@ from typing import Any
 
 import click
 
+from lib.catalog import load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, answer, end, say
-from lib.cli.session import opened, own_login
 from lib.cli.show import acted_lines, preview_lines, progress_line
+from lib.errors import NotSignedIn
+from lib.hub.prices import PriceFeed
+from lib.hub.providers import offered
 from lib.present.numbers import usd
+from lib.present.setup_files import setup
 from lib.service.account import AccountQuestions
+from lib.service.models import Models
+from lib.service.services import Services
+from lib.service.speed_pace import estimated
+
+
+def opened() -> Services:
+    """The services, with the platform's prices of now if it answers within some seconds, else the bundled ones."""
+    feed = PriceFeed(load())
+    feed.refresh()
+    return Services(catalog=feed.catalog, models=Models(), search=lambda _: (), offered=offered, pace=estimated, today=feed.refresh)
+
+
+def login() -> str | None:
+    """The token of this machine's own login, if there is one."""
+    from huggingface_hub import get_token  # noqa: PLC0415  slow to import
+
+    return get_token()
+
+
+def own_login(what: str) -> str:
+    """The token, for what needs one.
+
+    Raises:
+        NotSignedIn: nobody is logged in here.
+    """
+    token = login()
+    if token is None:
+        raise NotSignedIn(
+            f"To {what}, a Hugging Face login is needed, and this machine has none. "
+            "Run `hf auth login` with a token that may write to the Space, or set HF_TOKEN, and try again."
+        )
+    return token
+
 
 _WORDS = {
     "switch": "switch the hardware of a Space",
@@ -89,3 +134,25 @@ def watched(account: AccountQuestions, space: str, hardware: str, token: str | N
         say(f"\nNo longer watching. The Space goes on as asked: `python scripts/manage_space.py status {space}` tells how it stands.")
         return last, INTERRUPTED
     return last, DONE if last is not None and last["arrived"] else FAILED
+
+
+def files_entry(entry: Mapping[str, Any], model: str, framework: str) -> dict[str, Any]:
+    """README front matter (null where it is no Space), requirements.txt, and what to know about them.
+
+    Raises:
+        BadArgument: the hardware does not run this framework.
+    """
+    made = setup(entry, model=model, framework=framework)
+    return {
+        "framework": made.framework,
+        "readme_front_matter": made.front_matter,
+        "requirements_txt": made.requirements,
+        "notes": list(made.notes),
+        "sources": [{"what": one.what, "source": one.source, "checked": one.checked} for one in made.sources],
+    }
+
+
+def files_text(files: Mapping[str, Any]) -> str:
+    """The files one below the other, each under its name."""
+    front = [] if files["readme_front_matter"] is None else ["README.md:", "", files["readme_front_matter"]]
+    return "\n".join([*front, "requirements.txt:", "", files["requirements_txt"], *(f"note: {note}" for note in files["notes"])])

@@ -2,17 +2,57 @@
 
 Only click and this package's own small modules are imported here: `--help` answers at once, the services are imported by the command
 that asks them.
+
+Arguments and options that several commands share, and their examples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 
-from lib.cli.options import as_json, examples, no_wait, space_argument, workload, yes
 from lib.cli.outcome import DONE, MEANINGS, answer, end, guarded, say
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+SCRIPT = "python scripts/manage_space.py"
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, shown in the order given."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def examples(*lines: str) -> str:
+    """Lines for the foot of a help text, each a whole command."""
+    return "\b\nExamples:\n" + "\n".join(f"  {SCRIPT} {line}" for line in lines)
+
+
+space_argument = click.argument("space", metavar="USER/SPACE")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr.")
+yes = click.option("--yes", "-y", is_flag=True, help="Do not ask: you agree to the price that is shown.")
+no_wait = click.option("--no-wait", is_flag=True, help="Do not watch until the Space runs.")
+workload = _options(
+    click.option("--task", default="auto", show_default=True, help="A Hub task such as text-generation."),
+    click.option("--context-tokens", default=4096, show_default=True, help="Tokens per request, prompt and answer together."),
+    click.option("--concurrency", default=1, show_default=True, help="Requests served at the same time."),
+    click.option("--requests-per-day", default=100, show_default=True, help="How many requests arrive in a day."),
+    click.option("--hours-per-day", default=24.0, show_default=True, help="Hours a day that the hardware runs."),
+    click.option("--precision", default="auto", show_default=True, help="fp16, bf16, fp8, int8, int4, bnb-nf4, gguf:Q4_K_M, ..."),
+    click.option("--account", default="free", show_default=True, help="Plan of the account that hosts: free, pro, team, enterprise."),
+    click.option("--max-usd-per-month", default=0.0, show_default=True, help="Budget; 0 sets no limit."),
+    click.option("--min-tokens-per-s", default=0.0, show_default=True, help="What each request must get; 0 sets no limit."),
+    click.option("--priority", default="balanced", show_default=True, help="cheapest, balanced or fastest."),
+    click.option("--platforms", default="spaces", show_default=True, help="Comma list of spaces, zerogpu, endpoints, jobs, tpu, all."),
+)
+
 
 _STATUSES = "\n".join(f"  {status:>3}  {meaning}" for status, meaning in MEANINGS.items())
 _EXAMPLES = """\b
@@ -84,7 +124,7 @@ def hardware(*, space: str, tier: str, sleep_time: int | None, yes: bool, no_wai
 @guarded
 def status(*, space: str, watch: bool, as_json: bool) -> None:
     """Show a Space's stage, hardware, price per hour and month, sleep time, volumes and models."""
-    from lib.cli.session import login, opened  # noqa: PLC0415
+    from lib.cli.act import login, opened  # noqa: PLC0415
     from lib.cli.show import status_text  # noqa: PLC0415
 
     account, token, code = opened().account, login(), DONE
@@ -176,7 +216,7 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
 @guarded
 def tiers(*, retired: bool, as_json: bool) -> None:
     """List the tiers of Spaces with their memory and price; works offline with the bundled prices."""
-    from lib.cli.session import opened  # noqa: PLC0415
+    from lib.cli.act import opened  # noqa: PLC0415
     from lib.cli.show import prices_line, tiers_text  # noqa: PLC0415
 
     services = opened()
@@ -201,13 +241,13 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
 
     Bundled models and parameter counts work offline.
     """
-    from lib.cli.session import opened  # noqa: PLC0415
+    from lib.cli.act import opened  # noqa: PLC0415
     from lib.cli.show import recommendation_text  # noqa: PLC0415
 
     found: Mapping[str, Any] = opened().recommend(model, **asked)
     shown = recommendation_text(found)
     if files and found["pick"]:
-        from lib.cli.files import files_entry, files_text  # noqa: PLC0415
+        from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 
         written = files_entry(found["pick"], model, files)
         found, shown = {**found, "files": written}, f"{shown}\n\n{files_text(written)}"
@@ -226,7 +266,7 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
 @guarded
 def right_size(*, space: str, as_json: bool, **asked: Any) -> None:
     """Say whether a Space's tier fits its models: what moving saves, or the reason to move up."""
-    from lib.cli.session import login, opened  # noqa: PLC0415
+    from lib.cli.act import login, opened  # noqa: PLC0415
     from lib.cli.show import right_size_text  # noqa: PLC0415
 
     say(f"Looking at {space}, and at its models ...")  # one that is not bundled takes some seconds to build

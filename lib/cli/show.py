@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lib.advisor.switching import HOURS_PER_MONTH
+from lib.advisor.space_rules import HOURS_PER_MONTH
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
 
 Answer = Mapping[str, Any]

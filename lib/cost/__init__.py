@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from lib.cost.bill import cost
-from lib.cost.crossings import Crossing, break_even
+from lib.cost.break_even import Crossing, break_even
 from lib.cost.result import CostEstimate, CostPart, ZeroGpuUse
-from lib.cost.storage import retired_tier, today
-from lib.cost.tokens import TokenPrice, per_token
+from lib.cost.tokens import TokenPrice, per_token, retired_tier, today
 from lib.cost.usage import Pace, Usage
 
 __all__ = [

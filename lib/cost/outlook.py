@@ -8,13 +8,12 @@ from decimal import Decimal
 from itertools import pairwise, product
 from typing import Literal
 
+from lib.catalog.offers import Offer
+from lib.catalog.rules import PlatformRules
 from lib.cost.bill import cost
-from lib.cost.quota import zerogpu_use
-from lib.cost.storage import storage_part
-from lib.cost.tokens import TokenPrice, per_token
+from lib.cost.tokens import TokenPrice, per_token, storage_part
 from lib.cost.usage import Pace, Usage, request_seconds
-from lib.offer import Offer
-from lib.platform_rules import PlatformRules
+from lib.cost.zerogpu import zerogpu_use
 
 Kind = Literal["running", "sleeping", "zerogpu", "per_token"]
 Axis = Literal["requests", "hours"]
@@ -54,7 +53,7 @@ class Change:
 def bill(option: Option, usage: Usage, rules: PlatformRules) -> Decimal | None:
     """USD per month; `None` where this way cannot carry that traffic.
 
-    ZeroGPU is the bill of one visitor who makes all requests, as in `lib.cost.crossings`: nothing up to the quota, then GPU seconds, and
+    ZeroGPU is the bill of one visitor who makes all requests, as in `lib.cost.break_even`: nothing up to the quota, then GPU seconds, and
     `None` beyond it where the account cannot pay.
     """
     if option.price is not None:

@@ -12,8 +12,8 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from lib.catalog.live_prices import LiveFlavor
 from lib.errors import BadQuantity, HubGarbage, shown
-from lib.price_list import LiveFlavor
 from lib.units import Bytes, UsdPerHour, parse_bytes
 
 if TYPE_CHECKING:

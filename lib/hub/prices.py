@@ -17,15 +17,15 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from lib.catalog.live_prices import CALLS, LiveList, with_live_prices
 from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
 from lib.hub.hardware_answer import flavors
-from lib.price_list import CALLS, LiveList, with_live_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lib.catalog import Catalog
-    from lib.price_list import LiveListName
+    from lib.catalog.live_prices import LiveListName
 
 LIMIT_S = 5.0
 TTL_S = 3600.0

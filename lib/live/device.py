@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from lib.catalog import Catalog, load
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator, Cards
 from lib.live.host import host
-from lib.offer import Offer
-from lib.silicon import Accelerator, Cards
 from lib.units import Bytes
 
 Kind = Literal["cpu", "cuda", "zerogpu"]

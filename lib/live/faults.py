@@ -12,16 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lib.errors import (
-    AdvisorError,
-    IllegalDuration,
-    LiveError,
-    NoGpuFree,
-    OutOfMemory,
-    QuotaExceeded,
-    RunLimit,
-    TaskAborted,
-)
+from lib.errors import AdvisorError, IllegalDuration, LiveError, NoGpuFree, OutOfMemory, QuotaExceeded, RunLimit, TaskAborted
 
 ELSEWHERE = "hardware of its own (the tab 'My Space' switches it) has no such quota"
 SHORTER = "ask for less (a shorter prompt, fewer tokens)"

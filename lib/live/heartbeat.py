@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from lib.catalog.silicon import Accelerator
 from lib.provenance import Source
-from lib.silicon import Accelerator
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 DTYPES: tuple[Dtype, ...] = ("float32", "float16", "bfloat16")

@@ -21,8 +21,8 @@ from lib.provenance import Caveat, Source
 from lib.units import BytesPerSecond, FlopPerSecond
 
 if TYPE_CHECKING:
+    from lib.catalog.silicon import Accelerator
     from lib.live.device import Device
-    from lib.silicon import Accelerator
 
 KEPT_S = 60.0
 _CACHES, _LEAST, _MOST = 4, 64 << 20, 512 << 20  # the working set: so many times the last cache, within these bytes

@@ -27,10 +27,10 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from lib.catalog import load
+from lib.catalog.rules import ZeroGpuRules
 from lib.errors import AdvisorError
 from lib.live.device import OFFERS, Size, on_zero_gpu
 from lib.live.faults import Fault, as_value, understood, unknown
-from lib.platform_rules import ZeroGpuRules
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lib.present.explain import caveats
+from lib.present.cards import caveats
 from lib.present.markup import escaped
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
-from lib.present.rows import table
+from lib.present.tables import table
 
 Row = Mapping[str, Any]
 VERDICTS = {

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lib.present.markup import escaped
+from lib.present.memory_charts import AXIS, MARK, layout
 from lib.present.numbers import usd
-from lib.present.plot_style import AXIS, MARK, layout
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]

@@ -7,12 +7,11 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lib.present.cards import PLATFORM_NAMES
+from lib.present.cards import PLATFORM_NAMES, caveats, linked, sources
 from lib.present.cost_charts import swatch
-from lib.present.explain import caveats, linked, sources
 from lib.present.markup import bullets, escaped
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
-from lib.present.rows import table
+from lib.present.tables import table
 
 Row = Mapping[str, Any]
 _CENT = 0.01

@@ -1,18 +1,118 @@
-"""What the live demo says: where it runs, what an answer took, what a measurement found, and how far a run has come."""
+"""What the live demo says: where it runs, what an answer took, what a measurement found, and how far a run has come.
+
+A measured figure beside its prediction, as chat and Measure show it: what it is, both in one unit, and how far apart they are.
+
+A measurement in words: the verdict, each figure beside its prediction, and what else was seen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lib.present.explain import caveats, sources
-from lib.present.live_figures import Beside, beside
+from lib.present.cards import caveats, model_name, sources
 from lib.present.markup import escaped
-from lib.present.numbers import gib, whole
-from lib.present.rows import table
+from lib.present.numbers import gib, tokens_per_s, whole
+from lib.present.tables import table
 
 if TYPE_CHECKING:
     from lib.live.device import Device
+
+KINDS: tuple[tuple[str, str], ...] = (
+    ("ttft_s", "Time to first token"),
+    ("decode_tokens_per_s", "Tokens per second"),
+    ("peak_bytes", "Peak memory"),
+)
+_MORE_LESS = {"ttft_s": ("slow", "fast"), "decode_tokens_per_s": ("fast", "slow"), "peak_bytes": ("high", "low")}
+_SAME = 0.005
+_TWICE = 2.0
+_NEAR = 0.995  # below this a rate of 10 tokens/s and more is not rounded up to a digit more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """One figure; texts are "" where nothing was predicted. `ratio` is predicted / measured."""
+
+    name: str
+    measured: str
+    predicted: str
+    between: str
+    off: str
+    ratio: float | None
+
+
+def fine(seconds: float) -> str:
+    """A time with three significant digits, in the unit that suits it: "0.164 ms", "23.4 ms", "1.24 s"."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= size * _NEAR or (unit == "ms" and seconds >= 1e-5):  # noqa: PLR2004  a hundredth of a millisecond still reads well
+            return f"{_three(seconds / size)} {unit}"
+    return f"{_three(seconds * 1e6)} µs"
+
+
+def _three(value: float) -> str:
+    rounded = Decimal(f"{value:.3g}")
+    return f"{rounded:,f}" if rounded >= 100 else f"{rounded:f}"  # noqa: PLR2004  thousands are separated
+
+
+def worded(kind: str, value: float) -> str:
+    """A figure of this kind with its unit."""
+    if kind == "peak_bytes":
+        return gib(int(value))
+    return tokens_per_s(value) if kind == "decode_tokens_per_s" else fine(value)
+
+
+def apart(kind: str, ratio: float | None) -> str:
+    """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1 times too fast".
+
+    A time that was predicted too short and a rate that was predicted too high are the same mistake, and are called the same.
+    """
+    if ratio is None:
+        return ""
+    if abs(ratio) < _SAME:
+        return "right to half a percent"
+    more, less = _MORE_LESS[kind]
+    word = f"too {more if ratio > 0 else less}"
+    factor = ratio + 1
+    if factor >= _TWICE:
+        return f"{factor:.1f} times {word}"
+    if factor <= 1 / _TWICE:
+        return f"{1 / factor:.1f} times {word}" if factor > 0 else word
+    return f"{abs(ratio) * 100:.0f} % {word}"
+
+
+def beside(run: Found) -> Iterator[Beside]:
+    """The figures of a run that were measured; `run` holds them, and under `predicted` and `error_ratio` the same names."""
+    expected, errors = run["predicted"], run["error_ratio"]
+    for kind, name in KINDS:
+        measured, guess = run.get(kind), expected.get(kind)
+        if measured is None:
+            continue
+        off = errors.get(kind)
+        yield Beside(
+            name=name,
+            measured=worded(kind, measured),
+            predicted="" if guess is None else worded(kind, guess),
+            between=_between(kind, expected),
+            off=apart(kind, off),
+            ratio=None if off is None else off + 1,
+        )
+
+
+def _between(kind: str, expected: Found) -> str:
+    """The range that the prediction gave, where it gave one."""
+    low, high = ((expected.get(end) or {}).get(kind) for end in ("low", "high"))
+    if low is None or high is None:
+        return ""
+    first, last = worded(kind, min(low, high)), worded(kind, max(low, high))
+    if first == last:
+        return ""
+    number, _, unit = first.rpartition(" ")
+    return f"{number} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
+
 
 Found = Mapping[str, Any]
 _PEAK_OF = {
@@ -131,3 +231,97 @@ def in_words(figure: Beside) -> str:
     """A figure on one line."""
     guess = f", predicted {figure.predicted} ({figure.off})" if figure.predicted else ""
     return f"{figure.name}: {figure.measured}{guess}"
+
+
+STAGES = {
+    "starting": "A fresh process",
+    "building": "Building the architecture",
+    "weights": "Random weights on the device",
+    "warm-up": "Warming up",
+    "running": "Measured run",
+}
+"""The stages of a measurement, in order."""
+_VERDICTS = {
+    "confirmed": ("fits", "prediction confirmed"),
+    "memory_off": ("lacks", "memory was off"),
+    "speed_off": ("lacks", "speed was off"),
+    "invalid": ("lacks", "not valid"),
+}
+
+
+def expected_card(run: Found, asked: str) -> str:
+    """What is predicted of a run before it, and the memory that it needs beside what it may take."""
+    guess = run["predicted"] | {"predicted": {**run["predicted"], "low": run["low"], "high": run["high"]}, "error_ratio": {}}
+    cells = "".join(
+        f"<div><dt>{figure.name}</dt><dd>{figure.measured}{f'<small>{figure.between}</small>' if figure.between else ''}</dd></div>"
+        for figure in beside(guess)
+    )
+    needs = (
+        f"weights {gib(run['weights_bytes'])} + cache {gib(run['kv_cache_bytes'])} + activations {gib(run['activation_bytes'])} + "
+        f"the process's own {gib(run['runtime_bytes'])} = at most {gib(run['need_bytes'])}"
+    )
+    return (
+        '<section class="card expected" aria-label="Expected of this run">'
+        f'<p class="eyebrow">Predicted for {escaped(model_name(run["model"], asked))} in {escaped(run["precision"])}, '
+        f"{whole(run['prompt_tokens'])} prompt and {whole(run['output_tokens'])} answer tokens</p>"
+        f'<dl class="figures">{cells}</dl>'
+        f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run["allowed_bytes"])} of the '
+        f"{gib(run['free_bytes'])} that are free. {_time(run)}</p></section>"
+    )
+
+
+def _time(run: Found) -> str:
+    """How long it is predicted to take, beside how long a run may take; the device's own pace, probed at the start, decides."""
+    guess = run["predicted"]
+    if guess["ttft_s"] is None:
+        return f"It may take {run['limit_s']:,.0f} s; the device's pace is tried first."
+    seconds = guess["ttft_s"] + (run["output_tokens"] / guess["decode_tokens_per_s"] if guess["decode_tokens_per_s"] else 0.0)
+    near = "" if seconds <= run["limit_s"] else " The device's pace is tried first, and decides: most likely the run will be refused."
+    return f"Predicted time {fine(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
+
+
+def measure_card(run: Found, asked: str) -> str:
+    """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
+    mark, word = _VERDICTS.get(run["verdict"]["code"], ("", run["verdict"]["code"]))
+    name = model_name(run["model"], asked)
+    what = f"{escaped(name)} with {run['weights']} weights in {escaped(run['precision'])}, on {escaped(run['device'])}"
+    caption = f"{whole(run['prompt_tokens'])} prompt tokens, {whole(run['output_tokens'])} answer tokens: measured against predicted"
+    return (
+        '<section class="card run measured-card" aria-label="Measurement">'
+        f'<p class="eyebrow">{what}</p>'
+        f'<p class="headline"><em class="badge {mark}">{escaped(word)}</em> {escaped(run["verdict"]["message"])}</p>'
+        f"{compared(run, caption)}{_parts(run)}{behind(run)}</section>"
+    )
+
+
+def _parts(run: Found) -> str:
+    """What the prediction is made of, and what was seen beside it."""
+    guess, details = run["predicted"], run["device_details"]
+    parts = (
+        f"Predicted peak: weights {gib(guess['weights_bytes'])}, cache {gib(guess['kv_cache_bytes'])}, "
+        f"activations {gib(guess['activation_bytes'])}."
+    )
+    seen = f"Weights alone, measured: {gib(run['weights_bytes'])}, made in {fine(run['weights_s'])}."
+    beside_it = f"The process held {gib(run['before_bytes'])} without the model." if run["before_bytes"] else ""
+    kernel = f" attention {escaped(run['attention'])}," if run["attention"] else ""
+    ran = f"{escaped(run['architecture'])},{kernel} torch {escaped(details['torch'])}, transformers {escaped(details['transformers'])}."
+    return f'<p class="quiet">{parts} {seen} {beside_it}</p><p class="quiet">{ran}</p>'
+
+
+def as_text_measure(run: Found, asked: str) -> str:
+    """The result in plain words."""
+    head = (
+        f"{model_name(run['model'], asked)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
+        f"{run['prompt_tokens']} prompt and {run['output_tokens']} answer tokens"
+    )
+    return "\n".join([head, run["verdict"]["message"], *map(in_words, beside(run))])
+
+
+def measure_csv(run: Found) -> str:
+    """The figures as rows: name, measured, predicted, predicted / measured − 1."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(("figure", "measured", "predicted", "error_ratio"))
+    for kind, _ in KINDS:
+        writer.writerow((kind, run[kind], run["predicted"][kind], run["error_ratio"][kind]))
+    return out.getvalue()

@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lib.present.live_figures import KINDS, apart, worded
+from lib.present.live_cards import KINDS, apart, worded
 from lib.present.markup import escaped
+from lib.present.memory_charts import AXIS, MARK, layout
 from lib.present.numbers import whole
-from lib.present.plot_style import AXIS, MARK, layout
-from lib.present.rows import table
+from lib.present.tables import table
 from lib.units import GIB
 
 if TYPE_CHECKING:

@@ -6,14 +6,48 @@
 Pure text: nothing is asked of the Hub, and an id from outside stays one literal and one word. None of it holds a token: all three use
 the login of the machine they run on (`hf auth login`, or HF_TOKEN). Written for huggingface_hub 2.4; the tests check every call against
 the installed client's signatures and every command with its own parser.
+
+Text from outside inside code that somebody will run: a Python literal, a word of a shell command.
+
+What is quoted stays one literal and one word whatever it holds; an id that begins with a dash is kept from being read as an option.
+
+Code to copy as blocks of the page: each with its name and a button that copies it (`assets/page.js`).
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lib.present.snippet_code import call, command, literal
+from lib.present.cards import sources
+from lib.present.markup import bullets, escaped
+from lib.present.setup_files import Setup
+from lib.present.space_steps import Action
+
+_PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9/:._-]*")
+
+
+def literal(text: str) -> str:
+    """A Python literal of the text; what cannot be seen is written as an escape."""
+    return f'"{text}"' if _PLAIN.fullmatch(text) else repr(text)
+
+
+def command(words: str, positional: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+    """A line for a POSIX shell: `words` is ours, everything else is quoted; `--` parts the options off where a value looks like one."""
+    dashed = any(value.startswith("-") for value in positional)
+    order = (*options, "--", *positional) if dashed else (*positional, *options)
+    return " ".join((words, *(shlex.quote(value) for value in order)))
+
+
+def call(method: str, arguments: Sequence[str], *, result: str | None = None) -> str:
+    """A call of the Hub's client; `result` is what is printed of the answer, which the code calls `answer`."""
+    asked = f"HfApi().{method}({', '.join(arguments)})"
+    lines = ["from huggingface_hub import HfApi", ""]
+    lines += [asked] if result is None else [f"answer = {asked}", f"print({result})"]
+    return "\n".join(lines)
+
 
 OURS = "python scripts/manage_space.py"
 START_LIMIT_S = 1800
@@ -158,3 +192,51 @@ def of_space(space: str, *, hardware: str | None = None, sleep_time_s: int | Non
     chosen = [] if hardware is None else [switch(space, hardware, sleep_time_s), wait(space)]
     timed = [] if sleep_time_s is None else [sleep_time(space, sleep_time_s)]
     return (look(space), *chosen, *timed, pause(space), restart(space), restart(space, factory=True))
+
+
+Block = tuple[str, str]
+
+
+def of_action(action: Action, space: str, hardware: str, sleep_time_s: int | None) -> Snippet:
+    """The code of exactly this action; `sleep_time_s` is `None` where the tier has a sleep of its own."""
+    match action:
+        case "switch":
+            return switch(space, hardware, sleep_time_s)
+        case "sleep":
+            return sleep_time(space, -1 if sleep_time_s is None else sleep_time_s)
+        case "pause":
+            return pause(space)
+        case "restart" | "factory":
+            return restart(space, factory=action == "factory")
+
+
+def action_code(snippet: Snippet) -> str:
+    """The three ways to do an action, behind one line."""
+    blocks: list[Block] = [("Python", snippet.python), ("hf command", snippet.hf)]
+    if snippet.cli is not None:
+        blocks.append(("This project's command line", snippet.cli))
+    return f'<details class="rest code-rest"><summary>Code to copy</summary>{blocks_of(blocks)}{_notes(snippet.notes)}</details>'
+
+
+def setup_code(setup: Setup) -> str:
+    """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
+    blocks: list[Block] = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
+    blocks.append(("requirements.txt", setup.requirements))
+    read = [{"what": source.what, "source": source.source, "checked": source.checked} for source in setup.sources]
+    return (
+        f'{blocks_of(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{sources(read)}</details>'
+    )
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return bullets([escaped(note) for note in notes], "notes")
+
+
+def blocks_of(blocks: Sequence[Block]) -> str:
+    """Named blocks of code, each with its button."""
+    return "".join(
+        f'<figure class="code"><figcaption>{escaped(name)}'
+        f'<button type="button" class="act" data-copy="{escaped(code)}" aria-label="Copy: {escaped(name)}">Copy</button>'
+        f'<span class="sr" role="status"></span></figcaption><pre tabindex="0"><code>{escaped(code.rstrip())}</code></pre></figure>'
+        for name, code in blocks
+    )

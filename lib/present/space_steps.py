@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from lib.present.markup import bullets, escaped
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
-from lib.present.rows import table
 from lib.present.space_cards import price_words, span, tier_words
+from lib.present.tables import table
 
 Row = Mapping[str, Any]
 Action = Literal["switch", "sleep", "pause", "restart", "factory"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.cost_charts import COLOURS
 from lib.present.markup import escaped
+from lib.present.memory_charts import AXIS, MARK, layout
 from lib.present.numbers import usd_per_month
-from lib.present.plot_style import AXIS, MARK, layout
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from lib.advisor.switching import check_sdk, confirmed, known, sleep_alone, tier
+from lib.advisor.space_rules import check_sdk, confirmed, known, sleep_alone, tier
+from lib.answers.spaces import ActionAnswer, ActionPreview, Progress, RightSizeAnswer, SpaceStatus, SwitchAnswer
 from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.hub.spaces import Spaces
 from lib.model.spec import ModelSpec
 from lib.service import arguments
-from lib.service.account_results import ActionAnswer, ActionPreview, Progress, RightSizeAnswer, SpaceStatus, SwitchAnswer
 from lib.service.reference import ACCEPTED as MODEL
 from lib.service.requests import platforms_of, workload
 from lib.service.right_size import chosen, right_size_answer

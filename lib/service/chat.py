@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
+from lib.answers.live import ChatPiece
 from lib.catalog import Catalog
 from lib.live.chat import Piece
 from lib.live.demo import DemoModel, Loaded
@@ -16,7 +17,6 @@ from lib.live.talk import Talk
 from lib.live.zero import arithmetic
 from lib.provenance import Caveat
 from lib.service import arguments, conversation
-from lib.service.chat_results import ChatPiece
 from lib.service.chat_run import Exactly, item
 from lib.service.models import Models
 
@@ -62,7 +62,7 @@ class ChatQuestion:
         Returns:
             The answer so far; the last item carries the metrics.
         """
-        said, before = conversation.message(message), conversation.history(history)
+        said, before = conversation.check_message(message), conversation.check_history(history)
         most = arguments.whole("max_new_tokens", max_new_tokens, 1, MOST_TOKENS)
         heat = float(arguments.number("temperature", temperature, 0, MOST_TEMPERATURE))
         ready: tuple[Loaded, Device] | None = None

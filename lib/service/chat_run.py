@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lib.answers.common import SCHEMA
+from lib.answers.live import ChatMetrics, ChatPiece, ChatResultsRunFigures, RunPrediction
 from lib.errors import AdvisorError
 from lib.live.chat import Piece, Taken
 from lib.live.demo import Loaded
 from lib.live.device import Device
 from lib.provenance import Caveat, Source
-from lib.service.chat_results import ChatMetrics, ChatPiece, RunFigures, RunPrediction
 from lib.service.predicted import Predicted, Run, predicted, ratio
-from lib.service.results import SCHEMA
 from lib.service.wire import caveat_entries, source_entries
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _prediction(found: Predicted | None, *, on_cpu: bool) -> RunPrediction:
     """
     first, rate = (found.ttft_s, found.decode_tokens_per_s) if found is not None else (None, None)
 
-    def figures(end: Callable[[Band], float], copies: int = 0) -> RunFigures:
+    def figures(end: Callable[[Band], float], copies: int = 0) -> ChatResultsRunFigures:
         return {
             "ttft_s": end(first) if first is not None else None,
             "decode_tokens_per_s": end(rate) if rate is not None else None,

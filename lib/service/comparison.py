@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from lib import estimate
 from lib.catalog import Catalog
-from lib.compare import Configuration, compare, predicted, side
+from lib.catalog.offers import Offer
+from lib.cost.compare import Configuration, compare, predicted, side
 from lib.errors import BadArgument, InvalidInput
+from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.present.numbers import gib
 from lib.service import arguments
 from lib.service.comparison_answer import HORIZON_MONTHS, ComparisonAnswer, Known, Load, comparison_answer
@@ -167,7 +167,7 @@ def _price(offer: Offer) -> Decimal:
 
 def _held(spec: ModelSpec, offer: Offer, request: SpeedRequest) -> None:
     """Engines that keep a queue need room for one request, `transformers` for the whole batch."""
-    capacity = estimate.capacity(offer)
+    capacity = usable_memory(offer)
     if capacity is None:
         return
     asked = MemoryRequest(
@@ -177,7 +177,7 @@ def _held(spec: ModelSpec, offer: Offer, request: SpeedRequest) -> None:
         batch_size=request.concurrency if request.engine == "transformers" else 1,
         devices=max(1, offer.accelerator_count),
     )
-    fit = estimate.fit(spec, asked, capacity, offer.silicon or offer.host_cpu)
+    fit = fit_memory(spec, asked, capacity, offer.silicon or offer.host_cpu)
     if not fit.fits:
         raise InvalidInput(
             f"{offer.name} lacks {gib(-fit.free_bytes)} of memory for {request.precision} with {request.engine} and "

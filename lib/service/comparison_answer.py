@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from typing_extensions import TypedDict
 
-from lib.compare import Comparison, Configuration, Side, Verdict
+from lib.answers.common import CaveatEntry
+from lib.catalog.offers import Offer
+from lib.cost.compare import Comparison, Configuration, Side, Verdict
 from lib.cost.usage import Usage
-from lib.offer import Offer
 from lib.provenance import Caveat
-from lib.service.results import CaveatEntry
 from lib.service.wire import caveat_entries, usd
 from lib.speed import SpeedEstimate, SpeedRequest
 

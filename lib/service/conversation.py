@@ -57,7 +57,7 @@ def _turns(at: int, value: object) -> list[Message]:
     raise BadArgument(name, seen(value), _FORM)
 
 
-def message(value: object) -> str:
+def check_message(value: object) -> str:
     """What the user says now.
 
     Raises:
@@ -66,7 +66,7 @@ def message(value: object) -> str:
     return _text("message", value)
 
 
-def history(value: object) -> list[Message]:
+def check_history(value: object) -> list[Message]:
     """What was said before, oldest first.
 
     Raises:

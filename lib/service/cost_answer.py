@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lib import estimate
+from lib.answers.common import SCHEMA
+from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenEntry, TokenPriceEntry, ZeroGpuEntry
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
+from lib.catalog.rules import PlatformRules
 from lib.cost import CostEstimate, CostPart, Crossing, Pace, TokenPrice, Usage, ZeroGpuUse, break_even, cost, per_token
 from lib.cost.usage import request_seconds
 from lib.hub.providers import Offered
+from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
-from lib.platform_rules import PlatformRules
-from lib.present.cost_sentences import crossing_sentence
+from lib.present.sentences import crossing_sentence
 from lib.provenance import Caveat
-from lib.service.cost_results import CostAnswer, CostPartEntry, CrossingEntry, PerTokenEntry, TokenPriceEntry, ZeroGpuEntry
 from lib.service.pace import ONE_AT_A_TIME, Paced
-from lib.service.results import SCHEMA
 from lib.service.wire import caveat_entries, price_entry, source_entries, usd
 from lib.workload import MemoryRequest
 
@@ -138,8 +138,8 @@ def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: Me
 
 
 def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:
-    held = estimate.capacity(offer)
-    return held is not None and estimate.fit(spec, request, held, offer.silicon or offer.host_cpu).fits
+    held = usable_memory(offer)
+    return held is not None and fit_memory(spec, request, held, offer.silicon or offer.host_cpu).fits
 
 
 def _caveats(offer: Offer, spec: ModelSpec | None, request: MemoryRequest | None, quick: Paced, offered: Offered | None) -> list[Caveat]:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import cast
 
+from lib.answers.cost import CostAnswer
 from lib.catalog import Catalog
+from lib.catalog.offers import PLATFORMS, Offer, Platform
+from lib.catalog.rules import StoragePrices
 from lib.cost import Usage, retired_tier
 from lib.hub.providers import Offered
 from lib.model.spec import ModelSpec
-from lib.offer import PLATFORMS, Offer, Platform
-from lib.platform_rules import StoragePrices
 from lib.service import arguments
 from lib.service.cost_answer import ZEROGPU, cost_answer
-from lib.service.cost_results import CostAnswer
 from lib.service.pace import Speed, paced
 from lib.service.reference import read
 from lib.service.requests import memory_request

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
+from lib.answers.common import SCHEMA, SpeedAnswer, SpeedFigures, SpeedPartEntry
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.service import arguments
 from lib.service.requests import memory_request
-from lib.service.results import SCHEMA
-from lib.service.speed_results import SpeedAnswer, SpeedFigures, SpeedPartEntry
 from lib.service.wire import caveat_entries, source_entries
 from lib.speed import Band, SpeedEstimate, SpeedPart, SpeedRequest, speed
 from lib.workload import Engine
 
 if TYPE_CHECKING:
-    from lib.silicon import Cards
+    from lib.catalog.silicon import Cards
 
 End = Literal["value", "low", "high"]
 

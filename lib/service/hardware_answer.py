@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lib.service.results import SCHEMA, HardwareAnswer, HardwareEntry
+from lib.answers.common import SCHEMA, HardwareAnswer, HardwareEntry
 from lib.service.wire import source_entries, usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lib.offer import Offer
+    from lib.catalog.offers import Offer
 
 
 def hardware_entry(offer: Offer) -> HardwareEntry:

@@ -8,6 +8,7 @@ from typing import cast
 
 from typing_extensions import TypedDict
 
+from lib.answers.common import SCHEMA, Answer
 from lib.live.beating import LIMIT_S, Outcome, Told, on_device
 from lib.live.device import Device, at_hand
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Case, Dtype
@@ -15,7 +16,6 @@ from lib.live.isolated import turn
 from lib.live.matmul import Progress
 from lib.provenance import Caveat, Source
 from lib.service import arguments
-from lib.service.results import SCHEMA, Answer
 from lib.service.wire import caveat_entries, source_entries
 
 MAX_BATCH = 65_536

@@ -10,13 +10,13 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
 from lib.errors import AgainstRules, BadArgument, InvalidInput, UnsupportedModel
 from lib.live.job_lines import results
 from lib.live.job_script import own_script, vllm_script
 from lib.live.row import Row, label, read_row
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.service.models import Models
 from lib.speed import SpeedRequest, speed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, cast
 
+from lib.answers.live import MeasureAnswer, MeasureStage
 from lib.catalog import Catalog
 from lib.errors import UnsupportedModel
 from lib.live import anywhere
@@ -16,7 +17,6 @@ from lib.model.spec import ModelSpec
 from lib.service import arguments
 from lib.service.measure_answer import measure_answer
 from lib.service.measure_case import Case, prepare
-from lib.service.measure_results import MeasureAnswer, MeasureStage
 from lib.service.models import Models
 from lib.service.predicted import Run
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from lib.advisor.speed import read_parameters
+from lib.answers.common import SCHEMA
+from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, PredictedRun, RunEnd
 from lib.catalog import Catalog
-from lib.laws.decode_floor import step_seconds
+from lib.laws.roofline import step_seconds
 from lib.live.anywhere import gpu_seconds, gpu_size
 from lib.live.device import Device, hardware
 from lib.live.heartbeat import datasheet_roof
@@ -15,11 +17,9 @@ from lib.live.verdict import RESOLUTION, Figure, verdict
 from lib.live.zero import arithmetic
 from lib.provenance import Caveat, Source
 from lib.service.measure_case import Case
-from lib.service.measure_results import DeviceEntry, ErrorRatio, MeasureAnswer, PredictedRun, RunEnd
 from lib.service.predicted import Predicted, ratio
-from lib.service.results import SCHEMA
 from lib.service.wire import caveat_entries, source_entries
-from lib.speed.model_numbers import TOWERS
+from lib.speed.model_work import TOWERS
 from lib.units import Bytes
 
 _KERNELS = {"sdpa", "eager"}

@@ -6,18 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lib import estimate
 from lib.catalog import Catalog
+from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument, TooLong
-from lib.estimate import MemoryEstimate
 from lib.live.device import Device, hardware
 from lib.live.limits import LIMIT_S, Need, check_memory, free_for, room
 from lib.live.measure import Ask
 from lib.live.pace import Work
 from lib.live.zero import size_for
+from lib.memory import MemoryEstimate, estimate_memory, fit_memory
 from lib.model.spec import ModelSpec
 from lib.service.predicted import WORKSPACE, Predicted, Run, predicted
-from lib.silicon import Accelerator
 from lib.workload import MemoryRequest
 
 HALF = "bf16"
@@ -85,7 +84,7 @@ def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
 
 def _at(run: Run, catalog: Catalog, tokens: int, encoder: int = 0) -> MemoryEstimate:
     request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens), encoder_tokens=encoder)
-    return estimate.memory(run.spec, request, _silicon(run, catalog))
+    return estimate_memory(run.spec, request, _silicon(run, catalog))
 
 
 def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[Predicted, Need]:
@@ -121,7 +120,7 @@ def _advice(run: Run, config: Mapping[str, Any], need: Need, catalog: Catalog) -
         if half.total_bytes <= allowed:
             return f"In bf16 it takes {half.total_bytes / 2**30:,.2f} GiB and fits."
     request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=run.prompt_tokens)
-    longest = estimate.fit(run.spec, request, allowed, _silicon(run, catalog)).max_context_tokens or 0
+    longest = fit_memory(run.spec, request, allowed, _silicon(run, catalog)).max_context_tokens or 0
     if longest > run.output_tokens:
         return f"A prompt of {longest - run.output_tokens:,} tokens would fit."
     most = (allowed - need.runtime_bytes) / (2 * _SMALLEST_CACHE)

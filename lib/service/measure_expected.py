@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from lib.answers.common import SCHEMA, Answer
+from lib.answers.live import RunEnd, RunFigures
 from lib.live.limits import room
 from lib.provenance import Source
 from lib.service.measure_case import Case
-from lib.service.measure_results import RunEnd, RunFigures
-from lib.service.results import SCHEMA, Answer
 from lib.service.wire import caveat_entries, source_entries
 
 

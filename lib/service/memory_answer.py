@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lib import estimate
+from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry
 from lib.errors import BadArgument
-from lib.service.results import SCHEMA, FitEntry, MemoryAnswer, PartEntry
+from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.service.wire import caveat_entries, source_entries, usd
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
-    from lib.estimate import MemoryEstimate, Part
+    from lib.catalog.offers import Offer
+    from lib.memory import MemoryEstimate, Part
     from lib.model.spec import ModelSpec
-    from lib.offer import Offer
     from lib.workload import MemoryRequest
 
 PLATFORMS = ("spaces", "zerogpu")
@@ -41,11 +41,11 @@ def _devices(request: MemoryRequest, offer: Offer) -> int:
 
 def _fits(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> Iterator[FitEntry]:
     for offer in catalog.on(PLATFORMS):
-        capacity = estimate.capacity(offer)
+        capacity = usable_memory(offer)
         if capacity is None:
             continue
         devices = _devices(request, offer)
-        fit = estimate.fit(spec, replace(request, devices=devices), capacity, offer.silicon or offer.host_cpu)
+        fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.silicon or offer.host_cpu)
         yield {
             "hardware": offer.id,
             "platform": offer.platform,
@@ -68,7 +68,7 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> 
     Raises:
         BadArgument: what is asked would take more than an exabyte.
     """
-    found: MemoryEstimate = estimate.memory(spec, request)
+    found: MemoryEstimate = estimate_memory(spec, request)
     if found.total_bytes > MOST_BYTES:
         asked = f"{request.batch_size:,} × {request.context_tokens:,}"
         raise BadArgument("batch_size × context_tokens", asked, "a request that takes less than an exabyte (10^18 bytes)")

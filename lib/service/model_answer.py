@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lib import estimate
+from lib.answers.common import SCHEMA, CacheEntry, ModelAnswer, QuantizationEntry
 from lib.laws.weights import weight_bytes
+from lib.memory import estimate_memory
 from lib.precision import weight_format
 from lib.provenance import Caveat
-from lib.service.results import SCHEMA, CacheEntry, ModelAnswer, QuantizationEntry
 from lib.service.wire import caveat_entries, source_entries
 from lib.workload import MemoryRequest
 
@@ -60,7 +60,7 @@ def _differs(stored: int, loaded: int) -> tuple[Caveat, ...]:
 
 def model_answer(spec: ModelSpec) -> ModelAnswer:
     """A resolved model; `weights_bytes` is what it holds when loaded as it is stored."""
-    held = estimate.memory(spec, MemoryRequest(context_tokens=1))
+    held = estimate_memory(spec, MemoryRequest(context_tokens=1))
     by_dtype = _by_dtype(spec, held.weights.bytes, held.precision)
     unstated = [caveat for caveat in held.caveats if caveat.code == "dtype_unstated"]
     return {

@@ -8,21 +8,21 @@ from decimal import Decimal
 
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
+from lib.advisor.savings import Case, ways_to_save
+from lib.answers.cost import OutlookAnswer
 from lib.catalog import Catalog
+from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import Pace, TokenPrice, Usage
 from lib.cost.outlook import Axis, Kind, Option, Outlook
 from lib.errors import UnknownHardware
 from lib.hub.providers import Offered
 from lib.model.spec import ModelSpec
-from lib.offer import PLATFORMS, Offer
-from lib.present.reasons import sentence
+from lib.present.sentences import sentence
 from lib.provenance import Source
-from lib.savings import Case, ways_to_save
 from lib.service import arguments
 from lib.service.cost_answer import cost_answer
 from lib.service.estimate_cost import offer_of, usage_of
 from lib.service.outlook_answer import line_entries, outlook_answer
-from lib.service.outlook_results import OutlookAnswer
 from lib.service.pace import Paced, Speed, paced
 from lib.service.reference import read
 from lib.workload import ENGINES, Engine, MemoryRequest, Workload

@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from lib.advisor.savings import NoWay, Savings, Way
+from lib.answers.common import SCHEMA
+from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer, SavingEntry
+from lib.catalog.offers import Offer
 from lib.cost import CostEstimate, cost
 from lib.cost.outlook import Change, Option, Outlook, bill, carried
-from lib.cost.storage import storage_part
+from lib.cost.tokens import storage_part
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
-from lib.present.saving_sentences import no_way_sentence, trade, what_to_do
-from lib.savings import NoWay, Savings, Way
-from lib.service.cost_results import CostAnswer
-from lib.service.outlook_results import ChangeEntry, LineEntry, OutlookAnswer, SavingEntry
-from lib.service.results import SCHEMA
+from lib.present.sentences import no_way_sentence, trade, what_to_do
 from lib.service.wire import usd
 
 ALL_DAY = 24

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lib.catalog.offers import Offer
 from lib.cost import Pace, Usage
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.provenance import Caveat, Source
 from lib.workload import MemoryRequest
 

@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lib import estimate
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.live.device import OFFERS, Device, hardware
 from lib.live.processor import processor, told
+from lib.memory import MemoryEstimate, estimate_memory
 from lib.provenance import Caveat, Source
 from lib.speed import SpeedRequest, speed
 from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
+    from lib.catalog.offers import Offer
+    from lib.catalog.silicon import Accelerator, Cards
     from lib.live.pace import Pace
     from lib.model.spec import ModelSpec
-    from lib.offer import Offer
-    from lib.silicon import Accelerator, Cards
     from lib.speed import Band
 
 WORKSPACE = "cuBLAS workspace"
@@ -97,9 +97,9 @@ def predicted(run: Run, catalog: Catalog) -> Predicted:
     """
     silicon = _silicon(run, catalog)
 
-    def at(tokens: int) -> estimate.MemoryEstimate:
+    def at(tokens: int) -> MemoryEstimate:
         request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens))
-        return estimate.memory(run.spec, request, silicon)
+        return estimate_memory(run.spec, request, silicon)
 
     read, first, last = at(run.prompt_tokens), at(1), at(run.prompt_tokens + run.output_tokens - 1)
     held = max(read.kv_cache.bytes + read.activation.bytes, last.kv_cache.bytes + first.activation.bytes)

@@ -7,10 +7,7 @@ from decimal import Decimal
 
 from lib.advisor import recommend
 from lib.advisor.result import Cost, Entry, Prediction, ProviderOption, Reason, Recommendation, Rejection, Speed
-from lib.catalog import Catalog
-from lib.model.spec import ModelSpec
-from lib.present.reasons import sentence
-from lib.service.results import (
+from lib.answers.common import (
     SCHEMA,
     EntryCost,
     EntryMemory,
@@ -22,6 +19,9 @@ from lib.service.results import (
     RejectedEntry,
     SpeedEnd,
 )
+from lib.catalog import Catalog
+from lib.model.spec import ModelSpec
+from lib.present.sentences import sentence
 from lib.service.wire import caveat_entries, price_entry, source_entries
 from lib.speed import Band
 from lib.workload import Workload

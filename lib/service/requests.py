@@ -6,8 +6,8 @@ import contextlib
 
 from lib import precision as precisions
 from lib.advisor import TASKS
+from lib.catalog.offers import PLATFORMS
 from lib.errors import BadArgument
-from lib.offer import PLATFORMS
 from lib.service import arguments
 from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES, MemoryRequest, Workload
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lib import estimate
 from lib.advisor import recommend
 from lib.advisor.result import Recommendation
 from lib.advisor.right_size import Verdict, right_size
-from lib.advisor.switching import known
+from lib.advisor.space_rules import known
 from lib.advisor.tasks import FAMILIES
+from lib.answers.common import ReasonEntry, RecommendationAnswer
+from lib.answers.spaces import CurrentTier, RightSizeAnswer
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
 from lib.errors import AdvisorError, BadArgument
 from lib.hub.spaces import Space
+from lib.memory import estimate_memory
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
-from lib.present.reasons import sentence
+from lib.present.sentences import sentence
 from lib.provenance import Caveat
-from lib.service.account_results import CurrentTier, RightSizeAnswer
 from lib.service.recommendation_answer import ranked_entry, reason_entries, recommended
-from lib.service.results import ReasonEntry, RecommendationAnswer
 from lib.service.space_answer import price_caveats, tier_name
 from lib.service.wire import caveat_entries, usd
 from lib.workload import MemoryRequest, Workload
@@ -77,7 +77,7 @@ def _needs(spec: ModelSpec, workload: Workload) -> int:
     """Memory as stored, for one request of the asked context."""
     limit = spec.context_limit
     context = workload.context_tokens if limit is None else min(workload.context_tokens, limit)
-    return estimate.memory(spec, MemoryRequest(context_tokens=max(1, context))).total_bytes
+    return estimate_memory(spec, MemoryRequest(context_tokens=max(1, context))).total_bytes
 
 
 def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog: Catalog) -> RightSizeAnswer:

@@ -8,15 +8,13 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from lib.catalog import Catalog
-from lib.laws.speed.cache_read import cache_read
-from lib.laws.speed.weights_read import share_reached, weights_read
-from lib.laws.speed.work import attention_flop, linear_flop
+from lib.catalog.offers import Offer
+from lib.laws.forward_pass import attention_flop, cache_read, linear_flop, share_reached, weights_read
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.service.estimate_cost import offer_of
 from lib.service.estimate_speed import speed_request
 from lib.speed import Speeds, speeds
-from lib.speed.ceilings import peak
+from lib.speed.hardware import peak
 
 
 class PassEntry(TypedDict):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lib.advisor.tasks import FAMILIES
+from lib.answers.common import HardwareAnswer, MemoryAnswer, ModelAnswer, PriceEntry, RecommendationAnswer
 from lib.catalog import Catalog
 from lib.hub.providers import Offered
 from lib.service import arguments
@@ -26,7 +27,6 @@ from lib.service.outlook import OutlookQuestion
 from lib.service.pace import Speed
 from lib.service.recommendation_answer import recommendation_answer
 from lib.service.requests import memory_request, platforms_of, workload
-from lib.service.results import HardwareAnswer, MemoryAnswer, ModelAnswer, PriceEntry, RecommendationAnswer
 from lib.service.roofline import RooflineQuestion
 from lib.service.wire import price_entry
 from lib.workload import Account, Engine, Mode, Priority

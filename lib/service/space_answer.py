@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from lib.advisor.stages import stage
-from lib.advisor.switching import HOURS_PER_MONTH, ZEROGPU_TIER, known, sleep_time, sleep_words
+from lib.advisor.space_rules import HOURS_PER_MONTH, ZEROGPU_TIER, known, sleep_time, sleep_words, stage
+from lib.answers.common import SCHEMA
+from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
 from lib.hub.spaces import Runtime, Space
-from lib.offer import Offer
 from lib.provenance import Caveat, Source
-from lib.service.account_results import ActionAnswer, SpaceStatus, TierEntry
-from lib.service.results import SCHEMA
 from lib.service.wire import caveat_entries, price_entry, source_entries, usd
 
 BILLED_EACH = Caveat(code="replicas", message="Every replica is billed at the tier's price; the totals count all of them.")

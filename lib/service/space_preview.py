@@ -5,15 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.stages import stage
-from lib.advisor.switching import known, sleep_words
+from lib.advisor.space_rules import known, sleep_words, stage
+from lib.answers.common import SCHEMA
+from lib.answers.spaces import ActionPreview, TierEntry
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
 from lib.hub.spaces import Space
-from lib.offer import Offer
 from lib.present import numbers
 from lib.provenance import Caveat
-from lib.service.account_results import ActionPreview, TierEntry
-from lib.service.results import SCHEMA
 from lib.service.space_answer import per_month, price, price_caveats, tier_entry
 from lib.service.space_switch import Switch
 from lib.service.wire import caveat_entries, price_entry, source_entries, usd

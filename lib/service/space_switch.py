@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lib.advisor.stages import stage
-from lib.advisor.switching import Sleep, check_change, check_hosting, check_sdk, kept_sleep, known, sleep_with, span, tier
+from lib.advisor.space_rules import Sleep, check_change, check_hosting, check_sdk, kept_sleep, known, sleep_with, span, stage, tier
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
 from lib.errors import HubError
 from lib.hub.spaces import Space, Spaces
-from lib.offer import Offer
 from lib.provenance import Caveat
 from lib.service.space_answer import BILLED_EACH, price_caveats
 

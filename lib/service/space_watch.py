@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
-from lib.advisor.stages import stage
+from lib.advisor.space_rules import stage
+from lib.answers.spaces import Progress
 from lib.catalog import Catalog
 from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
 from lib.hub.spaces import Runtime, Space, Spaces
-from lib.service.account_results import Progress
 from lib.service.space_answer import is_changing, status_answer
 
 FIRST_S, LONGEST_S, GROWTH = 2.0, 10.0, 1.15  # between two looks: 2 s at first, 10 s after about a minute

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lib.catalog.offers import Offer
 from lib.cost import Usage
 from lib.model.spec import ModelSpec
-from lib.offer import Offer
 from lib.service.pace import KnownPace, Paced
 from lib.speed import SpeedRequest, speed
 from lib.workload import MemoryRequest

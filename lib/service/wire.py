@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from decimal import Decimal
 
+    from lib.answers.common import CaveatEntry, PriceEntry, SourceEntry
     from lib.catalog import PriceState
     from lib.provenance import Caveat, Source
-    from lib.service.results import CaveatEntry, PriceEntry, SourceEntry
 
 
 def usd(amount: Decimal | None) -> float | None:

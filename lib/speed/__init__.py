@@ -7,7 +7,7 @@ speeds([(spec, hardware, request), …]).throughput.value        # arrays, for m
 from __future__ import annotations
 
 from lib.speed.estimate import speed
-from lib.speed.many import Bands, Speeds, speeds
+from lib.speed.predict import Bands, Speeds, speeds
 from lib.speed.result import Band, SpeedEstimate, SpeedPart, SpeedRequest
 
 __all__ = ["Band", "Bands", "SpeedEstimate", "SpeedPart", "SpeedRequest", "Speeds", "speed", "speeds"]

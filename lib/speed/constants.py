@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lib.errors import BadCatalog
-from lib.laws.speed.quantity import Array
+from lib.laws.forward_pass import Array
 
 ENGINES = (
     "transformers", "vllm", "llama.cpp", "vllm-tpu", "host",
@@ -42,7 +42,7 @@ class Constants:
     sequence. `eager_form`: ln factor on the time of a layer where eager engines unpack a format; `experts_host` where there are experts.
     `exchange_s`: ln latency; `exchange_bus` and `exchange_rows` ln factors over PCIe and for a split by rows; `exchange_share` ln of
     the share of the link that is reached. `attention`: ln of the rate of attention kernels relative to matrices. `interruption`,
-    `queued`, `steps_waited`, `first_s`, `request_s`: ln of the symbols of `lib.laws.speed.serving`. `full_load`: ln factor.
+    `queued`, `steps_waited`, `first_s`, `request_s`: ln of the symbols of `lib.laws.serving`. `full_load`: ln factor.
     """
 
     bandwidth: Array
@@ -91,7 +91,7 @@ class Fitted:
 
     `spread` is, by quantity and engine, by how much in ln a measurement that was left out may differ: 85 % of them do not differ by
     more. `measured` holds the pairs of engine and card class of which there were measurements. `pictures` is what is known of
-    diffusion pipelines (`lib.speed.pictures`). `errors` are the tables of the fit, for the explanation.
+    diffusion pipelines (`lib.speed.diffusion`). `errors` are the tables of the fit, for the explanation.
     """
 
     constants: Constants

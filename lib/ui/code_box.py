@@ -10,8 +10,8 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.markup import hint, refusal
-from lib.present.snippet_setup import FRAMEWORKS, setup
-from lib.present.space_code import setup_code
+from lib.present.setup_files import FRAMEWORKS, setup
+from lib.present.snippets import setup_code
 from lib.ui import questions as ask
 from lib.ui.links import Value
 from lib.ui.moves import moves

@@ -13,7 +13,7 @@ from lib.present.cards import model_name, prices_line
 from lib.present.cost_charts import bills, bills_foot, bills_head
 from lib.present.cost_rows import as_text_cost, cost_card, cost_laws, savings_table, ways_csv, ways_table
 from lib.present.markup import actions, hint, refusal
-from lib.present.rows import as_json
+from lib.present.tables import as_json
 from lib.ui import compare_box
 from lib.ui import questions as ask
 from lib.ui.compare_box import CompareView

@@ -16,7 +16,7 @@ import gradio as gr
 
 from lib.present.live_cards import as_text_chat, chat_card, stopped, working
 from lib.present.markup import actions, hint, refusal
-from lib.present.rows import as_json
+from lib.present.tables import as_json
 from lib.ui.live_run import ending, queued, scenes, steadily
 from lib.ui.turns import CHAT
 

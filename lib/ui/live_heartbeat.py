@@ -11,11 +11,10 @@ import gradio as gr
 
 from lib.catalog import load
 from lib.live.heartbeat import DTYPES, SHORT
-from lib.present.heartbeat_words import why_impossible
 from lib.present.live_cards import stopped, working
-from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script
+from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script, why_impossible
 from lib.present.markup import actions, escaped, hint, refusal
-from lib.present.rows import as_json
+from lib.present.tables import as_json
 from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
 from lib.ui.turns import DEVICE
 

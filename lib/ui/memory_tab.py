@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import memory_card, model_name
-from lib.present.charts import growth, key
-from lib.present.explain import explanation
+from lib.present.cards import explanation, memory_card, model_name
 from lib.present.markup import actions, hint, refusal
-from lib.present.rows import as_json, as_text_memory, fits_csv, tiers
+from lib.present.memory_charts import growth, key
+from lib.present.tables import as_json, as_text_memory, fits_csv, tiers
 from lib.ui import questions as ask
 from lib.ui.links import Value, query
 from lib.ui.moves import moves

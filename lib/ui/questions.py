@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lib import precision as precisions
 from lib.catalog import load
-from lib.offer import PLATFORMS, Offer
+from lib.catalog.offers import PLATFORMS, Offer
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd_per_hour
 from lib.ui.links import Field

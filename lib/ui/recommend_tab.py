@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import aside, model_name, no_pick, pick_card, prices_line
-from lib.present.explain import caveats, sources
+from lib.present.cards import aside, caveats, model_name, no_pick, pick_card, prices_line, sources
 from lib.present.markup import actions, hint, refusal
-from lib.present.rows import as_csv, as_json, as_text, ranked, rejected
 from lib.present.speed_charts import front, front_foot, front_head, scatter
+from lib.present.tables import as_csv, as_json, as_text, ranked, rejected
 from lib.ui import code_box, roofline_box
 from lib.ui import questions as ask
 from lib.ui.code_box import CodeView

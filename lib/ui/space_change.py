@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.present.markup import refusal
+from lib.present.snippets import action_code, of_action
 from lib.present.space_cards import price_words, span
-from lib.present.space_code import action_code, of_action
 from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card
 from lib.ui.space_look import shown_status
 

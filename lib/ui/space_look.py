@@ -12,8 +12,8 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.cards import prices_line
 from lib.present.markup import actions, hint, refusal
-from lib.present.rows import as_json
 from lib.present.space_cards import STATIC, as_text_status, price_words, size_card, status_card
+from lib.present.tables import as_json
 from lib.ui import questions as ask
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 from advisor_specs import decoder, encoder, pipeline
 
 from lib.advisor import Entry, Reason, Recommendation, Rejection, recommend
-from lib.advisor.case import Case
-from lib.advisor.forecast import Shape, shape
+from lib.advisor.fit import Case
 from lib.advisor.judge import judge_all
 from lib.advisor.rank import rate
+from lib.advisor.speed import Shape, shape
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
 from lib.errors import BadArgument

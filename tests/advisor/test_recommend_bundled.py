@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lib.advisor import recommend
 from lib.catalog import load
 from lib.model import bundled
-from lib.present.reasons import sentence
+from lib.present.sentences import sentence
 from lib.workload import ACCOUNTS, PRIORITIES, Workload
 
 CATALOG = load()

@@ -14,7 +14,7 @@ from lib.advisor import recommend
 from lib.advisor.rank import rate
 from lib.catalog import load
 from lib.model.spec import ModelSpec
-from lib.present.reasons import sentence
+from lib.present.sentences import sentence
 from lib.workload import ACCOUNTS, PRIORITIES, Workload
 
 CATALOG = load()

@@ -11,9 +11,9 @@ from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
 from lib.advisor.right_size import right_size
 from lib.catalog import load
+from lib.catalog.offers import Offer
 from lib.model import bundled
-from lib.offer import Offer
-from lib.present.reasons import sentence
+from lib.present.sentences import sentence
 from lib.workload import Workload
 
 CATALOG = load()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.advisor import switching
-from lib.advisor.stages import STAGES, stage
+from lib.advisor import space_rules
+from lib.advisor.space_rules import STAGES, stage
 from lib.catalog import load
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware
 
@@ -32,7 +32,7 @@ RULES = CATALOG.rules
 )
 def test_ids_and_older_names(name: str, tier: str) -> None:
     """An older name is answered with today's id, and told; an id is not."""
-    found = switching.tier(CATALOG, name)
+    found = space_rules.tier(CATALOG, name)
     assert found.offer.id == tier
     assert [caveat.code for caveat in found.caveats] == ([] if name == tier else ["renamed"])
 
@@ -40,8 +40,8 @@ def test_ids_and_older_names(name: str, tier: str) -> None:
 def test_every_listed_tier_is_found_by_its_own_id() -> None:
     """All of Spaces, and ZeroGPU, whose second size is a matter of the app's functions."""
     for offer in CATALOG.on(("spaces",)):
-        assert switching.tier(CATALOG, offer.id).offer is offer
-    large = switching.tier(CATALOG, "zero-a10g-xlarge")
+        assert space_rules.tier(CATALOG, offer.id).offer is offer
+    large = space_rules.tier(CATALOG, "zero-a10g-xlarge")
     assert large.offer.id == "zero-a10g"
     assert [caveat.code for caveat in large.caveats] == ["zerogpu_size"]
     assert "size='xlarge'" in large.caveats[0].message
@@ -62,7 +62,7 @@ def test_what_was_withdrawn_names_the_nearest_of_today(name: str, nearest: str, 
     with pytest.raises(
         AgainstRules, match=f"'{name}' .* is no longer offered on Spaces since .* Nearest today: '{nearest}' .* {price} USD"
     ):
-        switching.tier(CATALOG, name)
+        space_rules.tier(CATALOG, name)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_what_was_withdrawn_names_the_nearest_of_today(name: str, nearest: str, 
 def test_hardware_of_other_products(name: str, product: str) -> None:
     """Known, but nothing that a Space runs on."""
     with pytest.raises(AgainstRules, match=f"is hardware of {product}, which a Space cannot run on"):
-        switching.tier(CATALOG, name)
+        space_rules.tier(CATALOG, name)
 
 
 @pytest.mark.parametrize("name", ["l5x1", "H100-SXM", "x", "l4x1; rm"])
 def test_unknown_names(name: str) -> None:
     """Also plain silicon: no Space runs on that."""
     with pytest.raises(UnknownHardware):
-        switching.tier(CATALOG, name)
+        space_rules.tier(CATALOG, name)
 
 
 def test_a_tier_that_the_live_list_dropped_is_withdrawn_too() -> None:
@@ -88,24 +88,24 @@ def test_a_tier_that_the_live_list_dropped_is_withdrawn_too() -> None:
         for row in CATALOG.offers
     )
     with pytest.raises(AgainstRules, match="since 2026-11-21"):
-        switching.tier(replace(CATALOG, offers=offers), "l4")
+        space_rules.tier(replace(CATALOG, offers=offers), "l4")
 
 
 @pytest.mark.parametrize("offer", CATALOG.on(("spaces", "zerogpu")), ids=lambda offer: offer.id)
 def test_only_todays_price_confirms(offer: object) -> None:
     """The figure as JSON shows it is accepted; a cent more or less, half of it and nothing at all are not."""
     price = offer.usd_per_hour  # type: ignore[attr-defined]
-    assert switching.confirmed(offer, Decimal(str(float(price)))) == price  # type: ignore[arg-type]
+    assert space_rules.confirmed(offer, Decimal(str(float(price)))) == price  # type: ignore[arg-type]
     for wrong in (price + Decimal("0.01"), price + Decimal("0.0001"), price / 2 if price else Decimal(1)):
         with pytest.raises(PriceNotConfirmed, match="Nothing was changed"):
-            switching.confirmed(offer, wrong)  # type: ignore[arg-type]
+            space_rules.confirmed(offer, wrong)  # type: ignore[arg-type]
 
 
 def test_the_noise_of_binary_fractions_is_tolerated() -> None:
     """0.1 + 0.7 is 0.8 but for the last bit."""
     noisy = 0.1 + 0.7
     assert noisy != 0.8
-    assert switching.confirmed(CATALOG.offer("l4x1", "spaces"), Decimal(str(noisy))) == Decimal("0.80")
+    assert space_rules.confirmed(CATALOG.offer("l4x1", "spaces"), Decimal(str(noisy))) == Decimal("0.80")
 
 
 @given(st.decimals(min_value=0, max_value=10_000, allow_nan=False, places=4))
@@ -113,67 +113,67 @@ def test_no_other_price_confirms(amount: Decimal) -> None:
     """Whatever the figure, it confirms exactly when it is the price."""
     offer = CATALOG.offer("a100-large", "spaces")
     if amount == Decimal("2.50"):
-        assert switching.confirmed(offer, amount) == amount
+        assert space_rules.confirmed(offer, amount) == amount
     else:
         with pytest.raises(PriceNotConfirmed, match=r"costs 2\.50 USD per hour for each replica"):
-            switching.confirmed(offer, amount)
+            space_rules.confirmed(offer, amount)
 
 
 def test_the_sleep_of_cpu_basic_is_fixed() -> None:
     """48 hours: never asked for, and refused when anything else is."""
     offer = CATALOG.offer("cpu-basic", "spaces")
-    assert switching.sleep_with(offer, -1, RULES).seconds is None
-    assert switching.sleep_with(offer, 172_800, RULES).seconds is None
+    assert space_rules.sleep_with(offer, -1, RULES).seconds is None
+    assert space_rules.sleep_with(offer, 172_800, RULES).seconds is None
     with pytest.raises(AgainstRules, match="fixed at 48 hours"):
-        switching.sleep_with(offer, 3600, RULES)
+        space_rules.sleep_with(offer, 3600, RULES)
     for seconds in (-1, 3600, 172_800):
         with pytest.raises(AgainstRules, match="fixed at 48 hours"):
-            switching.sleep_alone(offer, "ada/chat", seconds, RULES)
-    assert switching.sleep_time(offer, None, RULES) == 172_800
+            space_rules.sleep_alone(offer, "ada/chat", seconds, RULES)
+    assert space_rules.sleep_time(offer, None, RULES) == 172_800
 
 
 def test_paid_hardware_sleeps_as_told() -> None:
     """-1 is sent as never; without a word of the Hub it never sleeps."""
     offer = CATALOG.offer("l4x1", "spaces")
-    assert switching.sleep_with(offer, -1, RULES) == switching.Sleep(seconds=-1)
-    assert switching.sleep_with(offer, 3600, RULES) == switching.Sleep(seconds=3600)
-    assert switching.sleep_alone(offer, "ada/chat", 900, RULES) == switching.Sleep(seconds=900)
-    assert switching.sleep_time(offer, None, RULES) == -1
-    assert "billed around the clock" in switching.sleep_words(offer, None, RULES)
-    assert "after 1 hour without" in switching.sleep_words(offer, 3600, RULES)
-    assert "after 15 minutes without" in switching.sleep_words(offer, 900, RULES)
-    assert "after 100 seconds without" in switching.sleep_words(offer, 100, RULES)
+    assert space_rules.sleep_with(offer, -1, RULES) == space_rules.Sleep(seconds=-1)
+    assert space_rules.sleep_with(offer, 3600, RULES) == space_rules.Sleep(seconds=3600)
+    assert space_rules.sleep_alone(offer, "ada/chat", 900, RULES) == space_rules.Sleep(seconds=900)
+    assert space_rules.sleep_time(offer, None, RULES) == -1
+    assert "billed around the clock" in space_rules.sleep_words(offer, None, RULES)
+    assert "after 1 hour without" in space_rules.sleep_words(offer, 3600, RULES)
+    assert "after 15 minutes without" in space_rules.sleep_words(offer, 900, RULES)
+    assert "after 100 seconds without" in space_rules.sleep_words(offer, 100, RULES)
 
 
 def test_the_sleep_of_zerogpu_is_not_documented() -> None:
     """Nothing is sent unless asked for, and nothing is made up."""
     offer = CATALOG.offer("zero-a10g", "zerogpu")
-    assert switching.sleep_with(offer, -1, RULES).seconds is None
-    assert switching.sleep_with(offer, 3600, RULES).seconds == 3600
-    assert switching.sleep_time(offer, None, RULES) is None
-    for found in (switching.sleep_with(offer, -1, RULES), switching.sleep_alone(offer, "ada/chat", 60, RULES)):
+    assert space_rules.sleep_with(offer, -1, RULES).seconds is None
+    assert space_rules.sleep_with(offer, 3600, RULES).seconds == 3600
+    assert space_rules.sleep_time(offer, None, RULES) is None
+    for found in (space_rules.sleep_with(offer, -1, RULES), space_rules.sleep_alone(offer, "ada/chat", 60, RULES)):
         assert [caveat.code for caveat in found.caveats] == ["sleep_not_documented"]
 
 
 def test_zerogpu_takes_gradio_only_and_static_spaces_take_nothing() -> None:
     """Docker may have every other tier."""
     zero, paid = CATALOG.offer("zero-a10g", "zerogpu"), CATALOG.offer("l4x1", "spaces")
-    switching.check_sdk(zero, "ada/chat", "gradio")
-    switching.check_sdk(paid, "ada/chat", "docker")
+    space_rules.check_sdk(zero, "ada/chat", "gradio")
+    space_rules.check_sdk(paid, "ada/chat", "docker")
     with pytest.raises(AgainstRules, match="Gradio Spaces only; ada/chat is built with docker"):
-        switching.check_sdk(zero, "ada/chat", "docker")
+        space_rules.check_sdk(zero, "ada/chat", "docker")
     for offer in (zero, paid, None):
         with pytest.raises(AgainstRules, match="static Space"):
-            switching.check_sdk(offer, "ada/chat", "static")
+            space_rules.check_sdk(offer, "ada/chat", "static")
 
 
 @pytest.mark.parametrize(("plan", "limit"), [("free", 2), ("pro", 10), ("team", 50), ("enterprise", 50)])
 def test_hosting_limits(plan: str, limit: int) -> None:
     """One more up to the plan's limit, none beyond."""
-    switching.check_hosting(RULES, "ada", plan, limit - 1)
+    space_rules.check_hosting(RULES, "ada", plan, limit - 1)
     for hosted in (limit, limit + 1):
         with pytest.raises(AgainstRules, match=f"hosts {hosted} Spaces on ZeroGPU, and its plan \\({plan}\\) allows {limit}"):
-            switching.check_hosting(RULES, "ada", plan, hosted)
+            space_rules.check_hosting(RULES, "ada", plan, hosted)
 
 
 def test_a_switch_to_what_it_has_is_none() -> None:
@@ -181,11 +181,11 @@ def test_a_switch_to_what_it_has_is_none() -> None:
     offer = CATALOG.offer("l4x1", "spaces")
     for current, requested in (("l4x1", "l4x1"), ("l4x1", None), (None, "l4x1")):
         with pytest.raises(AgainstRules, match="has l4x1 already"):
-            switching.check_change(offer, "ada/chat", current, requested)
+            space_rules.check_change(offer, "ada/chat", current, requested)
     with pytest.raises(AgainstRules, match="already on its way from t4-small to l4x1"):
-        switching.check_change(offer, "ada/chat", "t4-small", "l4x1")
-    switching.check_change(offer, "ada/chat", "l4x1", "t4-small")
-    switching.check_change(offer, "ada/chat", None, None)
+        space_rules.check_change(offer, "ada/chat", "t4-small", "l4x1")
+    space_rules.check_change(offer, "ada/chat", "l4x1", "t4-small")
+    space_rules.check_change(offer, "ada/chat", None, None)
 
 
 def test_stages() -> None:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import catalog, estimate
-from lib.estimate.demand import demand
-from lib.estimate.setting import settle
-from lib.estimate.stretch import largest
+from lib import catalog
+from lib.catalog.offers import PLATFORMS
+from lib.catalog.silicon import Cards
+from lib.memory import estimate_memory, fit_memory, usable_memory
+from lib.memory.per_device import demand, largest
+from lib.memory.resolve import settle
 from lib.model import bundled
 from lib.model.spec import Dimensions, ModelSpec, Stored
-from lib.offer import PLATFORMS
-from lib.silicon import Cards
 from lib.units import GIB
 from lib.workload import ENGINES, MODES, MemoryRequest
 
@@ -59,7 +59,7 @@ def spec(name: str) -> ModelSpec:
 @settings(max_examples=200, deadline=None)
 def test_parts_add_up(name: str, request: MemoryRequest, card: object) -> None:
     """The total is the sum of the parts, each part that of its details, and the range holds the total."""
-    found = estimate.memory(spec(name), request, card)
+    found = estimate_memory(spec(name), request, card)
     parts = (found.weights, found.kv_cache, found.activation, found.runtime)
     assert sum(part.bytes for part in parts) == found.total_bytes
     for part in parts:
@@ -75,7 +75,7 @@ def test_parts_add_up(name: str, request: MemoryRequest, card: object) -> None:
 @settings(max_examples=200, deadline=None)
 def test_no_device_holds_less_than_its_share(name: str, request: MemoryRequest, card: object) -> None:
     """The fullest of n devices holds at least a part in n of everything, and never more than everything."""
-    found = estimate.memory(spec(name), request, card)
+    found = estimate_memory(spec(name), request, card)
     assert found.per_device_bytes * request.devices >= found.total_bytes
     assert found.per_device_bytes <= found.total_bytes
 
@@ -103,7 +103,7 @@ def test_tensors_that_shrink_as_the_cache_grows_do_not_lower_the_peak() -> None:
 def test_the_longest_that_fits_fits_and_one_more_does_not(name: str, request: MemoryRequest, gib: int) -> None:
     """`fit` turns the law round exactly, in both directions."""
     model, capacity = spec(name), gib * GIB
-    found = estimate.fit(model, request, capacity)
+    found = fit_memory(model, request, capacity)
     of = demand(model, settle(model, request, None))
     assert found.fits == (of.peak(request.context_tokens, request.batch_size) <= capacity)
     assert found.free_bytes == capacity - of.peak(request.context_tokens, request.batch_size)
@@ -135,7 +135,7 @@ def test_a_llama_by_hand() -> None:
     Activations: in the second layer's MLP 4·4096 + 3·14 336 elements of two bytes and eight bytes of token id, 118 792 a token,
     and 520 bytes of rotary tables and positions: 4096 · 119 312.
     """
-    found = estimate.memory(spec(LLAMA), MemoryRequest())
+    found = estimate_memory(spec(LLAMA), MemoryRequest())
     assert found.weights.bytes == 2 * 8_030_261_248
     assert found.kv_cache.bytes == 2**29
     assert found.activation.bytes == 4096 * 119_312
@@ -147,8 +147,8 @@ def test_the_law_explains_the_trace() -> None:
     """The law of plain decoders gives what the trace finds for dense decoders, within 2 %."""
     for name in (LLAMA, "Qwen/Qwen2.5-7B-Instruct", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-2-7b-hf"):
         model = spec(name)
-        traced = estimate.memory(model, MemoryRequest(context_tokens=4000)).activation.bytes
-        by_law = estimate.memory(replace(model, activations=()), MemoryRequest(context_tokens=4000))
+        traced = estimate_memory(model, MemoryRequest(context_tokens=4000)).activation.bytes
+        by_law = estimate_memory(replace(model, activations=()), MemoryRequest(context_tokens=4000))
         assert by_law.activation.bytes == pytest.approx(traced, rel=0.02), name
         assert "activation_by_law" in {c.code for c in by_law.caveats}
 
@@ -156,7 +156,7 @@ def test_the_law_explains_the_trace() -> None:
 def test_tensor_parallel_holds_few_heads_more_than_once() -> None:
     """Eight key heads on sixteen devices: each device holds one, so the cache is held twice; weights are cut, norms are not."""
     request = MemoryRequest(engine="vllm", devices=16)
-    found = estimate.memory(spec(LLAMA), request)
+    found = estimate_memory(spec(LLAMA), request)
     assert found.kv_cache.bytes == 2 * 2**29
     # 65 norms of 4096 in bf16 are held sixteen times; matrices divide evenly
     assert found.weights.bytes == 2 * 8_030_261_248 + 15 * 65 * 4096 * 2
@@ -165,14 +165,14 @@ def test_tensor_parallel_holds_few_heads_more_than_once() -> None:
 
 def test_latent_attention_is_held_by_every_device() -> None:
     """DeepSeek's latent vector serves all heads: eight devices hold eight copies."""
-    one = estimate.memory(spec("deepseek-ai/DeepSeek-V3.2"), MemoryRequest(engine="vllm"))
-    eight = estimate.memory(spec("deepseek-ai/DeepSeek-V3.2"), MemoryRequest(engine="vllm", devices=8))
+    one = estimate_memory(spec("deepseek-ai/DeepSeek-V3.2"), MemoryRequest(engine="vllm"))
+    eight = estimate_memory(spec("deepseek-ai/DeepSeek-V3.2"), MemoryRequest(engine="vllm", devices=8))
     assert eight.kv_cache.bytes == 8 * one.kv_cache.bytes
 
 
 def test_layers_are_dealt_out_whole() -> None:
     """Five devices share 32 layers as 7, 7, 6, 6, 6: the fullest holds 7/32 of them and, at most, the larger table."""
-    found = estimate.memory(spec(LLAMA), MemoryRequest(devices=5))
+    found = estimate_memory(spec(LLAMA), MemoryRequest(devices=5))
     table = 128_256 * 4096 * 2
     in_layers = 2 * 8_030_261_248 - table
     cache, activation, runtime = 2**29, 4096 * 119_312, found.runtime.bytes // 5
@@ -184,9 +184,9 @@ def test_layers_are_dealt_out_whole() -> None:
 def test_an_encoder_has_no_cache() -> None:
     """BERT: no cache part, but activations that grow with what is read."""
     bert = spec("google-bert/bert-base-uncased")
-    found = estimate.memory(bert, MemoryRequest(context_tokens=512))
+    found = estimate_memory(bert, MemoryRequest(context_tokens=512))
     assert found.kv_cache.bytes == 0
-    assert found.activation.bytes > estimate.memory(bert, MemoryRequest(context_tokens=128)).activation.bytes
+    assert found.activation.bytes > estimate_memory(bert, MemoryRequest(context_tokens=128)).activation.bytes
 
 
 def test_a_bare_count_says_what_is_typical() -> None:
@@ -196,7 +196,7 @@ def test_a_bare_count_says_what_is_typical() -> None:
         parameters_total=7 * 10**9, parameters_active=7 * 10**9, tensors=(), dimensions=Dimensions(), layer_kinds={}, cache_terms=None,
         unknown_cache=True, activations=(), context_limit=None, stored=Stored(dtype="bfloat16"),
     )  # fmt: skip
-    found = estimate.memory(bare, MemoryRequest())
+    found = estimate_memory(bare, MemoryRequest())
     assert found.weights.bytes == 14 * 10**9
     assert {"activation_typical", "unknown_cache"} <= {c.code for c in found.caveats}
     assert 0.2 * GIB < found.activation.bytes < 1.5 * GIB
@@ -204,7 +204,7 @@ def test_a_bare_count_says_what_is_typical() -> None:
 
 def test_training_states() -> None:
     """Full fine-tuning in 16 bits: 2 of gradient, 8 of moments, 4 of master copy; LoRA trains 0.5 % of that in float32."""
-    full = estimate.memory(spec(LLAMA), MemoryRequest(mode="full"))
+    full = estimate_memory(spec(LLAMA), MemoryRequest(mode="full"))
     count = 8_030_261_248
     assert {k: full.activation.details[k] for k in ("gradients", "optimizer", "master weights")} == {
         "gradients": 2 * count,
@@ -213,11 +213,11 @@ def test_training_states() -> None:
     }
     assert full.kv_cache.bytes == 0
     assert full.total_bytes - full.low_bytes > 8 * count  # moments in 16 bits, no master copy
-    lora = estimate.memory(spec(LLAMA), MemoryRequest(mode="lora"))
+    lora = estimate_memory(spec(LLAMA), MemoryRequest(mode="lora"))
     # rank 16 on q, o (4096²), k, v (1024 × 4096), gate, up, down (14 336 × 4096) of 32 layers
     adapters = 32 * 16 * (2 * 8192 + 2 * 5120 + 3 * 18_432)
     assert lora.activation.details["adapters"] == 4 * adapters
-    qlora = estimate.memory(spec(LLAMA), MemoryRequest(mode="qlora"))
+    qlora = estimate_memory(spec(LLAMA), MemoryRequest(mode="qlora"))
     assert qlora.precision == "bnb-nf4"
     assert qlora.total_bytes < lora.total_bytes < full.total_bytes
 
@@ -225,8 +225,8 @@ def test_training_states() -> None:
 def test_old_cards_may_hold_scores() -> None:
     """A T4 has no FlashAttention: an older torch holds the scores, so the high value rises by far more than on an L4."""
     request = MemoryRequest(context_tokens=8192)
-    on_t4 = estimate.memory(spec(LLAMA), request, SILICON["T4"])
-    on_l4 = estimate.memory(spec(LLAMA), request, SILICON["L4"])
+    on_t4 = estimate_memory(spec(LLAMA), request, SILICON["T4"])
+    on_l4 = estimate_memory(spec(LLAMA), request, SILICON["L4"])
     assert on_t4.high_bytes - on_t4.total_bytes > 8 * 32 * 8192**2  # 8 bytes a score, 32 heads
     assert on_l4.high_bytes - on_l4.total_bytes < 2 * GIB
     assert "attention_scores" in {c.code for c in on_t4.caveats}
@@ -237,26 +237,26 @@ def test_capacity_of_offers_and_cards() -> None:
     """A card's usable memory; a CPU's RAM less a twentieth; plain silicon like an offer."""
     held = catalog.load()
     l4 = next(o for o in held.offers if o.id == "l4x1")
-    assert estimate.capacity(l4) == l4.vram_bytes_per_accelerator
+    assert usable_memory(l4) == l4.vram_bytes_per_accelerator
     cpu = next(o for o in held.offers if o.id == "cpu-upgrade")
     assert cpu.ram_bytes is not None
-    assert estimate.capacity(cpu) == int(cpu.ram_bytes * 0.95)
-    assert estimate.capacity(Cards(silicon=SILICON["L4"], count=2)) == SILICON["L4"].memory_usable
+    assert usable_memory(cpu) == int(cpu.ram_bytes * 0.95)
+    assert usable_memory(Cards(silicon=SILICON["L4"], count=2)) == SILICON["L4"].memory_usable
 
 
 @pytest.mark.parametrize("name", [LLAMA, "deepseek-ai/DeepSeek-V3.2"])
 def test_all_fits_in_a_few_milliseconds(name: str) -> None:
     """The fits of every offer, context never asked before: some milliseconds on an idle machine; the bound leaves room for a busy one."""
     model = spec(name)
-    held = [o for o in catalog.load().on(PLATFORMS) if estimate.capacity(o) is not None]
+    held = [o for o in catalog.load().on(PLATFORMS) if usable_memory(o) is not None]
 
     def fits(tokens: int) -> float:
         start = time.perf_counter()
         for offer in held:
             request = MemoryRequest(context_tokens=tokens, devices=max(1, offer.accelerator_count))
-            capacity = estimate.capacity(offer)
+            capacity = usable_memory(offer)
             assert capacity is not None
-            estimate.fit(model, request, capacity, offer.silicon or offer.host_cpu)
+            fit_memory(model, request, capacity, offer.silicon or offer.host_cpu)
         return time.perf_counter() - start
 
     fits(4096)

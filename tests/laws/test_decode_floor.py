@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.laws.decode_floor import experts_read, step_seconds
+from lib.laws.roofline import experts_read, step_seconds
 
 sizes = st.integers(1, 10**12)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.laws.kv_cache import cache_bytes
-from lib.laws.kv_cache_engines import CODES, engine_cache
+from lib.laws.kv_cache_by_engine import CODES, engine_cache
 from lib.model.spec import CacheTerm
 
 LLAMA = CacheTerm(kind="full attention", holds="keys and values", layers=32, elements=2048, growth="tokens")

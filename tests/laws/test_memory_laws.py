@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.laws import activation, devices, runtime, training
+from lib.laws import activation, parallelism, runtime, training
 from lib.units import GIB, MIB
 
 sizes = st.integers(1, 2**40)
@@ -75,7 +75,7 @@ def test_workspace_by_card() -> None:
 @given(sizes, sizes, counts)
 def test_tensor_parallel_shares(sharded: int, replicated: int, n: int) -> None:
     """Every device holds all of what is replicated and, together, at least all of what is cut."""
-    each = devices.tensor_parallel_bytes(sharded=sharded, replicated=replicated, devices=n)
+    each = parallelism.tensor_parallel_bytes(sharded=sharded, replicated=replicated, devices=n)
     assert n * (each - replicated) >= sharded
     assert n * (each - replicated) < sharded + n
 
@@ -83,14 +83,14 @@ def test_tensor_parallel_shares(sharded: int, replicated: int, n: int) -> None:
 @given(sizes, sizes, st.integers(1, 128), counts)
 def test_layers_shared_out(in_layers: int, ends: int, layers: int, n: int) -> None:
     """The fullest device holds at least an equal share and never more than everything."""
-    each = devices.layer_split_bytes(in_layers=in_layers, ends=ends, layers=layers, devices=n)
+    each = parallelism.layer_split_bytes(in_layers=in_layers, ends=ends, layers=layers, devices=n)
     assert each * n >= in_layers + ends
     assert each <= in_layers + ends
 
 
 def test_heads_cannot_be_split() -> None:
     """Eight heads on four devices: two each; on sixteen: one each, so eight parts; unknown heads are not cut."""
-    assert [devices.head_share(kv_heads=h, devices=n) for h, n in ((8, 4), (8, 16), (0, 4), (1, 8))] == [4, 8, 1, 1]
+    assert [parallelism.head_share(kv_heads=h, devices=n) for h, n in ((8, 4), (8, 16), (0, 4), (1, 8))] == [4, 8, 1, 1]
 
 
 def test_adam_in_mixed_precision() -> None:

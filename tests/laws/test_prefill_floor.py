@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.laws.prefill_floor import prefill_seconds
+from lib.laws.roofline import prefill_seconds
 
 
 def test_long_prompts_are_bound_by_arithmetic() -> None:

@@ -9,8 +9,8 @@ import time
 import pytest
 from model_facts import config, counted, facts
 
-from lib import estimate
 from lib.errors import BadCatalog
+from lib.memory import estimate_memory
 from lib.model import bundled
 from lib.units import GIB
 from lib.workload import MemoryRequest
@@ -42,7 +42,7 @@ def test_weights_as_stored_are_as_large_as_the_published_files(name: str, format
     """Within 0.2 % of the weight files; those of gpt-oss hold two copies (catalog of kaito-project/kaito, 2026-08-17)."""
     spec = bundled.find(name)
     assert spec is not None
-    held = estimate.memory(spec, MemoryRequest(context_tokens=1))
+    held = estimate_memory(spec, MemoryRequest(context_tokens=1))
     assert held.precision == format_
     assert held.weights.bytes / GIB == pytest.approx(gib, rel=2e-3)
 

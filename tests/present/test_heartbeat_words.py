@@ -8,8 +8,8 @@ import pytest
 
 from lib.catalog import load
 from lib.live.heartbeat import Case
-from lib.present import heartbeat_words
-from lib.present.heartbeat_words import impossible, verdict, why_impossible
+from lib.present import live_heartbeat
+from lib.present.live_heartbeat import impossible, verdict, why_impossible
 
 
 def test_published_time_is_thirty_times_too_short() -> None:
@@ -60,4 +60,4 @@ def test_verdict_of_each_kind() -> None:
     assert "reaches 10%" in verdict(ANSWER)
     assert "reaches" not in verdict(ANSWER | {"efficiency": None})
     assert "not possible" in verdict(ANSWER | {"valid": False, "efficiency": None})
-    assert heartbeat_words.PUBLISHED_S == 5.6e-6
+    assert live_heartbeat.PUBLISHED_S == 5.6e-6

@@ -13,11 +13,24 @@ from hypothesis import strategies as st
 from live_fake import GIB, beat, expected, measured, metrics, piece, row
 
 from lib.live.device import Device
-from lib.present.live_cards import as_text_chat, chat_card, device_line, pair, stages, working
-from lib.present.live_figures import apart, beside, fine
+from lib.present.live_cards import (
+    STAGES,
+    apart,
+    as_text_chat,
+    as_text_measure,
+    beside,
+    chat_card,
+    device_line,
+    expected_card,
+    fine,
+    measure_card,
+    measure_csv,
+    pair,
+    stages,
+    working,
+)
 from lib.present.live_heartbeat import as_text_heartbeat, flops, heartbeat_card, phase_words, script
 from lib.present.live_ledger import FIGURES, kept_line, newest, points, scatter, scatter_head
-from lib.present.live_measure import STAGES, as_text_measure, expected_card, measure_card, measure_csv
 
 CPU = Device(
     kind="cpu", name="Some <b>Processor</b>", accelerator=None, memory_bytes=16 * GIB, free_bytes=12 * GIB, capability=None, cores=2,

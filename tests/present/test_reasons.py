@@ -11,8 +11,7 @@ import pytest
 
 import lib.advisor
 from lib.advisor import Reason
-from lib.present.reason_sentences import SENTENCES
-from lib.present.reasons import sentence, shown
+from lib.present.sentences import SENTENCES, sentence, shown
 
 ADVISOR = Path(lib.advisor.__file__).parent
 

@@ -24,10 +24,8 @@ from lib.catalog import load
 from lib.cli.app import main as ours
 from lib.errors import BadArgument, BadCatalog
 from lib.present import snippets
-from lib.present.snippet_code import command, literal
-from lib.present.snippet_setup import FRAMEWORKS, offered, setup
-from lib.present.snippet_versions import FILE, read_versions, versions
-from lib.present.snippets import Snippet
+from lib.present.setup_files import FILE, FRAMEWORKS, offered, read_versions, setup, versions
+from lib.present.snippets import Snippet, command, literal
 
 ALL: tuple[Snippet, ...] = (
     *snippets.of_space("ada/chat", hardware="l4x1", sleep_time_s=3600),

@@ -70,7 +70,7 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
     ],
 )
 def test_every_other_verdict(services: Services, requests: int, after: int, effort: int, verdict: str) -> None:
-    """The verdict of `lib.compare` in words."""
+    """The verdict of `lib.cost.compare` in words."""
     shown = compare_box.compared(services, "", traffic(requests=requests), [effort, *side(rate=100), *side(rate=after)])
     assert f'<span class="figure">{verdict}</span>' in shown
     assert "not measured" in shown

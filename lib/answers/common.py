@@ -1,0 +1,331 @@
+"""The shapes of the answers, as the public contract names them; every field that is added stays.
+
+Units are in the key. Numbers are plain JSON numbers: no NaN, no infinity; a price is the shortest decimal that means it (0.8).
+`typing_extensions.TypedDict` because Pydantic, which derives the schemas from these, asks for it below Python 3.12.
+
+The shape of the answer of `/estimate_speed`; see `lib.answers.common` for what holds for all answers.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+SCHEMA = 1
+
+
+class CaveatEntry(TypedDict):
+    """Something the answer leaves open."""
+
+    code: str
+    message: str
+
+
+class SourceEntry(TypedDict):
+    """Where a figure comes from, and when that was read or run."""
+
+    what: str
+    source: str
+    checked: str
+
+
+class Answer(TypedDict):
+    """What every answer carries."""
+
+    schema: int
+    caveats: list[CaveatEntry]
+    sources: list[SourceEntry]
+
+
+class QuantizationEntry(TypedDict):
+    """How the checkpoint is stored, in its own words."""
+
+    method: str
+    format: str
+    group_size: int
+
+
+class CacheEntry(TypedDict):
+    """What one kind of layer caches: layers × elements × n(T), with n by `growth` (see lib/model/spec.py)."""
+
+    kind: str
+    holds: str
+    layers: int
+    elements: int
+    growth: str
+    span: int
+    dtype: str
+
+
+class ModelAnswer(Answer):
+    """What a model is."""
+
+    id: str
+    architecture: str
+    model_type: str
+    library: str
+    task: str
+    parameters_total: int
+    parameters_active: int
+    parameters_by_component: dict[str, int]
+    weights_bytes: int
+    weights_bytes_by_dtype: dict[str, int]
+    quantization: QuantizationEntry | None
+    context_limit_tokens: int | None
+    layer_kinds: dict[str, int]
+    cache: list[CacheEntry]
+    license: str | None
+    gated: bool | None
+    source: str
+
+
+class PartEntry(TypedDict):
+    """One number, opened: the law that gave it, what went in, and how it splits."""
+
+    name: str
+    bytes: int
+    law: str
+    inputs: dict[str, str]
+    source: str
+    details: dict[str, int]
+
+
+class FitEntry(TypedDict):
+    """Whether the configuration fits one piece of hardware, and how far it could be stretched there (null: no limit found)."""
+
+    hardware: str
+    platform: str
+    name: str
+    accelerator: str | None
+    accelerator_count: int
+    devices: int
+    usd_per_hour: float | None
+    fits: bool
+    capacity_bytes: int
+    free_bytes: int
+    max_context_tokens: int | None
+    max_batch_size: int | None
+
+
+class MemoryAnswer(Answer):
+    """What a configuration takes, and where it fits."""
+
+    model: str
+    precision: str
+    kv_precision: str
+    engine: str
+    weights_bytes: int
+    kv_cache_bytes: int
+    activation_bytes: int
+    runtime_bytes: int
+    total_bytes: int
+    low_bytes: int
+    high_bytes: int
+    per_device_bytes: int
+    rule_of_thumb_bytes: int
+    parts: list[PartEntry]
+    fits: list[FitEntry]
+
+
+class HardwareEntry(TypedDict):
+    """One row of the catalog."""
+
+    id: str
+    platform: str
+    name: str
+    accelerator: str | None
+    accelerator_count: int
+    accelerator_fraction: float
+    vram_bytes_per_accelerator: int | None
+    vcpu: int | None
+    ram_bytes: int | None
+    disk_bytes: int | None
+    usd_per_hour: float | None
+    last_usd_per_hour: float | None
+    price_verified: bool
+    price_basis: str
+    status: str
+    since: str | None
+    successor: str | None
+    rules: list[str]
+    notes: str
+    source: str
+    checked: str
+
+
+class HardwareAnswer(Answer):
+    """The catalog, or one platform of it."""
+
+    hardware: list[HardwareEntry]
+
+
+class ReasonEntry(TypedDict):
+    """Why something is as it is: a stable code and a sentence."""
+
+    code: str
+    message: str
+
+
+class EntryMemory(TypedDict):
+    """Memory of the configuration on this hardware, over all devices; capacity and free space are those of the fullest device."""
+
+    weights_bytes: int
+    kv_cache_bytes: int
+    activation_bytes: int
+    runtime_bytes: int
+    total_bytes: int
+    per_device_bytes: int
+    capacity_bytes: int | None
+    free_bytes: int | None
+
+
+class SpeedEnd(TypedDict):
+    """One end of the ranges of a prediction."""
+
+    ttft_s: float
+    inter_token_s: float | None
+    decode_tokens_per_s: float | None
+    throughput_tokens_per_s: float | None
+
+
+class EntrySpeed(TypedDict):
+    """The prediction for `concurrency` requests of this shape, and what the datasheet allows at best.
+
+    The shape: answer = min(256, half of the context), prompt = min(512, the rest of it); 1500 positions for sound; the published shape for
+    pictures (then the token counts mean nothing). `decode_tokens_per_s` is that of one request, `throughput_tokens_per_s` of all together,
+    both null where nothing is decoded: there `ttft_s` is the whole request. All predictions are null where `basis` is not "prediction".
+    """
+
+    ttft_s: float | None
+    inter_token_s: float | None
+    decode_tokens_per_s: float | None
+    throughput_tokens_per_s: float | None
+    request_s: float | None
+    bound: str | None
+    low: SpeedEnd | None
+    high: SpeedEnd | None
+    prompt_tokens: int | None
+    output_tokens: int | None
+    concurrency: int | None
+    decode_tokens_per_s_upper_bound: float | None
+    request_s_lower_bound: float | None
+    basis: str
+
+
+class EntryCost(TypedDict):
+    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours, without sleep and storage.
+
+    `usd_per_request` divides the month by its requests (without traffic: the share of an hour that one takes), the price of a million
+    tokens is that of full use at this concurrency; both null where the speed is not predicted.
+    """
+
+    usd_per_hour: float
+    total_usd_per_month: float
+    hours_per_day: float
+    days_per_month: int
+    usd_per_million_output_tokens: float | None
+    usd_per_request: float | None
+
+
+class RankedEntry(TypedDict):
+    """Hardware that does it, and the configuration it does it in."""
+
+    hardware: str
+    platform: str
+    name: str
+    accelerator: str | None
+    accelerator_count: int
+    precision: str
+    engine: str
+    devices: int
+    memory: EntryMemory | None
+    speed: EntrySpeed
+    cost: EntryCost
+    verdict: str
+    pareto: bool
+    reasons: list[ReasonEntry]
+
+
+class RejectedEntry(TypedDict):
+    """Hardware that does not do it, and the first thing that stands in the way."""
+
+    hardware: str
+    platform: str
+    name: str
+    reason_code: str
+    reason: str
+
+
+class ProviderEntry(TypedDict):
+    """Paying per token instead of renting hardware; `available` is null when nobody asked the Hub."""
+
+    suits: bool
+    available: bool | None
+    providers: list[str]
+    reasons: list[ReasonEntry]
+
+
+class PriceEntry(TypedDict):
+    """Which prices an answer uses: the bundled ones or the platform's own of today, and the day (or moment) of the oldest."""
+
+    basis: str
+    checked: str
+
+
+class RecommendationAnswer(Answer):
+    """The pick, everything that does it in order, everything that does not with its reason."""
+
+    model: str
+    task: str
+    pick: RankedEntry | None
+    ranked: list[RankedEntry]
+    rejected: list[RejectedEntry]
+    provider: ProviderEntry
+    notes: list[ReasonEntry]
+    prices: PriceEntry
+
+
+class SpeedFigures(TypedDict):
+    """One end of the ranges; null where the figure does not exist for such a model."""
+
+    ttft_s: float
+    inter_token_s: float | None
+    decode_tokens_per_s: float | None
+    throughput_tokens_per_s: float | None
+    items_per_s: float | None
+    real_time_factor: float | None
+
+
+class SpeedPartEntry(TypedDict):
+    """One part of a time, opened: the law that gave it, what went in, where it comes from."""
+
+    name: str
+    seconds: float
+    law: str
+    inputs: dict[str, str]
+    source: str
+
+
+class SpeedAnswer(Answer):
+    """How fast a configuration is. Rates per second: `decode_tokens_per_s` of one request, `throughput_tokens_per_s` of all together.
+
+    `items_per_s` counts `unit`: sequences (encoders), windows (half a minute of sound), pictures; null where tokens are the unit.
+    `low` and `high` are the ends of each figure's range. The parts of a time overlap and do not add up to it.
+    """
+
+    model: str
+    hardware: str
+    precision: str
+    engine: str
+    ttft_s: float
+    inter_token_s: float | None
+    decode_tokens_per_s: float | None
+    throughput_tokens_per_s: float | None
+    items_per_s: float | None
+    unit: str
+    real_time_factor: float | None
+    bound: str
+    running_requests: float
+    low: SpeedFigures
+    high: SpeedFigures
+    decode_parts: list[SpeedPartEntry]
+    prompt_parts: list[SpeedPartEntry]

@@ -1,0 +1,152 @@
+"""The shape of the answer of `/estimate_cost`; see `lib.answers.common` for what holds for all answers.
+
+The shape of what the tab *Cost* shows; see `lib.answers.common` for what holds for all answers.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from lib.answers.common import Answer, PriceEntry
+
+
+class CostPartEntry(TypedDict):
+    """One line of the bill: the law that gave it, what went in, and where the price comes from."""
+
+    name: str
+    kind: str
+    usd_per_month: float
+    law: str
+    inputs: dict[str, str]
+    source: str
+
+
+class CrossingEntry(TypedDict):
+    """Up to this many requests a day the way `below` costs less, beyond `above`; null: `below` always does."""
+
+    below: str
+    above: str
+    requests_per_day: float | None
+    tokens_per_month: float | None
+    usd_per_month: float | None
+    within_capacity: bool | None
+    message: str
+    law: str
+
+
+class ZeroGpuEntry(TypedDict):
+    """What the visitors spend of their own daily quota; money is what a visitor pays beyond it, null where the account cannot."""
+
+    size: str
+    seconds: float
+    quota_s_per_request: float
+    daily_quota_s: int
+    requests_in_quota: int
+    visitors: int
+    usd_per_request_beyond: float | None
+    usd_per_month_alone: float | None
+
+
+class TokenPriceEntry(TypedDict):
+    """A provider's price per million tokens, and the month at the stated traffic less the account's credits."""
+
+    provider: str
+    usd_per_million_input_tokens: float
+    usd_per_million_output_tokens: float
+    usd_per_request: float
+    total_usd_per_month: float
+
+
+class PerTokenEntry(TypedDict):
+    """Who serves the model per token today (`live`, `none`, or `unknown` when nobody could say), cheapest answer first."""
+
+    status: str
+    providers: list[str]
+    prices: list[TokenPriceEntry]
+
+
+class CostAnswer(Answer):
+    """The bill of one offer at one use."""
+
+    hardware: str
+    platform: str
+    model: str
+    usd_per_hour: float
+    billed_hours_per_month: float
+    compute_usd_per_month: float
+    storage_usd_per_month: float
+    total_usd_per_month: float
+    usd_per_request: float | None
+    usd_per_million_output_tokens: float | None
+    usd_per_million_input_tokens: float | None
+    usd_per_million_output_tokens_at_traffic: float | None
+    utilisation: float | None
+    wakes_per_day: float | None
+    payer: str
+    parts: list[CostPartEntry]
+    break_even: list[CrossingEntry]
+    zerogpu: ZeroGpuEntry | None
+    per_token: PerTokenEntry
+    prices: PriceEntry
+
+
+class LineEntry(TypedDict):
+    """One way to run it: its month at the stated use, and its bills along the axis (null where it cannot carry the traffic).
+
+    `full_at` is the requests a day that the hardware serves one at a time, null where that is not known.
+    """
+
+    kind: str
+    label: str
+    hardware: str
+    platform: str
+    name: str
+    runs_as: str
+    usd_per_hour: float | None
+    billed_hours_per_month: float | None
+    compute_usd_per_month: float | None
+    storage_usd_per_month: float
+    total_usd_per_month: float | None
+    usd_per_request: float | None
+    full_at: float | None
+    usd: list[float | None]
+
+
+class ChangeEntry(TypedDict):
+    """From here on the axis another way is the cheapest."""
+
+    at: float
+    usd_per_month: float
+    before: str
+    after: str
+    message: str
+
+
+class SavingEntry(TypedDict):
+    """One way to save, or (with `saves_usd_per_month` null) why it saves nothing here."""
+
+    code: str
+    what: str
+    hardware: str | None
+    usd_per_month: float | None
+    saves_usd_per_month: float | None
+    effect: str
+
+
+class OutlookAnswer(Answer):
+    """The bill of one piece of hardware, what else would cost how much, and where to save."""
+
+    model: str
+    hardware: str
+    platform: str
+    name: str
+    chosen: str
+    bill: CostAnswer
+    axis: str
+    stated: float
+    x: list[float]
+    lines: list[LineEntry]
+    changes: list[ChangeEntry]
+    savings: list[SavingEntry]
+    no_savings: list[SavingEntry]
+    prices: PriceEntry

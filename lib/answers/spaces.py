@@ -1,0 +1,162 @@
+"""The shapes of the answers about a Space; every field that is added stays.
+
+Prices are those of the catalog in use, per replica and hour as `/list_hardware` shows them; a month is 30 days of 24 hours.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from lib.answers.common import Answer, PriceEntry, ProviderEntry, RankedEntry, ReasonEntry, RejectedEntry
+
+
+class TierEntry(TypedDict):
+    """A tier as a Space has it: what it costs, and after how many seconds without a visit it sleeps (-1 never, null not documented)."""
+
+    hardware: str | None
+    name: str | None
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    sleep_time_s: int | None
+
+
+class VolumeEntry(TypedDict):
+    """A bucket or repository mounted into the Space."""
+
+    type: str
+    source: str
+    mount_path: str
+    read_only: bool | None
+
+
+class SpaceStatus(Answer):
+    """What a Space is doing, on what, and what that costs.
+
+    `usd_per_hour` is the price of one replica of the current tier, `total_…` that of all of them; null where the tier is not known.
+    `billed_now` is null where the stage is not known. `settled` says that the stage does not change by itself, `failed` that it is an
+    error. `sleep_time_s`: -1 never sleeps, null not documented.
+    """
+
+    space: str
+    sdk: str | None
+    private: bool
+    stage: str
+    stage_message: str
+    settled: bool
+    failed: bool
+    error: str | None
+    billed_now: bool | None
+    hardware: str | None
+    hardware_name: str | None
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    requested_hardware: str | None
+    requested_usd_per_hour: float | None
+    requested_usd_per_month: float | None
+    changing: bool
+    sleep_time_s: int | None
+    sleep_message: str
+    replicas: int | None
+    requested_replicas: int | None
+    total_usd_per_hour: float | None
+    total_usd_per_month: float | None
+    storage: str | None
+    volumes: list[VolumeEntry]
+    models: list[str]
+    prices: PriceEntry
+
+
+class Progress(SpaceStatus):
+    """The Space while it is watched: seconds since then, whether it arrived, and what kept the Hub from answering, if anything."""
+
+    elapsed_s: float
+    done: bool
+    arrived: bool
+    trouble: str | None
+
+
+class ActionAnswer(Answer):
+    """What the Hub answered to an action: the Space's state right after it.
+
+    Prices and sleep time are those of the tier that it is on its way to, where that is another than `hardware`.
+    """
+
+    space: str
+    stage: str
+    stage_message: str
+    hardware: str | None
+    requested_hardware: str | None
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    sleep_time_s: int | None
+    prices: PriceEntry
+
+
+class SwitchAnswer(ActionAnswer):
+    """The tier before, and the one that was asked for; the Space is on it once its stage is RUNNING (`/space_status` tells)."""
+
+    before: TierEntry
+    after: TierEntry
+
+
+class ActionPreview(Answer):
+    """What an action would do, and the price to confirm; nothing has been changed.
+
+    `usd_per_hour` of `before` and `after` is per replica; `confirm_usd_per_hour` is what `/switch_hardware` takes. `change_…` is for all
+    `replicas`; null where a price is not known.
+    """
+
+    space: str
+    action: str
+    stage: str
+    stage_message: str
+    before: TierEntry
+    after: TierEntry
+    confirm_usd_per_hour: float | None
+    change_usd_per_hour: float | None
+    change_usd_per_month: float | None
+    replicas: int
+    effects: list[str]
+    prices: PriceEntry
+
+
+class ConsideredModel(TypedDict):
+    """A model of the Space and the memory that it takes as stored; the one with the largest need decides."""
+
+    id: str
+    total_bytes: int
+
+
+class CurrentTier(TypedDict):
+    """The Space's tier under this workload. `fits` is null where it cannot be judged; `entry` is its place among the ranked."""
+
+    hardware: str | None
+    name: str | None
+    usd_per_hour: float | None
+    total_usd_per_month: float | None
+    fits: bool | None
+    reason: str
+    entry: RankedEntry | None
+
+
+class RightSizeAnswer(Answer):
+    """The recommendation beside the current tier.
+
+    `decision`: `stay` (the current tier is the pick, or does it all with room to spare for less), `move` (to the pick), `none`
+    (nothing on the chosen platforms does it). `saving_usd_per_month` is that of the pick, per replica, at the workload's hours:
+    negative is an extra cost, null not known.
+    """
+
+    space: str
+    model: str
+    models: list[ConsideredModel]
+    decision: str
+    current: CurrentTier
+    pick: RankedEntry | None
+    saving_usd_per_month: float | None
+    reasons: list[ReasonEntry]
+    ranked: list[RankedEntry]
+    rejected: list[RejectedEntry]
+    provider: ProviderEntry
+    notes: list[ReasonEntry]
+    prices: PriceEntry

@@ -1,0 +1,164 @@
+"""The catalog: offers, silicon, rules and sources, found by id, platform or name.
+
+    catalog = load()
+    catalog.offer("l4x1", platform="jobs")
+    catalog.resolve_hardware("H100-SXMx8")
+
+Rows live in `lib/data/`, written by `scripts/build_catalog.py`, and are checked while they are read. The bundled catalog is loaded
+once and shared; `lib.catalog.live_prices.with_live_prices` makes a new one out of it, this one never changes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lib.catalog import hardware_names
+from lib.catalog.offers import PLATFORMS, Offer, read_offers
+from lib.catalog.rules import read_rules
+from lib.catalog.silicon import read_accelerators, read_sources
+from lib.errors import BadArgument, BadCatalog, UnknownHardware, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lib.catalog.offers import Platform, PriceBasis
+    from lib.catalog.rules import PlatformRules
+    from lib.catalog.silicon import Accelerator, Cards
+    from lib.provenance import Source
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceState:
+    """Which prices a platform shows, and how old they are.
+
+    `bundled`: `oldest` and `newest` are the days of the sources of its listed rows. `live`: both are the moment of the fetch
+    (ISO 8601, UTC). `remarks` are sentences about rows of the live list that were not taken over as they stood.
+    """
+
+    basis: PriceBasis
+    oldest: str
+    newest: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """Everything that is known about hardware, at one moment. Offers keep the order of the platform's own list."""
+
+    as_of: str
+    offers: tuple[Offer, ...]
+    accelerators: Mapping[str, Accelerator]
+    aliases: Mapping[str, Mapping[str, str]]
+    rules: PlatformRules
+    sources: Mapping[str, Source]
+    prices: Mapping[Platform, PriceState]
+    names: hardware_names.Names = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", hardware_names.index(self.offers, self.aliases, self.accelerators))
+
+    def accelerator(self, key: str) -> Accelerator:
+        """The silicon of this id.
+
+        Raises:
+            UnknownHardware: there is none.
+        """
+        if key not in self.accelerators:
+            raise UnknownHardware(f"There is no card or chip {shown(key)}.{self.names.advice(key)}")
+        return self.accelerators[key]
+
+    def offer(self, key: str, platform: Platform | None = None) -> Offer:
+        """The offer of exactly this id, retired ones too; without a platform the first that has it, in the order of `PLATFORMS`.
+
+        Raises:
+            UnknownHardware: there is none.
+        """
+        for name in PLATFORMS if platform is None else (platform,):
+            found = self.names.offers.get((name, key))
+            if found is not None:
+                return found
+        raise UnknownHardware(self.names.unknown(key, platform))
+
+    def on(self, platforms: Iterable[str], *, include_retired: bool = False) -> tuple[Offer, ...]:
+        """The offers of these platforms that anyone can ask for today, in the order of the platforms given; `all` means every one.
+
+        `include_retired` adds what is deprecated or retired.
+
+        Raises:
+            BadArgument: a platform is not known.
+        """
+        asked = list(dict.fromkeys(platforms))
+        for name in asked:
+            if name not in (*PLATFORMS, "all"):
+                raise BadArgument("platform", name, ", ".join((*PLATFORMS, "all")))
+        wanted = list(PLATFORMS) if "all" in asked else asked
+        return tuple(offer for name in wanted for offer in self.offers if offer.platform == name and (include_retired or offer.listed))
+
+    def resolve_offer(self, text: object, platform: Platform | None = None) -> Offer:
+        """The offer that a person's text means: an id, or an older or shorter name of one, in any case.
+
+        Raises:
+            UnknownHardware: no offer of today is called so; the message names near matches, or when the offer was withdrawn.
+        """
+        return hardware_names.offer(self.names, text, platform)
+
+    def resolve_hardware(self, text: object, platform: Platform | None = None) -> Offer | Cards:
+        """As `resolve_offer`, or plain silicon with a count (`L4`, `H100-SXMx8`, `TPU-v6ex4`).
+
+        An id of silicon in its own spelling is the plain card: `L4` is a card, `l4` is the Spaces flavor `l4x1`.
+
+        Raises:
+            UnknownHardware: neither an offer nor silicon is called so.
+        """
+        return hardware_names.hardware(self.names, text, platform)
+
+
+def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:
+    """The state of bundled prices, by platform."""
+    states: dict[Platform, PriceState] = {}
+    held = tuple(offers)
+    for platform in PLATFORMS:
+        days = sorted(offer.checked for offer in held if offer.platform == platform and offer.listed)
+        if not days:
+            raise BadCatalog(f"offers.json: platform {platform} has no offer that is listed.")
+        states[platform] = PriceState(basis="bundled", oldest=days[0], newest=days[-1])
+    return MappingProxyType(states)
+
+
+def _read(folder: Path, name: str) -> object:
+    try:
+        return json.loads((folder / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadCatalog(f"{name}: it cannot be read as JSON ({type(error).__name__}).") from error
+
+
+def load_from(folder: Path) -> Catalog:
+    """Read and check the catalog of a folder.
+
+    Raises:
+        BadCatalog: a row is wrong; the message names the file, the row and the field.
+    """
+    as_of, sources = read_sources(_read(folder, "sources.json"))
+    cards = read_accelerators(_read(folder, "accelerators.json"), sources, as_of)
+    offers, aliases = read_offers(_read(folder, "offers.json"), cards, sources, as_of)
+    rules = read_rules(_read(folder, "platform.json"), {(row.platform, row.id): row for row in offers}, cards, sources, as_of)
+    ids = {row.id for row in offers}
+    for row in offers:
+        if row.successor is not None and row.successor not in ids:
+            raise BadCatalog(f"offers.json, row '{row.id}': successor is {shown(row.successor)}. Accepted: the id of an offer, or null.")
+    return Catalog(
+        as_of=as_of, offers=offers, accelerators=cards, aliases=aliases, rules=rules, sources=sources, prices=price_states(offers)
+    )
+
+
+@lru_cache(maxsize=1)
+def load() -> Catalog:
+    """The bundled catalog, read at the first call."""
+    return load_from(DATA)

@@ -1,0 +1,147 @@
+"""From what people write to hardware: ids, older and shorter names, plain silicon with a count, and what was probably meant.
+
+Order: silicon in its own spelling (`L4`, `L4x4`, `H100-SXMx8`); an offer by id or name, any case (`l4x1`, `L4X1`, `l4`); silicon in
+another case (`h100-sxm`); an offer that was withdrawn (refused, with its dates); else refused, with near matches.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from lib.catalog.offers import PLATFORMS
+from lib.catalog.silicon import Cards
+from lib.errors import UnknownHardware, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lib.catalog.offers import Offer, Platform
+    from lib.catalog.silicon import Accelerator
+
+LONGEST = 80
+MOST_CARDS = 16384  # the largest TPU pod has 9216 chips
+_COUNTED = re.compile(r"(?P<id>.+)[xX×*](?P<count>[0-9]{1,5})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What can be looked up: offers by exact id, offers by any name in lower case, silicon by id and by id in lower case."""
+
+    offers: Mapping[tuple[str, str], Offer]
+    called: Mapping[str, tuple[Offer, ...]]
+    silicon: Mapping[str, Accelerator]
+    silicon_folded: Mapping[str, Accelerator]
+
+    def advice(self, text: str, platform: Platform | None = None) -> str:
+        """A sentence that names what was probably meant, or where the list is; begins with a space."""
+        offers = [name for name, found in self.called.items() if any(row.listed and platform in {None, row.platform} for row in found)]
+        known = offers + ([] if platform else list(self.silicon_folded))
+        near = get_close_matches(text.casefold()[:LONGEST], known, n=3, cutoff=0.6)
+        meant = [self.called[name][0].id if name in self.called else self.silicon_folded[name].id for name in near]
+        near_text = ", ".join(f"'{key}'" for key in dict.fromkeys(meant))
+        listing = " /list_hardware lists every id."
+        return f" Near matches: {near_text}.{listing}" if near_text else listing
+
+    def unknown(self, text: object, platform: Platform | None = None) -> str:
+        """The sentence for a name that nothing has."""
+        where = f" on {platform}" if platform else ""
+        advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."
+        return f"There is no hardware called {shown(text)}{where}.{advice}"
+
+
+def index(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], accelerators: Mapping[str, Accelerator]) -> Names:
+    """Everything that can be looked up. Ids win over aliases; platforms rank in the order of `PLATFORMS`."""
+    by_id: dict[tuple[str, str], Offer] = {(row.platform, row.id): row for row in offers}
+    called: dict[str, list[Offer]] = {}
+    ranked = sorted(by_id.values(), key=lambda row: (row.status == "retired", PLATFORMS.index(row.platform)))
+    for row in ranked:
+        called.setdefault(row.id.casefold(), []).append(row)
+    for row in ranked:
+        if row.endpoint:
+            for region in row.endpoint.regions:
+                kind = f"{row.endpoint.vendor}-{region}-{row.endpoint.instance_type}-{row.endpoint.instance_size}"
+                called.setdefault(kind.casefold(), []).append(row)
+    for platform in PLATFORMS:
+        for alias, target in aliases.get(platform, {}).items():
+            called.setdefault(alias.casefold(), []).append(by_id[platform, target])
+    return Names(
+        offers=by_id,
+        called={name: tuple(rows) for name, rows in called.items()},
+        silicon=accelerators,
+        silicon_folded={key.casefold(): card for key, card in accelerators.items()},
+    )
+
+
+def _withdrawn(row: Offer) -> str:
+    """The sentence for an offer of the past."""
+    since = f" on {row.since}" if row.since and row.since.count("-") > 1 else f" in {row.since}" if row.since else ""
+    cost = f" Its last price was {row.last_usd_per_hour} USD per hour." if row.last_usd_per_hour is not None else ""
+    instead = f" Closest today: '{row.successor}'." if row.successor else ""
+    return f"'{row.id}' ({row.name}) is no longer offered: it left {row.platform}{since}.{cost}{instead} /list_hardware lists every id."
+
+
+def _found(names: Names, text: str, platform: Platform | None) -> Offer | None:
+    rows = [row for row in names.called.get(text.casefold(), ()) if platform in {None, row.platform}]
+    return rows[0] if rows else None
+
+
+def _silicon(names: Names, text: str) -> Cards | None:
+    """Plain silicon, with or without a count."""
+    card = names.silicon.get(text) or names.silicon_folded.get(text.casefold())
+    if card is not None:
+        return Cards(silicon=card)
+    match = _COUNTED.fullmatch(text)
+    card = match and (names.silicon.get(match["id"]) or names.silicon_folded.get(match["id"].casefold()))
+    if match is None or card is None:
+        return None
+    count = int(match["count"])
+    if card.kind == "cpu" and count != 1:
+        raise UnknownHardware(f"{shown(text)} asks for {count} hosts of {card.name}. A CPU is one host: write '{card.id}'.")
+    if not 1 <= count <= MOST_CARDS:
+        raise UnknownHardware(f"{shown(text)} asks for {count} cards. Accepted: 1 to {MOST_CARDS}, such as '{card.id}x8'.")
+    return Cards(silicon=card, count=count)
+
+
+def _readable(names: Names, text: object, platform: Platform | None) -> str:
+    """The text without blanks at its ends; refuses what cannot be a name."""
+    if not isinstance(text, str):
+        raise UnknownHardware(names.unknown(text, platform))
+    name = text.strip()
+    if not name:
+        raise UnknownHardware("The hardware is empty. Accepted: an id such as 'l4x1', or silicon such as 'H100-SXMx8'.")
+    if len(name) > LONGEST:
+        raise UnknownHardware(f"The hardware {shown(name)} has {len(name)} characters; no id has more than {LONGEST}.")
+    return name
+
+
+def offer(names: Names, text: object, platform: Platform | None) -> Offer:
+    """The offer of today that this text means."""
+    name = _readable(names, text, platform)
+    row = _found(names, name, platform)
+    if row is None and _silicon(names, name) is not None:
+        raise UnknownHardware(f"{shown(name)} is plain silicon, without a price.{names.advice(name, platform)}")
+    if row is None:
+        raise UnknownHardware(names.unknown(name, platform))
+    if row.status == "retired":
+        raise UnknownHardware(_withdrawn(row))
+    return row
+
+
+def hardware(names: Names, text: object, platform: Platform | None) -> Offer | Cards:
+    """The offer or the plain silicon that this text means."""
+    name = _readable(names, text, platform)
+    base, _, count = name.rpartition("x")
+    if platform is None and (name in names.silicon or (base in names.silicon and count.isdigit())):
+        own = _silicon(names, name)
+        if own is not None:
+            return own
+    row = _found(names, name, platform)
+    if row is not None and row.status != "retired":
+        return row
+    cards = _silicon(names, name) if platform is None else None
+    if cards is not None:
+        return cards
+    raise UnknownHardware(_withdrawn(row) if row is not None else names.unknown(name, platform))

@@ -1,0 +1,248 @@
+"""What a platform's own hardware list says today, and the catalog that follows from it. Pure: fetching is `lib.hub.prices`.
+
+The live list wins on price, processors, memory and disk. It is not believed blindly: a paid flavor that turns free, a price ten
+times higher or lower, a list that names less than half of what is known, and silicon that is not in the catalog are told as
+remarks, and the bundled row stays. A flavor that the list no longer names becomes retired on the day of the fetch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from lib.catalog import PriceState
+from lib.catalog.offers import Offer, PastPrice
+from lib.provenance import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lib.catalog import Catalog
+    from lib.catalog.offers import Platform, Rule
+    from lib.catalog.silicon import Accelerator
+    from lib.units import Bytes, UsdPerHour
+
+LiveListName = Literal["spaces", "jobs"]
+CALLS: dict[LiveListName, str] = {"spaces": "list_spaces_hardware", "jobs": "list_jobs_hardware"}
+CREDIBLE_FACTOR = 10  # a larger step than this is taken for a mistake of the list
+CREDIBLE_SHARE = 0.5  # a list that names fewer of the known flavors is taken for incomplete
+MEMORY_TOLERANCE = 0.1  # between the list's GB and the card's figure on the box
+ZEROGPU_FLAVOR = "zero-a10g"  # one flavor of the list, two sizes of the catalog
+_MODELS = {  # the list's names of cards; a name with several forms is told apart by its memory
+    "t4": ("T4",),
+    "l4": ("L4",),
+    "a10g": ("A10G",),
+    "l40s": ("L40S",),
+    "a100": ("A100-SXM4-80GB", "A100-SXM4-40GB"),
+    "h100": ("H100-SXM",),
+    "h200": ("H200-SXM",),
+    "b200": ("B200",),
+    "rtx pro 6000": ("RTX-PRO-6000-Blackwell-Server",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFlavor:
+    """One row of the list, in our units. `vram_bytes` is the total over all accelerators, as on the box."""
+
+    id: str
+    name: str
+    vcpu: int | None
+    ram_bytes: Bytes | None
+    disk_bytes: Bytes | None
+    accelerator_model: str | None
+    accelerator_count: int
+    vram_bytes: Bytes | None
+    usd_per_hour: UsdPerHour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveList:
+    """A platform's list at the moment `fetched_at` (ISO 8601, UTC); `remarks` are sentences about rows that could not be read."""
+
+    platform: LiveListName
+    fetched_at: str
+    flavors: tuple[LiveFlavor, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def day(self) -> str:
+        """The day of the fetch."""
+        return self.fetched_at[:10]
+
+    @property
+    def source(self) -> Source:
+        """The list as a source."""
+        what = "hardware and prices of Spaces" if self.platform == "spaces" else "hardware and prices of Jobs"
+        return Source(what=f"Live list: {what}", source=f"GET /api/{self.platform}/hardware ({CALLS[self.platform]})", checked=self.day)
+
+
+def silicon_of(flavor: LiveFlavor, cards: Mapping[str, Accelerator]) -> Accelerator | None:
+    """The card that a row of the list means; `None` when its name is not known or its memory is not that card's."""
+    if flavor.accelerator_model is None or flavor.vram_bytes is None or not flavor.accelerator_count:
+        return None
+    each = flavor.vram_bytes / flavor.accelerator_count
+    for key in _MODELS.get(flavor.accelerator_model.casefold().removeprefix("nvidia ").strip(), ()):
+        card = cards.get(key)
+        if card and card.memory_advertised and abs(each / card.memory_advertised - 1) <= MEMORY_TOLERANCE:
+            return card
+    return None
+
+
+def _why_not(offer: Offer, price: UsdPerHour) -> str | None:
+    """Why a new price is not believed; `None` when it is."""
+    before = offer.usd_per_hour if offer.usd_per_hour is not None else offer.last_usd_per_hour
+    if not before:
+        return None
+    if not price:
+        return f"The live list of {offer.platform} calls '{offer.id}' free; it cost {before} USD per hour. The bundled price is kept."
+    if not before / CREDIBLE_FACTOR <= price <= before * CREDIBLE_FACTOR:
+        return (
+            f"The live list of {offer.platform} asks {price} USD per hour for '{offer.id}' instead of {before}. The bundled price is kept."
+        )
+    return None
+
+
+def _host(offer: Offer, flavor: LiveFlavor) -> Offer:
+    """Processors, memory and disk as listed today; what the list leaves open stays."""
+    vcpu, ram, disk = flavor.vcpu or offer.vcpu, flavor.ram_bytes or offer.ram_bytes, flavor.disk_bytes or offer.disk_bytes
+    return replace(offer, vcpu=vcpu, ram_bytes=ram, disk_bytes=disk)
+
+
+def _priced(offer: Offer, flavor: LiveFlavor, live: LiveList) -> Offer:
+    """The offer with today's price; the one before goes into its history."""
+    before = offer.usd_per_hour if offer.usd_per_hour is not None else offer.last_usd_per_hour
+    changed = before is not None and before != flavor.usd_per_hour
+    past = (PastPrice(usd_per_hour=before, since=offer.checked),) if changed and before is not None else ()
+    return replace(
+        offer,
+        usd_per_hour=flavor.usd_per_hour,
+        last_usd_per_hour=None,
+        price_verified=True,
+        price_basis="live",
+        price_history=offer.price_history + past,
+        status="listed",
+        since=offer.since if offer.listed else live.day,
+        successor=None,
+        sources=(live.source, *offer.sources),
+        checked=live.day,
+    )
+
+
+def _card_changed(offer: Offer, flavor: LiveFlavor, cards: Mapping[str, Accelerator]) -> tuple[Offer, str | None]:
+    """The offer with the card that the list names today, and the remark when that is another one."""
+    if flavor.accelerator_count == offer.accelerator_count and not flavor.accelerator_count:
+        return offer, None
+    card = silicon_of(flavor, cards)
+    if card is offer.silicon and flavor.accelerator_count == offer.accelerator_count:
+        return offer, None
+    seen = f"{flavor.accelerator_count} × {flavor.accelerator_model or 'no accelerator'}"
+    if card is None:
+        return offer, f"The live list of {offer.platform} gives '{offer.id}' {seen}, which is not understood. The bundled card is kept."
+    changed = replace(offer, silicon=card, accelerator_count=flavor.accelerator_count, vram_bytes_per_accelerator=card.memory_usable)
+    return changed, f"The live list of {offer.platform} gives '{offer.id}' {seen}, another card than the bundled catalog. It is taken over."
+
+
+def _known(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer, list[str]]:
+    """A row of the catalog that the list names too."""
+    if refused := _why_not(offer, flavor.usd_per_hour):
+        return offer, [refused]
+    priced = _priced(offer, flavor, live)
+    if offer.platform == "zerogpu":  # the list describes the flavor, the catalog its two sizes
+        return priced, []
+    changed, remark = _card_changed(_host(priced, flavor), flavor, cards)
+    return changed, [remark] if remark else []
+
+
+def _withdrawn(offer: Offer, live: LiveList) -> tuple[Offer, str]:
+    """A row of the catalog that the list no longer names."""
+    if offer.platform == "zerogpu":
+        return offer, f"The live list of {live.platform} does not name '{offer.id}'. ZeroGPU is kept as bundled."
+    gone = replace(offer, status="retired", since=live.day, usd_per_hour=None, last_usd_per_hour=offer.usd_per_hour)
+    gone = replace(gone, sources=(live.source, *offer.sources), checked=live.day)
+    return gone, f"The live list of {live.platform} no longer names '{offer.id}'. It counts as withdrawn."
+
+
+def _new(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer | None, str]:
+    """A flavor that the catalog does not hold; added when its card is understood and its price is one."""
+    card, what = silicon_of(flavor, cards), f"The live list of {live.platform} names '{flavor.id}', which is new."
+    if flavor.accelerator_count and card is None:
+        return None, f"{what} Its accelerator {flavor.accelerator_model} is not understood, so it is left out."
+    if not flavor.usd_per_hour:
+        return None, f"{what} It has no price, so it is left out."
+    rules: frozenset[Rule] = frozenset({"prepaid_credits"}) if live.platform == "spaces" else frozenset()
+    offer = Offer(
+        id=flavor.id,
+        platform=live.platform,
+        name=flavor.name,
+        silicon=card,
+        accelerator_count=flavor.accelerator_count,
+        accelerator_fraction=1.0,
+        vram_bytes_per_accelerator=card.memory_usable if card else None,
+        host_cpu=None,
+        vcpu=flavor.vcpu,
+        ram_bytes=flavor.ram_bytes,
+        disk_bytes=flavor.disk_bytes,
+        usd_per_hour=flavor.usd_per_hour,
+        last_usd_per_hour=None,
+        price_verified=True,
+        price_basis="live",
+        price_history=(),
+        status="listed",
+        since=None,
+        successor=None,
+        rules=rules,
+        endpoint=None,
+        tpu=None,
+        notes="Known from the live list only.",
+        sources=(live.source,),
+        checked=live.day,
+    )
+    return offer, f"{what} It is added."
+
+
+def _of_list(offer: Offer, live: LiveList) -> str | None:
+    """The flavor id under which the list would name this offer; `None` when the list is not about it."""
+    if live.platform == "spaces" and offer.platform == "zerogpu":
+        return ZEROGPU_FLAVOR
+    return offer.id if offer.platform == live.platform else None
+
+
+def _merged(catalog: Catalog, live: LiveList) -> Catalog:
+    named = {flavor.id: flavor for flavor in live.flavors}
+    expected = {key for offer in catalog.offers if offer.listed and (key := _of_list(offer, live))}
+    if len(expected & named.keys()) < CREDIBLE_SHARE * len(expected):
+        remark = f"The live list names {len(expected & named.keys())} of {len(expected)} known flavors, too few to be believed."
+        state = replace(catalog.prices[live.platform], remarks=(*live.remarks, remark))
+        return replace(catalog, prices=MappingProxyType({**catalog.prices, live.platform: state}))
+    offers: list[Offer] = []
+    remarks: list[str] = list(live.remarks)
+    for offer in catalog.offers:
+        key = _of_list(offer, live)
+        if key in named:
+            kept, told = _known(offer, named[key], live, catalog.accelerators)
+            remarks += told
+        elif key is not None and offer.listed:
+            kept, gone = _withdrawn(offer, live)
+            remarks.append(gone)
+        else:
+            kept = offer
+        offers.append(kept)
+    for key in [key for key in named if not any(_of_list(offer, live) == key for offer in catalog.offers)]:
+        added, told_new = _new(named[key], live, catalog.accelerators)
+        remarks.append(told_new)
+        offers += [added] if added else []
+    state = PriceState(basis="live", oldest=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))
+    fresh: dict[Platform, PriceState] = {live.platform: state}
+    if live.platform == "spaces" and ZEROGPU_FLAVOR in named:
+        fresh["zerogpu"] = replace(state, remarks=())
+    sources = {**catalog.sources, f"live-{live.platform}": live.source}
+    return replace(catalog, offers=tuple(offers), sources=MappingProxyType(sources), prices=MappingProxyType({**catalog.prices, **fresh}))
+
+
+def with_live_prices(catalog: Catalog, *lists: LiveList) -> Catalog:
+    """The bundled catalog with these lists worked in; what was bundled and not listed keeps its bundled price and date."""
+    for live in lists:
+        catalog = _merged(catalog, live)
+    return catalog

@@ -1,0 +1,189 @@
+"""Before and after: two configurations side by side, and whether the difference is worth the work.
+
+    hours  h = 10⁶ / (3600 · φ) · d          GPU-hours per million answer tokens at full load, d devices
+    price  c = p / (3600 · φ · ρ) · 10⁶      USD per million answer tokens at utilisation ρ
+    need   r = ⌈Φ / (ρ_max · φ)⌉             replicas for Φ tokens per second
+    bill   C = r · p · hours per month
+
+    φ  answer tokens per second of one replica, all requests together      p  USD per hour of one replica
+
+Latencies are measured percentiles, or the time of a request plus the wait for a free slot (`lib.laws.serving`). Optimising pays
+when the bill it saves over the horizon exceeds what the work costs; otherwise another replica of what exists is the cheaper step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from lib.cost.usage import Pace, exact
+from lib.laws.price import answer_price, rent
+from lib.laws.serving import wait_seconds
+
+HOUR_S = 3600
+MILLION = 1_000_000
+FULL = Decimal("0.8")
+"""Utilisation up to which replicas are planned to be filled; above it waits grow quickly (M/M/1: five times the service time at 0.8)."""
+
+Verdict = Literal["optimise", "scale_out", "fill_first", "keep"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One way to run it, per replica. Latencies are those of whole requests in seconds; `None` where they are not known."""
+
+    name: str
+    usd_per_hour: Decimal
+    devices: int
+    tokens_per_s: Decimal
+    latency_p50_s: Decimal | None = None
+    latency_p99_s: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A configuration under the load: GPU-hours and USD per million answer tokens, replicas, utilisation and bill."""
+
+    configuration: Configuration
+    gpu_hours_per_million_tokens: Decimal
+    usd_per_million_tokens_full: Decimal
+    usd_per_million_tokens: Decimal | None
+    replicas: int
+    utilisation: Decimal
+    usd_per_month: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two sides under the same load, and the verdict with its arithmetic.
+
+    `saved_usd_per_month` is negative when the second side costs more. `worth_usd` is what the work may cost over the horizon, and
+    `payback_months` how long a stated effort takes to pay for itself (`None`: never, or no effort stated). `latency_ratio` is
+    after / before at the 99th percentile.
+    """
+
+    before: Side
+    after: Side
+    saved_usd_per_month: Decimal
+    worth_usd: Decimal
+    payback_months: Decimal | None
+    speedup: Decimal
+    latency_ratio: Decimal | None
+    verdict: Verdict
+    arithmetic: tuple[str, ...]
+
+
+def percentile(seconds: Sequence[float], share: float) -> Decimal:
+    """The nearest-rank percentile of measured times.
+
+    >>> percentile([3.0, 1.0, 2.0, 4.0], 0.5), percentile([1.0, 2.0], 0.99)
+    (Decimal('2.0'), Decimal('2.0'))
+    """
+    ordered = sorted(seconds)
+    return exact(ordered[max(0, math.ceil(share * len(ordered)) - 1)])
+
+
+def measured(
+    name: str, *, usd_per_hour: Decimal, devices: int, tokens: int, elapsed_s: float, latencies_s: Sequence[float] = ()
+) -> Configuration:
+    """A configuration from a measurement: answer tokens in a time, and the times of the single requests if they were taken."""
+    return Configuration(
+        name=name,
+        usd_per_hour=usd_per_hour,
+        devices=devices,
+        tokens_per_s=Decimal(tokens) / exact(elapsed_s),
+        latency_p50_s=percentile(latencies_s, 0.5) if latencies_s else None,
+        latency_p99_s=percentile(latencies_s, 0.99) if latencies_s else None,
+    )
+
+
+def predicted(
+    name: str, speed: Pace, *, usd_per_hour: Decimal, devices: int, output_tokens: int, concurrency: int, requests_per_s: float
+) -> Configuration | None:
+    """A configuration from a speed estimate: a request takes its own time and the wait for one of `concurrency` slots.
+
+    `None` when the estimate has no throughput. Percentiles are `None` when the slots are all taken all of the time.
+    """
+    if speed.ttft_s is None or speed.inter_token_s is None or not speed.throughput_tokens_per_s:
+        return None
+    alone = speed.ttft_s + speed.inter_token_s * max(0, output_tokens - 1)
+    waits = [wait_seconds(slots=concurrency, load=requests_per_s * alone, request_s=alone, percentile=share) for share in (0.5, 0.99)]
+    p50, p99 = (None if wait is None else exact(alone + wait) for wait in waits)
+    return Configuration(
+        name=name,
+        usd_per_hour=usd_per_hour,
+        devices=devices,
+        tokens_per_s=exact(speed.throughput_tokens_per_s),
+        latency_p50_s=p50,
+        latency_p99_s=p99,
+    )
+
+
+def side(configuration: Configuration, tokens_per_s: Decimal, hours_per_month: Decimal) -> Side:
+    """A configuration under a load of answer tokens per second."""
+    replicas = max(1, math.ceil(tokens_per_s / (FULL * configuration.tokens_per_s)))
+    used = tokens_per_s / (replicas * configuration.tokens_per_s)
+    full = answer_price(usd_per_hour=configuration.usd_per_hour, tokens_per_s=configuration.tokens_per_s)
+    return Side(
+        configuration=configuration,
+        gpu_hours_per_million_tokens=MILLION * configuration.devices / (HOUR_S * configuration.tokens_per_s),
+        usd_per_million_tokens_full=full,
+        usd_per_million_tokens=full / used if used > 0 else None,
+        replicas=replicas,
+        utilisation=used,
+        usd_per_month=rent(usd_per_hour=configuration.usd_per_hour, hours=hours_per_month, replicas=replicas),
+    )
+
+
+def compare(
+    before: Configuration,
+    after: Configuration,
+    *,
+    tokens_per_s: Decimal,
+    hours_per_month: Decimal = Decimal(720),
+    effort_usd: Decimal = Decimal(0),
+    horizon_months: int = 12,
+) -> Comparison:
+    """Both under the same load of answer tokens per second; `effort_usd` is what the change costs once, 0 when not stated."""
+    old, new = side(before, tokens_per_s, hours_per_month), side(after, tokens_per_s, hours_per_month)
+    saved = old.usd_per_month - new.usd_per_month
+    ratio = None
+    if before.latency_p99_s and after.latency_p99_s is not None:
+        ratio = after.latency_p99_s / before.latency_p99_s
+    worth = max(Decimal(0), saved * horizon_months)
+    return Comparison(
+        before=old,
+        after=new,
+        saved_usd_per_month=saved,
+        worth_usd=worth,
+        payback_months=effort_usd / saved if saved > 0 and effort_usd > 0 else None,
+        speedup=after.tokens_per_s / before.tokens_per_s,
+        latency_ratio=ratio,
+        verdict=_verdict(old, new, saved, pays=worth > effort_usd),
+        arithmetic=(
+            *_arithmetic(old, tokens_per_s, hours_per_month),
+            *_arithmetic(new, tokens_per_s, hours_per_month),
+            f"{old.usd_per_month:.2f} - {new.usd_per_month:.2f} = {saved:.2f} USD/month; over {horizon_months} months {worth:.2f} USD",
+        ),
+    )
+
+
+def _verdict(old: Side, new: Side, saved: Decimal, *, pays: bool) -> Verdict:
+    """Optimise when it pays; else, if what exists needs several replicas, scale it out; one replica half empty wants filling or sleep."""
+    if saved > 0 and pays:
+        return "optimise"
+    if old.replicas > 1:
+        return "scale_out"
+    return "fill_first" if old.utilisation < FULL / 2 and new.replicas == 1 else "keep"
+
+
+def _arithmetic(of: Side, tokens_per_s: Decimal, hours: Decimal) -> tuple[str, ...]:
+    own, rate = of.configuration, f"{of.configuration.tokens_per_s:.6g}"
+    counted = f"⌈{tokens_per_s:.6g} / ({FULL} · {rate} tokens/s)⌉ = {of.replicas}"
+    return (
+        f"{own.name}: {counted} × {own.usd_per_hour} USD/h × {hours:f} h = {of.usd_per_month:.2f} USD/month",
+        f"{own.name}: 10⁶ / (3600 · {rate}) · {own.devices} = {of.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
+    )

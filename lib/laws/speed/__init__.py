@@ -1,6 +1,0 @@
-"""Laws of speed: time of a step, of a prompt, of many requests at once.
-
-Every law takes plain quantities, one number or an array of them (one entry per case), so that the calibration
-(`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as arguments; they are fitted
-by engine and card class and never by model.
-"""

@@ -1,0 +1,63 @@
+"""ModelSpec × request × card → what it takes: the only place that unpacks a spec for the laws.
+
+memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
+fit(spec, MemoryRequest(), capacity(offer), offer.silicon).max_context_tokens
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lib.memory.per_device import Demand, demand, max_batch, max_context
+from lib.memory.resolve import settle
+from lib.memory.result import Fit, MemoryEstimate, Part, compose
+
+if TYPE_CHECKING:
+    from lib.catalog.offers import Offer
+    from lib.catalog.silicon import Accelerator, Cards
+    from lib.model.spec import ModelSpec
+    from lib.workload import MemoryRequest
+
+__all__ = ["Fit", "MemoryEstimate", "Part", "estimate_memory", "fit_memory", "usable_memory"]
+
+SYSTEM_SHARE = 0.05
+"""Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""
+
+
+def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> MemoryEstimate:
+    """What a request takes, by component; without an accelerator, on a GPU of which nothing else is known.
+
+    Raises:
+        BadArgument: a precision that no format has.
+    """
+    return compose(demand(spec, settle(spec, request, accelerator)), request.context_tokens, request.batch_size)
+
+
+def fit_memory(spec: ModelSpec, request: MemoryRequest, capacity_bytes: int, accelerator: Accelerator | None = None) -> Fit:
+    """Whether a request fits devices with this usable memory each, and the longest context and largest batch that would.
+
+    Raises:
+        BadArgument: a precision that no format has.
+    """
+    return _fit(demand(spec, settle(spec, request, accelerator)), capacity_bytes, request.context_tokens, request.batch_size)
+
+
+@lru_cache(maxsize=4096)
+def _fit(of: Demand, capacity_bytes: int, tokens: int, batch: int) -> Fit:
+    """The same silicon is offered on several platforms: asked once."""
+    free = capacity_bytes - of.peak(tokens, batch)
+    return Fit(
+        fits=free >= 0,
+        capacity_bytes=capacity_bytes,
+        free_bytes=free,
+        max_context_tokens=max_context(of, capacity_bytes, batch),
+        max_batch_size=max_batch(of, capacity_bytes, tokens),
+    )
+
+
+def usable_memory(offer: Offer | Cards) -> int | None:
+    """Usable memory of one device of an offer; of a CPU, its memory less the system's share. None where it is not known."""
+    if offer.accelerator is not None:
+        return offer.vram_bytes_per_accelerator
+    return None if offer.ram_bytes is None else int(offer.ram_bytes * (1 - SYSTEM_SHARE))

@@ -1,0 +1,206 @@
+"""Activations of a setting on one device: traced where a trace exists, by the law of plain decoders elsewhere.
+
+States and activations of fine-tuning, from a spec.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from lib.laws import activation as law
+from lib.laws import training
+from lib.laws.parallelism import head_share, up
+from lib.memory.resolve import sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lib.memory.resolve import Setting
+    from lib.model.spec import ActivationFit, ModelSpec
+
+TRACED = "largest of the traced moments: c + a·B·T + s·B·T² + m·T² + …"
+BY_SIZES = "b·B·T·(3h + max(h + 8h/b, h + 3q + 3k, h + 3f)) + B·V·(b + 4)"
+PROFILE_RUN = "b·M·(3h + max(2q + 2k, 3f)) + 12·S·V"
+COMPUTE_BUFFER = "4·512·(V + h)"
+TRAINING = "kept activations + logits + gradients + optimizer + master weights"
+SEQUENCES = 256  # vLLM's default max_num_seqs
+
+_LARGE_BATCH, _SMALL_BATCH = 8192, 2048
+
+
+def traced_kernel(spec: ModelSpec, element_bytes: int) -> Literal["sdpa", "eager"] | None:
+    """The kernel that `transformers` takes by itself: sdpa where the model has it; None without a trace."""
+    kernels = {fit.kernel for fit in spec.activations if fit.element_bytes == element_bytes}
+    return "sdpa" if "sdpa" in kernels else "eager" if kernels else None
+
+
+def _quick(fit: ActivationFit, encoder_tokens: int) -> Callable[[int, int], float]:
+    """The traced form with what does not change folded together; 0 below the length from which it holds."""
+    fixed = fit.per_sequence + (fit.per_encoder_token + fit.per_encoder_token_squared * encoder_tokens) * encoder_tokens
+    constant, position, mask, token, square, start = (
+        fit.constant, fit.per_position, fit.mask, fit.per_token, fit.per_token_squared, fit.from_tokens,
+    )  # fmt: skip
+
+    def form(tokens: int, batch: int) -> float:
+        if tokens < start:
+            return 0.0
+        return constant + tokens * (position + mask * tokens) + batch * (fixed + tokens * (token + square * tokens))
+
+    return form
+
+
+class Activation:
+    """Bytes on one device as a function of tokens and batch, and how they came about."""
+
+    def __init__(self, spec: ModelSpec, setting: Setting) -> None:
+        self._setting = setting
+        self._sizes = sizes(spec)
+        self._diffusion = spec.library == "diffusers"
+        self.kernel = traced_kernel(spec, setting.element_bytes)
+        self._fits = self._of(spec, self.kernel)
+        self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()
+        self.by_law = not self._fits or setting.engine != "transformers" or setting.mode != "inference"
+
+    def _of(self, spec: ModelSpec, kernel: str | None) -> tuple[Callable[[int, int], float], ...]:
+        of = self._setting
+        return tuple(_quick(f, of.encoder_tokens) for f in spec.activations if f.kernel == kernel and f.element_bytes == of.element_bytes)
+
+    def _may_hold_scores(self, spec: ModelSpec) -> bool:
+        shared = spec.dimensions.kv_heads < spec.dimensions.attention_heads
+        inference = self._setting.mode == "inference" and self._setting.engine == "transformers"
+        return inference and shared and self.kernel == "sdpa" and self._setting.shared_heads_need_scores
+
+    def scores(self, tokens: int, batch: int) -> int:
+        """What more an older torch holds on this silicon, one device: scores of all tokens, where no fused kernel takes shared heads."""
+        if not self._with_scores:
+            return 0
+        return max(0, round(max(f(tokens, batch) for f in self._with_scores)) - self.bytes(tokens, batch))
+
+    @property
+    def law(self) -> str:
+        """The equation as text."""
+        if self._setting.mode != "inference":
+            return TRAINING
+        if self._setting.engine in {"vllm", "vllm-tpu"}:
+            return PROFILE_RUN
+        if self._setting.engine == "llama.cpp":
+            return COMPUTE_BUFFER
+        return TRACED if self._fits else BY_SIZES
+
+    @property
+    def known(self) -> bool:
+        """Whether the sizes are the model's own, or those of a typical decoder."""
+        return self._sizes.known
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Symbols of the law with their values."""
+        s = self._sizes
+        found = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
+        if self._setting.engine in {"vllm", "vllm-tpu"} and self._setting.mode == "inference":
+            found |= {"M": str(self._batched_tokens), "S": str(SEQUENCES)}
+        return found | {"attention": self.kernel} if self.kernel and not self.by_law else found
+
+    @property
+    def _batched_tokens(self) -> int:
+        return _LARGE_BATCH if self._setting.large_card else _SMALL_BATCH
+
+    def bytes(self, tokens: int, batch: int) -> int:
+        """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""
+        of = self._setting
+        if self._diffusion:
+            return 0
+        if of.engine == "transformers":
+            if self._fits:
+                return max(0, round(max(f(tokens, batch) for f in self._fits)))
+            return self._plain(tokens, batch)
+        return self._buffer
+
+    @cached_property
+    def _buffer(self) -> int:
+        """What other engines set aside at start, whatever the length."""
+        if self._setting.engine == "llama.cpp":
+            return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)
+        return self._profile_run()
+
+    def _plain(self, tokens: int, batch: int) -> int:
+        s = self._sizes
+        return law.prefill_bytes(
+            tokens=tokens, batch=batch, element_bytes=self._setting.element_bytes, hidden=s.hidden, query_width=s.query_width,
+            key_width=s.key_width, mlp_width=s.mlp_width, heads=s.heads, vocabulary=s.vocabulary,
+        )  # fmt: skip
+
+    def _profile_run(self) -> int:
+        s, n = self._sizes, self._setting.devices
+        return law.paged_engine_bytes(
+            batched_tokens=self._batched_tokens,
+            sequences=SEQUENCES, element_bytes=self._setting.element_bytes, hidden=s.hidden, query_width=up(s.query_width, n),
+            key_width=up(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)), mlp_width=up(s.mlp_width, n), vocabulary=s.vocabulary,
+        )  # fmt: skip
+
+    def training(self, tokens: int, batch: int, *, checkpointing: bool = True) -> dict[str, int]:
+        """Activations of fine-tuning: kept for the backward pass, and logits of every token."""
+        s, b = self._sizes, self._setting.element_bytes
+        count = tokens * batch
+        layer = training.layer_bytes(
+            tokens=count, element_bytes=b, hidden=s.hidden, query_width=s.query_width, key_width=s.key_width, mlp_width=s.mlp_width
+        )
+        kept = training.kept_bytes(
+            tokens=count, element_bytes=b, hidden=s.hidden, layers=s.layers, layer=layer, checkpointing=checkpointing
+        )
+        return {"kept activations": kept, "logits and loss": training.loss_bytes(tokens=count, vocabulary=s.vocabulary, element_bytes=b)}
+
+
+ADAPTER_RANK = 16
+_FLOAT32 = 4
+
+
+def adapter_parameters(spec: ModelSpec) -> int:
+    """Parameters of LoRA with rank 16 on every plain matrix of the stack; experts, tables and the head stay as they are."""
+    shapes: dict[tuple[int, int], int] = {}
+    for group in spec.tensors:
+        if group.kind == "linear" and len(group.shape) == 2:  # noqa: PLR2004 matrices
+            rows, columns = group.shape
+            shapes[rows, columns] = shapes.get((rows, columns), 0) + group.count
+    return training.adapter_parameters(rank=ADAPTER_RANK, shapes=shapes)
+
+
+def training_bytes(spec: ModelSpec, setting: Setting, activation: Activation, tokens: int, batch: int) -> dict[str, int]:
+    """By what holds them, on one device: activations, and its share of gradients, moments, master copy and adapters."""
+    found = activation.training(tokens, batch)
+    states = _full(spec.parameters_total, setting.element_bytes) if setting.mode == "full" else _adapted(adapter_parameters(spec))
+    return found | {name: up(size, setting.devices) for name, size in states.items()}
+
+
+def _full(count: int, width: int) -> dict[str, int]:
+    """States when every parameter is trained."""
+    return {
+        "gradients": training.gradient_bytes(parameters=count, element_bytes=width),
+        "optimizer": training.optimizer_bytes(parameters=count),
+        "master weights": training.master_bytes(parameters=count, element_bytes=width),
+    }
+
+
+def _adapted(count: int) -> dict[str, int]:
+    """Adapters in float32 with their states."""
+    return {
+        "adapters": count * _FLOAT32,
+        "gradients": training.gradient_bytes(parameters=count, element_bytes=_FLOAT32),
+        "optimizer": training.optimizer_bytes(parameters=count),
+    }
+
+
+def lighter_bytes(spec: ModelSpec, setting: Setting) -> int:
+    """What full training in 16 bits saves, on one device, when moments are kept in 16 bits too and there is no master copy."""
+    if setting.mode != "full" or setting.element_bytes == _FLOAT32:
+        return 0
+    count = spec.parameters_total
+    states = training.optimizer_bytes(parameters=count) // 2 + training.master_bytes(parameters=count, element_bytes=setting.element_bytes)
+    return up(states, setting.devices)
+
+
+def unchecked_bytes(activation: Activation, tokens: int, batch: int) -> int:
+    """What more is kept, on one device, without gradient checkpointing."""
+    without = activation.training(tokens, batch, checkpointing=False)
+    return sum(without.values()) - sum(activation.training(tokens, batch).values())

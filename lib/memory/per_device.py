@@ -1,0 +1,174 @@
+"""What one setting of a model asks of one device and of all, as a function of tokens and batch.
+
+How far a configuration can be stretched: the laws of memory turned round.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib.laws.parallelism import head_share, layer_split_bytes, tensor_parallel_bytes, up
+from lib.laws.runtime import Range, runtime_parts
+from lib.memory.activations import Activation, training_bytes
+from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
+from lib.memory.weights import Weights, weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lib.memory.resolve import Setting
+    from lib.model.spec import ModelSpec
+
+TENSOR_PARALLEL = frozenset({"vllm", "vllm-tpu"})
+_UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
+
+
+class Device(NamedTuple):
+    """Bytes of each part on the fullest device."""
+
+    weights: int
+    cache: int
+    activation: int
+    runtime: int
+
+    @property
+    def total(self) -> int:
+        """All four."""
+        return self.weights + self.cache + self.activation + self.runtime
+
+
+class Demand:
+    """Everything that does not depend on length and batch, worked out once."""
+
+    def __init__(self, spec: ModelSpec, setting: Setting, held: Weights) -> None:
+        self.spec, self.setting, self.weights = spec, setting, held
+        self.parallel = setting.engine in TENSOR_PARALLEL and setting.devices > 1
+        self.activation = Activation(spec, setting)
+        self.runtime: dict[str, Range] = runtime_parts(
+            engine=setting.engine, silicon=setting.silicon, compute_capability=setting.compute_capability
+        )
+        self._layers = max(1, spec.dimensions.layers)
+        self.cache = Cache(spec.cache_terms if setting.mode == "inference" else None, setting, spec.dimensions.head_dim, self._shares())
+        self.device_weights = self._device_weights()
+        self.device_runtime = sum(part.typical for part in self.runtime.values())
+        unpacks = setting.engine == "transformers" and setting.precision in _UNPACKED
+        self.unpacked = held.largest_matrix * setting.element_bytes if unpacks else 0
+
+    def _shares(self) -> Shares:
+        if not self.parallel:
+            return WHOLE
+        n = self.setting.devices
+        return Shares(head_share(kv_heads=self.spec.dimensions.kv_heads, devices=n), n, latent=is_latent(self.spec))
+
+    def _device_weights(self) -> int:
+        of, n = self.weights, self.setting.devices
+        if n == 1:
+            return of.total
+        if self.parallel:
+            return tensor_parallel_bytes(sharded=of.cut, replicated=of.total - of.cut, devices=n)
+        return layer_split_bytes(in_layers=of.total - of.ends, ends=of.ends, layers=self._layers, devices=n)
+
+    def _dealt(self, cache: int) -> int:
+        """The fullest device's part of a cache whose layers are dealt out whole."""
+        n = self.setting.devices
+        return cache if n == 1 or self.parallel else up(cache * up(self._layers, n), self._layers)
+
+    def activations(self, tokens: int, batch: int) -> dict[str, int]:
+        """Activations on one device by what they are; with the states of training, when there is any."""
+        if self.setting.mode != "inference":
+            return training_bytes(self.spec, self.setting, self.activation, tokens, batch)
+        found = {"forward pass": self.activation.bytes(tokens, batch)}
+        return {**found, "one unpacked matrix": self.unpacked} if self.unpacked else found
+
+    def device(self, tokens: int, batch: int) -> Device:
+        """The fullest device after the last step."""
+        active = sum(self.activations(tokens, batch).values())
+        return Device(self.device_weights, self._dealt(self.cache.share(tokens, batch)), active, self.device_runtime)
+
+    def peak(self, tokens: int, batch: int) -> int:
+        """Bytes on the fullest device at the worst length up to `tokens`."""
+        if self.setting.mode == "inference":  # a moment's temporary tensors may shrink as the cache beside them grows
+            active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
+        else:
+            active = sum(self.activations(tokens, batch).values())
+        return self.device_weights + self.device_runtime + active + self._dealt(self.cache.worst_share(tokens, batch))
+
+
+class _Same:
+    """A spec as a key: the object itself, not its contents."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+
+    def __hash__(self) -> int:
+        return id(self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.spec is self.spec
+
+
+@lru_cache(maxsize=256)
+def _weights(same: _Same, precision: str, compute_dtype: str, *, keeps_fp32: bool, several: bool) -> Weights:
+    return weights(same.spec, precision, compute_dtype, keeps_fp32=keeps_fp32, several=several)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(same: _Same, setting: Setting) -> Demand:
+    held = _weights(
+        same, setting.precision, setting.compute_dtype, keeps_fp32=setting.engine == "transformers", several=setting.devices > 1
+    )
+    return Demand(same.spec, setting, held)
+
+
+def demand(spec: ModelSpec, setting: Setting) -> Demand:
+    """The demand of a setting; the last few hundred are remembered, so that a slider's move is arithmetic only."""
+    return _remembered(_Same(spec), setting)
+
+
+ENDLESS = 2**24
+"""Tokens and sequences beyond which a search stops: no limit was found."""
+
+
+def largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
+    """The largest n from 1 to `limit` with size(n) ≤ capacity, 0 if even 1 is too large; `size` must not shrink.
+
+    Interpolates, since most sizes are straight lines, and halves when that does not help.
+
+    >>> largest(lambda n: 10 + 3 * n, 100, 1000)
+    30
+    """
+    at_limit = size(limit)
+    if at_limit <= capacity:
+        return limit
+    low, high = 1, limit
+    at_low = size(low)
+    if at_low > capacity:
+        return 0
+    straight = True
+    while high - low > 1:
+        guess = low + (capacity - at_low) * (high - low) // (at_limit - at_low) if straight else (low + high) // 2
+        middle = min(max(guess, low + 1), high - 1)
+        value = size(middle)
+        if value <= capacity:
+            straight = straight or guess == middle
+            low, at_low = middle, value
+        else:
+            high, at_limit = middle, value
+        straight = not straight if guess == middle else straight
+    return low
+
+
+def max_context(demand: Demand, capacity: int, batch: int) -> int | None:
+    """Longest context that fits, bounded by the model's own limit; None when nothing bounds it."""
+    limit = demand.spec.context_limit
+    found = largest(lambda tokens: demand.peak(tokens, batch), capacity, limit or ENDLESS)
+    return None if limit is None and found == ENDLESS else found
+
+
+def max_batch(demand: Demand, capacity: int, tokens: int) -> int | None:
+    """Most sequences of this length that fit; None when nothing bounds them."""
+    found = largest(lambda batch: demand.peak(tokens, batch), capacity, ENDLESS)
+    return None if found == ENDLESS else found

@@ -1,0 +1,137 @@
+"""A request with everything that "auto" left open decided, except how long and how many: the key under which work is shared.
+
+The sizes that laws for a plain decoder need, from a spec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib import precision as formats
+from lib.workload import Engine, Mode
+
+if TYPE_CHECKING:
+    from lib.catalog.silicon import Accelerator
+    from lib.model.spec import ModelSpec
+    from lib.workload import MemoryRequest
+
+LARGE_CARD = 70 * 2**30  # from here on vLLM's server profiles with 8192 tokens instead of 2048
+_HALF = 2
+_FLOAT32 = 4
+_AMPERE = (8, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Names as resolved, sizes of an element in bytes, and what matters of the silicon.
+
+    `large_card` is true when the device's memory is unknown: an estimate without a card should not come out too small.
+    """
+
+    precision: str
+    kv_precision: str
+    compute_dtype: str
+    engine: Engine
+    mode: Mode
+    devices: int
+    encoder_tokens: int
+    kv_element_bytes: float
+    silicon: str
+    compute_capability: tuple[int, int] | None
+    large_card: bool
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element of the compute dtype."""
+        return _FLOAT32 if self.compute_dtype == "fp32" else _HALF
+
+    @property
+    def shared_heads_need_scores(self) -> bool:
+        """Whether this GPU, with a torch before that of mid 2026, has no fused kernel for key heads that several query heads share.
+
+        FlashAttention needs compute capability 8.0 and 16 bits; the memory-efficient kernel took no shared heads before
+        github.com/pytorch/pytorch/pull/191085 (2026-07-25).
+        """
+        old = self.compute_capability is not None and self.compute_capability < _AMPERE
+        return self.silicon == "gpu" and (old or self.element_bytes == _FLOAT32)
+
+
+def settle(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None) -> Setting:
+    """Decide precision, cache precision and compute dtype for this model on this card.
+
+    Raises:
+        BadArgument: a precision that no format has.
+    """
+    asked = "bnb-nf4" if request.mode == "qlora" and request.precision == "auto" else request.precision
+    precision = formats.resolve(asked, spec, request.engine, accelerator)
+    compute = formats.compute_dtype(precision, spec, accelerator)
+    if precision == "gguf:F32":
+        compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
+    kind = accelerator.kind if accelerator else "tpu" if request.engine == "vllm-tpu" else "gpu"
+    memory = accelerator.memory_usable if accelerator else None
+    return Setting(
+        precision=precision,
+        kv_precision=compute if request.kv_precision == "auto" else request.kv_precision,
+        compute_dtype=compute,
+        engine=request.engine,
+        mode=request.mode,
+        devices=request.devices,
+        encoder_tokens=request.encoder_tokens or spec.dimensions.encoder_tokens,
+        kv_element_bytes=formats.element_bytes(request.kv_precision, compute),
+        silicon=kind,
+        compute_capability=accelerator.compute_capability if accelerator else None,
+        large_card=memory is None or memory >= LARGE_CARD,
+    )
+
+
+class Sizes(NamedTuple):
+    """Widths of one decoder layer, per token."""
+
+    hidden: int
+    query_width: int
+    key_width: int
+    mlp_width: int
+    heads: int
+    kv_heads: int
+    vocabulary: int
+    layers: int
+    known: bool
+
+
+# Published decoders are some 128 times wider than they are deep (Llama 7B: 4096 and 32); a layer holds about 12·h² parameters.
+_ASPECT = 128
+_PER_LAYER = 12
+_WIDENING = 4
+_VOCABULARY = 128_000
+_FUSED = 3  # a fused tensor has the experts as its first extent
+
+
+def _typical(parameters: int) -> Sizes:
+    """A decoder of the usual proportions with this many parameters: N = L·12·h² with L = h / 128."""
+    hidden = max(_ASPECT, round((parameters * _ASPECT / _PER_LAYER) ** (1 / 3) / _ASPECT) * _ASPECT)
+    heads = hidden // _ASPECT
+    return Sizes(hidden, hidden, hidden, _WIDENING * hidden, heads, heads, _VOCABULARY, heads, known=False)
+
+
+def _expert_width(spec: ModelSpec) -> int:
+    """Width of the experts that one token reaches in a layer: k · parameters of one expert / 3h."""
+    fused = [g for g in spec.tensors if g.kind == "expert" and g.experts]
+    hidden = spec.dimensions.hidden_size
+    if not fused or not hidden:
+        return 0
+    layers = max([1, *(g.count // g.experts if len(g.shape) < _FUSED else g.count for g in fused)])
+    each = sum(g.parameters for g in fused) // (fused[0].experts * layers)
+    return max(g.experts_per_token for g in fused) * each // (3 * hidden)
+
+
+def sizes(spec: ModelSpec) -> Sizes:
+    """Sizes of the decoder; of a typical one with as many parameters when only a count is known."""
+    d = spec.dimensions
+    if not d.hidden_size:
+        return _typical(spec.parameters_total)
+    heads = d.attention_heads
+    width = d.head_dim or (d.hidden_size // heads if heads else 0)
+    kv_heads = d.kv_heads or heads
+    mlp = max(d.intermediate_size, _expert_width(spec))
+    return Sizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=True)

@@ -1,0 +1,246 @@
+"""What an estimate is: parts that add up, a range, the fullest device; and whether that fits.
+
+What an estimate leaves open, and what stands behind it.
+
+Parts of an estimate from a demand: sums over devices, equations with their symbols, ranges, caveats, sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lib.laws.kv_cache_by_engine import CODES
+from lib.laws.rule_of_thumb import rule_of_thumb_bytes
+from lib.memory.activations import lighter_bytes, unchecked_bytes
+from lib.precision import unstated, weight_format
+from lib.provenance import Caveat, Source
+
+if TYPE_CHECKING:
+    from lib.memory.per_device import Demand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One component of an estimate: bytes, the law that gave them, and the numbers that went in.
+
+    `law` is the equation as text, `inputs` its symbols with values as shown to people, `source` where the law comes from.
+    `details` splits the part further (cache by layer kind, weights by component); the split adds up to `bytes`.
+    """
+
+    name: str
+    bytes: int
+    law: str
+    inputs: dict[str, str]
+    source: str
+    details: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEstimate:
+    """Memory of one configuration, by component, over all devices, and on the fullest one.
+
+    `total_bytes` = weights + kv_cache + activation + runtime, summed over the devices. `per_device_bytes` is the peak of the
+    fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `precision`, `kv_precision` and `engine`
+    are those really used ("auto" is resolved). `rule_of_thumb_bytes` is the community's parameters × bytes × 1.2.
+    """
+
+    precision: str
+    kv_precision: str
+    engine: str
+    weights: Part
+    kv_cache: Part
+    activation: Part
+    runtime: Part
+    total_bytes: int
+    low_bytes: int
+    high_bytes: int
+    per_device_bytes: int
+    rule_of_thumb_bytes: int
+    caveats: tuple[Caveat, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Whether a configuration fits the memory of an offer, and how far it could be stretched.
+
+    `capacity_bytes` is the usable memory of one device (RAM less the system's share on CPU), `free_bytes` what is left on the
+    fullest device (negative when it does not fit), `max_context_tokens` and `max_batch_size` the largest that still fit with
+    everything else unchanged (0 = not even one; context is bounded by the model's own limit, `None` = no limit found).
+    """
+
+    fits: bool
+    capacity_bytes: int
+    free_bytes: int
+    max_context_tokens: int | None
+    max_batch_size: int | None
+
+
+_SAID = {
+    "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
+    "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
+    "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
+    "activation_typical": "Only a parameter count is known; activations are those of a decoder of usual proportions.",
+    "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
+    "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
+    "vllm_preallocates": "vLLM takes a share of the device at start (0.9 by default) and fills it with cache; this is what is needed.",
+    "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
+    "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
+    "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
+    "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
+    "training_assumed": "Training: AdamW, gradient checkpointing, no 8-bit or paged optimizer; LoRA of rank 16 on all plain matrices.",
+    "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
+}
+_TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
+_AUTO = frozenset({"bf16", "fp16", "gguf:BF16"})  # what auto takes where nothing is stated
+_LONG = 1024
+CHECKED = "2026-11-21"
+
+
+def caveats(of: Demand, tokens: int) -> tuple[Caveat, ...]:
+    """The sentences that hold for this estimate at this length."""
+    spec, setting = of.spec, of.setting
+    inference, own = setting.mode == "inference", setting.engine == "transformers"
+    untraced = own and inference and not spec.activations
+    holds = {
+        "unknown_cache": spec.unknown_cache,
+        "dtype_unstated": setting.precision in _AUTO and spec.source != "rule_of_thumb" and unstated(spec),
+        "experts_not_converted": weight_format(setting.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
+        "activation_typical": not of.activation.known and spec.library != "diffusers",
+        "activation_by_law": untraced and of.activation.known,
+        "activation_unknown": spec.library == "diffusers",
+        "vllm_preallocates": setting.engine in {"vllm", "vllm-tpu"},
+        "device_runtime": setting.silicon in {"tpu", "neuron"},
+        "media_not_counted": spec.task in _TEXT,
+        "one_prompt": own and inference and spec.cache_terms is not None,
+        "layer_split": setting.devices > 1 and not of.parallel,
+        "training_assumed": not inference,
+        "attention_scores": of.activation.scores(_LONG, 1) > 0,
+    }
+    said = [Caveat(code=code, message=_SAID[code]) for code, true in holds.items() if true]
+    limit = spec.context_limit
+    if limit is not None and tokens > limit:
+        said.append(Caveat(code="beyond_context_limit", message=f"The model is limited to {limit:,} tokens: {tokens:,} were counted."))
+    return (*said, *(Caveat(code=code, message=CODES[code]) for code in of.cache.codes))
+
+
+def sources(of: Demand) -> tuple[Source, ...]:
+    """Where the laws come from."""
+    found = [
+        Source(what="weights", source=of.weights.source, checked=CHECKED),
+        Source(what="cache", source="transformers 5.23.0, cache classes as executed", checked=CHECKED),
+        Source(what="activations", source="transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device", checked=CHECKED),
+        Source(what="runtime", source="published start-up logs and driver figures, listed in lib/laws/runtime.py", checked=CHECKED),
+    ]
+    return tuple(found)
+
+
+CACHE_LAWS = {
+    "transformers": "B · Σ layers · elements · n(T) · b",
+    "vllm": "B · Σ slots · ⌈n(T) / s⌉ · s · elements · b, in blocks of s tokens",
+    "llama.cpp": "B · Σ layers · elements · b · cells(T)",
+    "vllm-tpu": "B · Σ layers · ⌈n(T) / s⌉ · s · row · b, in pages of s tokens",
+}
+RUNTIME_LAW = "context + workspace + graphs, for each process and device"
+CACHE_SOURCES = {
+    "transformers": "cache classes of transformers 5.23.0, executed; lib/laws/kv_cache.py",
+    "vllm": "vllm, v1/kv_cache_interface.py (001cabc); lib/laws/kv_cache_vllm.py",
+    "llama.cpp": "llama.cpp, src/llama-kv-cache.cpp (25ae3a9); lib/laws/kv_cache_llamacpp.py",
+    "vllm-tpu": "tpu-inference b8692ff; lib/laws/kv_cache_tpu.py",
+}
+TRACE_SOURCE = "traced on the meta device with transformers 5.23.0; lib/model/activation_run.py"
+LAW_SOURCE = "counted from the forward pass; lib/laws/activation.py"
+TRAINING_SOURCE = "arXiv:1910.02054 and arXiv:2205.05198; lib/laws/training.py"
+RUNTIME_SOURCE = "driver and start-up logs as listed in lib/laws/runtime.py"
+_LAW_MARGIN = 0.15
+
+
+def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
+    """The parts and what is missing to the total."""
+    missing = total - sum(parts.values())
+    return {**parts, rest: missing} if missing else parts
+
+
+def weights_part(of: Demand) -> Part:
+    """Weights over all devices, copies included."""
+    n = of.setting.devices
+    total = of.device_weights * n if of.parallel else of.weights.total
+    inputs = {"format": of.setting.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(n)}
+    details = _with_rest(of.weights.by_component, total, "copies on other devices")
+    return Part(name="weights", bytes=total, law=of.weights.law, inputs=inputs, source=of.weights.source, details=details)
+
+
+def cache_part(of: Demand, tokens: int, batch: int) -> Part:
+    """Cache over all devices, copies included."""
+    by_kind = of.cache.by_kind(tokens, batch)
+    total = of.cache.share(tokens, batch) * of.setting.devices if of.parallel else sum(by_kind.values())
+    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.setting.kv_element_bytes:g} bytes ({of.setting.kv_precision})"}
+    if of.setting.encoder_tokens:
+        inputs["E"] = f"{of.setting.encoder_tokens:,} encoder positions"
+    details = _with_rest(by_kind, total, "copies on other devices")
+    law, source = CACHE_LAWS[of.setting.engine], CACHE_SOURCES[of.setting.engine]
+    return Part(name="kv_cache", bytes=total, law=law, inputs=inputs, source=source, details=details)
+
+
+def activation_part(of: Demand, tokens: int, batch: int) -> Part:
+    """Activations of all devices; in training also gradients and optimizer states."""
+    n = of.setting.devices
+    details = {name: size * n for name, size in of.activations(tokens, batch).items()}
+    training = of.setting.mode != "inference"
+    source = TRAINING_SOURCE if training else LAW_SOURCE if of.activation.by_law else TRACE_SOURCE
+    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.setting.element_bytes} bytes", **of.activation.inputs}
+    total = sum(details.values())
+    return Part(name="activation", bytes=total, law=of.activation.law, inputs=inputs, source=source, details=details)
+
+
+def runtime_part(of: Demand) -> Part:
+    """What each process needs beside the model, for all devices."""
+    n = of.setting.devices
+    details = {name: part.typical * n for name, part in of.runtime.items()}
+    inputs = {"processes": str(n), "engine": of.setting.engine, "silicon": of.setting.silicon}
+    total = sum(details.values())
+    return Part(name="runtime", bytes=total, law=RUNTIME_LAW, inputs=inputs, source=RUNTIME_SOURCE, details=details)
+
+
+def _margins(of: Demand, tokens: int, batch: int, cache: int, activation: int) -> tuple[int, int]:
+    """How far the total may lie below and above, in bytes.
+
+    A traced forward pass is exact, a law is not. A cache that grows by concatenation leaves the allocator with freed blocks of odd
+    sizes, up to one cache more, which it gives back before it refuses; that counts in the high value only. Training may keep its
+    states in 16 bits (low) or do without checkpointing (high).
+    """
+    n = of.setting.devices
+    low = sum(part.typical - part.low for part in of.runtime.values()) * n
+    high = sum(part.high - part.typical for part in of.runtime.values()) * n
+    if of.setting.mode != "inference":
+        return low + lighter_bytes(of.spec, of.setting) * n, high + unchecked_bytes(of.activation, tokens, batch) * n
+    if of.activation.by_law:
+        low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
+    if of.setting.engine == "transformers" and of.setting.silicon == "gpu":
+        high += cache + of.activation.scores(tokens, batch) * n
+    return low, high
+
+
+def compose(of: Demand, tokens: int, batch: int) -> MemoryEstimate:
+    """The estimate at one length and batch."""
+    weights, cache = weights_part(of), cache_part(of, tokens, batch)
+    activation, runtime = activation_part(of, tokens, batch), runtime_part(of)
+    total = weights.bytes + cache.bytes + activation.bytes + runtime.bytes
+    low, high = _margins(of, tokens, batch, cache.bytes, activation.bytes)
+    return MemoryEstimate(
+        precision=of.setting.precision,
+        kv_precision=of.setting.kv_precision,
+        engine=of.setting.engine,
+        weights=weights,
+        kv_cache=cache,
+        activation=activation,
+        runtime=runtime,
+        total_bytes=total,
+        low_bytes=total - low,
+        high_bytes=total + high,
+        per_device_bytes=of.device(tokens, batch).total,
+        rule_of_thumb_bytes=rule_of_thumb_bytes(of.spec.parameters_total, weight_format(of.setting.precision).effective_bits / 8),
+        caveats=caveats(of, tokens),
+        sources=sources(of),
+    )

@@ -1,0 +1,190 @@
+"""Bars as markup, which are there at once and follow every slider, and the curve over context as a Plotly figure.
+
+The four parts of a memory estimate: their names, their order and their colours, the same in every bar, legend and chart.
+
+What all figures have in common: clear backgrounds for both themes, quiet grids, one font.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lib.present.markup import escaped
+from lib.present.numbers import gib, share
+from lib.units import GIB
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+PARTS: tuple[tuple[str, str, str], ...] = (
+    ("weights", "Weights", "weights_bytes"),
+    ("cache", "Cache", "kv_cache_bytes"),
+    ("activations", "Activations", "activation_bytes"),
+    ("runtime", "Runtime", "runtime_bytes"),
+)
+# Distinct in hue and in lightness, so that the order survives colour blindness and grey print; both themes carry them.
+COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#e39a2d", "activations": "#2f9e7a", "runtime": "#8b93a1"}
+
+
+def part_bytes(memory: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes of each part of a memory answer, in the order of `PARTS`."""
+    return {key: int(memory[field]) for key, _, field in PARTS}
+
+
+_GRID = "rgba(128,128,128,.25)"
+_CLEAR = "rgba(0,0,0,0)"
+_APART = 0.06  # share of the height that a label takes
+_NAME_WORDS = 2  # "RTX PRO"
+
+
+def bar(memory: Mapping[str, Any], capacity: int | None = None) -> str:
+    """A stacked bar of the parts on the fullest device; with a capacity, the track it has to stay inside.
+
+    The bar is drawing only: the same numbers stand beside it as text.
+    """
+    total = sum(part_bytes(memory).values()) or 1
+    need = int(memory.get("per_device_bytes") or total)
+    scale = max(need, capacity or 0)
+    segments = "".join(
+        f'<i class="seg {key}" style="width:{share(size * need / total, scale):.2f}%"></i>' for key, size in part_bytes(memory).items()
+    )
+    if capacity is None:
+        return f'<div class="bar" aria-hidden="true">{segments}</div>'
+    over = " over" if need > capacity else ""
+    return f'<div class="bar{over}" aria-hidden="true"><b class="track" style="width:{share(capacity, scale):.2f}%"></b>{segments}</div>'
+
+
+def legend(memory: Mapping[str, Any]) -> str:
+    """The parts with their sizes and shares, in the order of the bar."""
+    sizes = part_bytes(memory)
+    total = sum(sizes.values())
+    rows = "".join(
+        f'<div><dt><i class="swatch {key}"></i>{label}</dt><dd>{gib(sizes[key])} <small>{share(sizes[key], total):.0f} %</small></dd></div>'
+        for key, label, _ in PARTS
+    )
+    return f'<dl class="legend">{rows}</dl>'
+
+
+def key() -> str:
+    """The heading of the curve with the colours of the parts."""
+    names = "".join(f'<span><i class="swatch {name}"></i>{label}</span>' for name, label, _ in PARTS)
+    return f'<div class="chart-head"><h2>Memory by context length</h2><p class="key">{names}</p></div>'
+
+
+def growth(points: Sequence[tuple[int, Mapping[str, Any]]], capacities: Sequence[tuple[str, int]], context: int) -> Figure:
+    """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
+
+    Args:
+        points: (context in tokens, memory answer), ascending.
+        capacities: (name of the card, usable bytes of one), those worth a line.
+        context: the length asked for, marked.
+    """
+    from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only this chart needs
+
+    lengths = [length for length, _ in points]
+    figure = Figure()
+    for key, label, _ in PARTS:
+        heights = [_per_device(memory, key) / GIB for _, memory in points]
+        figure.add_trace(
+            Scatter(
+                x=lengths,
+                y=heights,
+                name=label,
+                stackgroup="memory",
+                mode="lines",
+                line={"width": 0.5, "color": COLOURS[key]},
+                fillcolor=COLOURS[key],
+                hovertemplate="%{y:.2f} GiB",
+            )
+        )
+    top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / GIB
+    lines = _labelled(_near(capacities, top), top)
+    for capacity, name in lines:
+        figure.add_hline(y=capacity / GIB, line={"width": 1.2, "dash": "dot", "color": "#8b93a1"})
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            xanchor="left",
+            xshift=6,
+            y=capacity / GIB,
+            align="left",
+            showarrow=False,
+            text=escaped(name),
+            font={"size": 11},
+        )
+    figure.add_vline(x=context, line={"width": 1.5, "color": "#8b93a1"})
+    figure.update_layout(**_layout(max(top, *(capacity / GIB for capacity, _ in lines), 0.0), lengths[-1]))
+    return figure
+
+
+def short_name(accelerator: str) -> str:
+    """An accelerator's id for a line in the chart: "A100-SXM4-80GB" is "A100"."""
+    words = accelerator.split("-")
+    return " ".join(words[: _NAME_WORDS if words[0] in {"RTX", "TPU"} else 1])
+
+
+def _labelled(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, str]]:
+    """One line for capacities that would be drawn on top of each other, with the names of all of them."""
+    lines: list[tuple[int, list[str]]] = []
+    for name, capacity in pairs:
+        close = lines and capacity - lines[-1][0] < _APART * max(top * GIB, capacity)
+        if close:
+            lines[-1][1].append(short_name(name))
+        else:
+            lines.append((capacity, [short_name(name)]))
+    return [(capacity, ", ".join(dict.fromkeys(names))) for capacity, names in lines]
+
+
+def _per_device(memory: Mapping[str, Any], key: str) -> float:
+    sizes = part_bytes(memory)
+    total = sum(sizes.values()) or 1
+    return sizes[key] * int(memory["per_device_bytes"]) / total
+
+
+def _near(capacities: Sequence[tuple[str, int]], top: float) -> list[tuple[str, int]]:
+    """The lines that matter: every capacity below the top of the curve, and the first one above it."""
+    ordered = sorted(capacities, key=lambda pair: pair[1])
+    below = [pair for pair in ordered if pair[1] / GIB <= top]
+    above = [pair for pair in ordered if pair[1] / GIB > top]
+    return below + above[:1]
+
+
+def _layout(top: float, end: int) -> dict[str, Any]:
+    axis = {"gridcolor": _GRID, "zeroline": False}
+    return {
+        "template": "none",
+        "paper_bgcolor": _CLEAR,
+        "plot_bgcolor": _CLEAR,
+        "modebar": {"bgcolor": _CLEAR},
+        "font": {"size": 12, "family": "system-ui, sans-serif"},
+        "height": 320,
+        "margin": {"l": 52, "r": 114, "t": 12, "b": 48},
+        "hovermode": "x unified",
+        "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}},
+        "showlegend": False,
+        "xaxis": axis
+        | {"title": {"text": "Context per request, tokens"}, "tickformat": "~s", "nticks": 6, "tickangle": 0, "range": [0, end]},
+        "yaxis": axis | {"title": {"text": "GiB on a device"}, "range": [0, top * 1.08 or 1]},
+    }
+
+
+GRID = "rgba(128,128,128,.25)"
+CLEAR = "rgba(0,0,0,0)"
+MARK = "#8b93a1"
+AXIS: dict[str, Any] = {"gridcolor": GRID, "zeroline": False}
+
+
+def layout(*, height: int, right: int = 24, left: int = 64) -> dict[str, Any]:
+    """Layout of a figure without legend (its key is markup beside it)."""
+    return {
+        "template": "none",
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "modebar": {"bgcolor": CLEAR},
+        "font": {"size": 12, "family": "system-ui, sans-serif"},
+        "height": height,
+        "margin": {"l": left, "r": right, "t": 12, "b": 48},
+        "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}},
+        "showlegend": False,
+    }

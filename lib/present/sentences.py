@@ -1,0 +1,326 @@
+"""The wording of the advisor's reasons, by code. Names in braces are values of the reason, already shown with their units.
+
+The wording of what right-sizing found, by code; values in braces as in `lib.present.sentences`.
+
+Break-even points as sentences; all rounding of money happens here and in `lib.present.numbers`.
+
+Ways to save as sentences.
+
+The advisor's reasons as sentences: one template per code; a value is shown by the unit in its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import ROUND_HALF_UP, Decimal
+from types import MappingProxyType
+
+from lib.advisor.result import Reason, Value
+from lib.advisor.savings import NoWay, Way
+from lib.cost import Crossing
+from lib.present.numbers import Number, gib, seconds, tokens_per_s, usd
+
+RIGHT_SIZE: Mapping[str, str] = MappingProxyType(
+    {
+        "stay": "Stay on {current}: it is the pick for this model and workload.",
+        "stay_does_it": "Stay on {current}: it does what is asked, with room to spare. For a new Space {pick} would be the pick.",
+        "stay_declare_size": "The tier stays the same; its functions have to declare the size of {size}.",
+        "saves": "Moving from {current} to {pick} saves {usd_per_month} a month per replica.",
+        "costs_more": "Moving from {current} to {pick} costs {usd_per_month} a month more per replica.",
+        "costs_the_same": "{pick} costs the same as {current}.",
+        "current_does_not_do_it": "{current} does not do it, which is the reason to move to {pick}.",
+        "current_not_judged": "{current} is not among the tiers offered today, so it was not judged.",
+        "pick_keeps_precision": "{current} does it only with more compressed weights than {pick}.",
+        "pick_has_room": "{current} does it with less than a tenth of its memory free; {pick} leaves room.",
+        "pick_is_faster": "{current} does it too; {pick} is faster.",
+        "pick_ranks_first": "{current} does it too; {pick} ranks before it for the priority that was asked for.",
+        "pick_elsewhere": "{pick} is hardware of {platform}, not a tier of a Space: moving there is more than a switch.",
+        "nothing_else_fits": "{current} does it; on the chosen platforms nothing does.",
+        "nothing_fits_here": "Neither {current} nor anything on the chosen platforms does it; the rejected entries say why.",
+    }
+)
+
+
+_HOLDS = {
+    "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {capacity_bytes} used.",
+    "fits_tightly": "Tight: {needed_bytes} of {capacity_bytes} used, {free_percent} % stays free.",
+    "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
+    "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
+    "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",
+    "quantized": "Only in {bits} bits ({precision}): as stored it does not fit comfortably.",
+    "no_bf16": "{silicon} does not compute in bf16, so the model runs in fp16.",
+    "tensor_parallel": "{engine} splits every matrix over {devices} devices.",
+    "layer_split": "{engine} deals layers out over {devices} devices: more memory, not speed.",
+    "cards_unused": "Uses {devices} of its {count} devices.",
+    "multi_host": "Spans {hosts} hosts, which have to be started and kept as one.",
+    "runs_elsewhere": "The model runs at a provider; this hardware only serves the page.",
+}
+_SPEED = {
+    "speed": "About {tokens_per_s} per request, first token after {seconds}; {bound}.",
+    "request_speed": "About {seconds} per request; {bound}.",
+    "speed_bound": "At most {tokens_per_s} per request: a bound ({basis}), not a prediction.",
+    "cpu_enough:generate": "A CPU is enough: {limit_tokens_per_s} and a first token within {limit_s} count as usable.",
+    "cpu_enough:encode": "A CPU is enough: a pass within {limit_s} counts as usable.",
+    "cpu_enough:speech": "A CPU is enough: half a minute of sound takes about {seconds}.",
+    "cpu_too_slow:generate": "Too slow on {vcpu} virtual CPUs: about {tokens_per_s}, first token after {seconds}. Usable is "
+    "{limit_tokens_per_s} and {limit_s}.",
+    "cpu_too_slow:encode": "Too slow on {vcpu} virtual CPUs: one pass takes about {seconds}; usable is {limit_s}.",
+    "cpu_too_slow:speech": "Too slow on {vcpu} virtual CPUs: half a minute of sound takes about {seconds}.",
+    "cpu_too_slow:draw": "Too slow on {vcpu} virtual CPUs: even 32 cores take {seconds} for one small picture with Stable Diffusion 1.5.",
+    "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
+    "too_slow": "About {tokens_per_s} per request; {wanted_tokens_per_s} were asked for.",
+}
+_TRAFFIC = {
+    "traffic_exceeds": "Serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected.",
+}
+_PRICE = {
+    "free": "Free of charge.",
+    "free:gradio": "Free of charge; Gradio Spaces only.",
+    "price": "{usd_per_hour} an hour, {usd_per_month} a month ({days} days of {hours} hours).",
+    "price:idle": "{usd_per_hour} an hour; at 0 hours a day nothing is billed.",
+    "price_unverified": "This price was not read from the platform's own page (state of {checked}): check it before you rely on it.",
+    "over_budget": "{usd_per_month} a month of {days} days is above the budget of {limit_usd}.",
+}
+_PLATFORM = {
+    "needs_credits": "Needs prepaid credits; billed by the minute while it runs, used or not.",
+    "needs_subscription": "An Inference Endpoint: needs an active subscription or credits; it can scale to zero when idle.",
+    "needs_cloud_account": "Rented from Google Cloud, outside Hugging Face: needs an account, quota and a set-up of your own.",
+    "needs_allowlist": "Google admits customers to this hardware one by one.",
+    "gradio_only": "Takes Gradio Spaces only.",
+    "sleeps": "Falls asleep after 48 hours without a visitor.",
+    "jobs_time_limit": "A Job, not a Space: it stops after {minutes} minutes unless told otherwise, and exposing a port costs "
+    "{ports_usd_per_hour} an hour.",
+    "cpu_basic_needs_plan": "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts; with this one "
+    "({account}) the platform answers 402.",
+    "retired": "No longer offered.",
+    "retired:since": "No longer offered since {since}.",
+    "memory_unknown": "Its memory is not published, so nothing can be promised.",
+}
+_ZEROGPU = {
+    "zerogpu_gradio_only": "ZeroGPU takes Gradio Spaces only; this one is built with {sdk}.",
+    "zerogpu_needs_account": "Hosting on ZeroGPU needs an account; a free one may host {free_spaces} such Spaces.",
+    "zerogpu_quota": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request: "
+    "{requests_per_visitor} a day each.",
+    "zerogpu_quota_unknown": "Visitors spend their own quota ({account}: {quota_s} a day); the time of a request is not known.",
+    "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
+    "quota_too_small": "{requests_per_day} requests a day, about {request_quota_s} of quota each, use up that of {visitors} visitors "
+    "({quota_s} a day, {account} account). Up to {most_visitors} counts as light traffic here.",
+    "quota_too_small:one": "One request takes about {request_quota_s} of quota; a visitor has {quota_s} a day ({account} account).",
+    "zerogpu_xlarge": "Declare size={size}: a whole card, at {multiplier} times the quota.",
+    "zerogpu_declare_size": "Declare size={size}: weights above {limit_bytes} otherwise make calls xlarge, at twice the quota.",
+    "zerogpu_long_call": "A call takes about {seconds}, above the default {default_s}: declare a longer duration.",
+}
+_REFUSED = {
+    "too_small": "Too small: even in {precision} it needs {needed_bytes} on the fullest device, which has {capacity_bytes}.",
+    "disk_too_small": "The download of {download_bytes} does not fit its disk of {disk_bytes}.",
+    "dtype_missing": "{silicon} does not compute in {precision}.",
+    "no_engine": "No engine known here runs this kind of work ({family}) in this form on {silicon}.",
+}
+_PROVIDER = {
+    "provider_task_not_served": "Inference Providers do not sell {task} per token.",
+    "provider_unknown": "If a provider serves the model, no GPU is needed: you pay for what you use, with {credit_usd} of credit a month "
+    "({account} account). Whether one does was not looked up.",
+    "provider_live": "Needs no GPU: {providers} serve it today, at their own price without a markup; {credit_usd} of credit a month come "
+    "with the account ({account}).",
+    "provider_none": "No provider serves this model today.",
+}
+_NOTES = {
+    "context_clamped": "The model is limited to {limit_tokens} tokens: those are counted, not the {asked_tokens} asked for.",
+    "nothing_fits": "Nothing on the chosen platforms does it; the rejected entries say why. Try more platforms, a larger budget, a shorter "
+    "context or a smaller precision.",
+    "picked_balanced": "Chosen for giving up the least (as stored, one device, a tenth to spare), then for the price.",
+    "picked_cheapest": "Chosen for the lowest price that does it.",
+    "picked_fastest": "Chosen for the highest predicted speed.",
+    "speed_is_predicted": "Speeds are predictions for {prompt_tokens} tokens in and {output_tokens} out, {concurrency} at a time; each has "
+    "its range.",
+    "speed_is_a_bound": "Speeds are upper bounds from datasheets, to compare hardware and to rule out what cannot be quick enough; real "
+    "engines reach 25 to 90 % of them, and the exchange between devices is left out.",
+    "rate_not_judged": "This kind of work has no tokens per second, so the wanted rate was not judged.",
+    "account_needed": "Hosting or renting anything needs an account.",
+}
+SENTENCES: Mapping[str, str] = MappingProxyType(
+    _HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES | dict(RIGHT_SIZE)
+)
+
+
+WAYS = {
+    "always_on": "running around the clock",
+    "sleeping": "sleeping between requests",
+    "zerogpu": "ZeroGPU (one visitor who makes all requests)",
+    "per_token": "paying a provider per token",
+}
+
+
+def dollars(amount: Decimal) -> str:
+    """Two places, more where the amount is small: 576.00 USD, 0.0032 USD."""
+    if amount != 0 and abs(amount) < Decimal("0.1"):
+        return f"{amount:.2g} USD"
+    return f"{amount.quantize(Decimal('0.01'), rounding=ROUND_HALF_UP):,} USD"
+
+
+def crossing_sentence(found: Crossing) -> str:
+    """Which of two ways is cheaper up to where."""
+    below, above = WAYS[found.below], WAYS[found.above]
+    if found.requests_per_day is None:
+        if found.below == "sleeping":
+            return f"{_capital(below)} costs less than {above} at any traffic."
+        return f"{_capital(below)} never costs more than {above}."
+    requests = found.requests_per_day.quantize(Decimal(1), rounding=ROUND_HALF_UP)
+    where = f"up to about {requests:,} requests a day"
+    beyond = " That is more than this hardware serves, so it stays cheaper." if found.within_capacity is False else ""
+    if found.usd_per_month is None:
+        return f"{_capital(below)} is free {where}; this account cannot pay for more."
+    if found.below == "sleeping" and found.above == "always_on":
+        return f"{_capital(below)} saves more than a hundredth {where}; from there on it is awake nearly all the time."
+    return f"{_capital(below)} costs less than {above} {where} ({dollars(found.usd_per_month)} a month there).{beyond}"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+WHAT = {
+    "provider": "Pay {provider} per token instead of renting hardware",
+    "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests per visitor and day} such requests each a day",
+    "cheaper_tier": "Move to {offer}, which holds it as it is",
+    "l4_over_a10g": "Take the L4 ({offer}) instead of the A10G: the same memory for less",
+    "fp8": "Store the weights in fp8 ({precision}) and move to {offer}",
+    "int8": "Store the weights in eight bits ({precision}) and move to {offer}",
+    "int4": "Store the weights in four bits ({precision}) and move to {offer}",
+    "shorter_context": "Hold {context tokens} tokens of context and move to {offer}",
+    "smaller_batch": "Serve {batch} at a time and move to {offer}",
+    "cache_precision": "Keep the cache in {cache} and move to {offer}",
+    "sleep": "Let it sleep after {sleep after s} s without requests (it wakes {wakes a day} times a day)",
+    "development_tier": "Develop on {offer} in four bits, {hours per month} hours a month (a working week, if you stated none)",
+}
+GAINS = {
+    "compute": "On the same card it is faster too: it multiplies this format natively, and the work is bound by compute.",
+    "bandwidth": "On the same card it makes tokens faster too: fewer bytes are read per token, and the engine reads the packed weights.",
+    "memory_only": "It saves memory only: no speed is gained.",
+}
+TRADES = {
+    "provider": "Speed and limits are the provider's, and what is asked goes there.",
+    "zerogpu": "Visitors wait for a free card and stop at their quota.",
+    "fp8": "Answers change a little.",
+    "int8": "Answers change a little.",
+    "int4": "Answers get measurably worse: try it on your own task.",
+    "shorter_context": "Longer requests are refused.",
+    "smaller_batch": "The others wait.",
+    "cache_precision": "Answers change a little, most at long context.",
+    "sleep": "The request that wakes it waits for the start-up.",
+    "development_tier": "Only while you work on it; its answers are those of a four-bit model.",
+}
+"""What a way gives up, in words: no figure is claimed where none was measured."""
+REASONS = {
+    "price_unknown": "no price per token is known",
+    "traffic_not_stated": "it needs the requests per day",
+    "not_for_this_account": "this account cannot host it",
+    "not_on_this_platform": "it is not offered on this platform",
+    "does_not_fit": "the model does not fit",
+    "quota_too_small": "one request takes more than a visitor's daily quota",
+    "none_holds_it": "no cheaper tier holds the model",
+    "no_cheaper_tier": "it opens no cheaper tier",
+    "already_as_small": "it is that small already",
+    "costs_as_much": "it costs as much or more",
+}
+
+
+def what_to_do(way: Way) -> str:
+    """What to do, without its figures."""
+    return WHAT[way.code].format(**(dict(way.inputs) | {"offer": "" if way.offer is None else way.offer.id}))
+
+
+def effect(way: Way) -> str:
+    """What it does to speed, "" when nothing is to be said."""
+    said = [] if way.gain is None else [GAINS[way.gain]]
+    told = way.speed_ratio is not None and not (way.gain == "memory_only" and way.speed_ratio > 1)
+    if told and not 0.95 < (way.speed_ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
+        said.append(f"By the datasheets it makes at most {way.speed_ratio:.2g} times the tokens per second.")
+    return " ".join(said)
+
+
+def trade(way: Way) -> str:
+    """What it costs in quality and speed, "" for nothing."""
+    return f"{TRADES.get(way.code, '')} {effect(way)}".strip()
+
+
+def way_sentence(way: Way) -> str:
+    """What to do, what it saves, and what it does to speed."""
+    said = f"{what_to_do(way)}: {dollars(way.usd_per_month)} instead of {dollars(way.usd_per_month_before)} a month."
+    return f"{said} {effect(way)}".rstrip()
+
+
+def no_way_sentence(none: NoWay) -> str:
+    """Why a way saves nothing here."""
+    freed = "" if not none.freed_bytes else f" It would free {none.freed_bytes / 2**30:.1f} GiB."
+    return f"{REASONS[none.reason][:1].upper()}{REASONS[none.reason][1:]}.{freed}"
+
+
+ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
+BOUNDS = {"bandwidth": "memory bandwidth limits it", "compute": "arithmetic limits it", "overhead": "launch and host time limit it"}
+SERVED = frozenset({"generate", "vision_language"})
+
+
+def sentence(reason: Reason) -> str:
+    """One reason as a sentence.
+
+    Raises:
+        KeyError: the code has no sentence, or a value that it names is missing; the tests hold every code against this.
+    """
+    return SENTENCES[_variant(reason)].format_map(_Shown(reason.values))
+
+
+class _Shown(Mapping[str, str]):
+    """The values as text, made when a sentence names them."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> str:
+        return shown(name, self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def _variant(reason: Reason) -> str:
+    """Codes that are worded by the kind of work, or by the account."""
+    code, values = reason.code, reason.values
+    if code in {"cpu_too_slow", "cpu_enough"}:
+        family = str(values["family"])
+        return f"{code}:{'generate' if family in SERVED else 'draw' if family in {'image', 'video'} else family}"
+    if code == "quota_too_small" and values["requests_per_visitor"] == 0:
+        return "quota_too_small:one"
+    if code == "retired" and values["since"]:
+        return "retired:since"
+    if code == "free" and values.get("gradio_only"):
+        return "free:gradio"
+    if code == "price" and values["usd_per_month"] == 0:
+        return "price:idle"
+    return code
+
+
+def shown(name: str, value: Value) -> str:
+    """A value as text, with its unit from the end of its name."""
+    if isinstance(value, str | bool):
+        words = {"account": ACCOUNTS, "bound": BOUNDS}.get(name, {})
+        return words.get(str(value), str(value))
+    for unit, written in _UNITS:
+        if name.endswith(unit):
+            return written(value)
+    return f"{value:,}" if isinstance(value, int) else f"{Decimal(str(value)).normalize():f}"
+
+
+_UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
+    ("bytes", gib),
+    ("tokens_per_s", tokens_per_s),
+    ("usd", usd),
+    ("usd_per_hour", usd),
+    ("usd_per_month", usd),
+    ("usd_per_gpu_hour", usd),
+    ("seconds", seconds),
+    ("_s", seconds),
+)

@@ -1,0 +1,284 @@
+"""Files to copy for a recommendation: the README's front matter, and requirements.txt for the chosen framework.
+
+    setup(entry, model="Qwen/Qwen3-8B", framework="pytorch").requirements
+
+`entry` is a place of `/recommend` (its hardware, platform, accelerator, engine and precision are read). Pins are the releases of the
+day in `lib/data/frameworks.json`; ZeroGPU takes the newest torch of its own list. What is not a Space (Endpoints, Jobs, Cloud TPU) has
+no front matter.
+
+Versions to write into files that people copy: which release was today's, where that was read, and what it brings along.
+
+The rows lie in `lib/data/frameworks.json`. Nothing is looked up while the app runs: a pin is a fact of the day it was read, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from lib.catalog import load
+from lib.catalog.offers import PLATFORMS
+from lib.catalog.rows import Row
+from lib.errors import BadArgument, BadCatalog
+from lib.precision import weight_format
+from lib.provenance import Source
+
+FILE = Path(__file__).parent.parent / "data" / "frameworks.json"
+_NEVER = "2999-12-31"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """A release; `brings` says in words what it installs with it, where that decides what else may be installed."""
+
+    name: str
+    version: str
+    brings: str | None
+    source: Source
+
+    def line(self, extra: str = "") -> str:
+        """A line of requirements.txt: `jax[cuda13]==0.10.2`."""
+        return f"{self.name}{f'[{extra}]' if extra else ''}=={self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Everything that is pinned, and the values that the README's `suggested_hardware` takes."""
+
+    as_of: str
+    packages: Mapping[str, Package]
+    python: str
+    python_source: Source
+    suggested_hardware: frozenset[str]
+    suggested_hardware_source: Source
+
+    def __getitem__(self, name: str) -> Package:
+        """The release of a package that is known to be there: names are written in the code, not asked for by callers."""
+        return self.packages[name]
+
+
+def _source(row: Row, what: str, as_of: str) -> Source:
+    return Source(what=what, source=row.label("source"), checked=row.day("checked", latest=as_of))
+
+
+def read_versions(data: object) -> Versions:
+    """The rows, checked.
+
+    Raises:
+        BadCatalog: one of them is wrong; the message names it.
+    """
+    top = Row("frameworks.json", data)
+    as_of = top.day("as_of", latest=_NEVER)
+    packages: dict[str, Package] = {}
+    for row in top.rows("packages"):
+        name, version = row.label("name"), row.label("version")
+        if name in packages:
+            raise row.bad("name", name, "each package once")
+        source = _source(row, f"{name} {version}", as_of)
+        packages[name] = Package(name=name, version=version, brings=row.optional("brings", str), source=source)
+        row.finish()
+    python, listed = top.group("python"), top.group("suggested_hardware")
+    read = Versions(
+        as_of=as_of,
+        packages=MappingProxyType(packages),
+        python=python.label("version"),
+        python_source=_source(python, "Python of a Space, admitted by ZeroGPU too", as_of),
+        suggested_hardware=frozenset(listed.labels("values")),
+        suggested_hardware_source=_source(listed, "Values that suggested_hardware takes", as_of),
+    )
+    for row in (python, listed, top):
+        row.finish()
+    return read
+
+
+@lru_cache(maxsize=1)
+def versions() -> Versions:
+    """The bundled rows, read at the first call."""
+    try:
+        data = json.loads(FILE.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadCatalog(f"frameworks.json: it cannot be read as JSON ({type(error).__name__}).") from error
+    return read_versions(data)
+
+
+Framework = Literal["pytorch", "jax", "tensorflow"]
+FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
+_SPACES = ("spaces", "zerogpu")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
+_TORCH_INDEX = "https://download.pytorch.org/whl"
+_PORT = "# transformers 5 has PyTorch classes only: the model itself needs a port to {framework}, such as your own code."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The two files; `front_matter` is `None` where the hardware is not that of a Space. Both end with a line break."""
+
+    framework: Framework
+    front_matter: str | None
+    requirements: str
+    notes: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+def offered(platform: str) -> tuple[Framework, ...]:
+    """The frameworks that a platform runs: ZeroGPU lends its card to PyTorch only, Cloud TPU has no TensorFlow here."""
+    return {"zerogpu": ("pytorch",), "tpu": ("pytorch", "jax")}.get(platform, tuple(FRAMEWORKS))  # type: ignore[return-value]
+
+
+def setup(entry: Mapping[str, Any], *, model: str = "", framework: str = "pytorch") -> Setup:
+    """The files for one place of a recommendation.
+
+    Raises:
+        BadArgument: the platform or the hardware cannot be one, or the platform does not run the framework.
+    """
+    platform = str(entry["platform"])
+    if platform not in PLATFORMS:
+        raise BadArgument("platform", platform, ", ".join(PLATFORMS))
+    if _ID.fullmatch(str(entry["hardware"])) is None:
+        raise BadArgument("hardware", entry["hardware"], "an id of /list_hardware, such as l4x1")
+    chosen = next((name for name in offered(platform) if name == framework), None)
+    if chosen is None:
+        raise BadArgument("framework", framework, f"{', '.join(offered(platform))} on {platform}")
+    known = versions()
+    lines, used = _requirements(entry, chosen, known)
+    cards = load().rules.zerogpu.sources[:1] if platform == "zerogpu" else ()
+    metadata = (known.python_source, known.suggested_hardware_source, known["gradio"].source) if platform in _SPACES else ()
+    return Setup(
+        framework=chosen,
+        front_matter=_front_matter(entry, model, known) if platform in _SPACES else None,
+        requirements="\n".join(lines) + "\n",
+        notes=_notes(platform),
+        sources=tuple(dict.fromkeys((*(known[name].source for name in used), *cards, *metadata))),
+    )
+
+
+def _notes(platform: str) -> tuple[str, ...]:
+    return {
+        "zerogpu": ("Decorate what runs on the GPU with @spaces.GPU, and import spaces before torch.",),
+        "endpoints": ("An Inference Endpoint is not a Space: requirements.txt lies beside its handler.py.",),
+        "jobs": ("A Job is not a Space: `hf jobs uv run` reads the packages from the head of the script, or from --with.",),
+        "tpu": ("Cloud TPU is not a Space: install this on the TPU VM.",),
+    }.get(platform, ("Volumes keep files: a bucket mounted at /data survives a restart, the disk of the Space does not.",))
+
+
+def _title(model: str) -> str:
+    """The model's own name where there is a Hub id."""
+    return model.partition("/")[2] if _HUB_ID.fullmatch(model) else "My Space"
+
+
+def _front_matter(entry: Mapping[str, Any], model: str, known: Versions) -> str:
+    """The block at the head of README.md; YAML's own writer quotes what is in it."""
+    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
+
+    hardware = "zero-a10g" if entry["platform"] == "zerogpu" else str(entry["hardware"])
+    listed = hardware in known.suggested_hardware
+    metadata: dict[str, object] = {
+        "title": _title(model),
+        "sdk": "gradio",
+        "sdk_version": known["gradio"].version,
+        "python_version": known.python,
+        "app_file": "app.py",
+    }
+    read = known.suggested_hardware_source.checked
+    why = f"# the values documented for suggested_hardware lack {hardware} ({read}): choose it in the settings"
+    if listed:
+        metadata["suggested_hardware"] = hardware
+        why = f"# suggested_hardware is advice and assigns nothing: choose {hardware} in the settings"
+    if _HUB_ID.fullmatch(model):
+        metadata["models"] = [model]
+    return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
+
+
+def _requirements(entry: Mapping[str, Any], framework: Framework, known: Versions) -> tuple[list[str], tuple[str, ...]]:
+    """The lines, and the packages whose versions stand in them."""
+    if framework == "pytorch":
+        return _pytorch(entry, known)
+    return _jax(entry, known) if framework == "jax" else _tensorflow(entry, known)
+
+
+def _pytorch(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+    engine, platform = str(entry["engine"]), entry["platform"]
+    if platform == "tpu":
+        return _pytorch_tpu(engine, known)
+    if engine == "vllm" and platform != "zerogpu":
+        return [f"# brings its own {known['vllm'].brings}: pin no other", known["vllm"].line()], ("vllm",)
+    if engine == "llama.cpp" and platform != "zerogpu":
+        built = "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
+        return [built, known["llama-cpp-python"].line()], ("llama-cpp-python",)
+    head, used = _torch(entry, known)
+    also = _packed(str(entry["precision"]))
+    names = ("transformers", "accelerate", *also)
+    return [*head, *(known[name].line() for name in names)], (*used, *names)
+
+
+def _torch(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+    """PyTorch for ZeroGPU, for a host without a GPU, for a host with one."""
+    if entry["platform"] == "zerogpu":
+        admitted = load().rules.zerogpu.torch_versions
+        newest = max(admitted, key=lambda version: [int(part) for part in version.split(".")])
+        return [f"# ZeroGPU admits torch {', '.join(admitted)}", f"torch=={newest}", f"spaces>={known['spaces'].version}"], ("spaces",)
+    torch = known["torch"]
+    if entry["accelerator"] is None:
+        return ["# without the CUDA libraries that PyPI's build brings", f"--extra-index-url {_TORCH_INDEX}/cpu", torch.line()], ("torch",)
+    return [
+        f"# PyPI's build brings {torch.brings}. If torch.cuda.is_available() is False, the host's driver is older:",
+        f"# PyTorch keeps builds for older CUDA under {_TORCH_INDEX}/ (cu126, cu130, ...); add its --extra-index-url",
+        torch.line(),
+    ], ("torch",)
+
+
+def _packed(precision: str) -> tuple[str, ...]:
+    """What transformers needs beside itself to load this format."""
+    law = weight_format(precision).law
+    return {
+        "bnb8": ("bitsandbytes",),
+        "bnb4": ("bitsandbytes",),
+        "bnb4_double": ("bitsandbytes",),
+        "gptq": ("gptqmodel",),
+        "awq": ("gptqmodel",),
+        "gguf": ("gguf",),
+        "mxfp4": ("kernels",),
+        "int_groups": ("compressed-tensors",),
+        "scaled_rows": ("compressed-tensors",),
+        "scaled_tensor": ("compressed-tensors",),
+    }.get(law, ())
+
+
+def _pytorch_tpu(engine: str, known: Versions) -> tuple[list[str], tuple[str, ...]]:
+    if engine == "vllm-tpu":
+        return ["# brings its own torch and libtpu: pin no other", known["vllm-tpu"].line()], ("vllm-tpu",)
+    tpu = known["torch_tpu"]
+    return [
+        f'# the device is "tpu"; works with {tpu.brings}. PyTorch/XLA is to be replaced by it',
+        tpu.line(),
+        known["torch"].line(),
+        known["transformers"].line(),
+    ], ("torch_tpu", "torch", "transformers")
+
+
+def _jax(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+    jax, flax = known["jax"], known["flax"].line()
+    port = _PORT.format(framework="JAX")
+    if entry["platform"] == "tpu":
+        return ["# brings libtpu 0.0.42: not beside torch_tpu, which needs 0.0.50 or newer", jax.line("tpu"), port, flax], ("jax", "flax")
+    if entry["accelerator"] is None:
+        return [jax.line(), port, flax], ("jax", "flax")
+    return ["# brings CUDA 13; if jax.devices() shows no GPU, the host's driver is older: write cuda12", jax.line("cuda13"), port, flax], (
+        "jax",
+        "flax",
+    )
+
+
+def _tensorflow(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+    tensorflow = known["tensorflow"]
+    port = _PORT.format(framework="TensorFlow")
+    if entry["accelerator"] is None:
+        return [tensorflow.line(), port], ("tensorflow",)
+    return ["# and-cuda brings CUDA 12; without it no GPU is seen", tensorflow.line("and-cuda"), port], ("tensorflow",)

@@ -1,0 +1,88 @@
+"""Seconds per picture (or clip) of the diffusion pipelines whose work per step was published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lib import precision as precisions
+from lib.errors import UnsupportedModel, shown
+from lib.laws.diffusion import denoising
+from lib.laws.forward_pass import Quantity, fraction
+from lib.provenance import Caveat, Source
+from lib.speed.batch import arithmetic_of
+from lib.speed.constants import fitted
+from lib.speed.hardware import card_class, machine, peak
+from lib.speed.result import Band, SpeedEstimate, SpeedPart, SpeedRequest
+
+if TYPE_CHECKING:
+    from lib.catalog.offers import Offer
+    from lib.catalog.silicon import Cards
+    from lib.model.spec import ModelSpec
+
+WAYS = {"gpu": "eager", "tpu": "chip", "neuron": "chip", "cpu": "host"}
+
+
+def seconds(work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, group: str, peak_rate: float, batch: Quantity) -> Quantity:
+    """The law with its fitted constants; `way` is how the pipeline runs: eager, compiled, chip (TPU, Neuron) or host (CPU)."""
+    logit = fit["base"] + fit["way"].get(way, 0.0) + fit["units"].get(units, 0.0) + fit["class"].get(group, 0.0)
+    evaluations = work["steps"] * work["evaluations_per_step"]
+    host = float(np.exp(fit["host_s"])) if way == "eager" else 0.0
+    rate = peak_rate * float(fraction(logit))
+    return denoising(batch=batch, evaluations=evaluations, flop=work["flop"], decoder_flop=work["decoder_flop"], rate=rate, host_s=host)
+
+
+def picture_speed(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> SpeedEstimate:
+    """Time of a batch of `concurrency` pictures, without compilation.
+
+    Raises:
+        UnsupportedModel: no work per picture is known for this pipeline.
+        UnknownHardware: a CPU of which nothing is known.
+    """
+    held = fitted()
+    known = {name.casefold(): row for name, row in held.pictures["work"].items()}
+    work = known.get(spec.id.casefold())
+    if work is None:
+        raise UnsupportedModel(
+            f"No work per picture was published for {shown(spec.id or 'this pipeline')}, so its speed is not predicted. "
+            f"Known: {', '.join(held.pictures['work'])}."
+        )
+    on = machine(hardware)
+    precision = precisions.resolve(request.precision, spec, "transformers", on.silicon)
+    units = arithmetic_of(precision, precisions.compute_dtype(precision, spec, on.silicon), on.silicon, "transformers")
+    way, group = WAYS[on.silicon.kind], card_class(on.silicon)
+    rate = peak(on.silicon, units) * on.share
+    took = float(seconds(work, held.pictures, way=way, units=units, group=group, peak_rate=rate, batch=float(request.concurrency)))
+    least = request.concurrency * (work["steps"] * work["evaluations_per_step"] * work["flop"] + work["decoder_flop"]) / rate
+    spread = float(np.exp(held.pictures["spread"]))
+    whole = Band(value=max(took, least), low=max(took / spread, least), high=max(took, least) * spread)
+    what = f"{work['resolution']}, {work['steps']} steps"
+    return SpeedEstimate(
+        precision=precision,
+        engine="diffusers",
+        ttft_s=whole,
+        inter_token_s=None,
+        decode_tokens_per_s=None,
+        throughput_tokens_per_s=None,
+        items_per_s=whole.inverse.times(float(request.concurrency)),
+        unit="pictures",
+        real_time_factor=None,
+        bound="compute",
+        running=float(request.concurrency),
+        decode=(),
+        prompt=(
+            SpeedPart(
+                name="denoising",
+                seconds=whole.value,
+                law="pictures · (steps · evaluations · FLOP + FLOP of the decoder) / compute reached + evaluations · host time",
+                inputs={"shape": what, "evaluations per step": str(work["evaluations_per_step"]), "TFLOP": f"{work['flop'] / 1e12:g}"},
+                source="lib/laws/speed/denoising.py; constants fitted by scripts/calibrate.py",
+            ),
+        ),
+        caveats=(
+            Caveat(code="picture_shape", message=f"One picture or clip of {what}, without torch.compile, on one device."),
+            *on.caveats,
+        ),
+        sources=(Source(what="constants and work per picture", source=held.source, checked=held.checked), *on.silicon.sources),
+    )

@@ -1,0 +1,191 @@
+"""What the laws of speed need to know about a model in one precision."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from lib.laws.weights import weight_bytes
+from lib.memory.resolve import Sizes, sizes
+from lib.memory.weights import weights
+from lib.model.spec import CacheTerm, ModelSpec
+from lib.precision import element_bytes, weight_format
+
+TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
+_FIXED = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "float64": 8.0}
+_FORMS = {
+    "bnb4": "bnb4", "bnb8": "bnb8", "awq": "int4", "int_groups": "int4", "fp8_block": "fp8", "scaled_tensor": "fp8",
+    "mxfp4": "fp4", "nvfp4": "fp4",
+}  # fmt: skip
+
+
+class Stack(NamedTuple):
+    """A stack of layers that tokens pass: bytes read in a pass, parameters used by a token, sizes."""
+
+    dense_bytes: float
+    expert_bytes: float
+    experts: int
+    per_token: int
+    active: float
+    layers: float
+    hidden: float
+    width: float
+    full_layers: float
+    windowed_layers: float
+
+
+class ModelNumbers(NamedTuple):
+    """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_read`."""
+
+    decoder: Stack | None
+    encoder: Stack | None
+    encoder_tokens: int
+    form: str
+    heads: int
+    cache_split: int
+    cache_constant: float
+    cache_per_token: float
+    cache_windowed: float
+    window: float
+    total_bytes: int
+
+
+class _Same:
+    """A spec by identity: specs hold dictionaries and cannot be hashed, and are the same object for the same model."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+
+    def __hash__(self) -> int:
+        return id(self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.spec is self.spec
+
+
+def form_of(precision: str, *, experts: bool, recorded: bool) -> str:
+    """Which kernels read the weights of a resolved format; `recorded` where the engine replays recorded graphs."""
+    form = weight_format(precision)
+    if form.law == "plain" or form.name in {"gguf:F16", "gguf:BF16", "gguf:F32"}:
+        return "fp32" if form.bits == 32 else "half"  # noqa: PLR2004
+    if form.law == "gguf":
+        return "gguf"
+    if form.law == "scaled_rows":
+        return "fp8" if form.arithmetic == "fp8" else "int8"
+    name = _FORMS.get(form.law) or ("int4" if form.bits == 4 else "int8")  # noqa: PLR2004 gptq comes in both
+    return f"{name}-experts" if experts and recorded and name in {"int4", "int8"} else name
+
+
+def _expert_bytes(spec: ModelSpec, precision: str, compute: str, total: float) -> float:
+    groups = [g for g in spec.tensors if g.kind == "expert"]
+    form = weight_format(precision)
+    if form.law == "gguf":
+        return total * sum(g.parameters for g in groups) / max(1, spec.parameters_total)
+    kept = spec.stored.quantization
+    stored = kept is not None and kept.format == form.name
+    group = kept.group_size if kept is not None and stored else 0
+    return float(weight_bytes(groups, form, rest=compute, stored=stored, group=group))
+
+
+def _bytes_of(term: CacheTerm, element: float) -> float:
+    return term.layers * term.elements * _FIXED.get(term.dtype, element)
+
+
+def _cache(terms: tuple[CacheTerm, ...], element: float, encoder_tokens: int) -> tuple[float, float, float, float]:
+    """c₀, c₁, c_w and w of `lib.laws.forward_pass`."""
+    constant = per_token = windowed = weighted = 0.0
+    for term in terms:
+        size = _bytes_of(term, element)
+        match term.growth:
+            case "tokens":
+                per_token += size
+            case "blocks":
+                per_token += size / term.span
+            case "window":
+                windowed += size
+                weighted += size * term.span
+            case "encoder":
+                constant += size * (encoder_tokens // max(1, term.span))
+            case "remainder":
+                constant += size * term.span / 2
+            case _:
+                constant += size
+    return constant, per_token, windowed, weighted / windowed if windowed else 0.0
+
+
+def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
+    """Layers of the kinds that grow so; a kind may hold several tensors."""
+    by_kind: dict[str, int] = {}
+    for term in terms:
+        if term.growth in growths and "state" not in term.kind:
+            by_kind[term.kind] = max(by_kind.get(term.kind, 0), term.layers)
+    return sum(by_kind.values())
+
+
+@lru_cache(maxsize=4096)
+def _numbers(same: _Same, precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelNumbers:
+    spec = same.spec
+    held = weights(spec, precision, compute, keeps_fp32=False, several=False)
+    size = sizes(spec)
+    terms = spec.cache_terms or ()
+    parts = spec.parameters_by_component
+    share = {name: held.by_component.get(name, held.total * parts[name] / max(1, spec.parameters_total)) for name in parts}
+    decodes = bool(terms) or spec.unknown_cache or not spec.tensors
+    apart = decodes and "decoder" in parts and "encoder" in parts
+    left = _passed_by(spec, decodes=decodes, apart=apart)
+    read = held.total - sum(share[name] for name in left)
+    stack = _stack(spec, size, read, left, precision, compute)
+    encoder = None
+    if apart:
+        used = float(parts["encoder"])
+        encoder = stack._replace(dense_bytes=share["encoder"], expert_bytes=0.0, experts=0, active=used, windowed_layers=0.0)
+    tokens = spec.dimensions.encoder_tokens
+    constant, per_token, windowed, window = _cache(terms, element_bytes(kv_precision, compute), tokens)
+    by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
+    return ModelNumbers(
+        decoder=stack if decodes else None,
+        encoder=encoder if decodes else stack,
+        encoder_tokens=tokens,
+        form=form_of(precision, experts=stack.experts > 0, recorded=recorded),
+        heads=size.heads,
+        cache_split=max(1, size.kv_heads) if by_layer == 2 * size.key_width else 1,
+        cache_constant=constant,
+        cache_per_token=per_token,
+        cache_windowed=windowed,
+        window=window,
+        total_bytes=held.total,
+    )
+
+
+def _passed_by(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
+    """Components whose weights a pass over text does not read: tables that are only looked up, towers of pictures and sound."""
+    parts = spec.parameters_by_component
+    tied = decodes and not any(g.kind == "head" for g in spec.tensors)
+    looked_up = {"embeddings"} & set(parts) if not tied else set()
+    return looked_up | ({"encoder"} if apart else set()) | (TOWERS & set(parts) if decodes else set())
+
+
+def _stack(spec: ModelSpec, size: Sizes, read: float, left: set[str], precision: str, compute: str) -> Stack:
+    terms = spec.cache_terms or ()
+    parts = spec.parameters_by_component
+    experts = next((g for g in spec.tensors if g.kind == "expert" and g.experts), None)
+    routed = min(read, _expert_bytes(spec, precision, compute, read)) if experts else 0.0
+    return Stack(
+        dense_bytes=read - routed,
+        expert_bytes=routed,
+        experts=experts.experts if experts else 0,
+        per_token=experts.experts_per_token if experts else 0,
+        active=max(1.0, spec.parameters_active - float(sum(parts[name] for name in left))),
+        layers=max(size.layers, *(t.layers for t in terms)) if terms else size.layers,
+        hidden=size.hidden,
+        width=size.query_width,
+        full_layers=_layers(terms, frozenset({"tokens", "blocks"})) if terms else size.layers,
+        windowed_layers=_layers(terms, frozenset({"window"})),
+    )
+
+
+def model_numbers(spec: ModelSpec, precision: str, compute: str, kv_precision: str, *, recorded: bool) -> ModelNumbers:
+    """Numbers of a model in a resolved precision; remembered for each spec."""
+    return _numbers(_Same(spec), precision, compute, kv_precision, recorded)
