@@ -1,0 +1,193 @@
+"""Write what the program answers to thousands of calls, so that a change which promises "the same answers" can be held to it.
+
+    python -m scripts.write_answers FOLDER                 write the answers
+    python -m scripts.write_answers --compare OLD NEW      print every difference; ends with status 1 if there is one
+
+FOLDER gets one JSON-lines file per endpoint: a line is an object with the stable `id` of its call and its `answer` (or its refusal: code
+and sentence), keys in order. Beside the endpoints they hold the private questions of the page (outlook, roofline, comparison), what the
+page's events return (markup, tables, figures), the page's own description (labels, defaults, events), the API and MCP listings, calls over
+HTTP that are shaped wrongly, and the help and offline output of `scripts/manage_space.py`. The calls are listed in
+`scripts.answer_calls` and `scripts.answer_pages`.
+
+Everything runs in this process and without a network: the Hub is switched off and no login of this machine is seen, so prices are the
+bundled ones. What depends on the device (chat, measure, heartbeat) is only asked what it refuses. A date of today is written as "<today>".
+Floating-point figures are written in full: compare files from the same machine and the same versions of the libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import os
+import sys
+import tempfile
+import time
+import typing
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scripts import answer_calls, answer_pages
+
+_MOST_PATHS = 6
+_MOST_WIDTH = 160
+Line = tuple[str, str, Any]
+"""File, id of the call, answer."""
+
+
+def canonical(value: Any) -> str:
+    """JSON on one line with sorted keys; what is not JSON is written by `answer_pages.plain`."""
+    return json.dumps(answer_pages.plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """The answer; of a refusal its code and sentence; of any other failure its type and text."""
+    try:
+        answer = call()
+        return {"answer": list(answer) if inspect.isgenerator(answer) else answer}
+    except Exception as error:  # noqa: BLE001  whatever happens is what the caller sees
+        code = getattr(error, "code", None)
+        return {"refused": {"code": code, "sentence": str(error)}} if code else {"raised": type(error).__name__, "text": str(error)}
+
+
+def _questions(advisor: Any) -> dict[str, Callable[..., Any]]:
+    """What can be asked, by name: the one place that knows where each question lives."""
+    public = {name: endpoint.question for name, endpoint in answer_pages.public(advisor).items()}
+    return {**public, "outlook": advisor.outlook, "roofline": advisor.roofline, "comparison": _comparison(advisor.comparison)}
+
+
+def _comparison(question: Callable[..., Any]) -> Callable[..., Any]:
+    """The question with its two sides as plain objects."""
+    side = typing.get_type_hints(question)["before"]
+
+    def compare(before: dict[str, Any], after: dict[str, Any], **more: Any) -> Any:
+        return question(before=side(**before), after=side(**after), **more)
+
+    return compare
+
+
+def lines() -> Iterator[Line]:
+    """Every answer. The program is imported here, after the environment has been set."""
+    advisor, demo = answer_pages.program()
+    questions = _questions(advisor)
+    listed = advisor.list_hardware("all")["hardware"]
+    hardware = [f"{row['platform']}:{row['id']}" for row in listed]
+    written: set[tuple[str, str]] = set()
+    for endpoint, arguments in answer_calls.calls(advisor.bundled_models(), hardware):
+        name = canonical(arguments)
+        if (endpoint, name) not in written:
+            written.add((endpoint, name))
+            asked = answer_calls.pasted(arguments)
+            yield endpoint, name, outcome(lambda endpoint=endpoint, asked=asked: questions[endpoint](**asked))  # type: ignore[misc]
+    for file, name, call in answer_pages.calls(advisor, demo):
+        yield file, name, outcome(call)
+
+
+def _masked(text: str, masks: dict[str, str]) -> str:
+    for seen, mask in masks.items():
+        text = text.replace(seen, mask)
+    return text
+
+
+def write(folder: Path) -> None:
+    """Write the answers and print how many there are, in how many bytes and seconds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    began, counts, kinds = time.perf_counter(), Counter[str](), Counter[str]()
+    files: dict[str, typing.TextIO] = {}
+    with tempfile.TemporaryDirectory() as home:
+        for name in [name for name in os.environ if name.startswith(("HF_", "GRADIO_", "SPACE"))]:
+            del os.environ[name]
+        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": home, "GRADIO_ANALYTICS_ENABLED": "False", "COLUMNS": "140"}
+        masks = {datetime.now(UTC).date().isoformat(): "<today>", home: "<home>", str(Path.cwd()): "<here>"}
+        for file, name, answer in lines():
+            if file not in files:
+                files[file] = (folder / f"{file}.jsonl").open("w", encoding="utf-8")
+            files[file].write(_masked(canonical({"id": name, **answer}), masks) + "\n")
+            counts[file] += 1
+            kinds[next(iter(answer))] += 1
+    for opened in files.values():
+        opened.close()
+    size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+    for file, count in counts.items():
+        print(f"{count:6}  {file}")
+    print(f"{counts.total():6}  in all: {dict(kinds)}; {size / 1e6:.1f} MB in {time.perf_counter() - began:.0f} s")
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Where two answers differ: a path with both values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            if key not in old or key not in new:
+                yield f"{path}.{key}: only in the {'new' if key in new else 'old'}"
+            else:
+                yield from differences(old[key], new[key], f"{path}.{key}")
+    elif isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            yield f"{path}: {len(old)} items → {len(new)}"
+        for index, (before, after) in enumerate(zip(old, new, strict=False)):
+            yield from differences(before, after, f"{path}[{index}]")
+    elif type(old) is not type(new) or (old != new and canonical(old) != canonical(new)):
+        yield f"{path}: {_excerpt(old, new)}"
+
+
+def _excerpt(old: Any, new: Any) -> str:
+    """Both values, long texts from shortly before the first character that differs."""
+    before, after = (value if isinstance(value, str) else canonical(value) for value in (old, new))
+    start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    shown = [repr(text[max(0, start - 40) : start + _MOST_WIDTH]) for text in (before, after)]
+    return f"{shown[0]}\n        → {shown[1]}"
+
+
+def _read(folder: Path) -> dict[str, dict[str, Any]]:
+    """Answers by file and id."""
+    answers: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open(encoding="utf-8") as file:
+            answers[path.stem] = {line["id"]: line for line in map(json.loads, file)}
+    return answers
+
+
+def compare(old: Path, new: Path) -> int:
+    """Print every difference by file and call; the exit status."""
+    before, after = _read(old), _read(new)
+    if not before or not after:
+        print(f"No answers in {new if before else old}: name a folder that this script has written.")
+        return 2
+    changed = total = 0
+    for file in sorted(before.keys() | after.keys()):
+        left, right = before.get(file, {}), after.get(file, {})
+        for name in left.keys() | right.keys():
+            total += 1
+            if name not in left or name not in right:
+                paths = [f"only in the {'new' if name in right else 'old'}"]
+            else:
+                paths = [] if left[name] == right[name] else list(differences(left[name], right[name]))
+            if paths:
+                changed += 1
+                print(f"{file} {name[:_MOST_WIDTH]}")
+                print("\n".join(f"    {path}" for path in paths[:_MOST_PATHS]))
+                if len(paths) > _MOST_PATHS:
+                    print(f"    … and {len(paths) - _MOST_PATHS} more")
+    print(f"{changed} of {total} answers differ.")
+    return 1 if changed else 0
+
+
+def main() -> int:
+    """Write, or compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="where the answers are written")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("OLD", "NEW"), help="two folders to compare")
+    arguments = parser.parse_args()
+    if arguments.compare:
+        return compare(*arguments.compare)
+    if arguments.folder is None:
+        parser.error("name a folder, or --compare OLD NEW")
+    write(arguments.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
