@@ -12,6 +12,7 @@ from lib.ui.endpoints import endpoints
 from lib.ui.framing import Framing
 from lib.ui.mcp import routes
 from lib.ui.places import Places
+from lib.ui.sessions import CAPACITY, Sessions
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -33,7 +34,10 @@ def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
     return {
         "app_kwargs": {
             "routes": [*routes(asked), *live_ledger.routes(services)],
-            "middleware": [Middleware(Framing), Middleware(Edge, endpoints=asked, public=public, places=Places(page))],
+            "middleware": [
+                Middleware(Framing),
+                Middleware(Edge, endpoints=asked, public=public, places=Places(page), sessions=Sessions(page)),
+            ],
         },
         "enable_monitoring": False,
         "max_file_size": "2mb",
@@ -41,4 +45,5 @@ def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
         "run_history": False,
         "show_error": False,
         "ssr_mode": False,
+        "state_session_capacity": CAPACITY,
     }

@@ -132,12 +132,13 @@ def nested_index() -> Repo:
 def attacks(url: str, calls: int) -> dict[str, Callable[[], object]]:
     """The attacks by name."""
     call, run = "/gradio_api/call/estimate_memory", "/gradio_api/run/estimate_memory"
-    lists = b'{"data": [[' + b"[]," * ((BODY_BYTES - 20) // 3) + b"[]]]}"
+    lists, within = (b'{"data": [[' + b"[]," * ((size - 20) // 3) + b"[]]]}" for size in (BODY_BYTES, BODY_BYTES // 2))
     config = json.dumps(LLAMA_CONFIG | {"_comment": "x" * 19_000})
     return {
         "bodies": lambda: posts(url, call, lists, 20, 4),
         "run_bodies": lambda: posts(url, run, lists, 20, 4),
         "number_bodies": lambda: posts(url, "/gradio_api/queue/join", b'{"fn_index": 1, "session_hash": "s", ' + lists[1:], 20, 4),
+        "within_limit": lambda: posts(url, call, within, 100, 4),
         "half_sent": lambda: half_sent(url),
         "index": lambda: posts(url, run, b'{"data": ["attack/nested"]}', 1, 1),
         "calls": lambda: posts(url, call, b'{"data": ["7B"]}', calls, 8),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import anyio
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -12,9 +13,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from lib.errors import HubUnreachable, UnknownModel
-from lib.ui.edge import LARGEST_BODY, Edge
+from lib.ui.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
+from lib.ui.edge import Edge
 from lib.ui.endpoints import Endpoint
 
 
@@ -60,8 +63,14 @@ def test_defaults_are_filled_in_and_the_length_is_right(client: TestClient) -> N
         ("run/secret", b'{"data": []}', 404, "The endpoints are ask, chat"),
         ("run/<script>", b'{"data": []}', 404, "The endpoints are ask, chat"),
         ("upload", b"anything", 404, "Files are not taken here"),
-        ("run/ask", b" " * (LARGEST_BODY + 1), 413, "larger than 4 MiB"),
-        ("queue/join", b" " * (LARGEST_BODY + 1), 413, "larger than 4 MiB"),
+        ("run/ask", b" " * (LARGE_BYTES + 1), 413, "larger than 2 MiB"),
+        ("queue/join", b" " * (LARGE_BYTES + 1), 413, "larger than 2 MiB"),
+        ("call/tell", b" " * (SMALL_BYTES + 1), 413, "larger than 64 KiB"),
+        ("cancel", b" " * (SMALL_BYTES + 1), 413, "larger than 64 KiB"),
+        ("call/ask", b'{"data": [[' + b"[]," * 600_000 + b"[]]]}", 422, "at most 10,000 values"),
+        ("call/v2/ask", b'{"model": [' + b"[]," * 600_000 + b"[]]}", 422, "at most 10,000 values"),
+        ("run/predict", b'{"fn_index": 3, "data": [' + b"{}," * 600_000 + b"{}]}", 422, "at most 10,000 values"),
+        ("queue/join", b'{"fn_index": 3, "data": [' + b"[]," * 600_000 + b"[]]}", 422, "at most 10,000 values"),
     ],
 )
 def test_what_gradio_would_answer_without_explanation_gets_a_sentence(
@@ -109,3 +118,62 @@ def test_other_calls_pass_unchanged(client: TestClient, path: str) -> None:
     """The page's own calls by number, endpoints that check themselves, and everything outside."""
     body = b'{"data": [1], "fn_index": 3}'
     assert client.post(path, content=body).json()["body"] == body.decode()
+
+
+def deliver(bodies: Bodies, pieces: list[bytes], limit: int = LARGE_BYTES) -> bytes:
+    """Receive a body that stops coming after these pieces, while its sender stays."""
+
+    async def received() -> bytes:
+        left = list(pieces)
+
+        async def receive() -> Message:
+            if not left:
+                await anyio.sleep_forever()
+            return {"type": "http.request", "body": left.pop(0), "more_body": True}
+
+        return await bodies.receive({"type": "http", "headers": []}, receive, limit)
+
+    return anyio.run(received)
+
+
+def test_a_body_that_stops_coming_ends_with_408() -> None:
+    """Half of it came; what came is let go."""
+    bodies = Bodies(seconds=0.05)
+    with pytest.raises(RefusedBody, match="did not arrive whole") as caught:
+        deliver(bodies, [b" " * 500_000])
+    assert caught.value.status == 408
+    assert bodies._arriving == 0
+
+
+def test_bodies_on_their_way_are_bounded_together_and_short_ones_find_room() -> None:
+    """Two senders of half a megabyte fill what there is: a third is told so, and one of 64 KiB is not."""
+
+    async def crowd() -> tuple[list[type[BaseException]], bytes]:
+        bodies, ends = Bodies(seconds=1, at_once=2**20), []
+
+        async def send(size: int) -> bytes:
+            parts: list[Message] = [{"type": "http.request", "body": b" " * size, "more_body": size > SMALL_BYTES}]
+
+            async def receive() -> Message:
+                if not parts:
+                    await anyio.sleep_forever()
+                return parts.pop()
+
+            return await bodies.receive({"type": "http", "headers": []}, receive, LARGE_BYTES)
+
+        async def refused() -> None:
+            try:
+                await send(2**19)
+            except (RefusedBody, Crowded) as refusal:
+                ends.append(type(refusal))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(refused)
+            await anyio.sleep(0.1)
+            small = await send(SMALL_BYTES)
+        return ends, small
+
+    ends, small = anyio.run(crowd)
+    assert ends == [Crowded, RefusedBody, RefusedBody]
+    assert len(small) == SMALL_BYTES

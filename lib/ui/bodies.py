@@ -1,0 +1,119 @@
+"""Bodies of requests, received and read within bounds: their size, their time, all of them together, and the values in them.
+
+Gradio reads a body of any size for as long as it comes, parses it where every other request is served, and keeps for a session what it
+made of it. 4 MB of "[],[],…" became 120 MB that way, and stayed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from lib.bounded_json import UnreadableJson, read_json
+from lib.errors import AdvisorError, Busy, InvalidInput
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope
+
+LARGE_BYTES = 2 * 2**20
+"""Of a body with a model or a conversation in it: a config.json of a million characters, escaped inside a JSON text."""
+SMALL_BYTES = 64 * 2**10
+"""Of every other body."""
+MOST_NODES = 10_000
+"""Of a body's JSON (`lib.bounded_json`). A pasted config.json is one text in it, whatever it holds."""
+RECEIVE_S = 20.0
+AT_ONCE_BYTES = 32 * 2**20
+_PARSERS = 2
+
+
+class RefusedBody(InvalidInput):
+    """A body that is not taken, with the HTTP status that says so."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        super().__init__(sentence)
+
+
+class Crowded(Busy):
+    """Others are sending too many bytes."""
+
+    def __init__(self) -> None:
+        AdvisorError.__init__(self, "Too many long requests are being received at the same time. Send this one again in some seconds.")
+
+
+class Bodies:
+    """The bodies of one server. For the event loop that serves it, and no other thread."""
+
+    def __init__(self, seconds: float = RECEIVE_S, at_once: int = AT_ONCE_BYTES) -> None:
+        """Each body may take `seconds`; what is on its way beyond the first 64 KiB of each may be `at_once` bytes together."""
+        self._seconds, self._at_once = seconds, at_once
+        self._arriving = 0
+        self._limit: anyio.CapacityLimiter | None = None
+
+    async def receive(self, scope: Scope, receive: Receive, limit: int) -> bytes:
+        """The whole body. A short one always finds room, whoever else is sending.
+
+        Raises:
+            RefusedBody: it has more bytes than `limit` (413), or did not come in time (408).
+            Crowded: too many bytes are on their way.
+        """
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        if length.isdigit() and (len(length) > 12 or int(length) > limit):  # noqa: PLR2004  a terabyte has 13 digits
+            raise _too_large(limit)
+        body, counted = bytearray(), 0
+        try:
+            with anyio.fail_after(self._seconds):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        break
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > limit:
+                        raise _too_large(limit)
+                    beyond = max(0, len(body) - SMALL_BYTES)
+                    self._arriving += beyond - counted
+                    counted = beyond
+                    if self._arriving > self._at_once:
+                        raise Crowded
+        except TimeoutError:
+            raise RefusedBody(408, f"The request did not arrive whole within {self._seconds:g} s. Send it again.") from None
+        finally:
+            self._arriving -= counted
+        return bytes(body)
+
+    async def parsed(self, body: bytes) -> Any:
+        """The JSON of a body; a long one is read on a thread, a few at a time.
+
+        Raises:
+            UnreadableJson: it is not JSON, is nested too deep, or holds too many values.
+        """
+        if len(body) <= SMALL_BYTES:
+            return read_json(body, MOST_NODES)
+        if self._limit is None:
+            self._limit = anyio.CapacityLimiter(_PARSERS)
+        return await anyio.to_thread.run_sync(read_json, body, MOST_NODES, limiter=self._limit)
+
+    async def json_object(self, body: bytes) -> dict[str, Any]:
+        """The JSON object that a body has to be.
+
+        Raises:
+            InvalidInput: it is none.
+        """
+        try:
+            sent = await self.parsed(body)
+        except UnreadableJson:
+            sent = None
+        if not isinstance(sent, dict):
+            raise InvalidInput(
+                f"The body is not a JSON object of at most {MOST_NODES:,} values, or it is nested too deeply to be read as one."
+            )
+        return sent
+
+
+def _too_large(limit: int) -> RefusedBody:
+    if limit >= LARGE_BYTES:
+        return RefusedBody(413, f"The request is larger than {limit // 2**20} MiB. A config.json has a few kilobytes; send only that.")
+    return RefusedBody(413, f"The request is larger than {limit // 2**10} KiB, and nothing that is asked for here is. Send only that.")
