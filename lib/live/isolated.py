@@ -1,13 +1,12 @@
 """A measurement in a fresh process: what crashes, hangs or eats the memory there leaves the app alone, and all memory returns.
 
-The process gets no token, no login and no network for the Hub: its environment is written here, word by word. It has a process group of
-its own, which is ended when the caller goes away or the time is over. One measurement runs at a time: two would measure each other.
+The process (`lib.live.child_process`) gets no token, no login and no way to the Hub, and is ended when the caller goes away or the time is
+over. One measurement runs at a time: two would measure each other.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -16,12 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import IO
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted
+from lib.live.child_process import END_S, end, environment, start
 from lib.live.device import on_zero_gpu
 from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
@@ -31,35 +30,8 @@ COMMAND = (sys.executable, "-m", "lib.live.worker")
 PATIENCE_S = 30.0
 LIFE_S = 0.5
 """The longest silence: so long it takes at most until a run that nobody listens to any more is ended."""
-_KEPT = (
-    "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "LC_ALL", "TZ", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES",
-    "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "OMP_NUM_THREADS",
-)  # fmt: skip
-_BLOCK = 1 << 20
-_ROOT = Path(__file__).parents[2]
 AT_WORK = threading.Lock()
 """Held by whatever runs on the device of this machine: a measurement, the heartbeat, an answer of the chat."""
-
-
-def environment(home: str) -> dict[str, str]:
-    """The worker's environment: where programs and devices are, an empty home, and no way to the Hub.
-
-    On a CPU the resident set is what is measured, so the C library is told to keep little: one arena, and blocks of a megabyte and more
-    given back at once. (By default freed blocks of up to 32 MB stay with the process: 3 to 6 % of a small model, seen on glibc 2.36.)
-    """
-    own = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return own | {
-        "HOME": home,
-        "HF_HOME": home,
-        "HF_HUB_OFFLINE": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONWARNINGS": "ignore",
-        "TRANSFORMERS_VERBOSITY": "error",
-        "MALLOC_ARENA_MAX": "1",
-        "MALLOC_MMAP_THRESHOLD_": str(_BLOCK),
-    }
 
 
 @contextmanager
@@ -94,30 +66,21 @@ def isolated(ask: Ask, *, command: Sequence[str] = COMMAND, longest_s: float | N
     """
     with turn(), tempfile.TemporaryDirectory(prefix="measure-", ignore_cleanup_errors=True) as home:
         yield "starting"
-        worker = subprocess.Popen(  # noqa: S603 our own interpreter, a module of ours
-            command,
-            cwd=_ROOT,
-            env=environment(home),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None,  # the app's own log: what nobody foresaw is told there
-            text=True,
-            start_new_session=True,
-        )
+        worker = start(command, environment(home) | {"HF_HUB_OFFLINE": "1"})
         try:
             yield from _heard(worker, ask, longest_s or OVERRUN * ask.limit_s + START_S)
         finally:
-            _end(worker)
+            end(worker)
 
 
-def _heard(worker: subprocess.Popen[str], ask: Ask, longest_s: float) -> Iterator[Stage | Measured]:
+def _heard(worker: subprocess.Popen[bytes], ask: Ask, longest_s: float) -> Iterator[Stage | Measured]:
     """What the worker says, until its last word."""
     assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
     assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
-    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(worker.stdout, said), name="worker", daemon=True).start()
     try:
-        worker.stdin.write(json.dumps(asdict(ask)) + "\n")
+        worker.stdin.write(json.dumps(asdict(ask)).encode() + b"\n")
         worker.stdin.flush()  # and left open: its end is the worker's sign that we are gone
     except BrokenPipeError:
         raise _silent(worker) from None
@@ -147,16 +110,16 @@ def _heard(worker: subprocess.Popen[str], ask: Ask, longest_s: float) -> Iterato
             raise Fault(code=word["code"], sentence=word["sentence"]).error()
 
 
-def _listen(stdout: IO[str], said: queue.SimpleQueue[str]) -> None:
+def _listen(stdout: IO[bytes], said: queue.SimpleQueue[bytes]) -> None:
     """Hand on line after line; an empty one when there are no more."""
     for line in stdout:
         said.put(line)
-    said.put("")
+    said.put(b"")
 
 
-def _silent(worker: subprocess.Popen[str]) -> LiveError:
+def _silent(worker: subprocess.Popen[bytes]) -> LiveError:
     """Why a worker ended without an answer, as its exit status tells."""
-    status = worker.wait(timeout=PATIENCE_S)
+    status = worker.wait(timeout=END_S)
     if status == -signal.SIGKILL:
         return OutOfMemory(
             "The process that ran this model was ended by the system, most likely because memory ran out; the app was not touched. "
@@ -169,13 +132,3 @@ def _silent(worker: subprocess.Popen[str]) -> LiveError:
         f"The process that ran this model ended without an answer (status {status}); the app was not touched. Try again, or another model."
     )
 
-
-def _end(worker: subprocess.Popen[str]) -> None:
-    """End the worker and whatever it started; its memory is back when this returns."""
-    if worker.poll() is None:
-        with suppress(ProcessLookupError):  # it ended between the two calls
-            os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait(timeout=PATIENCE_S)
-    for pipe in (worker.stdin, worker.stdout):
-        if pipe is not None:
-            pipe.close()
