@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 
 from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.isolated import isolated
 from lib.live.measure import DOING, Ask, Measured, Stage, measuring
 from lib.live.zero import gpu_task, size_for, start_seconds
-from lib.model.build import LOCK
+from lib.model.build import LOCK, SMALLEST, build
 
 START_OF_TRANSFORMERS_S = 5.0
 """Seconds of a GPU's process until the architecture stands. An allowance, not a measurement."""
@@ -30,6 +31,15 @@ _on_gpu = gpu_task(measuring, duration=gpu_seconds, size=gpu_size, doing=DOING)
 if on_zero_gpu():
     # The GPU's process is a fork of this one and builds the architecture anew: a lock that another thread holds now, it would hold forever.
     os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+
+
+def warm_up() -> None:
+    """On ZeroGPU, import here what a run needs: the GPU's process is a fork of this one, and its seconds are the visitor's.
+
+    Elsewhere a run imports in a process of its own, and this does nothing. Nobody waits for it.
+    """
+    if on_zero_gpu():
+        threading.Thread(target=build, args=(SMALLEST,), name="warm-up", daemon=True).start()
 
 
 def run(ask: Ask, device: Device) -> Iterator[Stage | Measured]:

@@ -131,4 +131,3 @@ def _silent(worker: subprocess.Popen[bytes]) -> LiveError:
     return LiveError(
         f"The process that ran this model ended without an answer (status {status}); the app was not touched. Try again, or another model."
     )
-

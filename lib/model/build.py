@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 LOCK = RLock()
 """One build or meta run at a time: Python's warning filters and some of `transformers`' registries belong to the process."""
 
+SMALLEST = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "vocab_size": 100,
+}
+"""A configuration for a first build, which imports what every build needs."""
+
 _DROPPED = frozenset(
     {
         "auto_map",  # remote code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lib.catalog import Catalog
+from lib.live import anywhere
 from lib.live.demo import DemoModel
 from lib.service.chat import ChatQuestion
 from lib.service.heartbeat import HeartbeatQuestion
@@ -23,6 +24,7 @@ class LiveQuestions:
         What is measured goes to `ledger` (its `record`), by default the one that the environment names.
         """
         self._catalog, self._models = catalog, models
+        self.warm_up = anywhere.warm_up
         demo = DemoModel()
         talk = ChatQuestion(catalog=catalog, models=models, demo=demo)
         self.chat = talk.chat

@@ -1,20 +1,18 @@
 """From what a caller named to a `ModelSpec`: counts and bundled models at once, configurations and the Hub by way of `Once`.
 
 What is asked again is remembered: configurations by their content, repositories by their id for as long as the Hub's own answer is
-kept. torch and transformers are imported by the worker when the first unseen architecture arrives, or earlier by `warm_up`; the time
-that a configuration may take begins after that.
+kept. What was not asked before is built in a child process (`lib.service.build_process`), which `warm_up` starts ahead of use: this
+process imports neither torch nor transformers to resolve a model.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lib.errors import AdvisorError, HubError, HubUnreachable, RepoNotFound, UnknownModel
+from lib.errors import HubError, HubUnreachable, RepoNotFound, UnknownModel
 from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
 from lib.model import bundled
@@ -23,32 +21,23 @@ from lib.model.config import parse
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
-from lib.service.deadline import within
+from lib.service.build_process import BuildProcess, build_process
 from lib.service.from_hub import config_from_hub, spec_from_hub
 from lib.service.once import Once
 from lib.service.reference import read
-
-log = logging.getLogger(__name__)
 
 KEPT = 256
 WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting
 READING = 12
 PATIENCE_S = 60.0
-BUILD_S = 20.0  # some fifty families of transformers took up to 3 s on two busy cores; a hostile one must not hold up the rest
-_SMALLEST = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 2,
-    "vocab_size": 100,
-}
 
 
 class Models:
     """Every model that can be named."""
 
-    def __init__(self) -> None:
+    def __init__(self, build: BuildProcess | None = None) -> None:
+        """Build in `build`, by default in the one child process of this app."""
+        self._build = build or build_process()
         self._built: Once[ModelSpec] = Once(keep=KEPT, workers=1, waiting=WAITING, patience=PATIENCE_S, name="build")
         self._read: Once[HubModel] = Once(keep=0, workers=READING, waiting=READING, patience=PATIENCE_S, name="hub")
 
@@ -94,8 +83,8 @@ class Models:
         return bundled.ids()
 
     def warm_up(self) -> None:
-        """Let the worker import torch and transformers and build something small; nobody waits for it."""
-        self._built.start(_imported)
+        """Let the child process import torch and transformers and build something small; nobody waits for it."""
+        self._build.warm_up()
 
     def _configured(self, text: str) -> ModelSpec:
         key = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
@@ -104,7 +93,7 @@ class Models:
             return known
         config = parse(text)
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
-        return self._built(key, lambda: _in_time(lambda: resolve(config)))
+        return self._built(key, lambda: self._build(resolve, config))
 
     def _found(self, name: str) -> HubModel:
         try:
@@ -114,22 +103,7 @@ class Models:
 
     def _from_hub(self, name: str) -> ModelSpec:
         found = self._found(name)
-        return self._built((found.id, found.revision), lambda: _in_time(lambda: spec_from_hub(found)))
-
-
-def _in_time(build: Callable[[], ModelSpec]) -> ModelSpec:
-    """What the build makes. On a busy machine the imports alone take longer than a build may, and are nobody's configuration's fault."""
-    _imported()
-    return within(BUILD_S, build)
-
-
-@cache
-def _imported() -> None:
-    """Build something small, once in a process, which imports all that every build needs."""
-    try:
-        resolve_config(_SMALLEST)
-    except AdvisorError:
-        log.exception("the warm-up failed; the first visitor with an unseen model waits for the imports")
+        return self._built((found.id, found.revision), lambda: self._build(spec_from_hub, found))
 
 
 def _with_near(refusal: HubError, name: str) -> HubError:

@@ -2,8 +2,8 @@
 
 A hundred callers with a hundred big configs must not exhaust the machine, and the hundred-and-first who asks for something
 already known must not notice them. So: the same question asked twice at the same time is worked out once; different ones queue
-for one worker (the work holds the interpreter's lock, and transformers patches module globals while it builds: a second
-worker would gain nothing); more than `waiting` callers, or a wait beyond `patience`, are refused with a sentence.
+for one worker (one process builds, and it takes one question at a time: `lib.service.build_process`); more than `waiting` callers, or
+a wait beyond `patience`, are refused with a sentence.
 """
 
 from __future__ import annotations
@@ -62,10 +62,6 @@ class Once(Generic[Result]):
             raise Busy from None
         finally:
             self._room.release()
-
-    def start(self, work: Callable[[], object]) -> None:
-        """Let a worker do something whose result nobody waits for."""
-        self._workers.submit(work)
 
     def _started(self, key: Hashable, work: Callable[[], Result]) -> Future[Result]:
         with self._lock:

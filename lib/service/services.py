@@ -181,5 +181,6 @@ class Services:
         return price_entry(self._catalog().prices["spaces"])
 
     def warm_up(self) -> None:
-        """Let a worker import what the first unseen model needs, so that its visitor does not wait for that."""
+        """Import ahead of use what the first unseen model and the first measurement need, so that no visitor waits for that."""
         self._models.warm_up()
+        self.live.warm_up()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
@@ -14,7 +14,6 @@ from hub_stand_in import Repo, StandIn
 
 from lib.errors import HubError, RepoNotFound, UnsupportedModel
 from lib.hub import model_files
-from lib.model.spec import ModelSpec
 from lib.service import models as module
 from lib.service.models import Models
 
@@ -100,16 +99,11 @@ def test_a_failure_of_the_hub_is_not_remembered(hub: StandIn) -> None:
     assert models("org/llama-8b").parameters_total == 8_030_261_248
 
 
-def test_imports_take_none_of_a_configuration_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first build in a process imports for 1.5 s, longer than a build may take here: the first visitor is answered all the same."""
-    spec, slow = module.resolve_config(json.loads(TINY_CONFIG)), [1.5]
-
-    def resolve(_: Mapping[str, Any]) -> ModelSpec:
-        time.sleep(slow.pop() if slow else 0)
-        return spec
-
-    module._imported.cache_clear()
-    monkeypatch.setattr(module, "resolve_config", resolve)
-    monkeypatch.setattr(module, "BUILD_S", 1.0)
-    assert Models()(TINY_CONFIG) is spec
-    assert not slow
+def test_this_process_resolves_without_torch() -> None:
+    """Neither torch nor transformers is imported for a configuration that was never asked before."""
+    code = (
+        "import sys\nfrom lib.service.models import Models\n"
+        f"assert Models()({TINY_CONFIG!r}).parameters_total == {TINY_PARAMETERS}\n"
+        "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

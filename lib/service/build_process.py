@@ -1,0 +1,260 @@
+"""Unseen architectures are built in a child process: what a stranger's configuration takes there, the app never holds.
+
+One configuration of 91 bytes can ask for gigabytes, in Python objects that no limit on torch calls sees. So builds, traces and cache runs
+happen in a child (`lib.service.build_worker`) with a bound on its memory and a deadline for each question. It stays, warm, for the next
+question; it is replaced after some hundreds of them, when it has grown, and when it was ended. The successor is started as soon as it is
+foreseeable that one is needed, so that its imports (some 4 s) are over when a visitor asks.
+
+A question is a function of ours with its arguments; the answer is what it returns or the refusal that it raises. Both cross the pipes as
+pickles, each after its length. The child has read a stranger's file, so of its answer only our own value classes are accepted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import logging
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from lib.errors import BadConfig, LiveError
+from lib.live import child_process
+from lib.live.faults import Fault
+from lib.model.spec import ModelSpec
+
+log = logging.getLogger(__name__)
+
+COMMAND: Final = (sys.executable, "-m", "lib.service.build_worker")
+READY: Final = b"ready"
+BUILD_S = 20.0  # some fifty families of transformers took up to 3 s on two busy cores; a hostile one must not hold up the rest
+START_S = 120.0  # the imports take 4 s on a quiet machine
+MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
+MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
+GROWN_BYTES = 1 << 30  # twice the resident set after all bundled configurations
+SLOW_S = 3.0
+"""A question that takes longer may end at the deadline or in a death: the successor is started meanwhile."""
+MAX_ANSWER_BYTES = 512 << 10  # the largest of a bundled model: 40 kB
+_NEXT = "Check its sizes and counts, or give the parameter count instead (such as '7B')."
+_NOT_STARTED = (
+    "The process that works out unseen models did not start. Models of the bundled catalog and parameter counts (such as '7B') still "
+    "answer; try again in a minute."
+)
+_VALUES = frozenset({"lib.model.spec", "lib.provenance", "lib.live.faults"})
+
+
+def too_large(memory_bytes: int) -> BadConfig:
+    """The refusal of a configuration that took more memory than a build may take."""
+    return BadConfig(f"Working this configuration out takes more than {memory_bytes / 2**30:g} GiB of memory and was stopped. {_NEXT}")
+
+
+class _Values(pickle.Unpickler):
+    """Reads an answer: plain values and the value classes of the modules above."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        if module_name not in _VALUES or "." in global_name:
+            raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
+        return super().find_class(module_name, global_name)
+
+
+class _Child:
+    """One worker with its pipes. Whoever holds it ends it."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="build-", ignore_cleanup_errors=True)
+        variables = child_process.environment(self._home.name) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        self._process = child_process.start((*COMMAND, str(memory_bytes)), variables)
+        assert self._process.stdin is not None, "asked for by start"  # noqa: S101 a fact for the type checker
+        assert self._process.stdout is not None, "asked for by start"  # noqa: S101 as above
+        self._questions = Connection(os.dup(self._process.stdin.fileno()), readable=False)
+        self._process.stdin.close()
+        self._answers = Connection(os.dup(self._process.stdout.fileno()), writable=False)
+        self._memory_bytes = memory_bytes
+        self._ready = False
+        self.pid = self._process.pid
+        self.questions = 0
+        self.resident_bytes = 0
+
+    def alive(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
+    def ready(self, patience_s: float = 0.0) -> bool:
+        """Whether its imports are over, after waiting that long for it; a dead one never is."""
+        try:
+            self._ready = self._ready or (self._answers.poll(patience_s) and self._answers.recv_bytes(len(READY)) == READY)
+        except (EOFError, OSError):
+            return False
+        return self._ready
+
+    def answer(self, question: bytes, limit_s: float, while_slow: Callable[[], None]) -> ModelSpec | Fault:
+        """The answer; `while_slow()` is called once when it takes long.
+
+        Raises:
+            BadConfig: there is none, because time or memory ran out or the process died. The child is then ended.
+        """
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            self.end()
+
+        timer = threading.Timer(limit_s, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            self._questions.send_bytes(question)
+            if not self._answers.poll(min(SLOW_S, limit_s)):
+                while_slow()
+            answer = _Values(io.BytesIO(self._answers.recv_bytes(MAX_ANSWER_BYTES))).load()
+        except (EOFError, OSError, pickle.UnpicklingError):
+            answer = None
+        finally:
+            timer.cancel()
+            timer.join()  # what it may have begun is over: the process is there or it is not
+        if answer is None:
+            raise self._unanswered(limit_s, late=late.is_set())
+        self.questions += 1
+        result, self.resident_bytes = answer
+        return result  # type: ignore[no-any-return]  # the worker answers with nothing else
+
+    def _unanswered(self, limit_s: float, *, late: bool) -> BadConfig:
+        """Why there is no answer, as the clock and the exit status tell."""
+        if late:
+            return BadConfig(f"Working this configuration out takes more than {limit_s:g} s and was stopped. {_NEXT}")
+        status = self._status()
+        self.end()
+        if status == -signal.SIGKILL:
+            return too_large(self._memory_bytes)
+        if status is None:
+            return BadConfig(f"Working this configuration out gave no answer that could be read. {_NEXT}")
+        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        return BadConfig(f"The process that worked this configuration out {how}; the app was not touched. {_NEXT}")
+
+    def _status(self) -> int | None:
+        """The exit status of a process that closed its pipe; None where it goes on."""
+        until = time.monotonic() + 1.0
+        while self._process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        return self._process.returncode
+
+    def end(self) -> None:
+        """End the process; its memory is back when this returns."""
+        child_process.end(self._process)
+        self._home.cleanup()
+
+    def close(self) -> None:
+        """End the process and give its pipes back."""
+        self.end()
+        self._questions.close()
+        self._answers.close()
+
+
+class BuildProcess:
+    """Answers one question at a time in a child process, which is started when it is needed."""
+
+    def __init__(self, *, limit_s: float = BUILD_S, memory_bytes: int = MEMORY_BYTES, max_questions: int = MAX_QUESTIONS) -> None:
+        """Give each question `limit_s` seconds, the child `memory_bytes`, and replace it after `max_questions`."""
+        self._limit_s, self._memory_bytes, self._max_questions = limit_s, memory_bytes, max_questions
+        self._turn = threading.Lock()
+        self._child: _Child | None = None
+        self._successor: _Child | None = None
+
+    def __call__(self, function: Callable[..., ModelSpec], *arguments: object) -> ModelSpec:
+        """What `function(*arguments)` returns in the child. The imports take none of the time that a question has.
+
+        Raises:
+            AdvisorError: whatever the function refuses with, of the same class and in the same words.
+            BadConfig: it took too long or too much memory, or the child died of it.
+            LiveError: no child could be started.
+        """
+        question = pickle.dumps((function, arguments))
+        with self._turn:
+            child = self._current()
+            try:
+                answer = child.answer(question, self._limit_s, self._prepare)
+            except BadConfig:
+                self._retire(child)
+                raise
+            if child.resident_bytes > GROWN_BYTES:
+                self._retire(child)
+            elif child.questions >= self._max_questions:
+                self._prepare()
+        if isinstance(answer, Fault):
+            raise answer.error()
+        return answer
+
+    def warm_up(self) -> None:
+        """Start the child if there is none; nobody waits for its imports."""
+        with self._turn:
+            if self._child is None:
+                self._child = self._started()
+
+    def close(self) -> None:
+        """End the children. The next question starts another."""
+        with self._turn:
+            for child in filter(None, (self._child, self._successor)):
+                child.close()
+            self._child = self._successor = None
+
+    def _current(self) -> _Child:
+        """A child that is ready to answer."""
+        child, successor = self._child, self._successor
+        due = child is not None and child.questions >= self._max_questions
+        if child is not None and (not child.alive() or (due and successor is not None and successor.ready())):
+            child.close()
+            self._child = None
+        if self._child is None:
+            self._child = self._started()
+        if not self._child.ready(START_S):
+            self._child.close()
+            self._child = None
+            raise LiveError(_NOT_STARTED)
+        return self._child
+
+    def _prepare(self) -> None:
+        """Start the successor, if none is started. Where that fails, the next question tries again."""
+        if self._successor is not None and self._successor.alive():
+            return
+        try:
+            self._successor = self._started()
+        except LiveError:
+            log.exception("no successor of the process that builds models")
+
+    def _started(self) -> _Child:
+        """The successor, or a new child where none lives.
+
+        Raises:
+            LiveError: the system does not start one.
+        """
+        successor, self._successor = self._successor, None
+        if successor is not None:
+            if successor.alive():
+                return successor
+            successor.close()
+        try:
+            return _Child(self._memory_bytes)
+        except OSError:
+            raise LiveError(_NOT_STARTED) from None
+
+    def _retire(self, child: _Child) -> None:
+        """Give back what the child holds, and let another one import meanwhile."""
+        child.close()
+        self._child = None
+        self._prepare()
+
+
+@cache
+def build_process() -> BuildProcess:
+    """The one of this app: every `Models` of a process shares it, for each child holds 0.4 GiB of libraries."""
+    process = BuildProcess()
+    atexit.register(process.close)
+    return process

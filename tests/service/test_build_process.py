@@ -1,0 +1,218 @@
+"""Unseen models are built in a child process: what it may see and take, how it ends, and what is said when it ends badly."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract import TINY_CONFIG, TINY_PARAMETERS
+
+from lib.errors import AdvisorError, BadConfig, UnsupportedModel
+from lib.live.resident import resident_bytes
+from lib.model.build import SMALLEST
+from lib.model.resolve import resolve_config
+from lib.service import build_process as module
+from lib.service.build_process import BuildProcess
+from lib.service.models import Models
+
+MIB = 2**20
+MANY_STATES = '{"model_type":"qwen4_exp_text","num_hidden_layers":2,"number_of_conv_states":10000000}'
+"""86 bytes for which lists of Python objects take gigabytes."""
+
+
+LIGHT = "import lib.service.build_worker as worker; worker._warm_up = lambda: None; worker.main()"
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[BuildProcess]:
+    """One child with torch and transformers for all tests that build, with little memory."""
+    process = BuildProcess(memory_bytes=1 << 30)
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildProcess]:
+    """A child for questions that build nothing: the worker without its imports, which starts in half a second."""
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", LIGHT))
+    process = BuildProcess(limit_s=10.0, memory_bytes=1 << 30, max_questions=3)
+    yield process
+    process.close()
+
+
+def _run(build: BuildProcess, code: str) -> Any:
+    """The value of an expression in the child."""
+    return build(builtins.eval, code)  # type: ignore[arg-type]  # a plain value in place of a spec
+
+
+def _running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _gone(pid: int) -> bool:
+    until = time.monotonic() + 60
+    while _running(pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not _running(pid)
+
+
+def test_a_spec_crosses_unchanged(real: BuildProcess) -> None:
+    """Field by field what a build in this process gives."""
+    assert real(resolve_config, SMALLEST) == resolve_config(SMALLEST)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "no-such-model"},
+        {"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3},
+        {"model_type": "detr", "backbone": "someone/something"},
+        {"model_type": "llama", "hidden_size": -1},
+    ],
+)
+def test_a_refusal_crosses_with_its_class_and_its_sentence(real: BuildProcess, config: dict[str, Any]) -> None:
+    """As it is refused in this process."""
+    with pytest.raises(AdvisorError) as here:
+        resolve_config(config)
+    with pytest.raises(AdvisorError) as there:
+        real(resolve_config, config)
+    assert (type(there.value), str(there.value)) == (type(here.value), str(here.value))
+
+
+def test_the_child_sees_no_secret_and_no_network(build: BuildProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment is written word by word; every connection is refused."""
+    monkeypatch.setenv("HF_TOKEN", "secret-of-the-server")
+    seen = _run(build, "dict(__import__('os').environ)")
+    assert "secret-of-the-server" not in str(seen)
+    assert seen["HOME"] != os.environ.get("HOME")
+    with pytest.raises(UnsupportedModel, match="would have to be fetched"):
+        _run(build, "__import__('socket').create_connection(('127.0.0.1', 9))")
+    build.close()
+    assert not Path(seen["HOME"]).exists()  # taken away again
+
+
+def test_more_memory_than_a_build_may_take_is_refused_and_the_app_holds_none_of_it(build: BuildProcess) -> None:
+    """2 GiB where 1 GiB is allowed: a sentence; the same child answers the next question."""
+    pid, before = _run(build, "__import__('os').getpid()"), resident_bytes()
+    with pytest.raises(BadConfig, match=r"takes more than 1 GiB of memory and was stopped\. Check its sizes"):
+        _run(build, "bytearray(2 << 30)")
+    assert resident_bytes() - before < 100 * MIB
+    assert _run(build, "__import__('os').getpid()") == pid
+
+
+def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: BuildProcess) -> None:
+    """Answered without its cache, or refused: the child's bound decides, and this process does not grow."""
+    models, before = Models(real), resident_bytes()
+    try:
+        spec = models(MANY_STATES)
+    except BadConfig as refusal:
+        assert "Check its sizes" in str(refusal)  # noqa: PT017 either is right
+    else:
+        assert "cache_not_executed" in {caveat.code for caveat in spec.caveats}
+    assert resident_bytes() - before < 100 * MIB
+    assert models(TINY_CONFIG).parameters_total == TINY_PARAMETERS
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("__import__('os').kill(__import__('os').getpid(), 9)", r"takes more than 1 GiB of memory and was stopped\."),
+        ("__import__('os').kill(__import__('os').getpid(), 11)", r"was ended by SIGSEGV; the app was not touched\. Check its sizes"),
+        ("__import__('os')._exit(3)", r"ended with status 3; the app was not touched\."),
+        ("__import__('collections').OrderedDict()", r"gave no answer that could be read\. Check its sizes"),
+        ("bytes(600 << 10)", r"takes 600 KiB; a model's takes some 40 KiB"),
+    ],
+)
+def test_an_end_without_an_answer_is_a_sentence_and_the_next_question_is_answered(build: BuildProcess, code: str, says: str) -> None:
+    """Killed by the kernel, crashed, gone, or an answer that is none."""
+    with pytest.raises(BadConfig, match=says):
+        _run(build, code)
+    assert _run(build, "6 * 7") == 42
+
+
+def test_a_child_killed_between_two_questions_is_replaced(build: BuildProcess) -> None:
+    """The next question is nobody's fault."""
+    pid = _run(build, "__import__('os').getpid()")
+    os.kill(pid, signal.SIGKILL)
+    assert _gone(pid)
+    assert _run(build, "6 * 7") == 42
+
+
+def test_the_deadline_ends_what_takes_too_long(build: BuildProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that never ends; the successor was started before the deadline."""
+    monkeypatch.setattr(module, "SLOW_S", 0.0)
+    pid = _run(build, "__import__('os').getpid()")
+    build._limit_s = 0.5
+    with pytest.raises(BadConfig, match=r"takes more than 0\.5 s and was stopped\. Check its sizes and counts, or give"):
+        _run(build, "[0 for _ in iter(int, 1)]")
+    assert not _running(pid)
+    build._limit_s = 10.0
+    assert _run(build, "6 * 7") == 42
+
+
+def test_imports_take_none_of_a_question_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that imports for 2 s answers a question that may take 1 s."""
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", LIGHT.replace("lambda: None", "lambda: __import__('time').sleep(2)")))
+    build = BuildProcess(limit_s=1.0)
+    try:
+        assert _run(build, "6 * 7") == 42
+    finally:
+        build.close()
+
+
+def test_after_its_number_of_questions_a_successor_takes_over(build: BuildProcess) -> None:
+    """The old one answers until the new one is ready; then it is gone."""
+    first = _run(build, "__import__('os').getpid()")
+    until = time.monotonic() + 60
+    answered = 1
+    while _run(build, "__import__('os').getpid()") == first:
+        answered += 1
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert answered >= 3
+    assert not _running(first)
+
+
+def test_questions_asked_at_the_same_time_take_turns(build: BuildProcess) -> None:
+    """Each gets its own answer."""
+    answers: dict[int, int] = {}
+
+    def ask(number: int) -> None:
+        answers[number] = _run(build, f"{number} * 2")
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {number: number * 2 for number in range(8)}
+
+
+def test_no_child_outlives_its_parent() -> None:
+    """The parent is killed in the middle of a question that never ends."""
+    code = (
+        "import builtins, sys\n"
+        "from lib.service import build_process as module\n"
+        f"module.COMMAND = (sys.executable, '-c', {LIGHT!r})\n"
+        "build = module.BuildProcess()\n"
+        "print(build(builtins.eval, \"__import__('os').getpid()\"), flush=True)\n"
+        "build(builtins.eval, '[0 for _ in iter(int, 1)]')\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert _running(child)
+        parent.kill()
+    assert _gone(child)
