@@ -53,7 +53,8 @@ def _pickled(result: object) -> bytes:
         return answer
     seen = f"The description of this configuration takes {len(answer) / 2**10:,.0f} KiB; a model's takes some 40 KiB"
     refusal = BadConfig(
-        f"{seen}, and {MAX_ANSWER_BYTES / 2**10:,.0f} KiB are accepted. Check its counts, or give the parameter count instead."
+        f"{seen}, and {MAX_ANSWER_BYTES / 2**10:,.0f} KiB are accepted. Check its counts, or give the parameter count instead "
+        "(such as '7B')."
     )
     return pickle.dumps((as_value(refusal), resident_bytes()))
 

@@ -15,7 +15,6 @@ from lib.live.anywhere import gpu_seconds, gpu_size
 from lib.live.device import Device, at_hand
 from lib.live.measure import Ask, Measured, Stage, measuring
 from lib.live.pace import Pace, Work
-from lib.model.resolve import resolve_config
 from lib.service.measure import MeasureQuestion
 from lib.service.models import Models
 
@@ -41,12 +40,6 @@ LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
 MODELS = Models()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _imported() -> None:
-    """Torch and transformers, before a question has its time limit: on a busy machine the import alone takes longer."""
-    resolve_config(TINY)
 
 
 class Runs:
