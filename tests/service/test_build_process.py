@@ -19,16 +19,14 @@ from contract import TINY_CONFIG, TINY_PARAMETERS
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
 from lib.live.resident import resident_bytes
 from lib.model.build import SMALLEST
-from lib.model.resolve import resolve_config
+from lib.model.resolve import _resolved, resolve_config
 from lib.service import build_process as module
 from lib.service.build_process import BuildProcess
 from lib.service.models import Models
 
 MIB = 2**20
-MANY_STATES = '{"model_type":"qwen4_exp_text","num_hidden_layers":2,"number_of_conv_states":10000000}'
+MANY_STATES = {"model_type": "qwen4_exp_text", "num_hidden_layers": 2, "number_of_conv_states": 10_000_000}
 """86 bytes for which lists of Python objects take gigabytes."""
-
-
 LIGHT = "import lib.service.build_worker as worker; worker._warm_up = lambda: None; worker.main()"
 
 
@@ -113,12 +111,12 @@ def test_more_memory_than_a_build_may_take_is_refused_and_the_app_holds_none_of_
 
 
 def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: BuildProcess) -> None:
-    """Answered without its cache, or refused: the child's bound decides, and this process does not grow."""
+    """Without the limits on sizes, which come first: its cache is not run or it is refused, and this process does not grow."""
     models, before = Models(real), resident_bytes()
     try:
-        spec = models(MANY_STATES)
+        spec = real(_resolved, MANY_STATES, None)
     except BadConfig as refusal:
-        assert "Check its sizes" in str(refusal)  # noqa: PT017 either is right
+        assert "Check its sizes" in str(refusal)  # noqa: PT017 either is right: the child's bound is reached here or there
     else:
         assert "cache_not_executed" in {caveat.code for caveat in spec.caveats}
     assert resident_bytes() - before < 100 * MIB
