@@ -8,19 +8,18 @@ models on CPU. What the silicon cannot compute is left out, and `refused` says w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from lib.advisor.result import Reason
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
+from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
 from lib.precision import NAMES, weight_format
 from lib.workload import Engine
 
 AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2
 SERVED = ("generate", "vision_language")
-ONE_HOST = 8  # devices that the largest single machines of the catalog hold
 DIVIDED: tuple[Engine, ...] = ("vllm", "vllm-tpu")  # tensor parallel: every device reads its part at the same time
 _HALF_BITS, _FOUR_BITS = 16, 4
 _ON_TPU = frozenset({"bf16", "fp8", "int8"})
@@ -141,25 +140,8 @@ def _layouts(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator
     """Engine and number of devices. Models that do not serve text stay on one card as long as they fit there."""
     count = offer.accelerator_count
     if silicon.kind == "tpu":
-        return (("vllm-tpu", _parts(spec, count)),)
+        return (("vllm-tpu", tensor_parallel_degree(spec, count)),)
     served = family in SERVED and spec.library != "diffusers"
     if served and (count > 1 or offer.platform == "endpoints"):
-        return (("vllm", _parts(spec, count)),)
+        return (("vllm", tensor_parallel_degree(spec, count)),)
     return (("transformers", 1),) if count == 1 else (("transformers", 1), ("transformers", count))
-
-
-def _parts(spec: ModelSpec, count: int) -> int:
-    """The most of `count` devices over which the heads divide evenly, keys and values too or copied evenly.
-
-    Where the real heads are not known (a bare count has those of a typical model), one host's worth.
-    Source: vLLM's own check (heads % n = 0, and H_kv % n = 0 or n % H_kv = 0).
-    """
-    of = spec.dimensions
-    if of.attention_heads == 0 or spec.source == "rule_of_thumb":
-        return min(count, ONE_HOST)
-    return _even(of.attention_heads, of.kv_heads or of.attention_heads, count)
-
-
-@lru_cache(maxsize=1024)
-def _even(heads: int, kv_heads: int, count: int) -> int:
-    return max(n for n in range(1, min(count, heads) + 1) if heads % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0))

@@ -25,7 +25,7 @@ from lib.catalog.offers import Offer
 from lib.cost import Pace, TokenPrice, Usage, cost, per_token
 from lib.cost.zerogpu import zerogpu_use
 from lib.laws.roofline import step_seconds
-from lib.memory import MemoryEstimate, estimate_memory, usable_memory
+from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
 from lib.units import Bytes
 from lib.workload import MemoryRequest
@@ -136,11 +136,9 @@ def tier(case: Case, offer: Offer, request: MemoryRequest) -> Tier | None:
 
 
 def devices_used(case: Case, offer: Offer, request: MemoryRequest) -> int:
-    """As many cards as there are; vLLM takes as many as divide the heads evenly (those of a bare count are only typical)."""
-    count, heads = max(1, offer.accelerator_count), case.spec.dimensions.attention_heads
-    if not request.engine.startswith("vllm") or heads == 0 or case.spec.source == "rule_of_thumb":
-        return count
-    return max(n for n in range(1, count + 1) if heads % n == 0)
+    """As many cards as there are; vLLM takes as many as it can split the model over."""
+    count = max(1, offer.accelerator_count)
+    return tensor_parallel_degree(case.spec, count) if request.engine.startswith("vllm") else count
 
 
 def bill(case: Case, offer: Offer, request: MemoryRequest) -> Decimal:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lib.memory.per_device import Demand, demand, max_batch, max_context
-from lib.memory.resolve import settle
+from lib.memory.resolve import settle, tensor_parallel_degree
 from lib.memory.result import Fit, MemoryEstimate, Part, compose
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.workload import MemoryRequest
 
-__all__ = ["Fit", "MemoryEstimate", "Part", "estimate_memory", "fit_memory", "usable_memory"]
+__all__ = ["Fit", "MemoryEstimate", "Part", "estimate_memory", "fit_memory", "tensor_parallel_degree", "usable_memory"]
 
 SYSTEM_SHARE = 0.05
 """Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
+from lib.laws import parallelism
 from lib.workload import Engine, Mode
 
 if TYPE_CHECKING:
@@ -135,3 +136,22 @@ def sizes(spec: ModelSpec) -> Sizes:
     kv_heads = d.kv_heads or heads
     mlp = max(d.intermediate_size, _expert_width(spec))
     return Sizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=True)
+
+
+def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:
+    """The most of `devices` over which vLLM splits this model; the heads of a bare parameter count are only typical and do not count."""
+    d = spec.dimensions
+    return parallelism.tensor_parallel_degree(
+        heads=0 if spec.source == "rule_of_thumb" else d.attention_heads,
+        kv_heads=d.kv_heads,
+        devices=devices,
+        mlp_widths=(d.intermediate_size, _one_expert_width(spec)),
+        vocabulary=d.vocab_size,
+    )
+
+
+def _one_expert_width(spec: ModelSpec) -> int:
+    """Width of one routed expert, the extent of its smallest matrix that is not the hidden size; 0 without experts."""
+    hidden = spec.dimensions.hidden_size
+    matrices = [g.shape[-2:] for g in spec.tensors if g.kind == "expert" and len(g.shape) > 1 and not g.name.endswith("bias")]
+    return min((min([extent for extent in shape if extent != hidden] or [hidden]) for shape in matrices), default=0)

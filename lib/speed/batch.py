@@ -129,10 +129,8 @@ def setup(question: Question) -> Setup:
     if precision == "gguf:F32":
         compute = "fp16"
     wanted = request.engine
-    first = layout(on, wanted, 1 << 30)
-    recorded = first.engine not in EAGER
-    numbers = model_numbers(spec, precision, compute, request.kv_precision, recorded=recorded)
-    laid = layout(on, wanted, numbers.heads)
+    laid = layout(on, wanted, spec)
+    numbers = model_numbers(spec, precision, compute, request.kv_precision, recorded=laid.engine not in EAGER)
     return Setup(
         spec=spec,
         on=on,

@@ -19,6 +19,10 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import BadArgument, UnknownHardware, shown
 from lib.laws.forward_pass import Array
+from lib.laws.parallelism import largest_power_of_two
+from lib.memory import tensor_parallel_degree
+from lib.memory.resolve import sizes
+from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
 from lib.speed.constants import CLASSES
 
@@ -181,29 +185,38 @@ def machine(hardware: Offer | Cards) -> Machine:
     )
 
 
-def _power_of_two(most: int) -> int:
-    return 1 << (max(1, most).bit_length() - 1)
-
-
-def layout(on: Machine, engine: str, heads: int) -> Layout:
+def layout(on: Machine, engine: str, spec: ModelSpec) -> Layout:
     """How the engine uses the devices.
 
-    vLLM splits every layer over a power of two of them, at most one attention head each, and runs copies on the rest. transformers
-    (`device_map`) and llama.cpp give each device some of the layers; only llama.cpp lets them work on a long prompt at the same time.
+    vLLM splits every layer over as many of them as it starts with, and runs copies on the rest; Neuron over a power of two of them, at
+    most one attention head each. transformers (`device_map`) and llama.cpp give each device some of the layers; only llama.cpp lets them
+    work on a long prompt at the same time.
 
     Raises:
         BadArgument: the engine needs other hardware.
     """
-    kind = on.silicon.kind
-    if kind == "cpu":
-        return Layout("host", 1, 1, 1, False, ())
-    split = _power_of_two(min(on.count, max(1, heads)))
-    if kind == "tpu":
-        return Layout("vllm-tpu", split, 1, on.count // split, False, () if engine == "vllm-tpu" else (ON_TPU,))
-    if kind == "neuron":
-        return Layout("neuron", split, 1, on.count // split, False, (ON_NEURON,))
+    name, caveats = engine_on(on, engine)
+    if name == "host":
+        return Layout(name, 1, 1, 1, False, caveats)
+    if name in {"vllm", "vllm-tpu", "neuron"}:
+        split = largest_power_of_two(min(on.count, sizes(spec).heads)) if name == "neuron" else tensor_parallel_degree(spec, on.count)
+        return Layout(name, split, 1, on.count // split, False, caveats)
+    return Layout(name, 1, on.count, 1, name == "llama.cpp" and on.count > 1, caveats)
+
+
+def engine_on(on: Machine, engine: str) -> tuple[str, tuple[Caveat, ...]]:
+    """The engine whose constants hold on this hardware, with a caveat where it is another than the one that was asked for.
+
+    Raises:
+        BadArgument: the engine needs other hardware.
+    """
+    match on.silicon.kind:
+        case "cpu":
+            return "host", ()
+        case "tpu":
+            return "vllm-tpu", () if engine == "vllm-tpu" else (ON_TPU,)
+        case "neuron":
+            return "neuron", (ON_NEURON,)
     if engine == "vllm-tpu":
         raise BadArgument("engine", engine, f"transformers, vllm or llama.cpp on {on.silicon.name}")
-    if engine == "vllm":
-        return Layout("vllm", split, 1, on.count // split, False, ())
-    return Layout(engine, 1, on.count, 1, engine == "llama.cpp" and on.count > 1, ())
+    return engine, ()

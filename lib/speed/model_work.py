@@ -41,7 +41,6 @@ class ModelNumbers(NamedTuple):
     encoder: Stack | None
     encoder_tokens: int
     form: str
-    heads: int
     cache_split: int
     cache_constant: float
     cache_per_token: float
@@ -149,7 +148,6 @@ def _numbers(same: _Same, precision: str, compute: str, kv_precision: str, recor
         encoder=encoder if decodes else stack,
         encoder_tokens=tokens,
         form=form_of(precision, experts=stack.experts > 0, recorded=recorded),
-        heads=size.heads,
         cache_split=max(1, size.kv_heads) if by_layer == 2 * size.key_width else 1,
         cache_constant=constant,
         cache_per_token=per_token,

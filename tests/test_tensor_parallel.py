@@ -1,0 +1,78 @@
+"""One rule says over how many devices vLLM splits a model, and all who ask follow it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lib.advisor.candidates import DIVIDED, options
+from lib.advisor.savings import Case, devices_used
+from lib.advisor.tasks import family_of, task_of
+from lib.catalog import load
+from lib.cost import Usage
+from lib.memory import tensor_parallel_degree
+from lib.model.bundled import find, ids
+from lib.model.spec import ModelSpec
+from lib.speed.hardware import layout, machine
+from lib.workload import MemoryRequest
+
+CATALOG = load()
+CARDS = CATALOG.offer("l40sx8")
+CHIPS = next(offer for offer in CATALOG.on(("tpu",)) if offer.accelerator_count == 8)
+COUNTS = range(1, 17)
+MODELS = [spec for name in ids() if (spec := find(name)) is not None and spec.library != "diffusers"]
+
+
+def starts(spec: ModelSpec, devices: int) -> bool:
+    """Whether vLLM's own checks pass: heads, key/value heads, the MLP's width and the padded vocabulary."""
+    of = spec.dimensions
+    heads, kv_heads = of.attention_heads, of.kv_heads or of.attention_heads
+    shared = kv_heads % devices == 0 if kv_heads >= devices else devices % kv_heads == 0
+    return heads % devices == 0 and shared and of.intermediate_size % devices == 0 and -(-of.vocab_size // 64) * 64 % devices == 0
+
+
+def test_all_who_ask_agree() -> None:
+    """For every bundled model on 1 to 16 devices: the advisor, the savings and the speed take the same number of devices."""
+    for spec in MODELS:
+        for count in COUNTS:
+            degree = tensor_parallel_degree(spec, count)
+            for offer, engine in ((CARDS, "vllm"), (CHIPS, "vllm-tpu")):
+                hardware = replace(offer, accelerator_count=count)
+                request = MemoryRequest(engine=engine)  # type: ignore[arg-type]
+                tried = options(spec, family_of(task_of("auto", spec)), hardware, "auto").tried
+                assert {c.devices for c in tried if c.engine in DIVIDED} <= {degree}, spec.id
+                assert (
+                    devices_used(Case(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
+                    == degree
+                )
+                laid = layout(machine(hardware), engine, spec)
+                assert (laid.split, laid.split * laid.copies <= count) == (degree, True), spec.id
+
+
+def test_vllm_starts_with_it() -> None:
+    """The degree passes vLLM's checks, and so does no larger one that those sizes know of."""
+    for spec in MODELS:
+        if spec.dimensions.attention_heads:
+            for count in COUNTS:
+                degree = tensor_parallel_degree(spec, count)
+                assert 1 <= degree <= count
+                assert starts(spec, degree), (spec.id, count, degree)
+
+
+@pytest.mark.parametrize(
+    ("model", "devices", "degree"),
+    [
+        ("Qwen/Qwen2-7B-Instruct", 8, 4),  # 28 heads, 4 of keys: 7 would divide the heads, but not the keys
+        ("microsoft/phi-4", 8, 2),  # 40 heads, 10 of keys: 5 would divide both, but not 100,352 words
+        ("openai-community/gpt2", 8, 6),  # 12 heads; 50,257 words are padded to 50,304 = 6 · 8384
+        ("meta-llama/Llama-3.1-8B-Instruct", 16, 16),  # 32 heads, 8 of keys: each is held twice
+        ("zai-org/GLM-4.7-Flash", 8, 4),  # 20 heads; experts 1536 wide, which 5 does not divide
+        ("HuggingFaceTB/SmolLM2-360M-Instruct", 8, 1),  # 15 heads, 5 of keys, 49,152 = 2¹⁴ · 3 words
+    ],
+)
+def test_models_that_the_heads_alone_would_split_wrongly(model: str, devices: int, degree: int) -> None:
+    """Degrees worked out by hand."""
+    spec = find(model)
+    assert spec is not None
+    assert tensor_parallel_degree(spec, devices) == degree
