@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lib.laws.idle_sleep import DAY_S, awake
 from lib.laws.price import answer_price, least, lines, prompt_price, rent, share, storage, tokens_usd
 from lib.laws.serving import erlang_c, wait_seconds
-from lib.laws.zerogpu_quota import beyond_quota, quota_seconds
+from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, requested_quota_seconds, visitors_needed
 
 PRIVATE = ((50, Decimal(16)), (200, Decimal(14)), (500, Decimal(12)))
 
@@ -45,6 +45,22 @@ def test_quota_of_both_sizes() -> None:
     assert quota_seconds(seconds=Decimal(20), duration_factor=Decimal(1), multiplier=2) == 40
     assert beyond_quota(quota_s=Decimal(3600), usd_per_gpu_hour=Decimal(6)) == 6
     assert beyond_quota(quota_s=Decimal(-5), usd_per_gpu_hour=Decimal(6)) == 0
+
+
+def test_calls_and_visitors_of_a_day() -> None:
+    """A free visitor's 300 s carry three default calls of 90 s, two of 120 s, and exactly 2,000 of 0.15 s: no float loses one."""
+    assert [calls_per_day(daily_quota_s=300, call_quota_s=Decimal(q)) for q in ("90", "120", "0.15", "301")] == [3, 2, 2000, 0]
+    assert visitors_needed(calls=Decimal("2000.5"), calls_per_visitor=2000) == 2
+    assert visitors_needed(calls=100, calls_per_visitor=0) == 0
+
+
+@given(st.integers(1, 3600), st.sampled_from((Decimal("1.5"), Decimal(1))), st.sampled_from((1, 2)))
+def test_a_request_is_rounded_by_less_than_a_second(declared: int, factor: Decimal, multiplier: int) -> None:
+    """The package rounds the product to whole seconds before the size's multiplier: by half a second at most, down as well as up."""
+    asked = requested_quota_seconds(declared_s=declared, duration_factor=factor, multiplier=multiplier)
+    spent = quota_seconds(seconds=Decimal(declared), duration_factor=factor, multiplier=multiplier)
+    assert abs(asked - spent) <= Decimal("0.5") * multiplier
+    assert (asked == spent) == (declared * factor % 1 == 0)
 
 
 def test_token_prices() -> None:

@@ -1,24 +1,22 @@
 """ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic.
 
-Quota belongs to the visitor and is counted in GPU seconds a day; the account of the workload stands for the visitors too. A call asks
-for its seconds × the duration factor of the size × the size's multiplier (`lib.catalog.rules`). How many visitors share a day's
-requests is not known, so the test is the fewest that could carry them:
-
-    K = ⌊quota / quota seconds of one request⌋        requests that one visitor's day pays for
-    V = ⌈requests a day / K⌉                          different visitors needed at least
-
-The seconds of a request are predicted; for pipelines without a prediction they are the published ones of a common pipeline.
+Quota belongs to the visitor and is counted in GPU seconds a day (`lib.laws.zerogpu_quota`); the account of the workload stands for the
+visitors too. How many visitors share a day's requests is not known, so the fewest that could carry them are judged. The seconds of a
+request are predicted; for pipelines without a prediction they are the published ones of a common pipeline.
 """
 
 from __future__ import annotations
 
-import math
+from decimal import Decimal
+from typing import Any
 
 from lib.advisor.result import Reason, Speed, Value
 from lib.advisor.speed import CLIP_S, PICTURE_S
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
+from lib.cost.usage import exact
+from lib.laws.zerogpu_quota import calls_per_day, quota_seconds, visitors_needed
 from lib.workload import Workload
 
 LIGHT_TRAFFIC_VISITORS = 10
@@ -44,12 +42,15 @@ def request_seconds(family: Family, speed: Speed) -> float | None:
 def quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
     """How the day's requests compare with the quota, and whether they are carried. Without a figure for a request nothing is refused."""
     size = rules.size(offer.id)
+    factors: dict[str, Any] = {"duration_factor": size.duration_factor, "multiplier": size.quota_multiplier}
     daily = rules.daily_quota_s[workload.account]
     values: dict[str, Value] = {
         "account": workload.account,
         "quota_s": daily,
         "size": size.size,
-        "default_calls": rules.calls_per_day(workload.account, rules.default_duration_s, size.size),
+        "default_calls": calls_per_day(
+            daily_quota_s=daily, call_quota_s=quota_seconds(seconds=Decimal(rules.default_duration_s), **factors)
+        ),
         "default_duration_s": rules.default_duration_s,
         "overquota": workload.account in rules.overquota_accounts,
         "overquota_usd_per_gpu_hour": rules.overquota_usd_per_gpu_hour,
@@ -57,10 +58,10 @@ def quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float 
     }
     if seconds is None:
         return Reason("zerogpu_quota_unknown", values), True
-    asked = rules.quota_seconds(seconds, size.size)
-    calls = int(daily // asked) if asked > 0 else workload.requests_per_day
-    visitors = math.ceil(workload.requests_per_day / calls) if calls else 0
-    values |= {"request_quota_s": asked, "requests_per_visitor": calls, "visitors": visitors, "most_visitors": LIGHT_TRAFFIC_VISITORS}
+    each = quota_seconds(seconds=exact(seconds), **factors)
+    calls = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
+    visitors = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
+    values |= {"request_quota_s": float(each), "requests_per_visitor": calls, "visitors": visitors, "most_visitors": LIGHT_TRAFFIC_VISITORS}
     if calls == 0 or visitors > LIGHT_TRAFFIC_VISITORS:
         return Reason("quota_too_small", values), False
     return Reason("zerogpu_quota", values), True

@@ -87,18 +87,6 @@ class ZeroGpuRules:
                 return size
         raise KeyError(name)
 
-    def quota_seconds(self, declared_s: float, size: str) -> float:
-        """Quota that a call asks for: declared seconds × duration factor × quota multiplier of the size.
-
-        60 s declared ask for 90 (`large`: × 1.5 × 1) or 120 (`xlarge`: × 1 × 2). Source: package spaces 0.51.3.
-        """
-        of = self.size(size)
-        return declared_s * float(of.duration_factor) * of.quota_multiplier
-
-    def calls_per_day(self, account: str, declared_s: float, size: str) -> int:
-        """How many calls of this declared length one visitor's free daily quota admits, if each uses all it asked for."""
-        return int(self.daily_quota_s[account] // self.quota_seconds(declared_s, size))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SleepRules:

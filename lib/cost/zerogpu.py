@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.result import ZeroGpuUse
 from lib.cost.usage import Pace, Usage, request_seconds
-from lib.laws.zerogpu_quota import beyond_quota, quota_seconds
+from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat
 
 
@@ -23,7 +22,7 @@ def zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: Pace | N
         seconds = Decimal(rules.default_duration_s)
     each = quota_seconds(seconds=seconds, duration_factor=size.duration_factor, multiplier=size.quota_multiplier)
     daily = rules.daily_quota_s[usage.account]
-    carried = int(daily // each)
+    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each)
     pays = usage.account in rules.overquota_accounts
     price = rules.overquota_usd_per_gpu_hour
     alone = beyond_quota(quota_s=usage.requests_per_day * each - daily, usd_per_gpu_hour=price) * usage.days_per_month
@@ -33,7 +32,7 @@ def zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: Pace | N
         quota_s_per_request=each,
         daily_quota_s=daily,
         requests_in_quota=carried,
-        visitors=math.ceil(usage.requests_per_day / carried) if carried else 0,
+        visitors=visitors_needed(calls=usage.requests_per_day, calls_per_visitor=carried),
         usd_per_request_beyond=beyond_quota(quota_s=each, usd_per_gpu_hour=price) if pays else None,
         usd_per_month_alone=alone if pays else None,
     )

@@ -5,8 +5,7 @@ gpu_task(measure, duration=lambda request: request.seconds)(request)
 On ZeroGPU such a function runs in a process forked from this one, to which arguments and results travel pickled, and only functions that
 were wrapped before the app is launched count. The seconds are asked of the visitor's quota before the run:
 
-    asked = ⌈seconds⌉ · factor · multiplier        large: 1.5 · 1      xlarge: 1 · 2        (RTX PRO 6000)
-
+The declared seconds are rounded up to whole ones here, for the package drops fractions; `lib.laws.zerogpu_quota` says what they cost.
 The quota has to hold all of them or nothing runs, and short requests wait less: so seconds are worked out from each request.
 A generator is closed with its wrapper; the GPU is then given back when the generator yields next, so it has to yield often.
 Source: spaces 0.51.3, zero/client.py (`get_duration_seconds`), zero/wrappers.py; factors in lib/data/platform.json; 2026-11-21.
@@ -23,12 +22,15 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
+from decimal import Decimal
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from lib.catalog import load
 from lib.catalog.rules import ZeroGpuRules
+from lib.cost.usage import exact
 from lib.errors import AdvisorError
+from lib.laws.zerogpu_quota import requested_quota_seconds
 from lib.live.device import OFFERS, Size, on_zero_gpu
 from lib.live.faults import Fault, as_value, understood, unknown
 
@@ -60,28 +62,28 @@ def _rules() -> ZeroGpuRules:
     return load().rules.zerogpu
 
 
-def factors(size: Size = "large") -> tuple[float, int]:
+def factors(size: Size = "large") -> tuple[Decimal, int]:
     """Duration factor and multiplier of a size: on ZeroGPU what the package will apply to the card that it finds, else the rules'."""
     of = _rules().size(OFFERS[size])
     if not on_zero_gpu():
-        return float(of.duration_factor), of.quota_multiplier
+        return of.duration_factor, of.quota_multiplier
     from spaces.zero.client import get_duration_seconds  # type: ignore[import-untyped]  # noqa: PLC0415 it asks the scheduler with this
 
-    return float(get_duration_seconds(timedelta(seconds=1), size)), of.quota_multiplier
+    return exact(get_duration_seconds(timedelta(seconds=1), size)), of.quota_multiplier
 
 
-def quota_seconds(seconds: float, size: Size = "large") -> float:
+def quota_seconds(seconds: float, size: Size = "large") -> int:
     """What a run of these declared seconds asks of the visitor's quota."""
     factor, multiplier = factors(size)
-    return whole_seconds(seconds) * factor * multiplier
+    return requested_quota_seconds(declared_s=whole_seconds(seconds), duration_factor=factor, multiplier=multiplier)
 
 
 def arithmetic(seconds: float, size: Size = "large") -> str:
     """The same as a sentence."""
     (factor, multiplier), declared = factors(size), whole_seconds(seconds)
     return (
-        f"The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {factor:g} (duration factor) × "
-        f"{multiplier} (size) = {quota_seconds(seconds, size):g} s of your quota, and starts only if that much is left."
+        f"The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {float(factor):g} (duration factor) × "
+        f"{multiplier} (size) = {quota_seconds(seconds, size)} s of your quota, and starts only if that much is left."
     )
 
 
