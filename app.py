@@ -15,9 +15,9 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
 
 import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has to be first
 
-from lib.service.start import services
+from lib.service.app import services
+from lib.ui.http.serve import QUEUE, serving
 from lib.ui.page import build_page, launch_options
-from lib.ui.serve import QUEUE, serving
 
 advisor = services()
 advisor.live.place()  # on ZeroGPU the chat's model has to be on "cuda" before the launch; elsewhere this does nothing

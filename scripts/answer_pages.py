@@ -141,7 +141,7 @@ def program() -> tuple[Any, Any]:
 
 def public(advisor: Any) -> Mapping[str, Any]:
     """The public endpoints by name, each with its `question`."""
-    from lib.ui.endpoints import endpoints  # noqa: PLC0415
+    from lib.ui.http.api import endpoints  # noqa: PLC0415
 
     return endpoints(advisor)
 
@@ -150,7 +150,7 @@ def application(advisor: Any, demo: Any) -> Any:
     """The ASGI application that is served: Gradio's own with what stands in front of it."""
     from gradio.routes import App  # noqa: PLC0415
 
-    from lib.ui.serve import serving  # noqa: PLC0415
+    from lib.ui.http.serve import serving  # noqa: PLC0415
 
     return App.create_app(demo, app_kwargs=serving(demo, advisor)["app_kwargs"])
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from lib.model.vision_stand_in import Leaf
+    from lib.model.build import Leaf
 
 NAMES = ("mobilenetv5_300m_enc",)
 PATH = Path(__file__).resolve().parent.parent / "lib" / "data" / "vision_towers.json"

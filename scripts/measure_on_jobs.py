@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from lib.catalog import Catalog
     from lib.hub.jobs import Job, Jobs
-    from lib.live.record import Ledger
-    from lib.service.job_plan import Asked, Planned
+    from lib.live.measurements import Ledger
+    from lib.service.jobs import Asked, Planned
 
 SCHEDULING_S = 1800
 """How much longer than its time-out a job is followed: it may wait for a machine, unbilled."""
@@ -46,7 +46,7 @@ def _at_most(usd: Decimal) -> str:
 
 
 def _show(plans: Sequence[Planned], asked: Asked, prices: str) -> None:
-    from lib.service.job_plan import most_usd  # noqa: PLC0415
+    from lib.service.jobs import most_usd  # noqa: PLC0415
 
     click.echo(f"Models: {', '.join(model[:60] for model in asked.models)}")
     click.echo(f"Each: {asked.prompt_tokens} prompt tokens, {asked.output_tokens} answer tokens, {asked.precision}, random weights")
@@ -83,7 +83,7 @@ def _followed(job: Job, plan: Planned, jobs: Jobs) -> list[str]:
 def _run(plans: Sequence[Planned], asked: Asked, jobs: Jobs, ledger: Ledger) -> bool:
     """Start all jobs, follow them, merge what they told; false when one gave less than it should. What still runs at the end is ended."""
     from lib.errors import AdvisorError  # noqa: PLC0415
-    from lib.service.job_plan import script, told  # noqa: PLC0415
+    from lib.service.jobs import script, told  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415
 
     running: list[tuple[Planned, Job]] = []
@@ -173,9 +173,9 @@ def main(
 
     from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.hub.jobs import Jobs  # noqa: PLC0415
-    from lib.live.record import Ledger, Place, place  # noqa: PLC0415
+    from lib.live.measurements import Ledger, Place, place  # noqa: PLC0415
     from lib.service import arguments  # noqa: PLC0415
-    from lib.service.job_plan import PRECISIONS, Asked, most_usd, planned  # noqa: PLC0415
+    from lib.service.jobs import PRECISIONS, Asked, most_usd, planned  # noqa: PLC0415
 
     catalog, prices = _prices()
     try:

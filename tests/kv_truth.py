@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.model.build import Built, build
-from lib.model.cache_run import run_cache
+from lib.model.cache_executed import run_cache
 from lib.model.spec import CacheTerm
 
 PATH = Path(__file__).parent / "data" / "kv_truth.json.gz"

@@ -10,7 +10,7 @@ from lib.catalog import load
 from lib.cost import TokenPrice, Usage
 from lib.cost.outlook import Option, Outlook, bill, carried
 from lib.provenance import Source
-from lib.service.pace import KnownPace
+from lib.service.speed import KnownPace
 
 CATALOG = load()
 L4 = CATALOG.resolve_offer("l4x1")  # 0.80 USD an hour

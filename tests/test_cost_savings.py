@@ -15,7 +15,7 @@ from lib.advisor.savings import Case, NoWay, Savings, Way, ways_to_save
 from lib.catalog.offers import Offer
 from lib.cost import Usage, cost, per_token
 from lib.memory import estimate_memory, usable_memory
-from lib.model.bare import resolve_count
+from lib.model.parameter_count import resolve_count
 from lib.present.sentences import REASONS, no_way_sentence, way_sentence
 from lib.workload import MemoryRequest
 

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, NotPermitted, RateLimited, RepoGated, RepoNotFound, UnknownModel
 from lib.hub import model_files, search
-from lib.hub.cache import Cache
-from lib.hub.client import Hub
+from lib.hub.client import Cache, Hub
 from lib.hub.gguf_header import GgufHeader, NeedMore, parse_gguf
 from lib.hub.model_files import read_model
 from lib.hub.safetensors_header import BITS, header_length, parse_header

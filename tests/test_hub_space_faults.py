@@ -29,9 +29,8 @@ from lib.errors import (
     RepoNotFound,
 )
 from lib.hub import space_session, spaces
-from lib.hub.space_answer import Runtime, read_account, read_runtime
-from lib.hub.space_refusals import remark
-from lib.hub.spaces import Spaces
+from lib.hub.refusals import remark
+from lib.hub.spaces import Runtime, Spaces, read_account, read_runtime
 
 ADA = "hf_adaADAadaADAada0123456789"
 CALLS: dict[str, Callable[[Spaces], Any]] = {

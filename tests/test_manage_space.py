@@ -23,7 +23,7 @@ from space_stand_in import FakeSpace, Person, SpaceStandIn, demo
 from lib.cli import act, outcome
 from lib.cli.app import main
 from lib.errors import AdvisorError
-from lib.service import space_watch
+from lib.service import space_actions
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "manage_space.py"
@@ -46,7 +46,7 @@ def run(hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> R
     """A command in this process, as ada unless another token (or none) is named; stages pass without waiting."""
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.url)
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.setattr(space_watch, "FIRST_S", 0.05)
+    monkeypatch.setattr(space_actions, "FIRST_S", 0.05)
 
     def ran(*words: str, token: str | None = TOKEN, typed: str | None = None) -> Result:
         for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):

@@ -21,12 +21,10 @@ from stand_in_hub_prices import as_listed
 from lib.catalog import load
 from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, PaymentNeeded, RateLimited, TooLong, UnknownHardware
 from lib.hub.jobs import Jobs
-from lib.live import job_lines, vllm_bench
-from lib.live.job_lines import marked, results
-from lib.live.job_script import own_script, sources, vllm_script
-from lib.live.record import Ledger, Place
-from lib.live.row import NAMES, Row
-from lib.service.job_plan import Asked, most_usd, planned, script, told
+from lib.live import jobs, vllm_bench
+from lib.live.jobs import marked, own_script, results, sources, vllm_script
+from lib.live.measurements import NAMES, Ledger, Place, Row
+from lib.service.jobs import Asked, most_usd, planned, script, told
 from lib.service.models import Models
 from scripts import measure_on_jobs
 
@@ -372,7 +370,7 @@ def test_odd_vllm_results_become_complaints(odd: dict[str, Any]) -> None:
 
 def test_marks_of_the_shipped_file_are_ours() -> None:
     """The vLLM script stands alone, so it repeats them."""
-    assert (vllm_bench.BEGIN, vllm_bench.END) == (job_lines.BEGIN, job_lines.END)
+    assert (vllm_bench.BEGIN, vllm_bench.END) == (jobs.BEGIN, jobs.END)
 
 
 def test_script_is_the_same_for_the_same_question() -> None:

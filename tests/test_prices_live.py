@@ -17,8 +17,7 @@ from stand_in_hub_prices import JOBS, SPACES, HubStandIn, Reply, as_listed, row,
 from lib.catalog import Catalog, load
 from lib.catalog.live_prices import LiveList, with_live_prices
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
-from lib.hub.hardware_answer import price_per_hour
-from lib.hub.prices import PriceFeed
+from lib.hub.prices import PriceFeed, price_per_hour
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from lib.catalog import load
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.model import bundled
-from lib.model.bare import resolve_count
+from lib.model.parameter_count import resolve_count
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedRequest, Speeds, speed, speeds

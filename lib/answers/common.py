@@ -4,11 +4,22 @@ Units are in the key. Numbers are plain JSON numbers: no NaN, no infinity; a pri
 `typing_extensions.TypedDict` because Pydantic, which derives the schemas from these, asks for it below Python 3.12.
 
 The shape of the answer of `/estimate_speed`; see `lib.answers.common` for what holds for all answers.
+
+Small values as JSON: money, caveats, sources.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from typing_extensions import TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from decimal import Decimal
+
+    from lib.catalog import PriceState
+    from lib.provenance import Caveat, Source
 
 SCHEMA = 1
 
@@ -329,3 +340,23 @@ class SpeedAnswer(Answer):
     high: SpeedFigures
     decode_parts: list[SpeedPartEntry]
     prompt_parts: list[SpeedPartEntry]
+
+
+def usd(amount: Decimal | None) -> float | None:
+    """A price as a JSON number that prints as in the catalog: JSON writes the shortest decimal that means the float, 0.80 → 0.8."""
+    return None if amount is None else float(amount)
+
+
+def caveat_entries(caveats: Iterable[Caveat]) -> list[CaveatEntry]:
+    """Each distinct caveat once, in the order met."""
+    return [{"code": caveat.code, "message": caveat.message} for caveat in dict.fromkeys(caveats)]
+
+
+def source_entries(sources: Iterable[Source]) -> list[SourceEntry]:
+    """Each distinct source once, in the order met."""
+    return [{"what": source.what, "source": source.source, "checked": source.checked} for source in dict.fromkeys(sources)]
+
+
+def price_entry(state: PriceState) -> PriceEntry:
+    """Which prices are used, and how old the oldest is."""
+    return {"basis": state.basis, "checked": state.oldest}

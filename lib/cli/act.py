@@ -25,10 +25,10 @@ from lib.hub.prices import PriceFeed
 from lib.hub.providers import offered
 from lib.present.numbers import usd
 from lib.present.setup_files import setup
-from lib.service.account import AccountQuestions
+from lib.service.app import Services
 from lib.service.models import Models
-from lib.service.services import Services
-from lib.service.speed_pace import estimated
+from lib.service.spaces import AccountQuestions
+from lib.service.speed import estimated
 
 
 def opened() -> Services:

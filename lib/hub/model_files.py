@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lib.errors import shown
-from lib.hub import layout, loop, refusals
-from lib.hub.cache import Cache
-from lib.hub.client import checked_id, open_hub
-from lib.hub.listing import MAX_LISTING_BYTES, Listing, as_json, as_object, read_listing
-from lib.hub.repository import Component, HubModel, Kind
+from lib.hub import loop, refusals, repository
+from lib.hub.client import Cache, checked_id, open_hub
+from lib.hub.repository import MAX_LISTING_BYTES, Component, HubModel, Kind, Listing, as_json, as_object, read_listing
 from lib.hub.weights import MAX_DOCUMENT_NODES, Read, Source, read_weights
 from lib.provenance import Caveat
 
@@ -70,13 +68,13 @@ def forget() -> None:
 async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None) -> HubModel:
     described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
     listing = await loop.aside(len(described.body), read_listing, described.body, repo_id)
-    source, kind = Source(client, hub, listing), layout.kind_of(listing.files)
-    names = [name for name in layout.DOCUMENTS if name in listing.files]
+    source, kind = Source(client, hub, listing), repository.kind_of(listing.files)
+    names = [name for name in repository.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
         documents = await _documents(source, names)
         parts, reads = await _parts(source, kind, documents)
     else:
-        choice = layout.choose(listing.files, "", kind)
+        choice = repository.choose(listing.files, "", kind)
         async with loop.together() as group:
             texts, weights = group.create_task(_documents(source, names)), group.create_task(read_weights(source, choice))
         documents, read = texts.result(), weights.result()
@@ -99,8 +97,8 @@ async def _parts(source: Source, kind: Kind, documents: dict[str, str]) -> tuple
     """The components that model_index.json or modules.json names, each with its own folder, configuration and weights."""
     files = source.listing.files
     named = _pipeline(source, documents) if kind == "diffusers" else _modules(source, documents)
-    present = set(layout.folders(files, named))
-    chosen = [(folder, layout.choose(files, folder, kind)) for folder in named if folder in present]
+    present = set(repository.folders(files, named))
+    chosen = [(folder, repository.choose(files, folder, kind)) for folder in named if folder in present]
     chosen = [(folder, choice) for folder, choice in chosen if choice.format != "none"]
     configs = [f"{folder}/config.json" if folder else "config.json" for folder, _ in chosen]
     texts = await _documents(source, [name for name in configs if name in files])
@@ -137,7 +135,7 @@ def _modules(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, 
     return named
 
 
-def _told(read: Read, choice: layout.Choice) -> Read:
+def _told(read: Read, choice: repository.Choice) -> Read:
     """Add why this copy was read when it is not the usual one."""
     if not choice.why:
         return read
@@ -157,7 +155,7 @@ def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[
         components=tuple(parts),
         documents=documents,
         files=listing.files,
-        other_weights=layout.others(listing.files, used),
+        other_weights=repository.others(listing.files, used),
         pipeline_tag=listing.pipeline_tag,
         library_name=listing.library_name,
         tags=listing.tags,

@@ -17,8 +17,7 @@ from lib.bounded_json import UnreadableJson, read_json
 from lib.cost.tokens import TokenPrice
 from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, shown
 from lib.hub import loop
-from lib.hub.cache import Cache
-from lib.hub.client import checked_id, open_hub
+from lib.hub.client import Cache, checked_id, open_hub
 from lib.provenance import Source
 
 if TYPE_CHECKING:

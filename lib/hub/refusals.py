@@ -3,11 +3,40 @@
 The Hub tells less than one would like: to a stranger a private repository and a missing one look the same (401 with
 RepoNotFound), and so they do here. Nothing that the server wrote is repeated: only what was asked for, and its status.
 Source: huggingface_hub 2.4.0, utils/_http.py (`hf_raise_for_status`), errors.py; checked 2026-11-21.
+
+From what the Hub answers about Spaces and accounts to our own errors, each with what to do next.
+
+The Hub answers 401 for several things, and its client calls most of them "repository not found". To a stranger that is what it
+means; with a token it is a matter of permission: some sign-ins (OAuth tokens) may pause a Space and read it, but get 401 when they
+change its hardware, set its sleep time or restart it (huggingface_hub issue 4972, open on 2026-09-22).
+What the Hub itself wrote is quoted for 400, 402, 403 and 409 only: shortened, of plain characters, and never if a part of
+the token stands in it.
 """
 
 from __future__ import annotations
 
-from lib.errors import HubError, HubGarbage, HubUnreachable, NotPermitted, RateLimited, RepoGated, RepoNotFound, shown
+import re
+from typing import TYPE_CHECKING, Literal
+
+from lib.errors import (
+    AdvisorError,
+    AgainstRules,
+    Conflict,
+    HubError,
+    HubGarbage,
+    HubUnreachable,
+    NotPermitted,
+    PaymentNeeded,
+    RateLimited,
+    RepoGated,
+    RepoNotFound,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from httpx2 import Response
+
+    from lib.hub.client import Hub
 
 _INSTEAD = "Choose a model of the bundled catalog, or paste its config.json instead."
 
@@ -118,3 +147,174 @@ def wait_s(headers: object) -> int | None:
         return limit.reset_in_seconds
     stated = headers.get("retry-after", "").strip()
     return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 6 else None  # noqa: PLR2004 - more is no advice
+
+
+Act = Literal["look", "account", "list", "hardware", "sleeptime", "pause", "restart"]
+ACTIONS: frozenset[Act] = frozenset({"hardware", "sleeptime", "pause", "restart"})
+INVALID_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105 - the Hub's sentence, no password
+_DOING: dict[Act, str] = {
+    "look": "read",
+    "account": "read",
+    "list": "list the Spaces of",
+    "hardware": "change the hardware of",
+    "sleeptime": "set the sleep time of",
+    "pause": "pause",
+    "restart": "restart",
+}
+_KNOWN_401 = frozenset({"hardware", "sleeptime", "restart"})
+_UNSURE = "Whether it was done is not known: look at the Space before you try again."
+_PIECE = 8
+_MAX_REMARK = 160
+_WORDS = re.compile(r"[^A-Za-z0-9 .,:;'()/%$+-]+")
+
+
+def space_offline() -> HubUnreachable:
+    """The switch HF_HUB_OFFLINE is on: a choice, not a fault."""
+    return HubUnreachable(
+        "The Hub is not asked: this server runs offline (HF_HUB_OFFLINE=1). Spaces can be looked at and changed on huggingface.co itself."
+    )
+
+
+def sign_in(act: Act, what: str) -> str:
+    """The sentence for an action without a token."""
+    if act == "account":
+        return "Whose account this is cannot be told: nobody is signed in. Sign in, or send a token of your own."
+    return (
+        f"To {_DOING[act]} the Space {shown(what)} you have to be signed in. Sign in, or send a token of your own with write access "
+        "to this Space. This server's own token is never used for visitors."
+    )
+
+
+def space_too_slow(act: Act, what: str, seconds: float) -> HubUnreachable:
+    """The time is up."""
+    return HubUnreachable(f"The Hub did not finish answering about {shown(what)} within {seconds:g} s. {_then(act)}")
+
+
+def unreachable(act: Act, what: str, seen: str, *, sent: bool) -> HubUnreachable:
+    """No connection, or one that broke; `sent` tells that the request may have arrived."""
+    return HubUnreachable(f"The Hub could not be reached for {shown(what)} ({seen}). {_then(act) if sent else 'Try again later.'}")
+
+
+def unreadable(act: Act, what: str, seen: str = "it is not what the Hub's own format promises") -> HubGarbage:
+    """An answer that cannot be used."""
+    return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. {_then(act)}")
+
+
+def moved(act: Act, what: str) -> HubGarbage:
+    """A redirect, or a next page, that is not followed."""
+    if act in ACTIONS:
+        return HubGarbage(
+            f"The Hub sends the request about {shown(what)} on to another address; nothing was changed. "
+            "Was the Space renamed? Look at it, and use the id that it has now."
+        )
+    return HubGarbage(f"The answer about {shown(what)} points to an address that is not asked: another host, or no part of the Spaces.")
+
+
+def remark(text: str, token: str | None) -> str:
+    """What the Hub wrote, fit to be quoted: one line of plain characters; nothing if a part of the token stands in it."""
+    squeezed = "".join(text.lower().split())
+    secret = (token or "").lower()
+    pieces = {secret[at : at + _PIECE] for at in range(max(1, len(secret) - _PIECE + 1))} - {""}
+    if "hf_" in squeezed or any(piece in squeezed for piece in pieces):
+        return ""
+    plain = " ".join(_WORDS.sub(" ", " ".join(word for word in text.split() if "://" not in word)).split()).strip(" .")
+    return plain[:_MAX_REMARK]
+
+
+def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> AdvisorError:
+    """Our error for an answer of status 400 or higher."""
+    said = response.extensions.get("remark", "")
+    quoted = f" The Hub says: '{said}'." if said else ""
+    told: AdvisorError
+    match response.status_code:
+        case 401:
+            told = _unauthorized(response, hub, act, what)
+        case 402:
+            told = _unpaid(hub, act, what, quoted)
+        case 403:
+            told = _forbidden(hub, act, what, quoted)
+        case 404 | 410:
+            told = _space_missing(hub, act, what)
+        case 409:
+            told = Conflict(
+                f"The Hub did not {_DOING[act]} the Space {shown(what)}: something else is being done to it right now.{quoted} "
+                "Wait until it has settled, look at it again, and repeat the action if it is still needed."
+            )
+        case 429:
+            told = _limited(response, hub, what)
+        case status if status >= 500:  # noqa: PLR2004 - the class of server errors
+            told = HubUnreachable(f"The Hub has a problem (status {status}) with {shown(what)}. {_then(act)}")
+        case 400 | 422 if act in ACTIONS:
+            told = AgainstRules(
+                f"The Hub refuses to {_DOING[act]} the Space {shown(what)}.{quoted} Static Spaces have no hardware, sleep time or "
+                "restart; for others, check that the hardware and the sleep time are among those offered today."
+            )
+        case status:
+            told = unreadable(act, what, f"status {status}")
+    return told
+
+
+def _unpaid(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
+    return PaymentNeeded(
+        f"The Hub asks for payment before it can {_DOING[act]} the Space {shown(what)}.{quoted} Add a payment method or prepaid "
+        f"credits on {hub.endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
+    )
+
+
+def _limited(response: Response, hub: Hub, what: str) -> RateLimited:
+    wait = wait_s(response.headers)
+    return RateLimited(
+        f"The Hub asks for fewer requests. Try {shown(what)} again "
+        + (f"in {wait} s" if wait else "in some minutes")
+        + ("." if hub.token else ", or sign in: signed-in accounts have a higher limit.")
+    )
+
+
+def _unauthorized(response: Response, hub: Hub, act: Act, what: str) -> AdvisorError:
+    """Status 401: unknown to strangers, a matter of permission to everyone else."""
+    tokens = f"{hub.endpoint}/settings/tokens"
+    if hub.token is None:
+        return _space_missing(hub, act, what)
+    if act == "account" or response.headers.get("x-error-message") == INVALID_TOKEN:
+        return NotPermitted(
+            f"The Hub did not accept the token sent for {shown(what)}: it is wrong or has expired. "
+            f"Sign in again, or make a new one on {tokens}."
+        )
+    if act in _KNOWN_401:
+        return NotPermitted(
+            f"The Hub did not allow this token to {_DOING[act]} the Space {shown(what)} (status 401). This is a matter of permission and "
+            "does not mean that the Space is missing: the Hub is known to answer so to some sign-ins that may read and pause a Space. "
+            f"Paste a fine-grained token with write access to this Space instead (made on {tokens}; it is used for this request only)."
+        )
+    need = "write" if act in ACTIONS else "read"
+    return NotPermitted(
+        f"The Hub did not allow this token to {_DOING[act]} {shown(what)} (status 401): it has expired, or lacks {need} access. "
+        f"Sign in again, or send a token with {need} access, made on {tokens}."
+    )
+
+
+def _forbidden(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted:
+    if act not in ACTIONS:
+        return NotPermitted(
+            f"The Hub does not allow {'this token' if hub.token else 'strangers'} to {_DOING[act]} {shown(what)}.{quoted} "
+            f"Use a token with read access, made on {hub.endpoint}/settings/tokens."
+        )
+    return NotPermitted(
+        f"This token may not {_DOING[act]} the Space {shown(what)}.{quoted} Only its owner, or a member of its organization with write "
+        f"access, may; the token itself needs write access to it too ({hub.endpoint}/settings/tokens). A Space of others can be duplicated."
+    )
+
+
+def _space_missing(hub: Hub, act: Act, what: str) -> RepoNotFound:
+    if act == "list":
+        return RepoNotFound(f"There is no user or organization {shown(what)} whose Spaces can be listed. Check the spelling.")
+    if hub.token is not None:
+        return RepoNotFound(f"There is no Space {shown(what)} that your account can see. Check the spelling, or ask its owner for access.")
+    return RepoNotFound(
+        f"There is no public Space {shown(what)}: it does not exist, or it is private. "
+        "Check the spelling (owner/name); for a private Space sign in or send a token."
+    )
+
+
+def _then(act: Act) -> str:
+    return _UNSURE if act in ACTIONS else "Try again later."

@@ -5,15 +5,37 @@ HubModel
 ├── components     one for a transformers model (folder ""), several for a pipeline (unet, vae, text_encoder …)
 │   └── weights    the one copy of the weights that the library would load: tensors, bytes and elements by dtype
 └── other_weights  further copies that are not loaded by default (original/, consolidated, fp16, ONNX, other GGUF …)
+
+Which files of a repository are the model, judged by their names alone.
+
+A repository may hold its weights several times. The copy that counts is the one its library loads by default:
+
+    transformers   model.safetensors, else model.safetensors.index.json, else pytorch_model.bin (and its index)
+    diffusers      the same in each component's folder, under the name diffusion_pytorch_model (or model)
+    peft           adapter_model.safetensors, else adapter_model.bin
+    llama.cpp      the Q4_K_M file, else the first .gguf (its `-hf` option); a projector (mmproj) is not the model
+
+Source: `from_pretrained` of transformers 5.23 (modeling_utils.py), diffusers 0.42 (model_loading_utils.py), peft, and
+llama.cpp's README on `-hf`; checked 2026-11-21.
+
+What the Hub says about a model (/api/models/{id}?blobs=true), checked field by field.
+
+Only the fields used here are looked at; each has the type that the Hub documents, or the answer is refused or the field is
+left empty where nothing depends on it.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from lib.bounded_json import UnreadableJson, read_json
+from lib.errors import InvalidInput
+from lib.hub import refusals
+from lib.hub.client import checked_id
 from lib.provenance import Caveat
 
 Kind = Literal["transformers", "diffusers", "sentence-transformers", "adapter", "gguf", "weights", "none"]
@@ -134,3 +156,232 @@ def _summed(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for table in tables:
         total.update(table)
     return dict(total)
+
+
+DOCUMENTS = ("config.json", "hf_quant_config.json", "adapter_config.json", "model_index.json", "modules.json", "params.json")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".ggml", ".onnx", ".onnx_data", ".msgpack", ".h5", ".tflite", ".npz")
+_STATE = re.compile(r"(^|/)(training_args|optimizer|scheduler|rng_state[^/]*|scaler)\.[a-z]+$")
+_PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.)")
+_VARIANTS = ("fp16", "bf16")
+
+_STEMS = {"diffusers": ("diffusion_pytorch_model", "model"), "adapter": ("adapter_model",)}
+_PICKLES = {"model": "pytorch_model"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The copy of the weights that counts: its files, or the index that names them.
+
+    `why` is empty for the default copy, else a code: "variant" (only an fp16 or bf16 copy exists), "consolidated" (only the
+    vendor's own format), "single_file" (one file of an unknown name).
+    """
+
+    format: Format
+    files: tuple[str, ...] = ()
+    index: str = ""
+    why: str = ""
+
+
+def kind_of(files: Mapping[str, int | None]) -> Kind:
+    """What sort of repository this is."""
+    if "model_index.json" in files:
+        return "diffusers"
+    if "modules.json" in files:
+        return "sentence-transformers"
+    root = choose(files, "", "transformers")
+    usual = root.format != "none" and root.why in ("", "variant")
+    if "adapter_config.json" in files and not usual:
+        return "adapter"
+    if not usual and _gguf(files):
+        return "gguf"
+    if "config.json" in files:
+        return "transformers"
+    return "none" if root.format == "none" else "weights"
+
+
+def choose(files: Mapping[str, int | None], folder: str, kind: Kind) -> Choice:
+    """The copy of the weights in one folder that the library of this kind loads."""
+    if kind == "gguf":
+        return Choice(format="gguf", files=_gguf(files))
+    at = f"{folder}/" if folder else ""
+    for stem in _STEMS.get(kind, ("model", "diffusion_pytorch_model")):
+        found = _named(files, at, stem)
+        if found:
+            return found
+    return _last_resort(files, at) if kind != "diffusers" else Choice(format="none")
+
+
+def _named(files: Mapping[str, int | None], at: str, stem: str) -> Choice | None:
+    """The default copy under one name, else the variants of that name."""
+    pickle = _PICKLES.get(stem, stem)
+    candidates: list[tuple[str, Format, str]] = [(stem, "safetensors", ""), (pickle, "pickle", "")]
+    candidates += [(f"{stem}.{variant}", "safetensors", "variant") for variant in _VARIANTS]
+    for name, form, why in candidates:
+        stored, _, variant = name.partition(".") if why else (name, "", "")
+        ending = "bin" if form == "pickle" else "safetensors"
+        index = f"{at}{stored}.{ending}.index.{variant}.json" if variant else f"{at}{name}.{ending}.index.json"
+        if f"{at}{name}.{ending}" in files:
+            return Choice(format=form, files=(f"{at}{name}.{ending}",), why=why)
+        if index in files:
+            return Choice(format=form, index=index, why=why)
+    return None
+
+
+def _last_resort(files: Mapping[str, int | None], at: str) -> Choice:
+    """The vendor's own format, or a single file of any name."""
+    if f"{at}consolidated.safetensors" in files:
+        return Choice(format="safetensors", files=(f"{at}consolidated.safetensors",), why="consolidated")
+    if f"{at}consolidated.safetensors.index.json" in files:
+        return Choice(format="safetensors", index=f"{at}consolidated.safetensors.index.json", why="consolidated")
+    here = [name for name in files if name.startswith(at) and "/" not in name.removeprefix(at)]
+    loose = [name for name in here if name.endswith(".safetensors")]
+    if len(loose) == 1:
+        return Choice(format="safetensors", files=(loose[0],), why="single_file")
+    return Choice(format="none")
+
+
+def _gguf(files: Mapping[str, int | None]) -> tuple[str, ...]:
+    """The GGUF file that llama.cpp takes by default, with all its parts."""
+    found = sorted(name for name in files if name.lower().endswith(".gguf") and "mmproj" not in name.lower())
+    if not found:
+        return ()
+    first = next((name for name in found if "q4_k_m" in name.lower()), found[0])
+    part = _PART.search(first)
+    if part is None:
+        return (first,)
+    return tuple(name for name in found if _PART.sub("", name) == _PART.sub("", first) and part[2] in name)
+
+
+def folders(files: Mapping[str, int | None], named: Iterable[str]) -> tuple[str, ...]:
+    """Those of the named folders that hold any file."""
+    present = {name.rpartition("/")[0] for name in files}
+    return tuple(dict.fromkeys(folder for folder in named if folder in present))
+
+
+def others(files: Mapping[str, int | None], used: Iterable[str]) -> tuple[OtherWeights, ...]:
+    """The weight files that are not used, grouped by name pattern (part numbers as `*`), largest first."""
+    taken = set(used)
+    groups: dict[str, list[int]] = {}
+    for name, size in files.items():
+        if name not in taken and name.lower().endswith(_WEIGHTS) and not _STATE.search(name):
+            groups.setdefault(_PART.sub("-*", re.sub(r"consolidated\.\d+", "consolidated.*", name)), []).append(size or 0)
+    found = [OtherWeights(pattern=pattern, files=len(sizes), total_bytes=sum(sizes)) for pattern, sizes in groups.items()]
+    return tuple(sorted(found, key=lambda group: (-group.total_bytes, group.pattern)))
+
+
+MAX_LISTING_BYTES = 16 * 2**20
+MAX_NODES = 1_000_000  # the description of a model with 50,000 files has 700,000; 16 MiB of "[],[],…" would have 11 million
+_MAX_FILES = 50_000
+_MAX_NAME = 1024
+_MAX_TEXT = 200
+_MAX_TAGS = 500
+_SHA = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A model at one commit: its files with their sizes (None = not told) and the fields of its card."""
+
+    id: str
+    sha: str
+    files: Mapping[str, int | None]
+    pipeline_tag: str | None
+    library_name: str | None
+    tags: tuple[str, ...]
+    license: str | None
+    gated: str
+    private: bool
+    base_model: str | None
+    published_parameters: Mapping[str, int]
+
+
+def as_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
+    """JSON from outside of at most `most` nodes (`lib.bounded_json`); `of` names it in the sentence.
+
+    Raises:
+        HubGarbage: it is not JSON, nested too deep to be read, or holds more values.
+    """
+    try:
+        return read_json(text, most)
+    except UnreadableJson as error:
+        raise refusals.garbage(what, f"{of} cannot be read: {error}") from error
+
+
+def as_object(text: bytes, what: str, of: str, most: int = MAX_NODES) -> dict[str, Any]:
+    """JSON that has to be an object.
+
+    Raises:
+        HubGarbage: it is not.
+    """
+    value = as_json(text, what, of, most)
+    if not isinstance(value, dict):
+        raise refusals.garbage(what, f"{of} is not a JSON object")
+    return value
+
+
+def read_listing(text: bytes, asked: str) -> Listing:
+    """Read the Hub's description of a model; `asked` is the id that was asked for.
+
+    Raises:
+        HubGarbage: not JSON, or an id, a commit or a file list that cannot be one.
+    """
+    data = as_object(text, asked, "the description of the model")
+    sha = data.get("sha")
+    if not (isinstance(sha, str) and _SHA.fullmatch(sha)):
+        raise refusals.garbage(asked, "the description of the model names no commit")
+    gated = data.get("gated")
+    card = data.get("cardData") if isinstance(data.get("cardData"), dict) else {}
+    tags = tuple(tag for tag in _list(data.get("tags"))[:_MAX_TAGS] if _text(tag))
+    return Listing(
+        id=_id(data.get("id"), asked),
+        sha=sha,
+        files=_files(data.get("siblings"), asked),
+        pipeline_tag=_text(data.get("pipeline_tag")),
+        library_name=_text(data.get("library_name")),
+        tags=tags,
+        license=_text((card or {}).get("license"))
+        or next((tag.removeprefix("license:") for tag in tags if tag.startswith("license:")), None),
+        gated=gated if gated in ("auto", "manual") else ("auto" if gated is True else ""),
+        private=data.get("private") is True,
+        base_model=next((tag.rpartition(":")[2] for tag in tags if tag.startswith("base_model:adapter:")), None),
+        published_parameters=_parameters(data.get("safetensors")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= _MAX_TEXT and value.isprintable() else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _id(value: Any, asked: str) -> str:
+    """The model's present id: a renamed model is answered under its new one."""
+    text = _text(value)
+    if text is None or text.lower() == asked.lower():
+        return text or asked
+    try:
+        return checked_id(text, None)
+    except InvalidInput as error:
+        raise refusals.garbage(asked, "the description of the model names no id") from error
+
+
+def _files(value: Any, asked: str) -> dict[str, int | None]:
+    if not isinstance(value, list) or len(value) > _MAX_FILES:
+        raise refusals.garbage(asked, f"the description of the model has no list of at most {_MAX_FILES:,} files")
+    files: dict[str, int | None] = {}
+    for entry in value:
+        name = entry.get("rfilename") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME or name.startswith("/") or {"..", "."} & set(name.split("/")):
+            raise refusals.garbage(asked, "the description of the model lists a file without a usable name")
+        size = entry.get("size")
+        files[name] = size if type(size) is int and size >= 0 else None
+    return files
+
+
+def _parameters(value: Any) -> dict[str, int]:
+    table = value.get("parameters") if isinstance(value, dict) else None
+    if not isinstance(table, dict):
+        return {}
+    return {name: count for name, count in table.items() if _text(name) and type(count) is int and count >= 0}

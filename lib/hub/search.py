@@ -12,9 +12,8 @@ from urllib.parse import urlencode
 
 from lib.errors import HubError, InvalidInput
 from lib.hub import loop, refusals
-from lib.hub.cache import Cache
-from lib.hub.client import checked_id, open_hub
-from lib.hub.listing import as_json
+from lib.hub.client import Cache, checked_id, open_hub
+from lib.hub.repository import as_json
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient

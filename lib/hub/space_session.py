@@ -29,8 +29,7 @@ from httpx2 import Client, ConnectError, ConnectTimeout, HTTPError, InvalidURL, 
 from huggingface_hub import errors, get_session, hf_raise_for_status, set_client_factory
 
 from lib.bounded_json import node_count
-from lib.hub import loop
-from lib.hub import space_refusals as refusals
+from lib.hub import loop, refusals
 from lib.hub.client import AGENT, CONNECT_S, Hub, origin
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from httpx2 import AsyncClient
 
-    from lib.hub.space_refusals import Act
+    from lib.hub.refusals import Act
 
 MAX_BYTES = 2 * 2**20
 _MAX_NODES = 400_000  # 2 MiB of "[],[],…" would have 1.4 million
@@ -102,9 +101,9 @@ class Call:
         try:
             return loop.run(lambda client: self._exchange(client, method, url, body, headers), max(0.0, self.until - time.monotonic()))
         except TimeoutError as error:
-            raise refusals.too_slow(self.act, self.what, self.seconds) from error
+            raise refusals.space_too_slow(self.act, self.what, self.seconds) from error
         except errors.OfflineModeIsEnabled as error:
-            raise refusals.offline() from error
+            raise refusals.space_offline() from error
         except (HTTPError, InvalidURL, StreamError, OSError) as error:
             sent = not isinstance(error, (ConnectError, ConnectTimeout, InvalidURL))
             raise refusals.unreachable(self.act, self.what, type(error).__name__, sent=sent) from error

@@ -7,27 +7,270 @@
 Every request carries the visitor's token or none (`token=False`), never the server's own; what actions need one is refused
 before a request is made. How the client's calls are kept in bounds: `lib.hub.space_session`. Whether an action is allowed and
 what it costs is checked by the caller: nothing here knows a price.
+
+What the Hub says about a Space and an account, checked field by field and brought into our own values.
+
+huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message stand in its `raw` only. Stages are
+text: the client lists twelve, the Hub has more (SLEEPING). Fields:
+
+    stage                          text
+    hardware.current / .requested  flavor ids; both may be missing during a first build or a pause
+    gcTimeout                      seconds of idling before sleep; -1 = never; missing = the platform's default
+    replicas.current / .requested  numbers; `requested` may be a word
+    storage, volumes, errorMessage
+
+Source: huggingface_hub 2.4.0, _space_api.py and hf_api.py; whoami as in _oauth.py and `Organization`; checked 2026-11-21.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lib.errors import BadArgument, HubError, NotSignedIn
-from lib.hub import space_refusals as refusals
-from lib.hub.client import open_hub
-from lib.hub.space_answer import FLAVOR, NAME, Account, Runtime, Space, Volume, checked_space, garbage, read_account, read_runtime, space_of
+from lib.errors import BadArgument, HubError, HubGarbage, InvalidInput, NotSignedIn, shown
+from lib.hub import refusals
+from lib.hub.client import checked_id, open_hub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from huggingface_hub import HfApi
 
-    from lib.hub.space_refusals import Act
+    from lib.hub.refusals import Act
+    from lib.workload import Account as Plan
+
+FLAVOR = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_STAGE = re.compile(r"[A-Za-z][A-Za-z_ ]{0,39}")
+_MAX_TEXT = 200
+_MAX_ERROR = 400
+_MAX_VOLUMES = 100
+_MAX_MODELS = 50
+_MAX_ORGANIZATIONS = 500
+_MAX_SECONDS = 10**9
+_MAX_REPLICAS = 10**4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """What is mounted into a Space; `type` is bucket, model, dataset or space. `read_only` is None where the Hub does not tell."""
+
+    type: str
+    source: str
+    mount_path: str
+    read_only: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What a Space runs on now, and what it was asked to run on.
+
+    `sleep_time_s`: idle seconds before it sleeps, -1 = never, None = the platform's default. `error`: why an error stage was
+    reached, bounded and printable, but written by strangers.
+    """
+
+    id: str
+    stage: str
+    hardware: str | None
+    requested_hardware: str | None
+    sleep_time_s: int | None
+    replicas: int | None
+    requested_replicas: int | None
+    storage: str | None
+    volumes: tuple[Volume, ...]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space(Runtime):
+    """A Space: its runtime, its SDK and the models that its card or the Hub links to it."""
+
+    sdk: str | None
+    private: bool
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Whose token it is. `can_pay` (a payment method exists) is None where the token may not tell; organizations as (name, plan)."""
+
+    name: str
+    plan: Plan
+    can_pay: bool | None
+    organizations: tuple[tuple[str, Plan], ...]
+
+
+def checked_space(space_id: object) -> str:
+    """A Space's id, owner/name.
+
+    Raises:
+        BadArgument: the text cannot be one.
+    """
+    accepted = "owner/name, as on the Space's page of the Hub"
+    if not isinstance(space_id, str) or space_id.count("/") != 1:
+        raise BadArgument("space_id", space_id, accepted)
+    try:
+        return checked_id(space_id, None)
+    except InvalidInput as error:
+        raise BadArgument("space_id", space_id, accepted) from error
+
+
+def garbage(what: str, seen: str) -> HubGarbage:
+    """An answer that is not what the Hub's own format promises; `seen` repeats nothing that the server wrote."""
+    return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. Look at it on the Hub itself, or try again later.")
+
+
+def plain(text: str, most: int) -> str:
+    """One printable line of at most `most` characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def read_runtime(raw: Any, what: str) -> Runtime:
+    """A runtime as the Hub sends it; `what` is the Space's id.
+
+    Raises:
+        HubGarbage: a field has a type or a value that it cannot have.
+    """
+    if not isinstance(raw, dict):
+        raise garbage(what, "its runtime is not a JSON object")
+    stage = raw.get("stage")
+    if not (isinstance(stage, str) and _STAGE.fullmatch(stage)):
+        raise garbage(what, "its stage has not the form of one")
+    hardware = _part(raw, "hardware", what)
+    replicas = _part(raw, "replicas", what)
+    asked = replicas.get("requested")
+    error = raw.get("errorMessage")
+    return Runtime(
+        id=what,
+        stage=stage,
+        hardware=_flavor(hardware.get("current"), what),
+        requested_hardware=_flavor(hardware.get("requested"), what),
+        sleep_time_s=_number(raw.get("gcTimeout"), "sleep time", -1, _MAX_SECONDS, what),
+        replicas=_number(replicas.get("current"), "number of replicas", 0, _MAX_REPLICAS, what),
+        requested_replicas=None if isinstance(asked, str) else _number(asked, "requested number of replicas", 0, _MAX_REPLICAS, what),
+        storage=_text(raw.get("storage"), "storage", what),
+        volumes=_volumes(raw.get("volumes"), what),
+        error=plain(error, _MAX_ERROR) or None if isinstance(error, str) else None,
+    )
+
+
+def space_of(info: Any, runtime: Runtime, asked: str) -> Space:
+    """A Space from the client's `SpaceInfo` and its runtime.
+
+    Raises:
+        HubGarbage: no id, or an SDK or a privacy flag of a wrong type.
+    """
+    try:
+        space_id = checked_space(info.id)
+    except InvalidInput as error:
+        raise garbage(asked, "it names no id") from error
+    if info.private is not None and not isinstance(info.private, bool):
+        raise garbage(asked, "whether it is private is not told by true or false")
+    return Space(
+        **{name: getattr(runtime, name) for name in Runtime.__slots__ if name != "id"},
+        id=space_id,
+        sdk=_text(info.sdk, "SDK", asked),
+        private=info.private is True,
+        models=_models(getattr(info.card_data, "models", None), info.models),
+    )
+
+
+def read_account(data: Any) -> Account:
+    """An account from the answer to whoami.
+
+    Raises:
+        HubGarbage: no name, or organizations that are no list.
+    """
+    what = "your account"
+    if not isinstance(data, dict):
+        raise garbage(what, "it is not a JSON object")
+    held = [] if data.get("orgs") is None else data["orgs"]
+    if not isinstance(held, list) or len(held) > _MAX_ORGANIZATIONS or not all(isinstance(one, dict) for one in held):
+        raise garbage(what, f"its organizations are not a list of at most {_MAX_ORGANIZATIONS}")
+    can_pay = data.get("canPay")
+    return Account(
+        name=_name(data.get("name"), what),
+        plan="pro" if data.get("isPro") is True else "free",
+        can_pay=can_pay if isinstance(can_pay, bool) else None,
+        organizations=tuple((_name(one.get("name"), what), _plan(one)) for one in held),
+    )
+
+
+def _plan(organization: dict[str, Any]) -> Plan:
+    """The plan of an organization; `plan` is text such as "team" or "enterprise", `isEnterprise` an older flag."""
+    told = organization.get("plan")
+    words = told.lower() if isinstance(told, str) else ""
+    if "enterprise" in words:
+        return "enterprise"
+    if "team" in words:
+        return "team"
+    return "enterprise" if organization.get("isEnterprise") is True else "free"
+
+
+def _name(value: Any, what: str) -> str:
+    if not (isinstance(value, str) and NAME.fullmatch(value)):
+        raise garbage(what, "a name in it cannot be one")
+    return value
+
+
+def _part(raw: dict[str, Any], key: str, what: str) -> dict[str, Any]:
+    value = raw.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise garbage(what, f"its {key} is not a JSON object")
+    return value or {}
+
+
+def _flavor(value: Any, what: str) -> str | None:
+    if value is not None and not (isinstance(value, str) and FLAVOR.fullmatch(value)):
+        raise garbage(what, "its hardware is not an id")
+    return value
+
+
+def _number(value: Any, name: str, least: int, most: int, what: str) -> int | None:
+    if value is not None and not (type(value) is int and least <= value <= most):
+        raise garbage(what, f"its {name} is not a number in its range")
+    return value
+
+
+def _text(value: Any, name: str, what: str) -> str | None:
+    if value is not None and not (isinstance(value, str) and len(value) <= _MAX_TEXT and value.isprintable()):
+        raise garbage(what, f"its {name} is not a short text")
+    return value or None
+
+
+def _volumes(value: Any, what: str) -> tuple[Volume, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > _MAX_VOLUMES or not all(isinstance(one, dict) for one in value):
+        raise garbage(what, f"its volumes are not a list of at most {_MAX_VOLUMES}")
+    return tuple(
+        Volume(
+            type=_text(one.get("type"), "volume's type", what) or "model",  # the client's own default
+            source=_text(one.get("source"), "volume's source", what) or "",
+            mount_path=_text(one.get("mountPath"), "volume's path", what) or "",
+            read_only=one["readOnly"] if isinstance(one.get("readOnly"), bool) else None,
+        )
+        for one in value
+    )
+
+
+def _models(card: Any, related: Any) -> tuple[str, ...]:
+    """Ids that the card or the Hub links; what cannot be an id is left out (a card is free text of its owner)."""
+    found: dict[str, None] = {}
+    for listed in (card, related):
+        for name in (listed if isinstance(listed, list) else [listed])[:_MAX_MODELS]:
+            if isinstance(name, str):
+                try:
+                    found[checked_id(name, None)] = None
+                except InvalidInput:
+                    continue
+    return tuple(found)[:_MAX_MODELS]
+
 
 T = TypeVar("T")
 
-__all__ = ["Account", "Runtime", "Space", "Spaces", "Volume", "checked_space"]
 
 SECONDS = 15.0  # a whole question or action; the client itself would wait for ever
 NEVER = -1
@@ -51,7 +294,7 @@ class Spaces:
         from huggingface_hub import constants  # noqa: PLC0415 - only when the Hub is asked
 
         if constants.is_offline_mode():
-            raise refusals.offline()
+            raise refusals.space_offline()
         self._hub = open_hub(token, endpoint)
 
     def look(self, space_id: str) -> Space:
@@ -155,7 +398,7 @@ class Spaces:
             with bounded(call):
                 return question(HfApi(endpoint=self._hub.endpoint, token=self._token()))
         except HfHubHTTPError as error:
-            raise refusals.refusal(error.response, hub=self._hub, act=act, what=what) from error
+            raise refusals.space_refusal(error.response, hub=self._hub, act=act, what=what) from error
         except HubError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

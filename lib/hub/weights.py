@@ -17,9 +17,7 @@ from lib.hub import loop, refusals
 from lib.hub.client import Answer, Hub
 from lib.hub.gguf_header import MAX_HEADER_BYTES as MAX_GGUF_BYTES
 from lib.hub.gguf_header import GgufHeader, NeedMore, parse_gguf
-from lib.hub.layout import Choice
-from lib.hub.listing import Listing, as_object
-from lib.hub.repository import Tensor, Weights
+from lib.hub.repository import Choice, Listing, Tensor, Weights, as_object
 from lib.hub.safetensors_header import PREFIX_BYTES, header_length, parse_header
 from lib.provenance import Caveat
 

@@ -23,7 +23,7 @@ Worked example, Llama 3.1 8B (32 layers, 8 heads of 128) at 4096 tokens in bfloa
 Limits: an unpadded batch of equal lengths, after the last step. During a long prefill a sliding layer briefly pins the whole prompt
 (one layer at a time is visible in the activations). Serving engines allocate otherwise: `lib.laws.kv_cache_by_engine`.
 Sources: Pope et al. 2022, arXiv:2211.05102 (full attention); DeepSeek-AI 2024, arXiv:2405.04434 (latent attention); Gu and Dao 2023,
-arXiv:2312.00752 (recurrent state); the cache classes of transformers 5.23.0, as executed by `lib.model.cache_run`.
+arXiv:2312.00752 (recurrent state); the cache classes of transformers 5.23.0, as executed by `lib.model.cache_executed`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ cache still held from the iteration before (`cache`, the last level's whole size
 A time below the floor did not wait for the work: a device that computes asynchronously hands the call back at once, and a clock
 stopped there has timed the dispatch. So such a result is called invalid, never fast.
 
-Source: Williams, Waterman, Patterson 2009, "Roofline", doi:10.1145/1498765.1498785. Here is the arithmetic; `lib.live.matmul` runs it.
+Source: Williams, Waterman, Patterson 2009, "Roofline", doi:10.1145/1498765.1498785. This file is the arithmetic;
+`lib.live.heartbeat_run` runs it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,130 @@
-"""What is refused before a run, with the arithmetic: more memory than the device has free, more time than a run may take."""
+"""What is refused before a run, with the arithmetic: more memory than the device has free, more time than a run may take.
+
+How long a run would take here, found by two small matrix products in the dtype of the run: before anything big is made.
+
+    t = W / m  +  2 · P · (w + T) / φ  +  N · (R / β + ℓ · L)
+
+W bytes of weights to make, m bytes a second that are made; P parameters that a token uses, T tokens of the prompt, w of the warm-up,
+φ FLOP/s of a product of many rows; N tokens to decode, R bytes a step reads, β bytes/s of a product of one row; L layers, ℓ seconds of
+host time per layer. Attention and cache are left out: it is an estimate that keeps hopeless runs from starting, no prediction.
+
+This machine's processor with the rates that it reaches, measured: what a datasheet is for a card.
+
+The catalog knows a CPU by its number of virtual processors, and machines of one size differ several-fold: by their vector units, by
+whether 16-bit arithmetic is emulated, by their neighbours. So two short products are timed (`lib.live.limits`), in the arithmetic of the
+run, over matrices that no cache holds; 0.05 to 0.3 s. They are timed again after a while and the fastest counts: whatever else the
+machine does can only make a product slower. Where it ends: rates of one size of matrix; a machine that is busy is slower than they say.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from lib.errors import DoesNotFit, TooLong
-from lib.units import GIB
+from lib.live.device import last_cache_bytes
+from lib.live.run_model import WARM_PROMPT, WARM_TOKENS
+from lib.provenance import Caveat, Source
+from lib.units import GIB, BytesPerSecond, FlopPerSecond
 
 if TYPE_CHECKING:
+    from lib.catalog.silicon import Accelerator
     from lib.live.device import Device
-    from lib.live.pace import Duration, Pace, Work
+
+SIDE, ROWS = 2048, 128
+_AT_MOST_S = 0.1
+"""Of repetitions, after the first two calls."""
+MADE_BYTES_PER_S = {"cpu": 0.7e9, "cuda": 50e9}
+"""An allowance, not a measurement: noise is copied into new pages."""
+LAYER_S = 0.0005
+_TIMES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a run has to do, in plain numbers."""
+
+    weights_bytes: int
+    parameters_per_token: int
+    step_bytes: int
+    layers: int
+    prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What the device does, measured just now."""
+
+    flop_per_s: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duration:
+    """Seconds by what they are spent on."""
+
+    weights_s: float
+    prompt_s: float
+    decode_s: float
+
+    @property
+    def total_s(self) -> float:
+        """All of it."""
+        return self.weights_s + self.prompt_s + self.decode_s
+
+
+def _best(call: Callable[[], object], wait: Callable[[], None]) -> float:
+    """Seconds of the fastest of a few calls; the first loads the kernel."""
+    call()
+    seconds: list[float] = []
+    while not seconds or (len(seconds) < _TIMES and sum(seconds) < _AT_MOST_S):
+        wait()
+        began = time.perf_counter()
+        call()
+        wait()
+        seconds.append(time.perf_counter() - began)
+    return max(min(seconds), 1e-9)
+
+
+def probe(dtype: str, device: str, read_bytes: int = 0) -> Pace:
+    """Time a product of many rows and one of a single row; it also brings in the libraries that every run needs.
+
+    The single row goes through matrices of `read_bytes` in all, one at least: to leave the caches it takes several times their size.
+    """
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    def wait() -> None:
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    kind: Any = {"dtype": getattr(torch, dtype), "device": device}
+    with torch.inference_mode():
+        count = max(1, -(-read_bytes // (SIDE * SIDE * kind["dtype"].itemsize)))
+        matrices = [torch.full((SIDE, SIDE), 0.01, **kind) for _ in range(count)]
+        many, one = torch.ones(ROWS, SIDE, **kind), torch.ones(1, SIDE, **kind)
+        rows_s = _best(lambda: torch.nn.functional.linear(many, matrices[0]), wait)
+        row_s = _best(lambda: [torch.nn.functional.linear(one, matrix) for matrix in matrices], wait)
+        part = many.view(1, ROWS, -1, 64).transpose(1, 2)
+        torch.nn.functional.scaled_dot_product_attention(part, part, part, is_causal=True)
+    return Pace(flop_per_s=2 * ROWS * SIDE * SIDE / rows_s, bytes_per_s=sum(matrix.nbytes for matrix in matrices) / row_s)
+
+
+def duration(work: Work, pace: Pace, device: str) -> Duration:
+    """Seconds that the work takes at this pace."""
+    read = 2 * work.parameters_per_token * (WARM_PROMPT + work.prompt_tokens) / pace.flop_per_s
+    step = work.step_bytes / pace.bytes_per_s + LAYER_S * work.layers
+    return Duration(
+        weights_s=work.weights_bytes / MADE_BYTES_PER_S[device],
+        prompt_s=read,
+        decode_s=(WARM_TOKENS + work.output_tokens) * step,
+    )
+
 
 LIMIT_S = {"cpu": 120.0, "cuda": 120.0, "zerogpu": 60.0}
 """Seconds that a run is estimated to take at most, by kind of device."""
@@ -88,3 +201,83 @@ def check_time(work: Work, pace: Pace, needed: Duration, limit_s: float) -> None
         f"{pace.flop_per_s / 1e9:,.0f} GFLOP/s, {needed.decode_s:,.0f} s for {work.output_tokens:,} tokens × {_gib(work.step_bytes)} at "
         f"{pace.bytes_per_s / 1e9:,.1f} GB/s (both measured on this device just now). A run may take {limit_s:,.0f} s. {instead}."
     )
+
+
+KEPT_S = 60.0
+_CACHES, _LEAST, _MOST = 4, 64 << 20, 512 << 20  # the working set: so many times the last cache, within these bytes
+
+Probe = Callable[[str, str, int], Pace]
+
+
+class Paces:
+    """The best rates of this machine by type, measured when they are first asked for and again when they are old."""
+
+    def __init__(self, run: Probe = probe, now: Callable[[], float] = time.monotonic) -> None:
+        """`run` measures, `now` is the clock in seconds."""
+        self._run, self._now = run, now
+        self._seen: dict[str, tuple[float, Pace]] = {}
+        self._one = threading.Lock()  # two at a time would measure each other
+
+    def __call__(self, device: Device, precision: str) -> Pace | None:
+        """The rates in this precision; None for a card, which has a datasheet, and for a format that no product is computed in."""
+        if device.kind != "cpu":
+            return None
+        from lib.live.run_model import DTYPES  # noqa: PLC0415 it loads torch
+
+        dtype = DTYPES.get(precision)
+        if dtype is None:
+            return None
+        with self._one:
+            at, pace = self._seen.get(dtype, (0.0, None))
+            if pace is None or self._now() - at > KEPT_S:
+                new = self._run(dtype, "cpu", working_set(last_cache_bytes(), device.free_bytes))
+                pace = new if pace is None else _faster(pace, new)
+                self._seen[dtype] = self._now(), pace
+            return pace
+
+
+def _faster(one: Pace, other: Pace) -> Pace:
+    """The better of each rate."""
+    return Pace(flop_per_s=max(one.flop_per_s, other.flop_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s))
+
+
+def working_set(cache_bytes: int, free_bytes: int) -> int:
+    """Bytes to read so that next to nothing comes from a cache, and memory that is short is left alone."""
+    return min(max(_CACHES * cache_bytes, _LEAST), _MOST, free_bytes // 4)
+
+
+paces = Paces()
+"""Those of this process."""
+
+
+def processor(pace: Pace, precision: str, device: Device, known: Accelerator) -> Accelerator:
+    """The processor with the rates that were measured: of `known` only what it computes natively is left."""
+    today = datetime.now(UTC).date().isoformat()
+    return replace(
+        known,
+        id="this-machine",
+        name=f"{device.name}, as measured",
+        bandwidth=BytesPerSecond(pace.bytes_per_s),
+        peaks=dict.fromkeys(known.peaks) | {precision: FlopPerSecond(pace.flop_per_s)},
+        vcpu=device.cores,
+        notes="",
+        sources=(Source(what=_figures(pace, precision), source=_HOW.format(torch=device.torch), checked=today),),
+        checked=today,
+        reached=True,
+    )
+
+
+_HOW = f"measured on this machine with torch {{torch}}: products of {ROWS} rows and of one row with matrices of {SIDE} × {SIDE}"
+
+
+def _figures(pace: Pace, precision: str) -> str:
+    return f"rates of this processor: {pace.bytes_per_s / 1e9:.1f} GB/s and {pace.flop_per_s / 1e9:.0f} GFLOP/s in {precision}"
+
+
+def told(pace: Pace, precision: str) -> Caveat:
+    """What a prediction from these rates leaves open."""
+    message = (
+        f"The speed is predicted from rates measured on this machine just now ({pace.bytes_per_s / 1e9:.1f} GB/s, "
+        f"{pace.flop_per_s / 1e9:.0f} GFLOP/s in {precision}), not from a datasheet; what else it does meanwhile makes a run slower."
+    )
+    return Caveat(code="rates_measured", message=message)

@@ -1,6 +1,6 @@
 """A measurement from a configuration to its figures, in the process that has the device.
 
-On a machine of its own it is run in a fresh process (`lib.live.isolated`), so that memory surely returns and a crash stays there; on
+On a machine of its own it is run in a fresh process (`lib.live.measure_process`), so that memory surely returns and a crash stays there; on
 ZeroGPU in the process that is given a GPU.
 """
 
@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from lib.errors import AdvisorError
 from lib.live.faults import understood, unknown
-from lib.live.limits import check_time
-from lib.live.pace import Work, duration, probe
+from lib.live.limits import Work, check_time, duration, probe
 
 log = logging.getLogger(__name__)
 
@@ -88,18 +87,17 @@ def measuring(ask: Ask) -> Iterator[Stage | Measured]:
 def _stages(ask: Ask) -> Iterator[Stage | Measured]:
     import torch  # noqa: PLC0415 loaded when first needed
 
-    from lib.live import resident  # noqa: PLC0415
-    from lib.live.run_model import run, warm_up  # noqa: PLC0415
-    from lib.live.weights import DTYPES, give_memory, on_meta  # noqa: PLC0415
+    from lib.live import memory_gauge  # noqa: PLC0415
+    from lib.live.run_model import DTYPES, give_memory, on_meta, run, warm_up  # noqa: PLC0415  # noqa: PLC0415
 
     yield "building"
     built = on_meta(ask.config, ask.precision)
     # Before the first product: torch's allocator then gives out the workspace of cuBLAS, which is part of the run and of its prediction.
-    on_card = resident.CudaGauge() if ask.device == "cuda" else None
+    on_card = memory_gauge.CudaGauge() if ask.device == "cuda" else None
     pace = probe(DTYPES[ask.precision], ask.device)
     check_time(ask.work, pace, duration(ask.work, pace, ask.device), ask.limit_s)
     gc.collect()
-    gauge = on_card or resident.HostGauge()  # a process's set of pages counts libraries too, which the products have brought in
+    gauge = on_card or memory_gauge.HostGauge()  # a process's set of pages counts libraries too, which the products have brought in
     try:
         yield "weights"
         gauge.restart()

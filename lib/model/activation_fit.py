@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from lib.errors import UnsupportedModel
-from lib.model.activation_ledger import Coefficient, Polynomial
-from lib.model.activation_prompt import Lengths
+from lib.model.activation_storages import Coefficient, Lengths, Polynomial
 from lib.model.spec import ActivationFit
 
 _FIELDS = {

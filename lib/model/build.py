@@ -2,25 +2,221 @@
 
 `transformers`' own config class reads the file and its own model class is constructed, so that a count or a trace is taken from
 the code that would run. Nothing is downloaded and no code from outside is run: `auto_map` is never followed, the network is closed
-to the build (`lib.model.offline`), and a class is only ever looked up among the model classes of `transformers`.
+to the build (`lib.model.meta_device`), and a class is only ever looked up among the model classes of `transformers`.
+
+Which `transformers` classes stand behind a configuration: the config class and the model class.
+
+Order: the class named in `architectures`; the same name spelled with other capitals or underscores; the class of this
+`model_type` that has the same head ("…ForCausalLM"); without `architectures`, the class that `transformers`' auto classes
+take for it. A `model_type` that only remote code knows is refused, unless `lib.model.config` recognises it.
+Imports `transformers`, and is itself imported only when something is built.
+
+Vision towers of the `timm` library, for counting without it.
+
+Gemma 3n takes its tower from `timm`, which needs a `torchvision` built for the very same torch; an app that must run with any torch
+cannot ask for that. The towers' modules are data here (`lib/data/vision_towers.json`, written by `scripts/build_vision_towers.py` from
+`timm` itself): a stand-in has the same parameters under the same names, and no forward pass, which a text-only run does not need.
+Where `timm` is installed it is used, and this module does nothing.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import AdvisorError, BadConfig, UnsupportedModel
-from lib.model.llama_shape import as_llama
-from lib.model.offline import no_network
+import transformers
+from torch import empty, nn
+from transformers import CONFIG_MAPPING, AutoModel, Gemma3nVisionConfig, PreTrainedConfig, PreTrainedModel, __version__
+from transformers.models.auto import modeling_auto as auto
+from transformers.utils.import_utils import is_timm_available
+
+from lib.errors import AdvisorError, BadConfig, UnsupportedModel, shown
+from lib.model.config import as_llama
+from lib.model.meta_device import no_network
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedConfig
+
+_HEAD = re.compile(r"(For[A-Z]\w*|LMHeadModel|Model|Encoder|Decoder)$")
+
+
+def config_class(config: Mapping[str, Any]) -> type[PreTrainedConfig]:
+    """The class that `transformers` keeps for the config's `model_type`.
+
+    Raises:
+        BadConfig: no `model_type` in the file, or it is not text.
+        UnsupportedModel: a `model_type` that `transformers` does not know.
+    """
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise BadConfig(
+            f"model_type was {shown(model_type)}. Accepted: the model_type of a transformers model, such as 'llama'. "
+            "Paste the whole config.json of the model."
+        )
+    if model_type not in CONFIG_MAPPING:
+        raise UnsupportedModel(
+            f"model_type {shown(model_type)} is not an architecture of transformers {__version__}; it needs remote code, which is never "
+            "run here. Give the parameter count instead (such as '7B') for an estimate by rule of thumb."
+        )
+    return CONFIG_MAPPING[model_type]
+
+
+def _modelling(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
+    """Model classes defined beside the config class; none where `transformers` runs this type by the classes of another one."""
+    place = type(config).__module__.replace(".configuration_", ".modeling_")
+    try:
+        module = import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name != place:
+            raise
+        return []
+    found = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, PreTrainedModel) and c.__module__ == module.__name__]
+    return [c for c in found if not c.__name__.endswith("PreTrainedModel")]
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _named(config: PreTrainedConfig, name: str) -> tuple[type[PreTrainedModel] | None, bool]:
+    """The class called `name`, and whether the spelling had to be mended."""
+    candidate = getattr(transformers, name, None) if name.isidentifier() and not name.startswith("_") else None
+    if isinstance(candidate, type) and issubclass(candidate, PreTrainedModel) and candidate is not PreTrainedModel:
+        accepted = candidate.config_class
+        if (accepted is not None and isinstance(config, accepted)) or candidate is _automatic(config):
+            return candidate, False
+    alike = [c for c in _modelling(config) if _folded(c.__name__) == _folded(name)]
+    return (alike[0], alike[0].__name__ != name) if len(alike) == 1 else (None, False)
+
+
+def _by_head(config: PreTrainedConfig, name: str) -> type[PreTrainedModel] | None:
+    """The class of this model_type that ends like `name`."""
+    head = _HEAD.search(name)
+    if head is None:
+        return None
+    alike = [c for c in _modelling(config) if c.__name__.endswith(head[1]) and _HEAD.search(c.__name__)]
+    alike = [c for c in alike if (found := _HEAD.search(c.__name__)) is not None and found[1] == head[1]]
+    alike = [c for c in alike if isinstance(config, c.config_class or ())]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _automatic(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
+    """What the auto classes take: a generating class for a generating type, the bare model for an encoder."""
+    kind = type(config)
+    order = [
+        auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+        auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
+        auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    ]
+    # A type with a masked-word head is an encoder, although most of those have a seldom used causal class too.
+    if kind not in auto.MODEL_FOR_MASKED_LM_MAPPING or getattr(config, "is_decoder", False):
+        order.append(auto.MODEL_FOR_CAUSAL_LM_MAPPING)
+    for mapping in (*order, auto.MODEL_MAPPING):
+        if kind in mapping:
+            found = mapping[kind]
+            return found[0] if isinstance(found, (tuple, list)) else found
+    return None
+
+
+def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[PreTrainedModel], tuple[Caveat, ...]]:
+    """The class to build, and a caveat where it is not literally the one that the file names.
+
+    Raises:
+        BadConfig: `architectures` is not a list of names.
+        UnsupportedModel: no class of `transformers` fits.
+    """
+    names = raw.get("architectures")
+    if names is not None and (not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and len(n) < 200 for n in names)):  # noqa: PLR2004
+        raise BadConfig(f"architectures was {shown(names)}. Accepted: a list of class names, such as ['LlamaForCausalLM'].")
+    if names:
+        found, mended = _named(config, names[0])
+        if found is not None:
+            return found, (_spelling(names[0], found),) if mended else ()
+        found = _by_head(config, names[0])
+    else:
+        found = None
+    found = found or _automatic(config)
+    if found is None:
+        raise UnsupportedModel(
+            f"transformers has no model class for architectures {shown(names)} with model_type {shown(config.model_type)}. "
+            "Name a class of transformers in 'architectures', or give the parameter count instead (such as '7B')."
+        )
+    seen = f"'{names[0][:60]}' is not a class of transformers for this model_type" if names else "The config names no architecture"
+    return found, (Caveat(code="architecture_inferred", message=f"{seen}; counted as {found.__name__}, the class of its model_type."),)
+
+
+def _spelling(name: str, found: type[PreTrainedModel]) -> Caveat:
+    return Caveat(code="architecture_spelling", message=f"'{name}' is spelled {found.__name__} in transformers; counted as that class.")
+
+
+TABLE = "vision_towers.json"
+Leaf = tuple[str, str, list[int], bool]
+"""Path, kind of module (conv, linear, norm, other), shape of its weight, whether it has a bias."""
+
+
+@cache
+def _towers() -> dict[str, list[Leaf]]:
+    return json.loads(files("lib.data").joinpath(TABLE).read_text(encoding="utf-8"))["towers"]  # type: ignore[no-any-return]
+
+
+def _module(kind: str, shape: list[int], *, bias: bool) -> nn.Module:
+    """A leaf with a weight of this shape."""
+    if kind == "conv":
+        return nn.Conv2d(shape[1], shape[0], (shape[2], shape[3]), bias=bias)
+    if kind == "linear":
+        return nn.Linear(shape[1], shape[0], bias=bias)
+    if kind == "norm":
+        return nn.LayerNorm(shape, bias=bias)
+    leaf = nn.Module()
+    leaf.register_parameter("weight", nn.Parameter(empty(shape)))
+    return leaf
+
+
+def _plant(root: nn.Module, path: str, leaf: nn.Module) -> None:
+    """Put a leaf at a dotted path, with plain modules on the way."""
+    *way, last = path.split(".")
+    for name in way:
+        if name not in dict(root.named_children()):
+            root.add_module(name, nn.Module())
+        root = root.get_submodule(name)
+    root.add_module(last, leaf)
+
+
+class VisionStandIn(PreTrainedModel):
+    """The parameters of a `timm` tower."""
+
+    config_class = Gemma3nVisionConfig
+    base_model_prefix = "timm_model"
+    main_input_name = "pixel_values"
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        leaves = _towers().get(config.architecture)
+        if leaves is None or config.model_args:
+            raise UnsupportedModel(
+                f"The vision tower {shown(config.architecture)} needs timm, which is not installed here. Install it, or give the parameter "
+                "count instead (such as '7B')."
+            )
+        self.timm_model = nn.Module()
+        for path, kind, shape, bias in leaves:
+            _plant(self.timm_model, path, _module(kind, shape, bias=bias))
+        self.post_init()  # type: ignore[no-untyped-call]
+
+
+def register() -> None:
+    """Let `transformers` use the stand-in where `timm` is missing."""
+    if not is_timm_available():
+        AutoModel.register(Gemma3nVisionConfig, VisionStandIn, exist_ok=True)
+
 
 LOCK = RLock()
 """One build or meta run at a time: Python's warning filters and some of `transformers`' registries belong to the process."""
@@ -167,11 +363,9 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
     import torch  # noqa: PLC0415 loaded when first needed
     import transformers  # noqa: PLC0415 loaded when first needed
 
-    from lib.model.meta import MetaMode  # noqa: PLC0415 loaded when first needed
-    from lib.model.model_class import config_class, model_class  # noqa: PLC0415 loaded when first needed
-    from lib.model.vision_stand_in import register as register_vision_stand_in  # noqa: PLC0415 loaded when first needed
+    from lib.model.meta_device import MetaMode  # noqa: PLC0415 loaded when first needed
 
-    register_vision_stand_in()
+    register()
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"

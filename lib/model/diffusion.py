@@ -49,8 +49,7 @@ def _construct(config: Mapping[str, Any]) -> Module:
     import torch  # noqa: PLC0415 loaded when first needed
 
     from lib.model.build import LOCK  # noqa: PLC0415
-    from lib.model.meta import MetaMode  # noqa: PLC0415
-    from lib.model.offline import no_network  # noqa: PLC0415
+    from lib.model.meta_device import MetaMode, no_network  # noqa: PLC0415
 
     kind = _diffusers_class(str(config["_class_name"]))
     try:
@@ -66,7 +65,7 @@ def _construct(config: Mapping[str, Any]) -> Module:
 def _groups(component: str, model: Module) -> tuple[TensorGroup, ...]:
     from torch import nn  # noqa: PLC0415 loaded when first needed
 
-    from lib.model.inventory import kind_of, pattern, places  # noqa: PLC0415
+    from lib.model.parameters import kind_of, pattern, places  # noqa: PLC0415
 
     kept = tuple(getattr(model, "_keep_in_fp32_modules", None) or ())
     counts: dict[TensorGroup, int] = {}
@@ -92,7 +91,7 @@ def _component(name: str, config: Mapping[str, Any]) -> tuple[str, tuple[TensorG
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES  # noqa: PLC0415 loaded when first needed
 
     from lib.model.build import build  # noqa: PLC0415
-    from lib.model.inventory import inventory  # noqa: PLC0415
+    from lib.model.parameters import inventory  # noqa: PLC0415
 
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(str(config.get("model_type")))
     named = {**config, "architectures": [encoder]} if encoder and not config.get("architectures") else config

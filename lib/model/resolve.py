@@ -24,7 +24,7 @@ Cache = tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]
 
 def _cache(built: Built) -> Cache:
     """The cache as executed, else by the closed form; whether it exists but is unknown; and what has to be told."""
-    from lib.model.cache_run import run_cache  # noqa: PLC0415 loaded when first needed
+    from lib.model.cache_executed import run_cache  # noqa: PLC0415 loaded when first needed
 
     try:
         return run_cache(built) or None, False, ()
@@ -32,7 +32,7 @@ def _cache(built: Built) -> Cache:
         return None, True, (Caveat(code="unknown_cache", message=f"{error} The cache is left out of the total."),)
     except AdvisorError as error:
         failure = str(error)
-    from lib.model.cache_form import closed_form  # noqa: PLC0415
+    from lib.model.cache_closed_form import closed_form  # noqa: PLC0415
 
     try:
         terms = closed_form(built.config)
@@ -45,7 +45,7 @@ def _cache(built: Built) -> Cache:
 
 
 def _activations(built: Built) -> tuple[ActivationFit, ...]:
-    from lib.model.activation_run import trace_activations  # noqa: PLC0415 loaded when first needed
+    from lib.model.activation_peaks import trace_activations  # noqa: PLC0415 loaded when first needed
 
     return trace_activations(built)
 
@@ -90,36 +90,36 @@ def _resolved(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     """What the configuration alone says."""
     from transformers import __version__  # noqa: PLC0415 loaded when first needed
 
-    from lib.model import describe  # noqa: PLC0415
+    from lib.model import parameters  # noqa: PLC0415
     from lib.model.build import build  # noqa: PLC0415
-    from lib.model.inventory import inventory, parameters_active, unknown_routing  # noqa: PLC0415
-    from lib.model.skipping import skip_test  # noqa: PLC0415
+    from lib.model.parameters import inventory, parameters_active, unknown_routing  # noqa: PLC0415
+    from lib.model.quantization import skip_test  # noqa: PLC0415
 
     quantization, told = read_quantization(config, beside)
     built = build(config)
     try:
         tensors = inventory(built, skip_test(quantization, built.model))
-        sizes = describe.dimensions(built)
+        sizes = parameters.dimensions(built)
         terms, unknown, cache_told = _cache(built)
         executed = f"{built.architecture} of transformers {__version__}, executed on the meta device"
         return ModelSpec(
             id="",
             architecture=built.architecture,
             model_type=built.model_type,
-            task=describe.task(built.architecture),
+            task=parameters.task(built.architecture),
             library="transformers",
             source="architecture",
             parameters_total=sum(g.parameters for g in tensors),
             parameters_active=parameters_active(tensors),
             tensors=tensors,
             dimensions=sizes,
-            layer_kinds=describe.layer_kinds(terms, sizes.layers) if not unknown else {},
+            layer_kinds=parameters.layer_kinds(terms, sizes.layers) if not unknown else {},
             cache_terms=terms,
             unknown_cache=unknown,
             activations=_activations(built),
-            context_limit=describe.context_limit(built),
-            stored=Stored(dtype=describe.stored_dtype(config), quantization=quantization),
-            caveats=(*built.caveats, *describe.sizes_not_stated(built), *told, *unknown_routing(built, tensors), *cache_told),
+            context_limit=parameters.context_limit(built),
+            stored=Stored(dtype=parameters.stored_dtype(config), quantization=quantization),
+            caveats=(*built.caveats, *parameters.sizes_not_stated(built), *told, *unknown_routing(built, tensors), *cache_told),
             sources=(Source(what="parameters, cache and activations", source=executed, checked=""),),
         )
     except AdvisorError:

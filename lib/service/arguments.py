@@ -3,17 +3,32 @@
 Gradio checks nothing for HTTP callers, so every function here takes `object` and either returns the type it promises or refuses
 with the argument's name, what was seen and what is accepted. Rules that hold everywhere: a number is a JSON number, never text,
 never true or false; NaN and infinity are no numbers; 4096.0 is the whole number 4096 (JSON does not tell them apart).
+
+Arguments of a question, checked one by one, as the value that the core takes.
+
+What a caller meant by `model`: the text of a config.json, a parameter count, or an id.
+
+Which Space a caller means, and whose token came with the request.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeVar
+from typing import Literal, TypeVar, cast
+from urllib.parse import urlsplit
 
-from lib.errors import BadArgument
+from lib import precision as precisions
+from lib.advisor import TASKS
+from lib.catalog import Catalog
+from lib.catalog.offers import PLATFORMS, Offer, Platform
+from lib.errors import BadArgument, NotSignedIn, UnknownModel, shown
+from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES, MemoryRequest, Workload
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -160,3 +175,205 @@ def _near(value: object, names: Sequence[str]) -> str:
         return _listed(names)
     near = difflib.get_close_matches(value[:MAX_NAME].strip(), names, n=5, cutoff=0.5) if isinstance(value, str) else []
     return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_listed(near or names[:_LISTED])}"
+
+
+ALL = "all"
+MAX_HARDWARE = 200
+
+
+def offer_of(catalog: Catalog, hardware: object) -> Offer:
+    """The offer that is meant; `jobs:l4x1` picks the platform of an id that several have (alone it is the Space's).
+
+    Raises:
+        UnknownHardware: no offer of today is called so.
+    """
+    if isinstance(hardware, str) and len(hardware) <= MAX_HARDWARE and ":" in hardware:
+        platform, _, name = hardware.partition(":")
+        if platform.strip().casefold() in PLATFORMS:
+            return catalog.resolve_offer(name, cast("Platform", platform.strip().casefold()))
+    return catalog.resolve_offer(hardware)
+
+
+def platforms_of(name: str, value: object) -> tuple[str, ...]:
+    """The platforms that a comma list means: `spaces` holds ZeroGPU too (its tiers are hardware of a Space), `all` everything.
+
+    Raises:
+        BadArgument: one of them is unknown.
+    """
+    asked = choices(name, value, (*PLATFORMS, ALL))
+    if ALL in asked:
+        return PLATFORMS
+    return tuple(dict.fromkeys(p for name in asked for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
+
+
+def _precision(name: str, value: object, names: tuple[str, ...]) -> str:
+    """The name of a precision in its own spelling; torch's words (`bfloat16`) and a bare GGUF type (`Q4_K_M`) are understood."""
+    if isinstance(value, str) and len(value) <= MAX_NAME:
+        with contextlib.suppress(BadArgument):
+            return precisions.parse(value, names, name)
+    return choice(name, value, names)  # refuses, with the nearest names
+
+
+def memory_request(
+    precision: object,
+    engine: object,
+    context_tokens: object,
+    batch_size: object,
+    kv_precision: object,
+    mode: object,
+    devices: object,
+    encoder_tokens: object,
+) -> MemoryRequest:
+    """A question about memory.
+
+    Raises:
+        BadArgument: the first argument that is wrong.
+    """
+    return MemoryRequest(
+        precision=_precision("precision", precision, precisions.NAMES),
+        engine=choice("engine", engine, ENGINES),
+        context_tokens=whole("context_tokens", context_tokens, 1, MAX_TOKENS),
+        batch_size=whole("batch_size", batch_size, 1, MAX_BATCH),
+        kv_precision=_precision("kv_precision", kv_precision, precisions.KV_NAMES),
+        mode=choice("mode", mode, MODES),
+        devices=whole("devices", devices, 1, MAX_DEVICES),
+        encoder_tokens=whole("encoder_tokens", encoder_tokens, 0, MAX_TOKENS),
+    )
+
+
+def workload(
+    *,
+    task: object,
+    context_tokens: object,
+    concurrency: object,
+    requests_per_day: object,
+    hours_per_day: object,
+    precision: object,
+    account: object,
+    max_usd_per_month: object,
+    min_tokens_per_s: object,
+    priority: object,
+    platforms: tuple[str, ...],
+) -> Workload:
+    """What a Space has to do.
+
+    Raises:
+        BadArgument: the first argument that is wrong.
+    """
+    return Workload(
+        task=choice("task", task, TASKS),
+        context_tokens=whole("context_tokens", context_tokens, 1, MAX_TOKENS),
+        concurrency=whole("concurrency", concurrency, 1, MAX_CONCURRENCY),
+        requests_per_day=whole("requests_per_day", requests_per_day, 0, MAX_REQUESTS_PER_DAY),
+        hours_per_day=decimal("hours_per_day", hours_per_day, 0, 24),
+        precision=_precision("precision", precision, precisions.NAMES),
+        account=choice("account", account, ACCOUNTS),
+        max_usd_per_month=decimal("max_usd_per_month", max_usd_per_month, 0, MAX_USD_PER_MONTH),
+        min_tokens_per_s=number("min_tokens_per_s", min_tokens_per_s, 0, MAX_TOKENS_PER_S),
+        priority=choice("priority", priority, PRIORITIES),
+        platforms=platforms,
+    )
+
+
+ACCEPTED = "a Hub id (owner/name), the text of a config.json (a JSON object), or a parameter count such as 7B or 350M"
+_COUNT = re.compile(r"[-+]?[0-9][0-9.,_]*(e[-+]?[0-9]+)?\s*(([kmbt]|thousand|million|billion|trillion)\s*)?(param(eter)?s)?", re.IGNORECASE)
+_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
+PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
+_SHORT = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """The kind of reference, and its text without surrounding blanks."""
+
+    kind: Literal["config", "count", "id"]
+    text: str
+
+
+def read(model: object) -> Reference:
+    """Tell the three kinds apart by their form alone; nothing is looked up.
+
+    Raises:
+        BadArgument: not text.
+        UnknownModel: empty, or none of the three.
+    """
+    if not isinstance(model, str):
+        raise BadArgument("model", seen(model), f"{ACCEPTED}, as text")
+    text = model.strip()
+    if not text:
+        raise UnknownModel(f"The model is empty. Accepted: {ACCEPTED}.")
+    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: neither repeated nor sent to the Hub as an id
+        raise UnknownModel(f"The model looks like a token, which was not used. Accepted: {ACCEPTED}.")
+    if text[0] in '{["':
+        return Reference(kind="config", text=text)
+    if len(text) > _SHORT:
+        raise UnknownModel(f"The model has {len(text):,} characters and is no JSON object: {shown(text)}. Accepted: {ACCEPTED}.")
+    if "/" not in text and _COUNT.fullmatch(text):
+        return Reference(kind="count", text=text)
+    return Reference(kind="id", text=_id(text))
+
+
+def _id(text: str) -> str:
+    """The id in a text, which may be the address of the model's page.
+
+    Raises:
+        UnknownModel: it cannot be one.
+    """
+    name = text
+    if "://" in text:
+        try:
+            page = urlsplit(text)
+        except ValueError:  # half a bracket, or letters that turn into a slash
+            raise UnknownModel(f"{shown(text)} is not an address. Accepted: {ACCEPTED}.") from None
+        if page.hostname not in PAGE_HOSTS:
+            raise UnknownModel(f"{shown(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
+        name = "/".join(page.path.strip("/").split("/")[:2])
+    if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
+        raise UnknownModel(f"{shown(text)} is no model. Accepted: {ACCEPTED}.")
+    return name
+
+
+ACCEPTED_SPACE = "owner/name, or the address of the Space's page on the Hub"
+_SPACE_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_LONGEST_PAGE = 1_000
+
+
+def space_of(space_id: object) -> str:
+    """The id of the Space, owner/name.
+
+    Raises:
+        BadArgument: the text cannot be one.
+    """
+    if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
+        raise BadArgument("space_id", seen(space_id), ACCEPTED_SPACE)
+    text = space_id.strip()
+    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: not to be repeated
+        raise BadArgument("space_id", "what looks like a token", f"{ACCEPTED_SPACE}; a token has a place of its own")
+    name = _of_page(text) if "://" in text else text
+    if len(name) > MAX_NAME or not _SPACE_ID.fullmatch(name) or ".." in name:
+        raise BadArgument("space_id", text, ACCEPTED_SPACE)
+    return name
+
+
+def _of_page(text: str) -> str:
+    try:
+        page = urlsplit(text)
+    except ValueError:  # half a bracket, or letters that turn into a slash
+        return ""
+    kind, _, rest = page.path.strip("/").partition("/")
+    return "/".join(rest.split("/")[:2]) if page.hostname in PAGE_HOSTS and kind == "spaces" else ""
+
+
+def signed_in(token: object, what: str) -> str:
+    """The caller's own token; `what` is the action that needs it.
+
+    Raises:
+        NotSignedIn: none came with the request; the server's own is never taken instead.
+    """
+    if isinstance(token, str) and token:
+        return token
+    raise NotSignedIn(
+        f"To {what}, your own Hugging Face token is needed, and none came with this request. "
+        "On the page sign in, or paste a fine-grained token with write access to the Space; "
+        'over the API send it as "oauth_token", over MCP in the X-HF-Token header.'
+    )

@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection
 from lib.errors import AdvisorError, BadConfig
 from lib.live.child_process import answer_descriptor, confine, end_with_parent
 from lib.live.faults import Fault, as_value
-from lib.live.resident import resident_bytes
+from lib.live.memory_gauge import resident_bytes
 from lib.model.build import SMALLEST
-from lib.model.offline import no_network
+from lib.model.meta_device import no_network
 from lib.model.resolve import resolve_config
 from lib.service.build_process import BUILD_S, MAX_ANSWER_BYTES, READY, too_large
 

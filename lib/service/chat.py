@@ -1,24 +1,254 @@
-"""The question `/chat`: a conversation checked, the model's answer streamed, and at its end what it took beside what was predicted."""
+"""The question `/chat`: a conversation checked, the model's answer streamed, and at its end what it took beside what was predicted.
+
+One answer beside its prediction: how long it may take, and what it took.
+
+A message and its history from outside, checked: who said what, as plain text of a bounded length.
+
+A history is a list of messages in Gradio's form, {"role": "user", "content": "…"} (the content also as a list of parts of text), or of
+pairs [what the user said, what the model said]. Roles are `user` and `assistant`: nobody speaks as the system here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from lib.answers.live import ChatPiece
+from lib.answers.common import SCHEMA, caveat_entries, source_entries
+from lib.answers.live import ChatMetrics, ChatPiece, ChatResultsRunFigures, RunPrediction
 from lib.catalog import Catalog
-from lib.live.chat import Piece
-from lib.live.demo import DemoModel, Loaded
+from lib.errors import AdvisorError, BadArgument
+from lib.live.chat import Piece, Taken, Talk
+from lib.live.demo_model import DemoModel, Loaded
 from lib.live.device import Device
-from lib.live.pace import Pace
-from lib.live.processor import paces
-from lib.live.prompt import prompt
-from lib.live.talk import Talk
-from lib.live.zero import arithmetic
-from lib.provenance import Caveat
-from lib.service import arguments, conversation
-from lib.service.chat_run import Exactly, item
+from lib.live.limits import Pace, paces
+from lib.live.prompt import Message, prompt
+from lib.live.zerogpu import arithmetic
+from lib.provenance import Caveat, Source
+from lib.service import arguments
+from lib.service.arguments import seen
 from lib.service.models import Models
+from lib.service.run_prediction import Predicted, Run, predicted, ratio
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.live.limits import Pace
+    from lib.service.models import Models
+    from lib.speed import Band
+
+ANSWER_S = 120.0
+"""An answer on hardware of one's own ends here: others wait for the same device."""
+
+UNKNOWN_S, LEAST_S, SLACK = 60.0, 5.0, 1.5
+"""Asked of ZeroGPU: what the prediction's slow end says, and half as much again; where nothing is predicted, the platform's own default."""
+
+PEAK_SOURCES = {
+    "allocator": "torch.cuda.max_memory_allocated",
+    "weights_and_growth": "bytes of the loaded weights + growth of the resident set",
+}
+CPU_PEAK = Caveat(
+    code="peak_from_resident_set",
+    message="On a CPU nothing counts a model's memory by itself: the peak is the weights as loaded and what the app's process grew by "
+    "while it answered, whatever else it did meanwhile included.",
+)
+TOO_SHORT = Caveat(code="too_short_for_speed", message="One token is too few for a speed: decode_tokens_per_s needs two.")
+TIME_UP = Caveat(code="time_limit", message="The answer was ended because its time was up; what is there was written until then.")
+
+
+class Exactly:
+    """One run and its prediction: before, of the longest answer; afterwards, of the answer as it was."""
+
+    def __init__(
+        self, *, catalog: Catalog, models: Models, loaded: Loaded, device: Device, prompt_tokens: int, limit: int, pace: Pace | None = None
+    ) -> None:
+        """Predict from `catalog`; the model is the bundled one where that is it, else what its own config says.
+
+        `pace` is what a processor was seen to reach, before the answer.
+        """
+        self._catalog, self._models, self._loaded, self._device = catalog, models, loaded, device
+        self._prompt_tokens, self._limit, self._pace = prompt_tokens, limit, pace
+        self._unknown: tuple[Caveat, ...] = ()
+
+    def predicted(self, output_tokens: int) -> Predicted | None:
+        """What the laws say, None where they say nothing; then a caveat says why."""
+        loaded = self._loaded
+        try:
+            spec = self._models(loaded.name if loaded.name in self._models.bundled else loaded.config_text)
+            run = Run(
+                spec=spec,
+                precision=loaded.precision,
+                device=self._device,
+                prompt_tokens=self._prompt_tokens,
+                output_tokens=max(1, output_tokens),
+                pace=self._pace,
+            )
+            return predicted(run, self._catalog)
+        except AdvisorError as error:
+            self._unknown = (Caveat(code="not_predicted", message=f"This run was not predicted. {error}"),)
+            return None
+
+    def seconds(self) -> float:
+        """Time that the answer may take."""
+        if self._device.kind != "zerogpu":
+            return ANSWER_S
+        expected = self.predicted(self._limit)
+        if expected is None or expected.ttft_s is None or expected.decode_tokens_per_s is None:
+            return UNKNOWN_S
+        slow = expected.ttft_s.high + self._limit / expected.decode_tokens_per_s.low
+        return min(ANSWER_S, max(LEAST_S, slow * SLACK))
+
+    def ended(self, piece: Piece, taken: Taken, told: Sequence[Caveat]) -> ChatPiece:
+        """The last item."""
+        expected = self.predicted(taken.output_tokens)
+        caveats = [
+            *told,
+            *([CPU_PEAK] if self._device.kind == "cpu" else []),
+            *([TOO_SHORT] if taken.decode_tokens_per_s is None else []),
+            *([TIME_UP] if taken.stopped == "stopped" else []),
+            *self._unknown,
+            *(expected.caveats if expected is not None else ()),
+        ]
+        sources = (self._measured(taken), *(expected.sources if expected is not None else ()))
+        return item(piece, caveats, sources, self._metrics(taken, expected))
+
+    def _measured(self, taken: Taken) -> Source:
+        versions = f"torch {self._device.torch}, transformers {self._device.transformers}"
+        today = datetime.now(tz=UTC).date().isoformat()
+        return Source(what=f"measured here ({PEAK_SOURCES[taken.peak_of]})", source=f"{self._device.name}, {versions}", checked=today)
+
+    def _metrics(self, taken: Taken, expected: Predicted | None) -> ChatMetrics:
+        first, rate = (expected.ttft_s, expected.decode_tokens_per_s) if expected is not None else (None, None)
+        return {
+            "ttft_s": taken.ttft_s,
+            "decode_tokens_per_s": taken.decode_tokens_per_s,
+            "peak_bytes": taken.peak_bytes,
+            "peak_of": taken.peak_of,
+            "device": self._device.name,
+            "model": self._loaded.name,
+            "precision": self._loaded.precision,
+            "prompt_tokens": taken.prompt_tokens,
+            "output_tokens": taken.output_tokens,
+            "stopped": taken.stopped,
+            "predicted": _prediction(expected, on_cpu=self._device.kind == "cpu"),
+            "error_ratio": {
+                "ttft_s": ratio(first.value if first else None, taken.ttft_s),
+                "decode_tokens_per_s": ratio(rate.value if rate else None, taken.decode_tokens_per_s),
+                "peak_bytes": ratio(expected.peak_bytes if expected is not None else None, taken.peak_bytes),
+            },
+        }
+
+
+def _prediction(found: Predicted | None, *, on_cpu: bool) -> RunPrediction:
+    """The prediction as plain JSON.
+
+    A cache grows by new copies of itself. On a GPU the allocator uses the freed ones again; in the memory of a process they may stay, so
+    that the high end on a CPU has the cache twice.
+    """
+    first, rate = (found.ttft_s, found.decode_tokens_per_s) if found is not None else (None, None)
+
+    def figures(end: Callable[[Band], float], copies: int = 0) -> ChatResultsRunFigures:
+        return {
+            "ttft_s": end(first) if first is not None else None,
+            "decode_tokens_per_s": end(rate) if rate is not None else None,
+            "peak_bytes": None if found is None else found.peak_bytes + copies * found.kv_cache_bytes,
+        }
+
+    return {
+        **figures(lambda band: band.value),
+        "weights_bytes": found.weights_bytes if found is not None else None,
+        "kv_cache_bytes": found.kv_cache_bytes if found is not None else None,
+        "activation_bytes": found.activation_bytes if found is not None else None,
+        "low": figures(lambda band: band.low),
+        "high": figures(lambda band: band.high, copies=1 if on_cpu else 0),
+    }
+
+
+def item(piece: Piece, caveats: Iterable[Caveat] = (), sources: Iterable[Source] = (), metrics: ChatMetrics | None = None) -> ChatPiece:
+    """A piece as plain JSON."""
+    return {
+        "schema": SCHEMA,
+        "stage": piece.stage,
+        "text": piece.text,
+        "note": piece.note,
+        "metrics": metrics,
+        "caveats": caveat_entries(caveats),
+        "sources": source_entries(sources),
+    }
+
+
+MOST_MESSAGES = 100
+MOST_CHARACTERS = 16_000  # of one message
+MOST_IN_ALL = 64_000
+_FORM = 'a list of {"role": "user" or "assistant", "content": text}, or of [user, assistant] pairs of texts'
+
+
+def _text(name: str, value: object) -> str:
+    """Text with something in it. Control characters other than line breaks and tabs are no words and are refused.
+
+    Raises:
+        BadArgument: not text, empty, or too long.
+    """
+    accepted = f"text of 1 to {MOST_CHARACTERS:,} characters"
+    if not isinstance(value, str):
+        raise BadArgument(name, seen(value), accepted)
+    if len(value) > MOST_CHARACTERS:
+        raise BadArgument(name, f"{len(value):,} characters", accepted)
+    if not value.strip() or any((ord(c) < ord(" ") and c not in "\n\r\t") or "\ud800" <= c <= "\udfff" for c in value):
+        raise BadArgument(name, value, f"{accepted}, without control characters")
+    return value
+
+
+def _content(name: str, value: object) -> str:
+    """The text of a message's content, which Gradio also sends as a list of parts."""
+    if not isinstance(value, list):
+        return _text(name, value)
+    parts = value[: MOST_MESSAGES + 1]
+    texts = [part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else None for part in parts]
+    if len(parts) > MOST_MESSAGES or not all(isinstance(text, str) for text in texts):
+        raise BadArgument(name, seen(value), "text, or a list of parts of text; files are not read")
+    return _text(name, "".join(text for text in texts if isinstance(text, str)))
+
+
+def _turns(at: int, value: object) -> list[Message]:
+    name = f"history[{at}]"
+    if isinstance(value, dict):
+        role = value.get("role")
+        if role == "user" or role == "assistant":  # noqa: PLR1714 so the checker sees which two it is
+            return [Message(role, _content(f"{name}.content", value.get("content")))]
+        raise BadArgument(f"{name}.role", seen(role), "user or assistant")
+    if isinstance(value, list | tuple) and len(value) == 2:  # noqa: PLR2004 a pair
+        return [Message("user", _content(f"{name}[0]", value[0])), Message("assistant", _content(f"{name}[1]", value[1]))]
+    raise BadArgument(name, seen(value), _FORM)
+
+
+def check_message(value: object) -> str:
+    """What the user says now.
+
+    Raises:
+        BadArgument: not text, empty, or too long.
+    """
+    return _text("message", value)
+
+
+def check_history(value: object) -> list[Message]:
+    """What was said before, oldest first.
+
+    Raises:
+        BadArgument: not a history, or too much of it.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise BadArgument("history", seen(value), _FORM)
+    if len(value) > MOST_MESSAGES:
+        raise BadArgument("history", seen(value), f"at most {MOST_MESSAGES} messages: leave out the oldest")
+    found = [message for at, turn in enumerate(value) for message in _turns(at, turn)]
+    total = sum(len(message.text) for message in found)
+    if total > MOST_IN_ALL:
+        raise BadArgument("history", f"{total:,} characters", f"at most {MOST_IN_ALL:,} characters in all: leave out the oldest messages")
+    return found
+
 
 MOST_TOKENS = 1024
 MOST_TEMPERATURE = 2
@@ -62,7 +292,7 @@ class ChatQuestion:
         Returns:
             The answer so far; the last item carries the metrics.
         """
-        said, before = conversation.check_message(message), conversation.check_history(history)
+        said, before = check_message(message), check_history(history)
         most = arguments.whole("max_new_tokens", max_new_tokens, 1, MOST_TOKENS)
         heat = float(arguments.number("temperature", temperature, 0, MOST_TEMPERATURE))
         ready: tuple[Loaded, Device] | None = None

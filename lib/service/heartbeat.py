@@ -8,15 +8,13 @@ from typing import cast
 
 from typing_extensions import TypedDict
 
-from lib.answers.common import SCHEMA, Answer
-from lib.live.beating import LIMIT_S, Outcome, Told, on_device
+from lib.answers.common import SCHEMA, Answer, caveat_entries, source_entries
 from lib.live.device import Device, at_hand
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Case, Dtype
-from lib.live.isolated import turn
-from lib.live.matmul import Progress
+from lib.live.heartbeat_run import LIMIT_S, Outcome, Progress, Told, on_device
+from lib.live.measure_process import turn
 from lib.provenance import Caveat, Source
 from lib.service import arguments
-from lib.service.wire import caveat_entries, source_entries
 
 MAX_BATCH = 65_536
 MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many products, a fourth of it, still has a float16

@@ -12,10 +12,8 @@ from typing_extensions import TypedDict
 
 from lib.errors import AdvisorError, LiveError
 from lib.live.device import Device
-from lib.live.export import csv_text, parquet_bytes
-from lib.live.push import Push, push
-from lib.live.record import Ledger, place
-from lib.live.row import Kind, Row, Weights, label
+from lib.live.measurements import Kind, Ledger, Row, Weights, csv_text, label, parquet_bytes, place
+from lib.live.measurements_push import Push, push
 from lib.model.spec import ModelSpec
 
 log = logging.getLogger(__name__)
@@ -25,7 +23,7 @@ HERE = "measured on this machine"
 
 
 class LedgerEntry(TypedDict):
-    """One measurement; see `lib.live.row` for the fields."""
+    """One measurement; see `lib.live.measurements` for the fields."""
 
     when: str
     kind: str

@@ -3,6 +3,8 @@
 What is asked again is remembered: configurations by their content, repositories by their id for as long as the Hub's own answer is
 kept. What was not asked before is built in a child process (`lib.service.build_process`), which `warm_up` starts ahead of use: this
 process imports neither torch nor transformers to resolve a model.
+
+From a repository on the Hub to a `ModelSpec`: what kind of repository it is decides which part of the core reads it.
 """
 
 from __future__ import annotations
@@ -10,21 +12,137 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from lib.errors import HubError, HubUnreachable, RepoNotFound, UnknownModel
+from lib.bounded_json import UnreadableJson, read_json
+from lib.errors import HubError, HubGarbage, HubUnreachable, RepoNotFound, UnknownModel, UnsupportedModel, shown
 from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
+from lib.hub.weights import MAX_DOCUMENT_NODES
 from lib.model import bundled
-from lib.model.bare import resolve_count
 from lib.model.config import parse
 from lib.model.diffusion import is_pipeline, resolve_pipeline
+from lib.model.parameter_count import resolve_count
+from lib.model.reconcile import reconcile
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
+from lib.provenance import Source
+from lib.service.arguments import read
 from lib.service.build_process import BuildProcess, build_process
-from lib.service.from_hub import config_from_hub, spec_from_hub
-from lib.service.once import Once
-from lib.service.reference import read
+from lib.service.single_flight import Once
+
+if TYPE_CHECKING:
+    from lib.hub.repository import HubModel
+    from lib.model.spec import ModelSpec
+
+
+def spec_from_hub(found: HubModel) -> ModelSpec:
+    """Resolve a repository whose configuration and headers were read.
+
+    Raises:
+        UnsupportedModel: nothing in it describes an architecture that can be built here.
+        BadConfig: its configuration cannot be read or built.
+        HubGarbage: its quantization file is no JSON object.
+    """
+    if found.kind == "diffusers":
+        return _with_origin(found, _pipeline(found))
+    text = _config_text(found)
+    if text is None:
+        raise UnsupportedModel(_advice(found))
+    return _with_origin(found, _resolved(found, parse(text)))
+
+
+def config_from_hub(found: HubModel) -> Mapping[str, Any]:
+    """The configuration of the one architecture in a repository.
+
+    Raises:
+        UnsupportedModel: there is none, or several (a pipeline).
+        BadConfig: it cannot be read.
+    """
+    text = None if found.kind == "diffusers" else _config_text(found)
+    if text is None:
+        raise UnsupportedModel(_advice(found))
+    return parse(text)
+
+
+def _config_text(found: HubModel) -> str | None:
+    if found.kind in {"transformers", "weights", "none"}:
+        return found.config_text
+    if found.kind == "sentence-transformers":
+        own = [part.config_text for part in found.components if part.class_name == "Transformer" and part.config_text]
+        return own[0] if own else found.config_text
+    return None
+
+
+def _advice(found: HubModel) -> str:
+    """Why this repository alone is not enough, and what to name instead."""
+    name = shown(found.id)
+    base = f" Name {found.base_model} instead" if found.base_model else " Name the model it was made from instead"
+    if found.kind == "adapter":
+        return f"{name} holds an adapter, not a model.{base}; with mode lora or qlora an adapter is counted on top."
+    if found.kind == "gguf":
+        return f"{name} holds GGUF files without a config.json.{base}, with a precision such as gguf:Q4_K_M."
+    return f"{name} has no config.json that describes an architecture.{base}, paste a config.json, or give a parameter count such as 7B."
+
+
+def _pipeline(found: HubModel) -> ModelSpec:
+    parts = {part.folder: parse(part.config_text) for part in found.components if part.config_text is not None}
+    if not parts:
+        raise UnsupportedModel(_advice(found))
+    by_dtype = found.bytes_by_dtype
+    return resolve_pipeline(
+        parts,
+        id=found.id,
+        source="safetensors" if by_dtype else "architecture",
+        bytes_by_dtype=by_dtype,
+        task=found.pipeline_tag or "",
+        license=found.license,
+        gated=bool(found.gated),
+        checked=_today(),
+    )
+
+
+def _resolved(found: HubModel, config: Mapping[str, Any]) -> ModelSpec:
+    by_dtype = found.bytes_by_dtype
+    return resolve_config(
+        config,
+        id=found.id,
+        source="safetensors" if by_dtype else "architecture",
+        beside=_beside(found),
+        bytes_by_dtype=by_dtype,
+        task=found.pipeline_tag or "",
+        license=found.license,
+        gated=bool(found.gated),
+        checked=_today(),
+    )
+
+
+def _beside(found: HubModel) -> Mapping[str, Any] | None:
+    """The parsed hf_quant_config.json, where there is one."""
+    text = found.documents.get("hf_quant_config.json")
+    if text is None:
+        return None
+    try:
+        beside = read_json(text.encode(), MAX_DOCUMENT_NODES)
+    except UnreadableJson:
+        beside = None
+    if not isinstance(beside, dict):
+        raise HubGarbage(f"The file hf_quant_config.json of {shown(found.id)} is no JSON object. Paste the model's config.json instead.")
+    return beside
+
+
+def _with_origin(found: HubModel, spec: ModelSpec) -> ModelSpec:
+    """The spec with what the files themselves told, and where they were read."""
+    read = Source(what="configuration and weight headers", source=f"{found.id} at {found.revision} on the Hub", checked=_today())
+    caveats = (*spec.caveats, *found.caveats, *reconcile(spec, found.tensors))
+    return replace(spec, caveats=caveats, sources=(read, *spec.sources))
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
 
 KEPT = 256
 WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting

@@ -10,7 +10,7 @@ from lib.advisor.result import Recommendation
 from lib.advisor.right_size import Verdict, right_size
 from lib.advisor.space_rules import known
 from lib.advisor.tasks import FAMILIES
-from lib.answers.common import ReasonEntry, RecommendationAnswer
+from lib.answers.common import ReasonEntry, RecommendationAnswer, caveat_entries, usd
 from lib.answers.spaces import CurrentTier, RightSizeAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -20,9 +20,8 @@ from lib.memory import estimate_memory
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
 from lib.provenance import Caveat
-from lib.service.recommendation_answer import ranked_entry, reason_entries, recommended
-from lib.service.space_answer import price_caveats, tier_name
-from lib.service.wire import caveat_entries, usd
+from lib.service.recommend import ranked_entry, reason_entries, recommended
+from lib.service.space_status import price_caveats, tier_name
 from lib.workload import MemoryRequest, Workload
 
 MOST_MODELS = 5

@@ -12,12 +12,11 @@ from lib.errors import AdvisorError
 from lib.present.markup import hint, refusal
 from lib.present.setup_files import FRAMEWORKS, setup
 from lib.present.snippets import setup_code
-from lib.ui import questions as ask
-from lib.ui.links import Value
-from lib.ui.moves import moves
+from lib.ui import fields as ask
+from lib.ui.fields import Value, moves
 
 if TYPE_CHECKING:
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 CHOOSE = "Name a model above to get the files for its Space."
 

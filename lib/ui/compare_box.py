@@ -11,14 +11,13 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.compare_rows import comparison_card, comparison_laws, comparison_table
 from lib.present.markup import hint, refusal
-from lib.service.comparison import Asked
-from lib.ui import questions as ask
-from lib.ui.links import Value
-from lib.ui.moves import moves
+from lib.service.compare import Asked
+from lib.ui import fields as ask
+from lib.ui.fields import Value, moves
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 CHOOSE = "Name a model above, or type the measured tokens per second of both."
 RENTED = [(words, value) for words, value in ask.HARDWARE_WORDS[1:] if not value.startswith("zerogpu:")]

@@ -15,15 +15,14 @@ from lib.present.cost_rows import as_text_cost, cost_card, cost_laws, savings_ta
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
 from lib.ui import compare_box
-from lib.ui import questions as ask
+from lib.ui import fields as ask
 from lib.ui.compare_box import CompareView
-from lib.ui.links import Value, query
-from lib.ui.moves import moves
+from lib.ui.fields import Value, moves, query
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 CHOOSE = "Name a model above to see what it costs."
 

@@ -17,13 +17,13 @@ import gradio as gr
 from lib.present.live_cards import as_text_chat, chat_card, stopped, working
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
+from lib.ui.device_queue import CHAT
 from lib.ui.live_run import ending, queued, scenes, steadily
-from lib.ui.turns import CHAT
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 Message = dict[str, str]
 History = list[Message]

@@ -15,13 +15,13 @@ from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script, why_impossible
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.tables import as_json
+from lib.ui.device_queue import DEVICE
 from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
-from lib.ui.turns import DEVICE
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
 CHIP = "TPU-v6e"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
     from starlette.requests import Request
 
+    from lib.service.app import Services
     from lib.service.ledger import Format
-    from lib.service.services import Services
 
 MEDIA: dict[Format, str] = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 _LABELS: dict[Format, str] = {"csv": "Download CSV", "parquet": "Download Parquet"}

@@ -12,13 +12,13 @@ from lib.errors import AdvisorError
 from lib.present.live_cards import STAGES, as_text_measure, expected_card, measure_card, measure_csv, stages, stopped
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
+from lib.ui.device_queue import DEVICE
 from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
-from lib.ui.turns import DEVICE
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."
 LABELS = {"prompt_tokens": "Prompt tokens", "output_tokens": "Answer tokens"}

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.ui.answered import FAILED
-from lib.ui.turns import turn, width
+from lib.ui.device_queue import turn, width
+from lib.ui.http.api import FAILED
 
 log = logging.getLogger(__name__)
 

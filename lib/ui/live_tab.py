@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.live.demo import ON_CPU, ON_GPU, shown_name
+from lib.live.demo_model import ON_CPU, ON_GPU, shown_name
 from lib.live.device import Device, at_hand
-from lib.live.zero import quota_seconds
+from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import device_line
 from lib.present.markup import hint
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure
@@ -24,7 +24,7 @@ from lib.ui.live_ledger import LedgerView
 from lib.ui.live_measure import MeasureView
 
 if TYPE_CHECKING:
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

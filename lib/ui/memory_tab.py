@@ -13,15 +13,14 @@ from lib.present.cards import explanation, memory_card, model_name
 from lib.present.markup import actions, hint, refusal
 from lib.present.memory_charts import growth, key
 from lib.present.tables import as_json, as_text_memory, fits_csv, tiers
-from lib.ui import questions as ask
-from lib.ui.links import Value, query
-from lib.ui.moves import moves
+from lib.ui import fields as ask
+from lib.ui.fields import Value, moves, query
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 CHOOSE = "Name a model above to see what it takes."
 _POINTS = 8

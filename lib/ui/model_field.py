@@ -15,10 +15,10 @@ from lib.errors import AdvisorError, HubError
 from lib.present.cards import model_line
 from lib.present.markup import hint, refusal, suggestion_list
 from lib.present.numbers import whole
-from lib.ui.questions import EXAMPLE, LONGEST_CONTEXT
+from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
 
 if TYPE_CHECKING:
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 _SEARCH_FROM = 3
 _SUGGESTED = 60

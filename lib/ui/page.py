@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint, refusal
-from lib.ui import api, cost_tab, links, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
-from lib.ui import questions as ask
+from lib.ui import cost_tab, fields, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
+from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
-from lib.ui.endpoints import endpoints
+from lib.ui.http import api
+from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
-from lib.ui.look import ASSETS, launch_options
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView, Understood
 from lib.ui.recommend_tab import RecommendView
 from lib.ui.space_tab import SpaceView
+from lib.ui.theme import ASSETS, launch_options
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 __all__ = ["build_page", "launch_options"]
 
@@ -117,7 +118,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     def open_page(request: gr.Request) -> list[Any]:
         return opened(services, request.query_params)
 
-    def change_model(model: str | None, config: str | None, *values: links.Value) -> list[Any]:
+    def change_model(model: str | None, config: str | None, *values: fields.Value) -> list[Any]:
         return model_changed(services, model, config, values)
 
     opening = page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="minimal")
@@ -138,10 +139,10 @@ def _wire_cost(view: PageView, services: Services, opening: Dependency, changing
     """Bills are worked out while their tab is seen, for they ask more (a provider's price, every way to save) than the other answers."""
     cost_tab.wire(view.cost, services, view.model.ref)
 
-    def show(ref: str, *values: links.Value) -> list[Any]:
+    def show(ref: str, *values: fields.Value) -> list[Any]:
         return [True, *cost_tab.billed(services, ref, values).updates()]
 
-    def follow(seen: bool, ref: str, *values: links.Value) -> list[Any]:
+    def follow(seen: bool, ref: str, *values: fields.Value) -> list[Any]:
         return cost_tab.billed(services, ref, values).updates() if seen else [gr.skip() for _ in view.cost.outputs()]
 
     def leave() -> bool:
@@ -169,7 +170,7 @@ def _model_outputs(view: PageView) -> list[Any]:
     ]
 
 
-def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[links.Value]) -> list[Any]:
+def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[fields.Value]) -> list[Any]:
     """Another model: what it is, context sliders up to its limit, and both answers anew."""
     found = model_field.understood(services, model, config)
     if not found.ref:
@@ -195,7 +196,9 @@ def _nothing() -> list[Any]:
     return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None)]
 
 
-def _bounded(found: Understood, fields: Sequence[links.Field], values: Sequence[links.Value]) -> tuple[list[links.Value], dict[str, Any]]:
+def _bounded(
+    found: Understood, fields: Sequence[fields.Field], values: Sequence[fields.Value]
+) -> tuple[list[fields.Value], dict[str, Any]]:
     """The values with the context inside the model's limit, and the slider that shows it."""
     at = [field.argument for field in fields].index("context_tokens")
     slider = model_field.context_slider(found.context_limit, values[at])
@@ -205,10 +208,10 @@ def _bounded(found: Understood, fields: Sequence[links.Field], values: Sequence[
 def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
-    model = params.get("model", ask.EXAMPLE)[: links.MODEL_LENGTH]
-    asked, unread = links.read(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
-    weighed, more = links.read(ask.MEMORY, params if tab == "memory" else {})
-    priced, rest = links.read(ask.COST, params if tab == "cost" else {})
+    model = params.get("model", ask.EXAMPLE)[: fields.MODEL_LENGTH]
+    asked, unread = fields.read(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
+    weighed, more = fields.read(ask.MEMORY, params if tab == "memory" else {})
+    priced, rest = fields.read(ask.COST, params if tab == "cost" else {})
     facts, ref, limit, recommend_context, memory_context, *answers = model_changed(services, model, None, [*asked, *weighed])
     if not ref:
         recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (asked[1], weighed[0]))

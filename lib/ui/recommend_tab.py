@@ -14,16 +14,15 @@ from lib.present.markup import actions, hint, refusal
 from lib.present.speed_charts import front, front_foot, front_head, scatter
 from lib.present.tables import as_csv, as_json, as_text, ranked, rejected
 from lib.ui import code_box, roofline_box
-from lib.ui import questions as ask
+from lib.ui import fields as ask
 from lib.ui.code_box import CodeView
-from lib.ui.links import Value, query
-from lib.ui.moves import moves
+from lib.ui.fields import Value, moves, query
 from lib.ui.roofline_box import RooflineView
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 CHOOSE = "Name a model above to see the hardware that runs it."
 

@@ -11,14 +11,13 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.markup import hint, refusal
 from lib.present.speed_charts import roofline, roofline_words
-from lib.ui import questions as ask
-from lib.ui.links import Value
-from lib.ui.moves import moves
+from lib.ui import fields as ask
+from lib.ui.fields import Value, moves
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 PICK = (("The hardware to take", "auto"), *ask.HARDWARE_WORDS[1:])
 PROMPT_TOKENS, ANSWER_TOKENS = 512, 256

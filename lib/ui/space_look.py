@@ -14,10 +14,10 @@ from lib.present.cards import prices_line
 from lib.present.markup import actions, hint, refusal
 from lib.present.space_cards import STATIC, as_text_status, price_words, size_card, status_card
 from lib.present.tables import as_json
-from lib.ui import questions as ask
+from lib.ui import fields as ask
 
 if TYPE_CHECKING:
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
 ZEROGPU = "zero-a10g"

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint
-from lib.ui import login, space_form, space_look
-from lib.ui.links import MODEL_LENGTH
+from lib.ui import login, space_actions, space_look
+from lib.ui.fields import MODEL_LENGTH
 from lib.ui.login import LoginView
-from lib.ui.space_change import SLEEP_WORDS, USUAL_SLEEP_S
-from lib.ui.space_form import Around, FormView, unreviewed
+from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, Around, FormView, unreviewed
 from lib.ui.space_look import CHOOSE, SizeInputs
 
 if TYPE_CHECKING:
-    from lib.service.services import Services
+    from lib.service.app import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ def build(services: Services) -> SpaceView:
                 with gr.Column(elem_id="space-size", min_width=300):
                     sized = gr.HTML()
                     use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
-            form = space_form.build(services)
+            form = space_actions.build(services)
     return SpaceView(
         space=space,
         look=look,
@@ -78,7 +77,7 @@ def wire(view: SpaceView, page: gr.Blocks, services: Services) -> None:
     """Seeing first, then acting in two steps."""
     login.wire(view.login, view.space)
     _wire_look(view, page, services)
-    space_form.wire(
+    space_actions.wire(
         view.form, Around(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from lib.service.start import services
+from lib.service.app import services
 
 CATALOG_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 CONFIG = {

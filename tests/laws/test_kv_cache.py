@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.laws.kv_cache import cache_bytes, cache_bytes_by_kind, largest_tokens, peak_tokens, units
-from lib.model import growth
+from lib.model import cache_growth
 from lib.model.spec import CacheTerm
 
 FULL = CacheTerm(kind="full attention", holds="keys and values", layers=32, elements=2048, growth="tokens")
@@ -161,8 +161,8 @@ def test_the_peak_is_among_the_lengths_named(tokens: int, blocks: tuple[int, ...
 
 
 @given(growths | st.just("remainder"), spans, lengths, lengths)
-def test_law_and_inference_mean_the_same(name: growth.Growth, span: int, tokens: int, encoder: int) -> None:
-    """`lib.model.growth` tells laws by the n(T) that this law computes with."""
+def test_law_and_inference_mean_the_same(name: cache_growth.Growth, span: int, tokens: int, encoder: int) -> None:
+    """`lib.model.cache_growth` tells laws by the n(T) that this law computes with."""
     term = replace(FULL, growth=name, span=span)
     positions = encoder // span
-    assert units(term, tokens, encoder) == growth.units(name, span, tokens, positions)
+    assert units(term, tokens, encoder) == cache_growth.units(name, span, tokens, positions)

@@ -22,9 +22,8 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from lib.laws.weights import weight_bytes
 from lib.laws.weights_gguf import BLOCKS, Shape, weight_bytes_gguf
 from lib.model.build import build
-from lib.model.inventory import inventory
-from lib.model.quantization import read_quantization
-from lib.model.skipping import skip_test
+from lib.model.parameters import inventory
+from lib.model.quantization import read_quantization, skip_test
 from lib.model.spec import TensorGroup
 from lib.precision import GGUF_TYPES, NAMES, weight_format
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lib.live.row import Row
+from lib.live.measurements import Row
 
 ROW = Row(
     when="2026-11-21T09:30Z",

@@ -21,9 +21,9 @@ from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, LiveError, ModelNotAtHand, OutOfMemory
 from lib.live import prompt as prompts
 from lib.live.chat import LEAST_S, Piece, answer
-from lib.live.demo import DemoModel, Loaded
+from lib.live.demo_model import DemoModel, Loaded
 from lib.live.device import at_hand
-from lib.live.isolated import turn
+from lib.live.measure_process import turn
 from lib.live.prompt import Message
 from lib.service.chat import ChatQuestion
 from lib.service.models import Models
@@ -160,7 +160,7 @@ def test_closing_while_the_prompt_is_read(loaded: Loaded) -> None:
 
 def test_an_answer_whose_time_is_up(question: ChatQuestion, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with what is there, and says why."""
-    monkeypatch.setattr("lib.service.chat_run.ANSWER_S", 0.3)
+    monkeypatch.setattr("lib.service.chat.ANSWER_S", 0.3)
     with each_layer(loaded, lambda: time.sleep(0.05)):
         *_, last = question.chat("Hello", max_new_tokens=200)
     assert last["metrics"] is not None

@@ -16,8 +16,8 @@ from hub_stand_in import Fault, Repo, Seen, StandIn
 from huggingface_hub import constants
 
 from lib.errors import ModelNotAtHand
-from lib.live import demo, fetch
-from lib.live.demo import ON_CPU, ON_GPU, DemoModel, precision_for
+from lib.live import demo_model
+from lib.live.demo_model import ON_CPU, ON_GPU, DemoModel, precision_for
 from lib.live.device import Device, at_hand
 from lib.model import bundled
 
@@ -69,7 +69,7 @@ def at(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         yield At(files, hub, tmp_path / "cache")
 
 
-def silent(_: fetch.Note) -> None:
+def silent(_: demo_model.Note) -> None:
     """Nobody listens."""
 
 
@@ -153,13 +153,13 @@ def test_why_it_is_not_at_hand(at: At, cpu: Device, monkeypatch: pytest.MonkeyPa
     for reason, sentence in sentences.items():
         assert reason in sentence
         assert "Next: " in sentence
-        assert sentence.endswith(fetch.AFTER)
+        assert sentence.endswith(demo_model.AFTER)
         assert str(at.cache) not in sentence
 
 
 def test_a_disk_without_room(at: At, cpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched that would fill it."""
-    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))  # type: ignore[attr-defined]
+    monkeypatch.setattr(demo_model.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))  # type: ignore[attr-defined]
     assert "the disk has 0.0 GB free" in refused(ID, cpu)
     assert not any("/resolve/" in path for path in at.hub.paths())
 
@@ -200,20 +200,20 @@ def test_what_is_fetched() -> None:
     small = {"config.json": 1, "tokenizer.model": 1, "chat_template.jinja": 1}
     shards = {"model-00001-of-00002.safetensors": 5, "model-00002-of-00002.safetensors": 5, "model.safetensors.index.json": 1}
     extra = {"original/x.json": 9, "pytorch_model.bin": 9, "modeling_own.py": 9, "model.fp16.safetensors": 9}
-    assert fetch.chosen(small | {"model.safetensors": 8} | shards | extra).keys() == {
+    assert demo_model.chosen(small | {"model.safetensors": 8} | shards | extra).keys() == {
         *small,
         "model.safetensors",
         "model.safetensors.index.json",
     }
-    assert fetch.chosen(small | shards | extra).keys() == {*small, *shards}
-    assert fetch.chosen(small | extra) == {}
+    assert demo_model.chosen(small | shards | extra).keys() == {*small, *shards}
+    assert demo_model.chosen(small | extra) == {}
 
 
 def test_a_checkpoint_does_not_say_how_it_is_run(files: Path, cpu: Device, tmp_path: Path) -> None:
     """Beams, penalties or time limits of its own settings would change what is measured; its ends of text are kept."""
     own = shutil.copytree(files, tmp_path / "own")
     (own / "generation_config.json").write_text(json.dumps({"num_beams": 50, "max_time": 1.0, "eos_token_id": [5, 7]}))
-    found = demo.read("own", own, cpu, "fp32")
+    found = demo_model.read("own", own, cpu, "fp32")
     assert found.end_ids == {5, 7}
     stated = found.model.generation_config
     assert (stated.num_beams, stated.max_time, stated.eos_token_id) == (None, None, [5, 7])

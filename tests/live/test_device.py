@@ -9,8 +9,7 @@ import pytest
 from lib.catalog import load
 from lib.catalog.silicon import Cards
 from lib.live import device
-from lib.live.device import Card, at_hand, hardware, matched, on_zero_gpu
-from lib.live.host import host
+from lib.live.device import Card, at_hand, hardware, host, matched, on_zero_gpu
 
 MIB, GIB = 2**20, 2**30
 

@@ -9,8 +9,7 @@ from dataclasses import astuple
 import pytest
 from measured_row import ROW, row
 
-from lib.live.export import csv_text, parquet_bytes
-from lib.live.row import NAMES
+from lib.live.measurements import NAMES, csv_text, parquet_bytes
 
 
 def test_csv_comes_back() -> None:

@@ -16,10 +16,10 @@ import torch
 
 from lib import errors
 from lib.errors import AdvisorError, BadArgument, DoesNotFit, LiveError
-from lib.live import faults, zero
+from lib.live import faults, zerogpu
+from lib.live.chat import Talk
 from lib.live.faults import Fault, as_value, understood
-from lib.live.talk import Talk
-from lib.live.zero import gpu_task, quota_seconds, size_for, whole_seconds
+from lib.live.zerogpu import gpu_task, quota_seconds, size_for, whole_seconds
 
 LINK = "Subscribe to Hugging Face PRO to get 40 min of ZeroGPU quota a day - https://huggingface.co/subscribe/pro?from=ZeroGPU"
 
@@ -214,7 +214,7 @@ def test_what_a_run_asks_of_the_quota() -> None:
     """60 s: × 1.5 on half a card, × 2 on a whole one (spaces 0.51.3, `get_duration_seconds`, and the double price of xlarge)."""
     assert quota_seconds(60) == 90
     assert quota_seconds(60, "xlarge") == 120
-    assert "60 × 1.5 (duration factor) × 1 (size) = 90 s" in zero.arithmetic(60)
+    assert "60 × 1.5 (duration factor) × 1 (size) = 90 s" in zerogpu.arithmetic(60)
 
 
 def test_the_size_by_need() -> None:

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, TooLong
-from lib.live import beating, isolated, matmul
-from lib.live.bandwidth import MARGIN, read_bandwidth
-from lib.live.beating import LIMIT_S, Outcome, Told, check_room, gpu_seconds, run
+from lib.live import heartbeat_run, measure_process
 from lib.live.device import Device
 from lib.live.heartbeat import Case, Roof, Times, beat, datasheet_roof, floor, nearest_rank
-from lib.live.matmul import HostTimer, Progress, beats
+from lib.live.heartbeat_run import LIMIT_S, MARGIN, HostTimer, Outcome, Progress, Told, beats, check_room, gpu_seconds, read_bandwidth, run
 from lib.service import heartbeat
 from lib.service.heartbeat import HeartbeatQuestion
 
@@ -193,7 +191,7 @@ def test_product_bound_by_memory_stays_below_what_was_measured() -> None:
 def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look fell into a busy moment: 1 MB/s cannot be beaten by this product's own millisecond, 1 GB/s can."""
     seen = iter([1e6, 1e9])
-    monkeypatch.setattr(beating, "read_bandwidth", lambda *_: next(seen))
+    monkeypatch.setattr(heartbeat_run, "read_bandwidth", lambda *_: next(seen))
     outcome = _ran(clock=Slow(1e-3))  # 17 kB in 1 ms: 17 MB/s
     assert outcome.beat.valid
     assert outcome.roof.bandwidth == 1e9 * MARGIN
@@ -202,7 +200,7 @@ def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypa
 def test_dispatch_alone_is_found_out() -> None:
     """The answer says that the time is impossible, with the arithmetic, and gives no efficiency."""
 
-    def asynchronous(case: Case, device: Device, _: int) -> Iterator[matmul.Progress | str | Outcome]:
+    def asynchronous(case: Case, device: Device, _: int) -> Iterator[heartbeat_run.Progress | str | Outcome]:
         return run(case, device, clock=Dispatch())  # type: ignore[return-value]
 
     question = HeartbeatQuestion(run=asynchronous, device=lambda: PROCESSORS)  # type: ignore[arg-type]
@@ -240,7 +238,7 @@ def test_too_slow_a_device_is_refused_after_its_first_product() -> None:
 
 def test_large_product_is_tried_on_a_corner_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a case far beyond the probe only a corner runs before it is refused: 1/64 of it in 1 s makes 64 s."""
-    monkeypatch.setitem(matmul._PROBE_FLOPS, "cpu", 2 * 64 * 64)
+    monkeypatch.setitem(heartbeat_run._PROBE_FLOPS, "cpu", 2 * 64 * 64)
     slow = Slow(1.0)
     with pytest.raises(TooLong, match=r"takes 64\.00 s on this device \(by a corner of it"):
         _ran(Case(batch=64, hidden=64, intermediate=64, iterations=5), clock=slow)
@@ -309,7 +307,7 @@ def test_closing_ends_the_run() -> None:
 
 def test_emulated_type_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor without such a unit still answers, and says what the time is worth."""
-    monkeypatch.setattr(beating, "emulated", lambda *_: True)
+    monkeypatch.setattr(heartbeat_run, "emulated", lambda *_: True)
     answer = HeartbeatQuestion(device=lambda: PROCESSORS).heartbeat(batch=2, hidden=64, intermediate=64, iterations=3, dtype="bfloat16")
     assert answer["valid"]
     assert "not_native" in {c["code"] for c in answer["caveats"]}
@@ -320,10 +318,10 @@ def test_native_types_of_a_card() -> None:
     import torch  # noqa: PLC0415
 
     gpu = torch.device("cuda")
-    assert matmul.emulated(replace(SMALL, dtype="bfloat16"), gpu, (7, 5))
-    assert not matmul.emulated(replace(SMALL, dtype="bfloat16"), gpu, (8, 0))
-    assert not matmul.emulated(replace(SMALL, dtype="float16"), gpu, (7, 5))
-    assert not matmul.emulated(SMALL, gpu, (3, 5))
+    assert heartbeat_run.emulated(replace(SMALL, dtype="bfloat16"), gpu, (7, 5))
+    assert not heartbeat_run.emulated(replace(SMALL, dtype="bfloat16"), gpu, (8, 0))
+    assert not heartbeat_run.emulated(replace(SMALL, dtype="float16"), gpu, (7, 5))
+    assert not heartbeat_run.emulated(SMALL, gpu, (3, 5))
 
 
 def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
@@ -336,8 +334,8 @@ def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
 def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a measurement has the device, the heartbeat waits and then says so; afterwards it runs."""
     question = HeartbeatQuestion(device=lambda: PROCESSORS)
-    monkeypatch.setattr(heartbeat, "turn", lambda: isolated.turn(0.05))
-    with isolated.turn(), pytest.raises(LiveError, match="Another measurement"):
+    monkeypatch.setattr(heartbeat, "turn", lambda: measure_process.turn(0.05))
+    with measure_process.turn(), pytest.raises(LiveError, match="Another measurement"):
         question.heartbeat(2, 64, 64, 3, 0)
     assert question.heartbeat(2, 64, 64, 3, 0)["valid"]
 
@@ -347,7 +345,7 @@ def test_visitor_who_leaves_gives_the_device_back() -> None:
     running = HeartbeatQuestion(device=lambda: PROCESSORS).beating(4, 64, 32, 1000, 1)
     next(running)
     running.close()  # type: ignore[attr-defined]
-    with isolated.turn(0.05):
+    with measure_process.turn(0.05):
         pass
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted, TooLong
-from lib.live.isolated import isolated, turn
+from lib.live.limits import Work
 from lib.live.measure import Ask, Measured
-from lib.live.pace import Work
+from lib.live.measure_process import isolated, turn
 
 GIB = 2**30
 CONFIG = {
@@ -148,7 +148,7 @@ def _fields(ask: Ask) -> dict[str, object]:
 def _worker() -> int:
     """The pid of our only child that runs the worker."""
     children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True)  # noqa: S607
-    return next(int(line.split()[0]) for line in children.stdout.splitlines() if "lib.live.worker" in line)
+    return next(int(line.split()[0]) for line in children.stdout.splitlines() if "lib.live.measure_worker" in line)
 
 
 def test_a_real_worker_that_may_not_take_more_says_so() -> None:

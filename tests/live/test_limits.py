@@ -8,8 +8,7 @@ import pytest
 
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import Device
-from lib.live.limits import Need, check_memory, check_time
-from lib.live.pace import Duration, Pace, Work, duration, probe
+from lib.live.limits import Duration, Need, Pace, Work, check_memory, check_time, duration, probe
 from lib.live.verdict import Figure, verdict
 
 GIB, MIB = 2**30, 2**20

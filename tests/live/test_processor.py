@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from lib.catalog import load
-from lib.live.device import Device, hardware
-from lib.live.host import last_cache_bytes
-from lib.live.pace import Pace
-from lib.live.processor import KEPT_S, Paces, processor, told, working_set
+from lib.live.device import Device, hardware, last_cache_bytes
+from lib.live.limits import KEPT_S, Pace, Paces, processor, told, working_set
 from lib.model import bundled
-from lib.service.predicted import Run, predicted
+from lib.service.run_prediction import Run, predicted
 from lib.speed import SpeedRequest, speed
 
 GIB, MIB = 2**30, 2**20

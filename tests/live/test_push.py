@@ -12,8 +12,8 @@ import pytest
 from hub_stand_in import StandIn, _Answer, _refusal
 from measured_row import ROW, row
 
-from lib.live import push as pushing
-from lib.live.push import Push, push
+from lib.live import measurements_push as pushing
+from lib.live.measurements_push import Push, push
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

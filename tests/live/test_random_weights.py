@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from lib.live.run_model import run
-from lib.live.weights import BLOCK, give_memory, on_meta
-from lib.model.model_class import config_class, model_class
+from lib.live.run_model import BLOCK, give_memory, on_meta, run
+from lib.model.build import config_class, model_class
 
 COMMON: dict[str, Any] = {
     "hidden_size": 64,

@@ -14,9 +14,8 @@ import pytest
 from measured_row import ROW, row
 
 from lib.errors import BadArgument, BadCatalog
-from lib.live import record
-from lib.live.record import Ledger, Place, place, shipped
-from lib.live.row import Row, label, read_row
+from lib.live import measurements
+from lib.live.measurements import Ledger, Place, Row, label, place, read_row, shipped
 from lib.model import bundled
 from lib.model.resolve import resolve_config
 
@@ -63,7 +62,7 @@ def test_each_row_is_read_once_and_what_others_write_or_delete_is_seen(tmp_path:
     """A full ledger takes seconds to read: a visit reads what is new. Of four rows one in the middle goes, so the rest is read anew."""
     path, seen = tmp_path / "l.sqlite3", []
     ledger, other = _ledger(path), _ledger(path)
-    monkeypatch.setattr(record, "read_row", lambda found: seen.append(found["when"][-3:-1]) or read_row(found))
+    monkeypatch.setattr(measurements, "read_row", lambda found: seen.append(found["when"][-3:-1]) or read_row(found))
     for minute in range(3):
         other.keep(row(when=f"2026-11-21T09:3{minute}Z"))
     assert [r.when[-3:-1] for r in ledger.own_rows()] == ["30", "31", "32"]
@@ -79,7 +78,7 @@ def test_each_row_is_read_once_and_what_others_write_or_delete_is_seen(tmp_path:
 def test_rows_are_newest_first_with_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Own and shipped rows stand together, each once."""
     old = row(when="2026-11-01", provenance="shipped with the app")
-    monkeypatch.setattr(record, "shipped", lambda: (old, ROW))
+    monkeypatch.setattr(measurements, "shipped", lambda: (old, ROW))
     ledger = _ledger(tmp_path / "l.sqlite3")
     ledger.keep(ROW)
     assert ledger.rows() == (ROW, old)
@@ -87,7 +86,7 @@ def test_rows_are_newest_first_with_the_shipped_ones(tmp_path: Path, monkeypatch
 
 def test_shipped_rows_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is no row; a broken one is our mistake."""
-    monkeypatch.setattr(record, "DATA", tmp_path)
+    monkeypatch.setattr(measurements, "DATA", tmp_path)
     shipped.cache_clear()
     assert shipped() == ()
     for text, told in (('{"rows": [{}]}', "fields"), ("[", "JSON")):
@@ -223,7 +222,7 @@ def test_place_follows_the_environment(tmp_path: Path, monkeypatch: pytest.Monke
     on_space = {"SPACE_ID": "a/b", "LEDGER_PATH": str(tmp_path / "x.sqlite3")}
     assert not place(on_space, never).lasting
     assert place(on_space, lambda folder: folder == tmp_path).lasting
-    monkeypatch.setattr(record, "VOLUME", tmp_path)
+    monkeypatch.setattr(measurements, "VOLUME", tmp_path)
     assert place({"SPACE_ID": "a/b"}, lambda folder: folder == tmp_path).path == tmp_path / "ledger.sqlite3"
     own = place({"XDG_DATA_HOME": "/somewhere"}, never)
     assert own.path == Path("/somewhere/spaces-hardware-advisor/ledger.sqlite3")

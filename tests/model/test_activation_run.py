@@ -9,12 +9,11 @@ import torch
 from model_facts import LLAMA
 from torch.profiler import ProfilerActivity, profile
 
-from lib.model.activation_ledger import Ledger
-from lib.model.activation_prompt import Lengths
-from lib.model.activation_run import trace_activations
+from lib.model.activation_peaks import trace_activations
+from lib.model.activation_storages import Ledger, Lengths
 from lib.model.activation_trace import tensors_of
 from lib.model.build import Built, build
-from lib.model.cache_leaves import returned
+from lib.model.layer_dedup import returned
 from lib.model.spec import ActivationFit
 
 SMALL = {**LLAMA, "hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "vocab_size": 1000}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.errors import UnknownModel
-from lib.model.bare import LARGEST, parse_count, resolve_count
+from lib.model.parameter_count import LARGEST, parse_count, resolve_count
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from transformers import CONFIG_MAPPING
 
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import build
-from lib.model.cache_form import agree, closed_form, explained, named
-from lib.model.cache_run import run_cache
-from lib.model.llama_shape import as_llama
+from lib.model.cache_closed_form import agree, closed_form, explained, named
+from lib.model.cache_executed import run_cache
+from lib.model.config import as_llama
 
 DIFFERS = {
     "rwkv/rwkv4": "RWKV-4 keeps its state in five tensors for all layers, in no cache that a kind of layer could be read from",

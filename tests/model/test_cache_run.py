@@ -13,9 +13,8 @@ from model_facts import LLAMA, config
 from lib.errors import UnsupportedModel
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import Built, build
-from lib.model.cache_leaves import leaves, returned
-from lib.model.cache_run import run_cache
-from lib.model.likeness import holds_cache
+from lib.model.cache_executed import run_cache
+from lib.model.layer_dedup import holds_cache, leaves, returned
 
 
 @pytest.mark.parametrize("case", kv_truth.cases())

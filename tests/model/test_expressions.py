@@ -15,18 +15,17 @@ from model_facts import LLAMA
 
 import lib
 from lib.errors import BadConfig
-from lib.model import config, skipping
+from lib.model import config, quantization
 from lib.model.build import build
 from lib.model.config import check
-from lib.model.quantization import read_quantization
+from lib.model.quantization import read_quantization, skip_test
 from lib.model.reconcile import _MTP, _layer, _scales
-from lib.model.skipping import skip_test
 from lib.model.spec import Quantization
 
 REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
 BOUNDED = {
     ("lib.hardware_names", "_COUNTED"): "its text has at most 80 characters, and one end",
-    ("lib.ui.tool_schema", "_ARGUMENT"): "reads our own docstrings",
+    ("lib.ui.http.mcp", "_ARGUMENT"): "reads our own docstrings",
 }
 """Expressions with an unbounded dot, and why they may keep it."""
 
@@ -141,21 +140,21 @@ HARMLESS = (
 @pytest.mark.parametrize("pattern", EXPLOSIVE)
 def test_an_explosive_expression_is_not_tried(pattern: str) -> None:
     """Each could take longer than anyone waits on a text of a hundred letters."""
-    assert skipping._expressions(["re:" + pattern]) == []
+    assert quantization._expressions(["re:" + pattern]) == []
 
 
 @pytest.mark.parametrize("pattern", HARMLESS)
 def test_a_customary_expression_is_kept(pattern: str) -> None:
     """Those of published files and of the same form."""
-    assert [e.pattern for e in skipping._expressions(["re:" + pattern])] == [pattern]
+    assert [e.pattern for e in quantization._expressions(["re:" + pattern])] == [pattern]
 
 
 def test_a_list_of_expressions_has_one_bound() -> None:
     """Together they try no more than one may."""
-    few = skipping._expressions(["re:" + ".*a.*b.*" + "c" * n for n in range(1, 200)])
-    assert 0 < len(few) == skipping._MAX_WAYS // skipping._most_ways(".*a.*b.*c") < 199
-    assert skipping._expressions(["re:(((", "re:[b-a]", "re:[\\U00000000-\\U0010ffff]", "re:(?i)[\x00-\U0010ffff]"]) == []
-    assert len(skipping._expressions(["*a" * 100] * 900)) == skipping._MAX_EXPRESSIONS
+    few = quantization._expressions(["re:" + ".*a.*b.*" + "c" * n for n in range(1, 200)])
+    assert 0 < len(few) == quantization._MAX_WAYS // quantization._most_ways(".*a.*b.*c") < 199
+    assert quantization._expressions(["re:(((", "re:[b-a]", "re:[\\U00000000-\\U0010ffff]", "re:(?i)[\x00-\U0010ffff]"]) == []
+    assert len(quantization._expressions(["*a" * 100] * 900)) == quantization._MAX_EXPRESSIONS
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_a_list_of_expressions_has_one_bound() -> None:
 )
 def test_ways_are_counted(free: int, factor: int, pattern: str) -> None:
     """Of k free repetitions in n letters: C(n+k, k)."""
-    assert skipping._most_ways(pattern) == math.comb(skipping._MAX_PATH + free, free) * factor
+    assert quantization._most_ways(pattern) == math.comb(quantization._MAX_PATH + free, free) * factor
 
 
 def test_names_too_long_for_a_module_are_not_compared() -> None:

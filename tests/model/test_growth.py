@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.model.growth import Growth, Law, tell, units
+from lib.model.cache_growth import Growth, Law, tell, units
 
 LENGTHS = (1, 11, 1021, 16_777_259)
 

@@ -13,8 +13,8 @@ from model_facts import LLAMA, config, counted, facts
 from lib.errors import BadConfig, UnsupportedModel
 from lib.model.build import build
 from lib.model.diffusion import is_pipeline, resolve_pipeline
-from lib.model.inventory import inventory, parameters_active
-from lib.model.meta import MetaMode
+from lib.model.meta_device import MetaMode
+from lib.model.parameters import inventory, parameters_active
 from lib.model.spec import TensorGroup
 
 

@@ -15,9 +15,8 @@ from model_facts import LLAMA, config
 from lib.errors import AdvisorError, BadConfig
 from lib.model.build import build
 from lib.model.config import check
-from lib.model.inventory import inventory
-from lib.model.quantization import read_quantization
-from lib.model.skipping import skip_test
+from lib.model.parameters import inventory
+from lib.model.quantization import read_quantization, skip_test
 
 SMALL: tuple[dict[str, Any], ...] = (
     LLAMA,

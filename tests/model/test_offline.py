@@ -11,7 +11,7 @@ from huggingface_hub import constants
 
 from lib.errors import UnsupportedModel
 from lib.model.build import build
-from lib.model.offline import no_network
+from lib.model.meta_device import no_network
 
 
 @pytest.mark.parametrize("model_type", ["dpt", "upernet", "maskformer", "vitmatte", "zoedepth"])

@@ -8,7 +8,7 @@ import pytest
 from model_facts import LLAMA
 
 from lib.model.build import build
-from lib.model.skipping import skip_test
+from lib.model.quantization import skip_test
 from lib.model.spec import Quantization
 
 PATHS = ("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj", "model.layers.1.mlp.experts", "lm_head")

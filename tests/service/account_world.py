@@ -1,4 +1,4 @@
-"""A Hub with people and Spaces, and the account questions that ask it; shared by the tests of `lib.service.account`."""
+"""A Hub with people and Spaces, and the account questions that ask it; shared by the tests of `lib.service.spaces`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lib.catalog import Catalog, load
 from lib.errors import RepoNotFound
 from lib.hub.spaces import Spaces
 from lib.model import bundled
-from lib.model.bare import resolve_count
+from lib.model.parameter_count import resolve_count
 from lib.model.spec import ModelSpec
-from lib.service.account import AccountQuestions
-from lib.service.reference import read
-from lib.service.space_watch import Time
+from lib.service.arguments import read
+from lib.service.space_actions import Time
+from lib.service.spaces import AccountQuestions
 
 ADA, READER, OAUTH, BOB = "hf_ada", "hf_ada_read", "hf_ada_oauth", "hf_bob"
 

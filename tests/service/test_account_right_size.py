@@ -10,7 +10,7 @@ from account_world import ADA, asking, peopled
 from space_stand_in import FakeSpace, SpaceStandIn
 
 from lib.errors import AgainstRules, BadArgument, RepoNotFound, UnknownModel
-from lib.service.account import AccountQuestions
+from lib.service.spaces import AccountQuestions
 
 LLAMA, QWEN = "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen2.5-7B-Instruct"
 

@@ -9,7 +9,7 @@ from account_world import ADA, asking, peopled
 from space_stand_in import FakeSpace, SpaceStandIn
 
 from lib.errors import BadArgument, RepoNotFound
-from lib.service.space_reference import space_of
+from lib.service.arguments import space_of
 
 
 @pytest.fixture(scope="module")

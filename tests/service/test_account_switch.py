@@ -27,7 +27,7 @@ from lib.errors import (
     UnknownHardware,
 )
 from lib.hub.prices import PriceFeed
-from lib.service.account import AccountQuestions
+from lib.service.spaces import AccountQuestions
 
 
 @pytest.fixture

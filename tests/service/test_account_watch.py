@@ -11,7 +11,7 @@ from hub_stand_in import Fault
 from space_stand_in import SpaceStandIn
 
 from lib.errors import HubUnreachable, NotPermitted, RepoNotFound
-from lib.service.account import AccountQuestions
+from lib.service.spaces import AccountQuestions
 
 
 @pytest.fixture

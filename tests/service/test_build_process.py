@@ -17,7 +17,7 @@ import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
-from lib.live.resident import resident_bytes
+from lib.live.memory_gauge import resident_bytes
 from lib.model.build import SMALLEST
 from lib.model.resolve import _resolved, resolve_config
 from lib.service import build_process as module

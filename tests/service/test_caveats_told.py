@@ -5,8 +5,7 @@ from __future__ import annotations
 from lib import catalog
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.service.memory_answer import memory_answer
-from lib.service.model_answer import model_answer
+from lib.service.estimates import memory_answer, model_answer
 from lib.workload import MemoryRequest
 
 CATALOG = catalog.load()

@@ -14,11 +14,9 @@ from lib.cost import TokenPrice, Usage
 from lib.errors import AdvisorError, BadArgument, UnknownHardware, UnsupportedModel
 from lib.hub.providers import Offered
 from lib.provenance import Source
-from lib.service.cost_answer import cost_answer
-from lib.service.estimate_cost import CostQuestion
+from lib.service.cost import CostQuestion, cost_answer
 from lib.service.models import Models
-from lib.service.pace import Paced
-from lib.service.speed_pace import estimated
+from lib.service.speed import Paced, estimated
 
 SOURCE = Source(what="prices per token", source="a fake router", checked="2026-11-21")
 CONFIG = json.dumps(

@@ -10,8 +10,8 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownHardware, UnsupportedModel
-from lib.service.estimate_speed import SpeedQuestion
 from lib.service.models import Models
+from lib.service.speed import SpeedQuestion
 
 QUESTION = SpeedQuestion(catalog=load, models=Models())
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"

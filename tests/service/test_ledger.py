@@ -13,8 +13,8 @@ import pytest
 
 from lib.errors import LiveError
 from lib.live.device import Device
-from lib.live.push import Push
-from lib.live.record import Ledger, Place
+from lib.live.measurements import Ledger, Place
+from lib.live.measurements_push import Push
 from lib.model import bundled
 from lib.service.ledger import LedgerQuestions, row_of
 

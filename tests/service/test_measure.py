@@ -11,10 +11,10 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
-from lib.live.anywhere import gpu_seconds, gpu_size
 from lib.live.device import Device, at_hand
+from lib.live.limits import Pace, Work
 from lib.live.measure import Ask, Measured, Stage, measuring
-from lib.live.pace import Pace, Work
+from lib.live.measure_process import gpu_seconds, gpu_size
 from lib.service.measure import MeasureQuestion
 from lib.service.models import Models
 
@@ -223,8 +223,8 @@ def test_what_counts_as_held_before(monkeypatch: pytest.MonkeyPatch, device: Any
             raise TooLong("enough seen")
         return Pace(flop_per_s=1e12, bytes_per_s=1e12)
 
-    monkeypatch.setattr("lib.live.resident.CudaGauge", Gauge)
-    monkeypatch.setattr("lib.live.resident.HostGauge", Gauge)
+    monkeypatch.setattr("lib.live.memory_gauge.CudaGauge", Gauge)
+    monkeypatch.setattr("lib.live.memory_gauge.HostGauge", Gauge)
     monkeypatch.setattr("lib.live.measure.probe", probe)
     work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
     ask = Ask(config=TINY, precision="bf16", prompt_tokens=16, output_tokens=4, device=device, work=work, limit_s=60.0)

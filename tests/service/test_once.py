@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lib.errors import Busy, UnknownModel
-from lib.service.once import Once
+from lib.service.single_flight import Once
 
 
 def fresh(*, waiting: int = 8, patience: float = 5.0, keep: int = 2) -> Once[str]:

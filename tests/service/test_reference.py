@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.errors import BadArgument, UnknownModel
-from lib.service.reference import read
+from lib.service.arguments import read
 
 
 @pytest.mark.parametrize(

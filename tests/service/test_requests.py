@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.errors import BadArgument
-from lib.service.requests import memory_request
+from lib.service.arguments import memory_request
 
 
 def asked(**changed: object) -> dict[str, object]:

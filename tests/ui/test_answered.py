@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from lib.errors import UnknownModel
-from lib.ui.answered import FAILED, answered, last, piece, streamed
+from lib.ui.http.api import FAILED, answered, last, piece, streamed
 
 
 class Refusal(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.errors import InvalidInput
-from lib.ui.calls import check_names, filled
+from lib.ui.http.api import check_names, filled
 
 
 def ask(model: str, precision: str = "auto", devices: int = 1) -> dict[str, int]:

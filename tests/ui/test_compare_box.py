@@ -9,12 +9,12 @@ from page_fake import LLAMA
 
 from lib.catalog import load
 from lib.hub.providers import Offered
-from lib.service.comparison import Asked
+from lib.service.app import Services
+from lib.service.compare import Asked
 from lib.service.models import Models
-from lib.service.services import Services
-from lib.service.speed_pace import estimated
+from lib.service.speed import estimated
 from lib.ui import compare_box, page
-from lib.ui import questions as ask
+from lib.ui import fields as ask
 
 COST: list[Any] = [field.default for field in ask.COST]
 UNTYPED: list[Any] = [None]

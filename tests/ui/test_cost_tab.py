@@ -15,11 +15,11 @@ from lib.catalog import load
 from lib.hub.providers import Offered
 from lib.present.cost_charts import bills
 from lib.present.speed_charts import front, roofline, roofline_words, scatter
+from lib.service.app import Services
 from lib.service.models import Models
-from lib.service.services import Services
-from lib.service.speed_pace import estimated
-from lib.ui import cost_tab, links, page, roofline_box
-from lib.ui import questions as ask
+from lib.service.speed import estimated
+from lib.ui import cost_tab, fields, page, roofline_box
+from lib.ui import fields as ask
 
 COST: list[Any] = [field.default for field in ask.COST]
 UNASKED = Offered(status="unknown", reason="The router was not asked.")
@@ -67,7 +67,7 @@ def test_a_link_repeats_the_question(services: Services) -> None:
     query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
     assert query is not None
     params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
-    assert links.read(ask.COST, params) == (values, [])
+    assert fields.read(ask.COST, params) == (values, [])
 
 
 def test_the_csv_holds_every_way(services: Services) -> None:

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 from lib.errors import HubUnreachable, UnknownModel
-from lib.ui.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
-from lib.ui.edge import Edge
-from lib.ui.endpoints import Endpoint
+from lib.ui.http.api import Endpoint
+from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
+from lib.ui.http.middleware import Edge
 
 
 def ask(model: str, devices: int = 1) -> dict[str, float]:

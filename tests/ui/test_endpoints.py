@@ -8,11 +8,10 @@ import pytest
 from typing_extensions import TypedDict
 
 from lib.errors import InvalidInput
-from lib.service.start import services
-from lib.ui.calls import check_names, filled, public
-from lib.ui.endpoints import Endpoint, endpoints
-from lib.ui.tool_schema import input_schema, output_schema
-from lib.ui.turns import Occupied, turn
+from lib.service.app import services
+from lib.ui.device_queue import Occupied, turn
+from lib.ui.http.api import Endpoint, check_names, endpoints, filled, public
+from lib.ui.http.mcp import input_schema, output_schema
 
 
 class Piece(TypedDict):

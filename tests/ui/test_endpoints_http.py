@@ -23,10 +23,9 @@ from itsdangerous import TimestampSigner
 from typing_extensions import TypedDict
 
 from lib.errors import TooLong
-from lib.ui import api, serve
-from lib.ui.answered import FAILED
-from lib.ui.endpoints import Endpoint
-from lib.ui.serve import QUEUE, serving
+from lib.ui.http import api, serve
+from lib.ui.http.api import FAILED, Endpoint
+from lib.ui.http.serve import QUEUE, serving
 
 CALLERS = "hf_the_token_of_the_call"
 BROWSERS = "hf_the_token_of_the_cookie"

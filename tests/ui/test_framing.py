@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from lib.ui.framing import Framing
+from lib.ui.http.middleware import Framing
 
 
 async def page(request: Request) -> Response:

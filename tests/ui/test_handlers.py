@@ -10,7 +10,7 @@ import pytest
 from page_fake import LLAMA, FakeServices
 
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
-from lib.ui import questions as ask
+from lib.ui import fields as ask
 
 RECOMMEND = [field.default for field in ask.RECOMMEND]
 MEMORY = [field.default for field in ask.MEMORY]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.ui import questions as ask
-from lib.ui.links import MODEL_LENGTH, Field, query, read
+from lib.ui import fields as ask
+from lib.ui.fields import MODEL_LENGTH, Field, query, read
 
 
 def _params(link: str) -> dict[str, str]:

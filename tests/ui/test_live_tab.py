@@ -14,15 +14,14 @@ from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
 from lib.hub.providers import Offered
 from lib.live.device import Device
+from lib.service.app import Services
 from lib.service.models import Models
-from lib.service.services import Services
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_run, live_tab
-from lib.ui.answered import FAILED
-from lib.ui.endpoints import endpoints
+from lib.ui.device_queue import CHAT, DEVICE, turn
+from lib.ui.http.api import FAILED, endpoints
 from lib.ui.live_chat import harmless, kept, said
 from lib.ui.live_run import steadily
 from lib.ui.page import build_page
-from lib.ui.turns import CHAT, DEVICE, turn
 
 SIZES = (128, 4096, 16384, 100, 5)
 ANSWER = (piece("loading", note="Reading the model."), piece("writing", "Hel"), piece("done", "Hello!", taken=metrics()))

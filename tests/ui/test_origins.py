@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lib.ui.origins import anonymous, foreign, signed_in
+from lib.ui.http.middleware import anonymous, foreign, signed_in
 
 
 def scope(**headers: str) -> dict[str, Any]:

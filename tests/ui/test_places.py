@@ -11,11 +11,9 @@ import httpx
 import pytest
 from starlette.middleware import Middleware
 
-from lib.ui.closed import holds_file
-from lib.ui.edge import Edge
-from lib.ui.endpoints import Endpoint
-from lib.ui.places import Places
-from lib.ui.turns import Occupied
+from lib.ui.device_queue import Occupied, Places
+from lib.ui.http.api import Endpoint
+from lib.ui.http.middleware import Edge, holds_file
 
 FEW = 2
 
@@ -88,7 +86,7 @@ def test_calls_on_their_way_into_the_queue_count() -> None:
 
 
 def test_a_wide_slot_has_places_too() -> None:
-    """On ZeroGPU several run at once (`lib.ui.turns.width`), and the crowd before them is as bounded."""
+    """On ZeroGPU several run at once (`lib.ui.device_queue.width`), and the crowd before them is as bounded."""
     with gr.Blocks() as page:
         gr.api(say, api_name="say", concurrency_limit=8, concurrency_id="chat")
         gr.api(say, api_name="other")

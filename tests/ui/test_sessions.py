@@ -12,9 +12,9 @@ import httpx
 import pytest
 from starlette.middleware import Middleware
 
-from lib.ui.edge import Edge
-from lib.ui.endpoints import Endpoint
-from lib.ui.sessions import ANSWER_S, CAPACITY, Sessions
+from lib.ui.http.api import Endpoint
+from lib.ui.http.middleware import Edge
+from lib.ui.http.sessions import ANSWER_S, CAPACITY, Sessions
 
 MIB = 2**20
 

@@ -13,11 +13,11 @@ from space_fake import preview, progress, size, status
 
 from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
+from lib.service.app import Services
 from lib.service.models import Models
-from lib.service.services import Services
-from lib.ui import code_box, login, space_change, space_form, space_look
-from lib.ui import questions as ask
-from lib.ui.space_change import Asked, Reviewed, carried_out, reviewed
+from lib.ui import code_box, login, space_actions, space_look
+from lib.ui import fields as ask
+from lib.ui.space_actions import Asked, Reviewed, carried_out, reviewed
 
 TOKEN = "hf_visitor"  # noqa: S105  opens nothing
 SWITCH = Asked(space="ada/chat", action="switch", hardware="l4x1", sleep_time_s=3600)
@@ -236,9 +236,9 @@ def test_a_watch_that_is_lost_says_that_the_switch_goes_on(services: Any) -> Non
         ("factory", ("restart", "ada/chat", True, TOKEN)),
     ],
 )
-def test_every_action_reaches_the_service(services: Any, action: space_change.Action, called: tuple[Any, ...]) -> None:
+def test_every_action_reaches_the_service(services: Any, action: space_actions.Action, called: tuple[Any, ...]) -> None:
     """With the visitor's token and the fields that the action takes."""
-    wanted = space_change.asked("ada/chat", action, "l4x1", 3600)
+    wanted = space_actions.asked("ada/chat", action, "l4x1", 3600)
     seen = reviewed(services, wanted, TOKEN)
     assert seen.reviewed is not None
     scenes = list(carried_out(services, seen.reviewed, wanted, TOKEN))
@@ -248,9 +248,9 @@ def test_every_action_reaches_the_service(services: Any, action: space_change.Ac
 
 def test_fields_that_an_action_does_not_take_do_not_count() -> None:
     """A pause is the same pause whatever tier stands in the form; a tier with a sleep of its own takes no other."""
-    assert space_change.asked("a/b", "pause", "l4x1", 3600) == space_change.asked("a/b", "pause", None, None)
-    assert space_change.asked("a/b", "switch", "cpu-basic", 3600).sleep_time_s == -1
-    assert space_change.asked("a/b", "nonsense", "l4x1", 60).action == "switch"
+    assert space_actions.asked("a/b", "pause", "l4x1", 3600) == space_actions.asked("a/b", "pause", None, None)
+    assert space_actions.asked("a/b", "switch", "cpu-basic", 3600).sleep_time_s == -1
+    assert space_actions.asked("a/b", "nonsense", "l4x1", 60).action == "switch"
 
 
 def test_the_token_is_in_no_picture(services: Any) -> None:
@@ -265,7 +265,7 @@ def test_scenes_come_one_by_one() -> None:
     """As the service tells them, in a thread that is not one of the answering ones."""
 
     async def all_of() -> list[Any]:
-        return [scene async for scene in space_form.stepped(iter([1, 2, 3]))]  # type: ignore[list-item]
+        return [scene async for scene in space_actions.stepped(iter([1, 2, 3]))]  # type: ignore[list-item]
 
     assert asyncio.run(all_of()) == [1, 2, 3]
 

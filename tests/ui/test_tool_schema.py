@@ -8,10 +8,9 @@ import jsonschema
 import pytest
 from contract import ARGUMENTS, REQUIRED
 
-from lib.service.start import services
-from lib.ui.calls import public
-from lib.ui.endpoints import endpoints
-from lib.ui.tool_schema import description, input_schema, output_schema
+from lib.service.app import services
+from lib.ui.http.api import endpoints, public
+from lib.ui.http.mcp import description, input_schema, output_schema
 
 ASKED = {name: endpoint.question for name, endpoint in endpoints(services()).items()}
 

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from typing_extensions import TypedDict
 
-from lib.live import isolated
-from lib.service.start import services
-from lib.ui import api, live_run, mcp, turns
-from lib.ui.endpoints import Endpoint, endpoints
+from lib.live import measure_process
+from lib.service.app import services
+from lib.ui import device_queue, live_run
+from lib.ui.http import api, mcp
+from lib.ui.http.api import Endpoint, endpoints
 
 WAYS = ("API", "MCP", "page")
 
@@ -57,14 +58,14 @@ def _ways(device: Device) -> dict[str, Callable[[], object]]:
     return {
         "API": api._registered(endpoint),
         "MCP": mcp._whole(endpoint),
-        "page": lambda: list(live_run.scenes(beating, turns.DEVICE, failed)),
+        "page": lambda: list(live_run.scenes(beating, device_queue.DEVICE, failed)),
     }
 
 
 @pytest.fixture
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots that nobody has used."""
-    monkeypatch.setattr(turns, "_slots", {})
+    monkeypatch.setattr(device_queue, "_slots", {})
 
 
 def _at_once(ways: dict[str, Callable[[], object]], times: int) -> None:
@@ -87,7 +88,7 @@ def test_every_way_waits_for_the_device(way: str) -> None:
     """While somebody has the slot nothing begins; then it does."""
     device = Device()
     with ThreadPoolExecutor() as threads:
-        with turns.turn(turns.DEVICE):
+        with device_queue.turn(device_queue.DEVICE):
             waiting = threads.submit(_ways(device)[way])
             time.sleep(0.1)
             assert device.most == 0
@@ -102,10 +103,10 @@ def test_on_zero_gpu_calls_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> 
     device = Device(together=6)
     _at_once(_ways(device), times=2)
     assert device.most == 6
-    held = [turns.turn(turns.DEVICE, wait_s=0.01) for _ in range(8)]
+    held = [device_queue.turn(device_queue.DEVICE, wait_s=0.01) for _ in range(8)]
     for one in held:
         one.__enter__()
-    with pytest.raises(turns.Occupied), turns.turn(turns.DEVICE, wait_s=0.01):
+    with pytest.raises(device_queue.Occupied), device_queue.turn(device_queue.DEVICE, wait_s=0.01):
         raise AssertionError
     for one in held:
         one.__exit__(None, None, None)
@@ -114,15 +115,15 @@ def test_on_zero_gpu_calls_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_width_is_where_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what runs on the device is wide, and only on ZeroGPU."""
     monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
-    assert {turns.width(slot) for slot in (turns.DEVICE, turns.CHAT, "account")} == {1}
+    assert {device_queue.width(slot) for slot in (device_queue.DEVICE, device_queue.CHAT, "account")} == {1}
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    assert [turns.width(slot) for slot in (turns.DEVICE, turns.CHAT, "account")] == [8, 8, 1]
+    assert [device_queue.width(slot) for slot in (device_queue.DEVICE, device_queue.CHAT, "account")] == [8, 8, 1]
 
 
 def test_measurements_on_zero_gpu_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn below the interfaces, which the heartbeat and a measurement take, is free there."""
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    with isolated.turn(0.01), isolated.turn(0.01):
+    with measure_process.turn(0.01), measure_process.turn(0.01):
         pass
 
 
@@ -130,7 +131,7 @@ def test_all_that_runs_on_the_device_takes_turns() -> None:
     """Measure and heartbeat share one slot, the chat has its own; all wait in the queue."""
     asked = endpoints(services())
     assert {name: (asked[name].queued, asked[name].slot) for name in ("measure", "heartbeat", "chat")} == {
-        "measure": (True, turns.DEVICE),
-        "heartbeat": (True, turns.DEVICE),
-        "chat": (True, turns.CHAT),
+        "measure": (True, device_queue.DEVICE),
+        "heartbeat": (True, device_queue.DEVICE),
+        "chat": (True, device_queue.CHAT),
     }

@@ -1,0 +1,361 @@
+"""The model that the chat runs: which one, where it is put, and why it is not there when it is not.
+
+    DEMO_MODEL    a Hub id or a folder; without it SmolLM3-3B where there is a GPU and SmolLM2-360M-Instruct where there is none
+                  (both Apache-2.0, open, and in the bundled catalog, so that what is predicted of them is exact)
+
+On ZeroGPU the model is put on "cuda" while the app starts (`place`), as the platform asks: what was put there is moved to the real GPU in
+each run's process. Elsewhere it is loaded by the first conversation and stays. Only safetensors are read, no code of a repository is run,
+and the server's own token is not sent.
+
+The files of the chat's model: a folder of the owner's, what the Hub's cache holds, or fetched from the Hub as anybody may.
+
+Fetched are the files at the top of the repository that `transformers` reads (settings, tokenizer, one copy of the safetensors weights),
+after a look at their sizes and the free disk. No token is sent, so the model has to be public.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lib.errors import AdvisorError, LiveError, ModelNotAtHand, shown
+from lib.live import faults
+from lib.live.device import Device, at_hand, on_zero_gpu
+from lib.units import GIB
+
+Note = str | Callable[[], str]
+Tell = Callable[[Note], None]
+"""Hears what is going on: a sentence, or what makes it anew each time it is shown."""
+
+AFTER = "Measure and Heartbeat need no weights and work meanwhile."
+_SETTINGS = re.compile(r"[\w.-]+\.(json|jinja|txt|model)")
+_SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
+_INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+_SPARE_BYTES = 1 << 30
+_LOOK_S = 10.0
+
+
+def _refused(name: str, why: str, after: str) -> ModelNotAtHand:
+    return ModelNotAtHand(f"The chat's model {shown(name)} is not at hand: {why}. Next: {after}. {AFTER}")
+
+
+def weigh(folder: Path) -> int:
+    """Bytes of the weights in a folder."""
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+def chosen(sizes: Mapping[str, int]) -> dict[str, int]:
+    """The files to fetch with their bytes: one copy of the weights, and the small files beside them; none without safetensors."""
+    weights = [_SINGLE] if _SINGLE in sizes else [name for name in sizes if _SHARD.fullmatch(name)] if _INDEX in sizes else []
+    small = [name for name in sizes if _SETTINGS.fullmatch(name)]
+    return {name: sizes[name] for name in (*weights, *small)} if weights else {}
+
+
+def whole(folder: Path) -> bool:
+    """Whether a folder holds a model to read: its config and every file of its weights."""
+    if not (folder / "config.json").is_file():
+        return False
+    if (folder / _SINGLE).is_file():
+        return True
+    try:
+        shards = set(json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return bool(shards) and all(isinstance(shard, str) and (folder / shard).is_file() for shard in shards)
+
+
+def fetched(wanted: str, name: str, tell: Tell) -> Path:
+    """The folder that holds the model's files.
+
+    Raises:
+        ModelNotAtHand: they are not there and cannot be fetched, with the reason and what to do.
+    """
+    own = Path(wanted)
+    if own.is_dir():
+        if whole(own):
+            return own
+        raise _refused(name, "the folder holds no config.json with safetensors weights", "the owner of the Space mends DEMO_MODEL")
+    from huggingface_hub import constants  # noqa: PLC0415
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+
+    try:
+        kept = _kept(wanted)
+        if kept is not None:
+            return kept
+        if constants.is_offline_mode():
+            raise _refused(
+                name, "this server runs offline (HF_HUB_OFFLINE=1) and holds no copy", "the owner of the Space lets it go online"
+            )
+        return _download(wanted, name, tell)
+    except HFValidationError:
+        raise _refused(name, "that is neither a folder nor the id of a model", "the owner of the Space mends DEMO_MODEL") from None
+
+
+def _kept(wanted: str) -> Path | None:
+    """The copy in the Hub's cache, if it is whole; the Hub is not asked whether there is a newer one."""
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
+
+    config = try_to_load_from_cache(wanted, "config.json")
+    return Path(config).parent if isinstance(config, str) and whole(Path(config).parent) else None
+
+
+def _download(wanted: str, name: str, tell: Tell) -> Path:
+    from httpx2 import HTTPError  # noqa: PLC0415
+    from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415
+
+    tell(f"Asking the Hub for {name}.")
+    try:
+        info = HfApi(token=False).model_info(wanted, files_metadata=True, timeout=_LOOK_S)
+        files = chosen({file.rfilename: file.size or 0 for file in info.siblings or ()})
+        if not files:
+            raise _refused(name, "the repository holds no safetensors weights", "the owner of the Space names another model in DEMO_MODEL")
+        _space(name, sum(files.values()))
+        tell(_progress(wanted, name, sum(files.values())))
+        return Path(snapshot_download(wanted, allow_patterns=list(files), token=False))
+    except ModelNotAtHand:
+        raise
+    except (OSError, HTTPError) as error:
+        raise _unfetched(name, error) from error
+
+
+def _cache() -> Path:
+    from huggingface_hub import constants  # noqa: PLC0415
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def _space(name: str, need: int) -> None:
+    place = next((folder for folder in (_cache(), *_cache().parents) if folder.is_dir()), Path("/"))
+    free = shutil.disk_usage(place).free
+    if need + _SPARE_BYTES > free:
+        raise _refused(
+            name,
+            f"its files take {need / 1e9:.1f} GB and the disk has {free / 1e9:.1f} GB free",
+            "the owner of the Space sets DEMO_MODEL to a smaller model, or attaches storage and points HF_HOME there",
+        )
+
+
+def _progress(wanted: str, name: str, total: int) -> Callable[[], str]:
+    """What has arrived, read from the cache's files each time it is asked."""
+    blobs = _cache() / f"models--{wanted.replace('/', '--')}" / "blobs"
+
+    def sizes() -> Iterable[int]:
+        for path in blobs.glob("*"):
+            try:
+                yield path.stat().st_size
+            except OSError:  # renamed between the listing and the look
+                continue
+
+    return lambda: f"Fetching {name}: {min(sum(sizes()), total) / 1e6:,.0f} of {total / 1e6:,.0f} MB."
+
+
+def _unfetched(name: str, error: Exception) -> ModelNotAtHand:
+    """Why the files did not come."""
+    from huggingface_hub import errors as hub  # noqa: PLC0415
+
+    owner = "the owner of the Space names a public, open model in DEMO_MODEL"
+    match error:
+        case hub.OfflineModeIsEnabled():
+            return _refused(name, "this server runs offline (HF_HUB_OFFLINE=1)", "the owner of the Space lets it go online")
+        case hub.GatedRepoError():
+            return _refused(name, "it is gated, and no token is sent for it", f"{owner}, or a folder with its files")
+        case hub.RepositoryNotFoundError() | hub.RevisionNotFoundError() | hub.DisabledRepoError():
+            return _refused(name, "the Hub has no such public model", owner)
+        case hub.HfHubHTTPError(response=response) if response is not None:
+            return _refused(name, f"the Hub answered with status {response.status_code}", "try again later")
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return _refused(
+            name, "the disk was full before all of it had come", "the owner of the Space attaches storage, or sets a smaller model"
+        )
+    return _refused(
+        name,
+        f"the Hub could not be reached ({type(error).__name__})",
+        "try again later; on a server without network, DEMO_MODEL may name a folder",
+    )
+
+
+log = logging.getLogger(__name__)
+
+ON_GPU = "HuggingFaceTB/SmolLM3-3B"
+ON_CPU = "HuggingFaceTB/SmolLM2-360M-Instruct"
+CONTEXT_ON_GPU, CONTEXT_ON_CPU = 8192, 2048
+"""Tokens that a conversation may take. On two processors of Spaces' kind 512 tokens of prompt took 2.4 s to read (SmolLM2-360M's shape,
+random weights, float32, 2 vCPU of an AMD EPYC, 2026-11-21), so a longer one would let a visitor wait for ten seconds."""
+
+ROOM = 1.3
+"""Weights are not all that is held: cache, activations, what else runs. An allowance."""
+
+_AMPERE = (8, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A model that can be talked to. `config_text` is its config.json, `context_tokens` what a conversation may take."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    config_text: str
+    precision: str
+    weights_bytes: int
+    context_tokens: int
+    end_ids: frozenset[int]
+
+
+def precision_for(device: Device) -> str:
+    """The format that the weights get: 16 bits where the device multiplies them, 32 on a CPU.
+
+    A CPU without units for bfloat16 read a prompt of 512 tokens in 19.7 s instead of 2.4 s, though it wrote 13 tokens/s instead of 10
+    (measured as above). Those with such units were not at hand and keep float32, which all of them run well.
+    """
+    if device.kind == "cpu":
+        return "fp32"
+    return "fp16" if device.capability is not None and device.capability < _AMPERE else "bf16"
+
+
+def shown_name(model: str) -> str:
+    """The model's name for visitors: of a folder, there or not, its last part only."""
+    return Path(model).name if Path(model).is_dir() or model.count("/") != 1 or model.startswith((".", "/", "~")) else model
+
+
+class DemoModel:
+    """Holds the one model of the chat, or the reason why there is none."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        """Read DEMO_MODEL from `environment`; nothing is loaded yet."""
+        self._wanted = environment.get("DEMO_MODEL", "").strip()
+        self._loading = threading.Lock()
+        self._held: Loaded | None = None
+        self._refused: LiveError | None = None
+
+    def wanted(self, device: Device) -> str:
+        """Hub id or folder of the model for this device."""
+        return self._wanted or (ON_CPU if device.kind == "cpu" else ON_GPU)
+
+    @property
+    def held(self) -> Loaded | None:
+        """The model, if it is loaded."""
+        return self._held
+
+    def place(self) -> None:
+        """On ZeroGPU: put the model where the platform expects it; call it while the app starts. Elsewhere: nothing.
+
+        A model that cannot be had does not stop the app: the chat then says why.
+        """
+        if not on_zero_gpu():
+            return
+        try:
+            self._held = load(self.wanted(at_hand()), at_hand("xlarge"), lambda _: None)  # the size is chosen by what was loaded
+        except LiveError as error:
+            log.warning("no model for the chat: %s", error)
+            self._refused = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
+
+    def load(self, device: Device, tell: Tell) -> Loaded:
+        """The model, loaded now if it is not yet; `tell` hears what is going on.
+
+        Raises:
+            ModelNotAtHand: it cannot be had, with the reason.
+            LiveError: the device failed to take it.
+        """
+        if self._held is not None:
+            return self._held
+        if on_zero_gpu():
+            raise self._refused or ModelNotAtHand(
+                "The chat's model was not placed while the app started. Next: the owner restarts the Space."
+            )
+        with self._loading:
+            if self._held is None:
+                self._held = load(self.wanted(device), device, tell)
+        return self._held
+
+
+def load(wanted: str, device: Device, tell: Tell) -> Loaded:
+    """Fetch what is missing, read it, put it on the device.
+
+    Raises:
+        ModelNotAtHand: it cannot be had, with the reason.
+        LiveError: the device failed to take it.
+    """
+    name = shown_name(wanted)
+    folder = fetched(wanted, name, tell)
+    precision = precision_for(device)
+    _room(name, folder, device, precision)
+    tell(f"Reading {name} into the memory of {device.name}.")
+    return read(name, folder, device, precision)
+
+
+def _room(name: str, folder: Path, device: Device, precision: str) -> None:
+    """Refuse before the memory is full."""
+    need = weigh(folder) * (2 if precision == "fp32" else 1) * ROOM  # checkpoints are stored in 16 bits
+    if need > device.free_bytes:
+        raise ModelNotAtHand(
+            f"{name} needs about {need / GIB:.1f} GiB as {precision} and {device.name} has {device.free_bytes / GIB:.1f} GiB free. "
+            "Next: a tier with more memory, or DEMO_MODEL set to a smaller model."
+        )
+
+
+def read(name: str, folder: Path, device: Device, precision: str) -> Loaded:
+    """Tokenizer and weights from a folder, on the device.
+
+    Raises:
+        ModelNotAtHand: the files cannot be used.
+        LiveError: the device failed to take them.
+    """
+    import torch  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+
+    dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+    alone: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        config_text = (folder / "config.json").read_text(encoding="utf-8")
+        tokenizer = AutoTokenizer.from_pretrained(folder, **alone)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **alone)
+        model = model.eval().to(device.torch_name)
+    except AdvisorError:
+        raise
+    except Exception as error:
+        told = faults.understood(error)
+        if told is not None:
+            raise told from error
+        log.warning("the model %s cannot be read", name, exc_info=True)
+        raise ModelNotAtHand(
+            f"The files of {name} cannot be used for a chat ({type(error).__name__}). Accepted: a text model of transformers with "
+            "safetensors weights and a tokenizer, without code of its own. Next: the owner of the Space sets DEMO_MODEL to such a model."
+        ) from error
+    if not tokenizer.chat_template:
+        raise ModelNotAtHand(
+            f"{name} has no chat template, so it is no model to talk to. Next: the owner of the Space sets DEMO_MODEL to an instruct model."
+        )
+    return _ready(name, model, tokenizer, config_text, precision, device)
+
+
+def _ready(name: str, model: Any, tokenizer: Any, config_text: str, precision: str, device: Device) -> Loaded:
+    from transformers import GenerationConfig  # noqa: PLC0415
+
+    stated, ours = model.generation_config, CONTEXT_ON_CPU if device.kind == "cpu" else CONTEXT_ON_GPU
+    ends = stated.eos_token_id if stated.eos_token_id is not None else tokenizer.eos_token_id
+    end_ids = frozenset(ends) if isinstance(ends, list | tuple) else frozenset() if ends is None else frozenset({int(ends)})
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(end_ids, default=0)
+    # A checkpoint's own settings may ask for anything (beams, assistants, time); only its ends of text are taken over.
+    kind: Any = GenerationConfig
+    model.generation_config = kind(eos_token_id=sorted(end_ids) or None, pad_token_id=pad, bos_token_id=tokenizer.bos_token_id)
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return Loaded(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        config_text=config_text,
+        precision=precision,
+        weights_bytes=sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers())),
+        context_tokens=min(ours, limit) if isinstance(limit, int) and limit > 0 else ours,
+        end_ids=end_ids,
+    )

@@ -1,0 +1,108 @@
+"""The script that a job runs: one file that holds all it needs, for a job sees nothing of this machine.
+
+For one GPU or a CPU: this app's own sources as a zip, unpacked into a folder of the job's, then `lib.service.jobs`. For several GPUs: the
+source of `lib.live.vllm_bench` as it stands. The dependencies are written into the script's head (PEP 723), where `uv run` reads them.
+
+How a job tells its results: one line of JSON each, between two marks, in the middle of whatever else stands in its log.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import lib
+from lib.live import vllm_bench
+
+DEPENDENCIES = (
+    "torch>=2.8",
+    "transformers>=5.23,<6",
+    "huggingface_hub>=2.4,<3",
+    "diffusers>=0.35",
+    "gguf>=0.17",
+    "typing_extensions",
+    "spaces>=0.51",
+)
+VLLM_DEPENDENCIES = ("vllm",)
+_LEFT_OUT = frozenset({"ui", "cli", "__pycache__"})
+_DAY_ONE = (1980, 1, 1, 0, 0, 0)  # the same sources make the same script
+
+_HEAD = '''# /// script
+# requires-python = ">=3.11"
+# dependencies = {dependencies}
+# ///
+"""Measures models on this machine and prints a line for each; made by scripts/measure_on_jobs.py."""
+
+'''
+_UNPACK = """import base64, io, json, sys, tempfile, zipfile
+
+folder = tempfile.mkdtemp()
+zipfile.ZipFile(io.BytesIO(base64.b64decode(SOURCES))).extractall(folder)
+sys.path.insert(0, folder)
+
+from lib.service.jobs import main
+
+if __name__ == "__main__":
+    main(json.loads(ASKED))
+"""
+
+
+def sources() -> bytes:
+    """This app's `lib` as a zip, without the page and the command line."""
+    root = Path(next(iter(lib.__path__)))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for file in sorted(root.rglob("*")):
+            inner = file.relative_to(root)
+            if file.is_file() and file.suffix not in {".pyc", ".pyi"} and not _LEFT_OUT.intersection(inner.parts):
+                packed.writestr(zipfile.ZipInfo(f"lib/{inner.as_posix()}", _DAY_ONE), file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+    return out.getvalue()
+
+
+def _head(dependencies: Sequence[str], asked: Mapping[str, Any]) -> str:
+    return _HEAD.format(dependencies=json.dumps(list(dependencies))) + f"ASKED = {json.dumps(asked)!r}\n"
+
+
+def own_script(asked: Mapping[str, Any]) -> str:
+    """The script for one GPU or a CPU; `asked` is what `lib.service.jobs.main` takes."""
+    packed = base64.b64encode(sources()).decode()
+    return f'{_head(DEPENDENCIES, asked)}SOURCES = "{packed}"\n\n{_UNPACK}'
+
+
+def vllm_script(asked: Mapping[str, Any]) -> str:
+    """The script for several GPUs; `asked` is what `lib.live.vllm_bench.main` takes."""
+    source = inspect.getsource(vllm_bench).replace("from __future__ import annotations\n", "")
+    head = _head(VLLM_DEPENDENCIES, asked).replace("ASKED = ", "from __future__ import annotations\n\nASKED = ")
+    return f'{head}\n\n{source}\n\nif __name__ == "__main__":\n    main(json.loads(ASKED))\n'
+
+
+BEGIN, END = "<<<measured ", " measured>>>"
+LONGEST = 20_000
+"""Characters of a line that is read; the log of a job may hold anything."""
+
+
+def marked(told: Mapping[str, Any]) -> str:
+    """The line that a job prints."""
+    return f"{BEGIN}{json.dumps(told, allow_nan=False)}{END}"
+
+
+def results(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:
+    """What stands between the marks, in order; a line that is cut off, too long or no JSON object is none."""
+    found = []
+    for line in lines:
+        start, stop = line.find(BEGIN), line.rfind(END)
+        if start < 0 or stop < start or len(line) > LONGEST:
+            continue
+        try:
+            told = json.loads(line[start + len(BEGIN) : stop])
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(told, dict):
+            found.append(told)
+    return tuple(found)

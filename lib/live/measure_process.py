@@ -1,0 +1,180 @@
+"""A measurement in a fresh process: what crashes, hangs or eats the memory there leaves the app alone, and all memory returns.
+
+The process (`lib.live.child_process`) gets no token, no login and no way to the Hub, and is ended when the caller goes away or the time is
+over. One measurement runs at a time: two would measure each other.
+
+A measurement where the device is: in a process of its own, or on ZeroGPU in the process that is given a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import IO
+
+from lib.errors import LiveError, OutOfMemory, TaskAborted
+from lib.live.child_process import END_S, end, environment, start
+from lib.live.device import Device, Size, on_zero_gpu
+from lib.live.faults import Fault
+from lib.live.limits import OVERRUN, START_S
+from lib.live.measure import DOING, Ask, Measured, Stage, measuring
+from lib.live.zerogpu import gpu_task, size_for, start_seconds
+from lib.model.build import LOCK, SMALLEST, build
+
+COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
+PATIENCE_S = 30.0
+LIFE_S = 0.5
+"""The longest silence: so long it takes at most until a run that nobody listens to any more is ended."""
+AT_WORK = threading.Lock()
+"""Held by whatever runs on the device of this machine: a measurement, the heartbeat, an answer of the chat."""
+
+
+@contextmanager
+def turn(patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """The device for one caller. On ZeroGPU each has one of its own, so there nobody waits.
+
+    Raises:
+        LiveError: another one has it, and did not finish in time.
+    """
+    if on_zero_gpu():
+        yield
+        return
+    if not AT_WORK.acquire(timeout=patience_s):
+        raise LiveError(
+            "Another measurement or an answer of the chat runs on this device, and two at a time would measure each other. "
+            "Nothing was started. Try again in a minute."
+        )
+    try:
+        yield
+    finally:
+        AT_WORK.release()
+
+
+def isolated(ask: Ask, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | Measured]:
+    """`lib.live.measure.measuring` in a process of its own. Closing the iterator ends it.
+
+    Raises:
+        AdvisorError: what the worker refused.
+        OutOfMemory: the kernel ended it.
+        TaskAborted: it was ended from outside, or took far longer than it was estimated to.
+        LiveError: another measurement runs, or the process failed without a word.
+    """
+    with turn(), tempfile.TemporaryDirectory(prefix="measure-", ignore_cleanup_errors=True) as home:
+        yield "starting"
+        worker = start(command, environment(home) | {"HF_HUB_OFFLINE": "1"})
+        try:
+            yield from _heard(worker, ask, longest_s or OVERRUN * ask.limit_s + START_S)
+        finally:
+            end(worker)
+
+
+def _heard(worker: subprocess.Popen[bytes], ask: Ask, longest_s: float) -> Iterator[Stage | Measured]:
+    """What the worker says, until its last word."""
+    assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
+    assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
+    said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(worker.stdout, said), name="worker", daemon=True).start()
+    try:
+        worker.stdin.write(json.dumps(asdict(ask)).encode() + b"\n")
+        worker.stdin.flush()  # and left open: its end is the worker's sign that we are gone
+    except BrokenPipeError:
+        raise _silent(worker) from None
+    until = time.monotonic() + longest_s
+    stage: Stage = "starting"
+    while True:
+        try:
+            line = said.get(timeout=min(LIFE_S, max(0.0, until - time.monotonic())))
+        except queue.Empty:
+            if time.monotonic() < until:
+                yield stage  # said again: a generator can be closed only where it yields
+                continue
+            raise TaskAborted(
+                f"The run was ended: it took more than {longest_s:,.0f} s, far longer than estimated. "
+                "Next: a shorter prompt, fewer tokens or a smaller model."
+            ) from None
+        if not line:
+            raise _silent(worker)
+        word = json.loads(line)
+        if "stage" in word:
+            stage = word["stage"]
+            yield stage
+        elif "measured" in word:
+            yield Measured(**word["measured"])
+            return
+        else:
+            raise Fault(code=word["code"], sentence=word["sentence"]).error()
+
+
+def _listen(stdout: IO[bytes], said: queue.SimpleQueue[bytes]) -> None:
+    """Hand on line after line; an empty one when there are no more."""
+    for line in stdout:
+        said.put(line)
+    said.put(b"")
+
+
+def _silent(worker: subprocess.Popen[bytes]) -> LiveError:
+    """Why a worker ended without an answer, as its exit status tells."""
+    status = worker.wait(timeout=END_S)
+    if status == -signal.SIGKILL:
+        return OutOfMemory(
+            "The process that ran this model was ended by the system, most likely because memory ran out; the app was not touched. "
+            "Next: a smaller model, a lower precision, a shorter prompt, or hardware with more memory."
+        )
+    if status < 0:
+        name = signal.Signals(-status).name
+        return TaskAborted(f"The process that ran this model was ended by {name}; the app was not touched. Try again, or another model.")
+    return LiveError(
+        f"The process that ran this model ended without an answer (status {status}); the app was not touched. Try again, or another model."
+    )
+
+
+START_OF_TRANSFORMERS_S = 5.0
+"""Seconds of a GPU's process until the architecture stands. An allowance, not a measurement."""
+
+
+def gpu_seconds(ask: Ask) -> float:
+    """Seconds of a GPU that a run declares."""
+    return start_seconds(ask.placed_bytes) + START_OF_TRANSFORMERS_S + ask.limit_s
+
+
+def gpu_size(ask: Ask) -> Size:
+    """The size whose memory holds the run."""
+    return size_for(ask.need_bytes)
+
+
+_on_gpu = gpu_task(measuring, duration=gpu_seconds, size=gpu_size, doing=DOING)
+
+if on_zero_gpu():
+    # The GPU's process is a fork of this one and builds the architecture anew: a lock that another thread holds now, it would hold forever.
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+
+
+def warm_up() -> None:
+    """On ZeroGPU, import here what a run needs: the GPU's process is a fork of this one, and its seconds are the visitor's.
+
+    Elsewhere a run imports in a process of its own, and this does nothing. Nobody waits for it.
+    """
+    if on_zero_gpu():
+        threading.Thread(target=build, args=(SMALLEST,), name="warm-up", daemon=True).start()
+
+
+def run(ask: Ask, device: Device) -> Iterator[Stage | Measured]:
+    """The measurement as it goes; the last item is the figures. Closing the iterator ends it.
+
+    Raises:
+        AdvisorError: what was refused, by the worker, the scheduler or the device.
+    """
+    if device.kind == "zerogpu":
+        yield from _on_gpu(ask)
+    else:
+        yield from isolated(ask)

@@ -1,0 +1,411 @@
+"""The ledger of measurements: an SQLite file that outlives the visit, and the restart where the owner gave it a place that does.
+
+    ledger = Ledger(place())
+    ledger.keep(row)      never raises for want of a file: a measurement is worth more than its record
+    ledger.rows()         own rows and those shipped with the app, newest first
+
+The place: LEDGER_PATH; else a volume mounted at /data; else a folder of this user's. Where it cannot be written, or the file is another
+program's or of a newer version, rows are held in memory and `status()` says so.
+
+One line of the ledger: what was measured, on what, beside what had been predicted.
+
+A row says nothing of who asked. Its texts are names of public things only: a model is a public Hub id, or the class of its architecture
+with a digest of its shapes; there is no field for a prompt, a token, an address or a person, and a text that looks like a token is refused.
+
+The ledger's rows as files: CSV for anyone, Parquet for those who work with many.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import logging
+import math
+import os
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from lib.catalog import DATA
+from lib.errors import BadArgument, BadCatalog
+
+if TYPE_CHECKING:
+    from lib.model.spec import ModelSpec
+
+Kind = Literal["measure", "chat", "job"]
+Weights = Literal["random", "checkpoint"]
+
+_WHEN = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\dZ)?")
+_MODEL = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?(#[0-9a-f]{8})?", re.ASCII)
+_TOKEN = re.compile(r"hf_\w{8,}|(?i:bearer )")
+_LONGEST = 200
+_LARGEST = 1e18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A measurement.
+
+    `when` is UTC, to the minute or the day. `accelerator` is the catalog's id of the silicon, None for a CPU. `model` is a public Hub id,
+    or `Class#digest`. `engine` names the program and its version. What was not measured or not predicted is None.
+    """
+
+    when: str
+    kind: Kind
+    device: str
+    accelerator: str | None
+    devices: int
+    driver: str | None
+    torch: str
+    engine: str
+    model: str
+    architecture: str
+    weights: Weights
+    precision: str
+    prompt_tokens: int
+    output_tokens: int
+    predicted_peak_bytes: int | None
+    peak_bytes: int | None
+    predicted_ttft_s: float | None
+    ttft_s: float | None
+    predicted_decode_tokens_per_s: float | None
+    decode_tokens_per_s: float | None
+    provenance: str
+
+    def __post_init__(self) -> None:
+        """Check every field: rows also come out of files and out of the logs of jobs.
+
+        Raises:
+            BadArgument: a field is not what it should be.
+        """
+        _check(self, "when", _WHEN.fullmatch(str(self.when)) is not None, "a UTC time such as 2026-11-21T09:30Z, or a day")
+        _check(self, "kind", self.kind in get_args(Kind), ", ".join(get_args(Kind)))
+        _check(self, "weights", self.weights in get_args(Weights), ", ".join(get_args(Weights)))
+        for name in TEXTS:
+            _check(self, name, _plain(getattr(self, name), none=name in MAY_BE_NONE), f"printable text of at most {_LONGEST} characters")
+        _check(self, "model", _MODEL.fullmatch(self.model) is not None, "a Hub id, or an architecture's class with a digest")
+        for name in COUNTS:
+            _check(self, name, _counts(getattr(self, name), none=name in MAY_BE_NONE), "a whole number, not negative")
+        for name in RATES:
+            _check(self, name, _measures(getattr(self, name)), "a number above 0, or null")
+
+    @property
+    def digest(self) -> str:
+        """The same for the same row, so that one that is merged twice stands once."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+NAMES = tuple(f.name for f in fields(Row))
+TEXTS = ("device", "accelerator", "driver", "torch", "engine", "model", "architecture", "precision", "provenance")
+COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes")
+RATES = ("predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s")
+MAY_BE_NONE = frozenset({"accelerator", "driver", "predicted_peak_bytes", "peak_bytes", *RATES})
+
+
+def _check(row: Row, name: str, good: bool, accepted: str) -> None:
+    if not good:
+        raise BadArgument(f"{name} of a measurement", str(getattr(row, name))[:_LONGEST], accepted)
+
+
+def _plain(value: object, *, none: bool) -> bool:
+    if value is None:
+        return none
+    return isinstance(value, str) and len(value) <= _LONGEST and value.isprintable() and not _TOKEN.search(value)
+
+
+def _counts(value: object, *, none: bool) -> bool:
+    if value is None:
+        return none
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST
+
+
+def _measures(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 < value < _LARGEST
+
+
+def read_row(found: Mapping[str, Any]) -> Row:
+    """A row from JSON.
+
+    Raises:
+        BadArgument: a field is missing, unknown, or not what it should be.
+    """
+    if set(found) != set(NAMES):
+        odd = sorted(set(found) ^ set(NAMES))
+        raise BadArgument("a measurement's fields", ", ".join(str(name)[:40] for name in odd[:5]), "exactly those of a row")
+    return Row(**found)
+
+
+def label(spec: ModelSpec) -> str:
+    """The model's name in the ledger: its Hub id (read without anyone's token, so it is public), else class and digest of its shapes."""
+    if spec.id:
+        return spec.id
+    shapes = sorted((group.name, group.shape, group.count) for group in spec.tensors)
+    digest = hashlib.sha256(json.dumps([spec.parameters_total, shapes]).encode()).hexdigest()[:8]
+    name = re.sub(r"[^\w.-]", "", spec.architecture, flags=re.ASCII) or "Model"
+    return f"{name}#{digest}"
+
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+MOST_ROWS = 20_000
+"""Own rows that are kept; beyond, the oldest go."""
+VOLUME = Path("/data")
+FILE = "ledger.sqlite3"
+_PATIENCE_S = 5.0
+_COLUMNS = ", ".join(f'"{name}"' for name in NAMES)  # quoted: "when" is a word of SQL
+_TABLE = f"CREATE TABLE IF NOT EXISTS measurement (digest TEXT PRIMARY KEY, {_COLUMNS})"
+_INSERT = f"INSERT OR IGNORE INTO measurement VALUES ({', '.join('?' * (1 + len(NAMES)))})"  # noqa: S608 only question marks are put in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the ledger lies; `lasting` when it outlives a restart. `path` is never shown to a visitor."""
+
+    path: Path | None
+    lasting: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What became of the ledger: where it is kept, in words; how many own rows; what is wrong, if anything is."""
+
+    kept: str
+    lasting: bool
+    own_rows: int
+    problem: str | None
+
+
+def place(environment: Mapping[str, str] = os.environ, is_mount: Callable[[Path], bool] = os.path.ismount) -> Place:
+    """Where this machine's ledger belongs."""
+    told = environment.get("LEDGER_PATH", "").strip()
+    on_space = bool(environment.get("SPACE_ID"))
+    if told:
+        path = Path(told).expanduser()
+        mounted = any(is_mount(folder) for folder in path.absolute().parents if folder != Path("/"))
+        return Place(path=path, lasting=mounted or not on_space, words="the file that LEDGER_PATH names")
+    if is_mount(VOLUME) and os.access(VOLUME, os.W_OK):
+        return Place(path=VOLUME / FILE, lasting=True, words="a file on the mounted volume")
+    folder = Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return Place(path=folder / "spaces-hardware-advisor" / FILE, lasting=not on_space, words="a file in the app's own folder")
+
+
+@cache
+def shipped() -> tuple[Row, ...]:
+    """Rows that were measured before and come with the app; none where there is no such file.
+
+    Raises:
+        BadCatalog: the file cannot be read.
+    """
+    path = DATA / "measured.json"
+    if not path.exists():
+        return ()
+    try:
+        return tuple(read_row(found) for found in json.loads(path.read_text(encoding="utf-8"))["rows"])
+    except (ValueError, KeyError, TypeError, AttributeError, BadArgument) as error:
+        raise BadCatalog(f"lib/data/measured.json cannot be read ({type(error).__name__}: {error}).") from error
+
+
+class Ledger:
+    """The rows of this machine. Safe to use from several threads; opened at the first use."""
+
+    def __init__(self, where: Place, *, most_rows: int = MOST_ROWS) -> None:
+        """Nothing is opened yet."""
+        self._where, self._most = where, most_rows
+        self._lock = threading.RLock()
+        self._open: sqlite3.Connection | None = None
+        self._read: dict[int, _Read | None] = {}
+        self._problem: str | None = None
+
+    def keep(self, row: Row) -> bool:
+        """Write a row; false when it stood there already."""
+        with self._lock:
+            try:
+                return self._write(row)
+            except (sqlite3.Error, OSError) as error:
+                self._to_memory(error, "could no longer be written")
+                return self._write(row)
+
+    def rows(self) -> tuple[Row, ...]:
+        """Own rows and shipped ones, newest first, each once."""
+        found = {one.digest: one for one in (*self._own(), *_shipped())}
+        return tuple(one.row for one in sorted(found.values(), key=lambda one: (one.row.when, one.digest), reverse=True))
+
+    def own_rows(self) -> tuple[Row, ...]:
+        """The rows that this machine measured or merged, oldest first; one that cannot be read is left out and logged."""
+        return tuple(one.row for one in self._own())
+
+    def _own(self) -> list[_Read]:
+        with self._lock:
+            try:
+                self._catch_up()
+            except (sqlite3.Error, OSError) as error:
+                self._to_memory(error, "could no longer be read")
+                self._catch_up()
+            return [one for one in self._read.values() if one is not None]
+
+    def status(self) -> Status:
+        """Where rows are kept, how many, and what is wrong."""
+        count = len(self.own_rows())
+        if self._problem is not None:
+            return Status(kept="memory, until the app restarts", lasting=False, own_rows=count, problem=self._problem)
+        lost = "" if self._where.lasting else ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
+        return Status(kept=self._where.words + lost, lasting=self._where.lasting, own_rows=count, problem=None)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            if self._open is not None:
+                self._open.close()
+            self._open, self._read = None, {}
+
+    def _write(self, row: Row) -> bool:
+        known = self._connection()
+        with known:
+            new = known.execute(_INSERT, (row.digest, *astuple(row))).rowcount > 0
+            known.execute("DELETE FROM measurement WHERE rowid <= (SELECT max(rowid) FROM measurement) - ?", (self._most,))
+        return new
+
+    def _catch_up(self) -> None:
+        """Read what came since the last time, here or from another process: reading all of a full ledger takes seconds."""
+        known = self._connection()
+        with closing(known.execute("SELECT coalesce(min(rowid), 0), count(*) FROM measurement")) as found:
+            first, count = found.fetchone()
+        held = {at: one for at, one in self._read.items() if at >= first}
+        new = self._since(known, max(held, default=0))
+        if len(held) + len(new) != count:  # rows in the middle are gone
+            held, new = {}, self._since(known, 0)
+        self._read = held | new
+
+    def _since(self, known: sqlite3.Connection, last: int) -> dict[int, _Read | None]:
+        asked = f"SELECT rowid, digest, {_COLUMNS} FROM measurement WHERE rowid > ? ORDER BY rowid"  # noqa: S608
+        with closing(known.execute(asked, (last,))) as found:
+            return {at: _row(digest, tuple(values)) for at, digest, *values in found}
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._open is None:
+            try:
+                self._open = _opened(self._where.path)
+            except (sqlite3.Error, OSError) as error:
+                self._to_memory(error, "cannot be used")
+        assert self._open is not None, "a file or memory"  # noqa: S101 `_to_memory` sets it
+        return self._open
+
+    def _to_memory(self, error: Exception, what: str) -> None:
+        """Go on in memory, with the rows that can still be read; logged here with its cause, told in the status without the path."""
+        log.error("the ledger at %s %s; rows are held in memory", self._where.path, what, exc_info=error)
+        memory = _opened(None)
+        if self._open is not None:
+            with suppress(sqlite3.Error):  # already being reported
+                memory.executemany(_INSERT, self._open.execute("SELECT * FROM measurement ORDER BY rowid").fetchall())
+            self._open.close()
+        self._open, self._read = memory, {}
+        cause = str(error) if isinstance(error, NotOurs) else type(error).__name__
+        self._problem = f"{self._where.words[:1].upper()}{self._where.words[1:]} {what} ({cause})."
+
+
+class NotOurs(sqlite3.DatabaseError):
+    """A file that is none of our ledgers, or one of a later version of this app."""
+
+
+def _version(known: sqlite3.Connection) -> int:
+    return int(known.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make(known: sqlite3.Connection) -> None:
+    """Put the table into a new file, in one step: another process that opens it meanwhile would take half of it for another program's.
+
+    Raises:
+        NotOurs: it is none of ours.
+    """
+    known.execute("BEGIN IMMEDIATE")
+    with known:
+        version, tables = _version(known), known.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if version not in (0, VERSION):
+            raise NotOurs(f"it has version {version}, this app reads {VERSION}")
+        if version == 0 and tables:
+            raise NotOurs("it is another program's")
+        known.execute(_TABLE)
+        known.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    """A connection with the table in it; None means memory.
+
+    Raises:
+        OSError: the folder cannot be made.
+        sqlite3.Error: the file cannot be used.
+    """
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    known = sqlite3.connect(path or ":memory:", timeout=_PATIENCE_S, check_same_thread=False)
+    try:
+        if _version(known) != VERSION:
+            _make(known)
+        with suppress(sqlite3.OperationalError):  # busy: another one is opening the file, and it is the file that keeps the mode
+            known.execute("PRAGMA journal_mode=WAL")  # readers do not wait; where the file system cannot, sqlite stays with its journal
+    except BaseException:
+        known.close()
+        raise
+    return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A row with its digest, which takes longer to find than all the rest."""
+
+    digest: str
+    row: Row
+
+
+def _row(digest: str, values: tuple[object, ...]) -> _Read | None:
+    try:
+        return _Read(digest=digest, row=read_row(dict(zip(NAMES, values, strict=True))))
+    except BadArgument:
+        log.exception("a row of the ledger cannot be read and is left out")
+        return None
+
+
+def _shipped() -> tuple[_Read, ...]:
+    return tuple(_Read(digest=row.digest, row=row) for row in shipped())
+
+
+_RISKY = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _cell(value: object) -> object:
+    """A text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_RISKY) else value
+
+
+def csv_text(rows: Iterable[Row]) -> str:
+    """Comma-separated, a header first, what is None left empty (RFC 4180)."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(NAMES)
+    writer.writerows([_cell(value) for value in astuple(row)] for row in rows)
+    return out.getvalue()
+
+
+def parquet_bytes(rows: Iterable[Row]) -> bytes:
+    """A Parquet file with typed columns: text, whole numbers, floats; what is None is null."""
+    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 only when someone asks for the file
+    from pyarrow import parquet  # noqa: PLC0415
+
+    kinds = {name: pa.int64() if name in COUNTS else pa.float64() if name in RATES else pa.string() for name in NAMES}
+    held = list(rows)
+    table = pa.table({name: [getattr(row, name) for row in held] for name in NAMES}, schema=pa.schema(kinds.items()))
+    out = io.BytesIO()
+    parquet.write_table(table, out)
+    return out.getvalue()

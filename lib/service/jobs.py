@@ -1,0 +1,197 @@
+"""Jobs before and after they run: what they will cost at most, what is shipped, and rows from what they told.
+
+What runs inside a job: each model measured as the page's Measure does it, and its row printed for whoever follows the log.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from lib.catalog import Catalog, load
+from lib.catalog.offers import Offer
+from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
+from lib.live.jobs import marked, own_script, results, vllm_script
+from lib.live.measurements import Ledger, Place, Row, label, read_row
+from lib.live.measurements_push import Push
+from lib.model import bundled
+from lib.model.spec import ModelSpec
+from lib.service.app import LiveQuestions
+from lib.service.ledger import LedgerQuestions
+from lib.service.models import Models
+from lib.speed import SpeedRequest, speed
+
+_SAYS = 500  # characters of a job's own words that are shown
+PRECISIONS = ("fp32", "fp16", "bf16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is measured on each flavor."""
+
+    models: tuple[str, ...]
+    prompt_tokens: int
+    output_tokens: int
+    precision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One job: where, by which program, for how long at most, and what that costs. Money is exact."""
+
+    offer: Offer
+    engine: Literal["transformers", "vllm"]
+    timeout_s: int
+    usd_per_hour: Decimal
+
+    @property
+    def most_usd(self) -> Decimal:
+        """The whole time-out at the flavor's price: what the job costs if it never ends by itself."""
+        return self.usd_per_hour * self.timeout_s / 3600
+
+
+def planned(flavor: str, timeout_s: int, catalog: Catalog) -> Planned:
+    """A job on a flavor.
+
+    Raises:
+        UnknownHardware: no flavor of Jobs.
+        AgainstRules: it is no longer offered, or its price is not known.
+    """
+    offer = catalog.offer(flavor, platform="jobs")
+    if offer.status != "listed":
+        raise AgainstRules(
+            f"The flavor {offer.id} is no longer offered on Jobs. Choose one that is listed (see `list_hardware`, platform jobs)."
+        )
+    if offer.usd_per_hour is None:
+        raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
+    engine: Literal["transformers", "vllm"] = "vllm" if offer.accelerator_count > 1 else "transformers"
+    return Planned(offer=offer, engine=engine, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
+
+
+def script(plan: Planned, asked: Asked) -> str:
+    """What is shipped to the job."""
+    run: dict[str, Any] = {"prompt_tokens": asked.prompt_tokens, "output_tokens": asked.output_tokens, "precision": asked.precision}
+    if plan.engine == "vllm":
+        models = [[model, bundled.config(model)] for model in asked.models]
+        return vllm_script(run | {"models": models, "devices": plan.offer.accelerator_count})
+    return own_script(run | {"models": list(asked.models), "provenance": _provenance(plan)})
+
+
+def _provenance(plan: Planned) -> str:
+    return f"Hugging Face Jobs, {plan.offer.id}"
+
+
+def told(lines: Iterable[str], plan: Planned, asked: Asked, models: Models) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """Rows and complaints from a job's log. What is no row is a complaint: a log is written by whoever ran the job."""
+    rows, complaints = [], []
+    for found in results(lines):
+        try:
+            if "error" in found:
+                complaints.append(f"{_words(found.get('model'))}: {_words(found['error'])}")
+            elif plan.engine == "vllm":
+                rows.append(_vllm_row(found, plan, asked, models))
+            else:
+                row = found.get("row")
+                rows.append(read_row(row if isinstance(row, dict) else {}))
+        except (InvalidInput, UnsupportedModel) as error:
+            complaints.append(f"A result that the job printed is none: {error}")
+    return tuple(rows), tuple(complaints)
+
+
+def _words(text: object) -> str:
+    return "".join(c if c.isprintable() else " " for c in str(text))[:_SAYS]
+
+
+def _median(found: Mapping[str, Any], name: str) -> float:
+    """The median of some seconds.
+
+    Raises:
+        BadArgument: they are none.
+    """
+    times = found.get(name)
+    if not isinstance(times, list) or not times or not all(type(t) in (int, float) and 0 < t < 1e6 for t in times):  # noqa: PLR2004 days
+        raise BadArgument(f"{name} of a result", str(times)[:80], "a list of seconds")
+    return float(statistics.median(times))
+
+
+def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Models) -> Row:
+    """A row from two latencies: rate = (tokens − 1) / (whole − first).
+
+    Raises:
+        InvalidInput: the result is none.
+    """
+    if found.get("model") not in asked.models:
+        raise BadArgument("model of a result", str(found.get("model"))[:80], "one that was asked for")
+    spec = models(found["model"])
+    first, whole = _median(found, "first_s"), _median(found, "whole_s")
+    further = asked.output_tokens - 1
+    expected_first, expected_rate = _expected(spec, plan, asked)
+    return Row(
+        when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
+        kind="job",
+        device=f"{plan.offer.accelerator_count} × {found.get('device')}"[:200],
+        accelerator=plan.offer.accelerator,
+        devices=plan.offer.accelerator_count,
+        driver=found.get("driver"),
+        torch=str(found.get("torch")),
+        engine=f"vllm {found.get('vllm')}",
+        model=label(spec),
+        architecture=spec.architecture,
+        weights="random",
+        precision=asked.precision,
+        prompt_tokens=asked.prompt_tokens,
+        output_tokens=asked.output_tokens,
+        predicted_peak_bytes=None,
+        peak_bytes=None,
+        predicted_ttft_s=expected_first,
+        ttft_s=first,
+        predicted_decode_tokens_per_s=expected_rate,
+        decode_tokens_per_s=further / (whole - first) if further and whole > first else None,
+        provenance=_provenance(plan),
+    )
+
+
+def _expected(spec: ModelSpec, plan: Planned, asked: Asked) -> tuple[float | None, float | None]:
+    """Seconds to the first token and tokens per second as the laws say for vLLM on all cards; None where they say nothing."""
+    request = SpeedRequest(precision=asked.precision, engine="vllm", prompt_tokens=asked.prompt_tokens, output_tokens=asked.output_tokens)
+    try:
+        found = speed(spec, plan.offer, request)
+    except (InvalidInput, UnsupportedModel):
+        return None, None
+    rate = found.decode_tokens_per_s
+    return found.ttft_s.value, None if rate is None else rate.value
+
+
+def most_usd(plans: Sequence[Planned]) -> Decimal:
+    """What all jobs together cost at most."""
+    return sum((plan.most_usd for plan in plans), Decimal(0))
+
+
+def main(asked: Mapping[str, Any]) -> None:
+    """Measure `models`, with `prompt_tokens`, `output_tokens` and `precision`; a model that fails does not stop the others."""
+    ledger = Ledger(Place(path=None, lasting=False, words="memory of the job"))
+    live = LiveQuestions(catalog=load, models=Models(), ledger=LedgerQuestions(ledger, Push(None)))
+    for model in asked["models"]:
+        sys.stdout.write(marked(_one(model, asked, live, ledger)) + "\n")
+        sys.stdout.flush()
+
+
+def _one(model: str, asked: Mapping[str, Any], live: LiveQuestions, ledger: Ledger) -> dict[str, Any]:
+    known = len(ledger.own_rows())
+    try:
+        live.measure(model, asked["prompt_tokens"], asked["output_tokens"], asked["precision"])
+    except AdvisorError as refusal:
+        return {"model": model[:200], "error": str(refusal)}
+    except Exception as error:  # noqa: BLE001 the log shows the trace, and the next model gets its turn
+        traceback.print_exc()
+        return {"model": model[:200], "error": f"It failed ({type(error).__name__}); the log says more."}
+    rows = ledger.own_rows()
+    if len(rows) == known:
+        return {"model": model[:200], "error": "It was measured, but gave no row for the ledger; the log says why."}
+    return {"row": asdict(replace(rows[-1], kind="job", provenance=asked["provenance"]))}

@@ -1,0 +1,291 @@
+"""What the laws say of exactly one run: its peak of memory, its first token, its speed; and how far off they were.
+
+    peak = weights + max( cache(prompt) + activations(prompt) ,  cache(prompt + answer − 1) + activations(1) ) [+ workspace on a GPU]
+
+The prompt is read at once, then token after token, and the last token is never read: so the cache ends one short of the sum. The process,
+its libraries and the CUDA context are left out, for torch's allocator does not count them either.
+
+Everything about a measurement that is known before it: the prediction, what it needs, and what it may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lib.catalog import Catalog
+from lib.catalog.silicon import Accelerator
+from lib.errors import BadArgument, InvalidInput, TooLong, UnsupportedModel
+from lib.live.device import OFFERS, Device, hardware
+from lib.live.limits import LIMIT_S, Need, Work, check_memory, free_for, processor, room, told
+from lib.live.measure import Ask
+from lib.live.zerogpu import size_for
+from lib.memory import MemoryEstimate, estimate_memory, fit_memory
+from lib.model.spec import ModelSpec
+from lib.provenance import Caveat, Source
+from lib.speed import SpeedRequest, speed
+from lib.workload import MemoryRequest
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.catalog.offers import Offer
+    from lib.catalog.silicon import Accelerator, Cards
+    from lib.live.limits import Pace
+    from lib.model.spec import ModelSpec
+    from lib.speed import Band
+
+WORKSPACE = "cuBLAS workspace"
+_SOME_CPU = "CPU-2vCPU"  # for what it computes natively: the same for all of its kind
+_NOT_HERE = "one_prompt"  # said of an estimate that takes the whole context as one prompt, which this one does not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: a model in a format on a device, with a prompt of this length and this many tokens of answer.
+
+    `pace` is what the device was seen to reach in this format, where it has no datasheet (a CPU); None leaves it to the catalog.
+    """
+
+    spec: ModelSpec
+    precision: str
+    device: Device
+    prompt_tokens: int
+    output_tokens: int
+    pace: Pace | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """What to expect of a run: the cache at its end, the activations of its prompt; None where nothing is known of the device.
+
+    `hardware` names what the speed is predicted for: a row of the catalog, or this very machine.
+    """
+
+    peak_bytes: int
+    weights_bytes: int
+    kv_cache_bytes: int
+    activation_bytes: int
+    ttft_s: Band | None
+    decode_tokens_per_s: Band | None
+    hardware: str | None
+    caveats: tuple[Caveat, ...]
+    sources: tuple[Source, ...]
+
+
+def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
+    """The device as the catalog's, a CPU with its own rates where they are known; on ZeroGPU the size that the device is of."""
+    if run.pace is not None and run.device.kind == "cpu":
+        return hardware(run.device, catalog, cpu=processor(run.pace, run.precision, run.device, catalog.accelerator(_SOME_CPU)))
+    large = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator or 0
+    return hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
+
+
+def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
+    found = _on(run, catalog)
+    if found is None:
+        return None
+    return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator(_SOME_CPU)
+
+
+def _name(run: Run, catalog: Catalog) -> str | None:
+    """The catalog's id of the hardware, or that of measured silicon."""
+    found, silicon = _on(run, catalog), _silicon(run, catalog)
+    if found is None:
+        return None
+    return silicon.id if silicon is not None and silicon.reached else found.id
+
+
+def predicted(run: Run, catalog: Catalog) -> Predicted:
+    """The prediction.
+
+    Raises:
+        InvalidInput: a precision that no format has.
+        UnsupportedModel: nothing is known of the model's work per token.
+    """
+    silicon = _silicon(run, catalog)
+
+    def at(tokens: int) -> MemoryEstimate:
+        request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens))
+        return estimate_memory(run.spec, request, silicon)
+
+    read, first, last = at(run.prompt_tokens), at(1), at(run.prompt_tokens + run.output_tokens - 1)
+    held = max(read.kv_cache.bytes + read.activation.bytes, last.kv_cache.bytes + first.activation.bytes)
+    workspace = read.runtime.details.get(WORKSPACE, 0)
+    first_s, rate, caveats, sources = _speed(run, catalog)
+    return Predicted(
+        peak_bytes=read.weights.bytes + held + workspace,
+        weights_bytes=read.weights.bytes,
+        kv_cache_bytes=last.kv_cache.bytes,
+        activation_bytes=read.activation.bytes,
+        ttft_s=first_s,
+        decode_tokens_per_s=rate,
+        hardware=_name(run, catalog),
+        caveats=(*(caveat for caveat in last.caveats if caveat.code != _NOT_HERE), *caveats),
+        sources=(*last.sources, *sources),
+    )
+
+
+def _speed(run: Run, catalog: Catalog) -> tuple[Band | None, Band | None, tuple[Caveat, ...], tuple[Source, ...]]:
+    on = _on(run, catalog)
+    if on is None:
+        unknown = f"Nothing is known of the card {run.device.name}, so its speed is not predicted."
+        return None, None, (Caveat(code="speed_unknown", message=unknown),), ()
+    asked = SpeedRequest(precision=run.precision, prompt_tokens=run.prompt_tokens, output_tokens=run.output_tokens)
+    try:
+        found = speed(run.spec, on, asked)
+    except (InvalidInput, UnsupportedModel) as error:
+        return None, None, (Caveat(code="speed_unknown", message=f"The speed is not predicted. {error}"),), ()
+    measured = (told(run.pace, run.precision),) if run.pace is not None else ()
+    return found.ttft_s, found.decode_tokens_per_s, (*measured, *found.caveats), found.sources
+
+
+def ratio(expected: float | None, measured: float | None) -> float | None:
+    """How far a prediction was off, as a share of what was measured: +0.1 is 10 % too high. None where either is missing."""
+    return None if expected is None or not measured else expected / measured - 1.0
+
+
+HALF = "bf16"
+_SOUND_OR_PICTURE = frozenset({"automatic-speech-recognition", "image-to-text", "text-to-speech", "text-to-audio"})
+_SPARE_S, _TIMES = 10.0, 3.0  # a prediction of speed may be this far off, and a GPU's process makes the weights first
+_SMALLEST_CACHE = 1.1  # weights of a decoder, with cache and activations of a short prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A run with its prediction, its need of memory, and the question to the device."""
+
+    run: Run
+    expected: Predicted
+    need: Need
+    ask: Ask
+
+
+def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> Case:
+    """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), beside the `placed_bytes` that move in with it.
+
+    Raises:
+        BadArgument: longer than the model's own limit.
+        DoesNotFit: with the arithmetic and what would fit.
+        TooLong: on ZeroGPU, whose time is known before only from the prediction.
+    """
+    _check_length(run)
+    expected, need = _expected(run, config, catalog)
+    if run.device.kind == "zerogpu":
+        card = device(size_for(free_for(need, run.device) + placed_bytes))
+        run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
+        expected, need = _expected(run, config, catalog)
+    check_memory(need, run.device, _advice(run, config, need, catalog))
+    ask = Ask(
+        config=config,
+        precision=run.precision,
+        prompt_tokens=run.prompt_tokens,
+        output_tokens=run.output_tokens,
+        device=run.device.torch_name,
+        work=_work(run, expected),
+        limit_s=_limit_s(run, expected),
+        need_bytes=free_for(need, run.device) + placed_bytes,
+        placed_bytes=placed_bytes,
+        memory_limit_bytes=run.device.free_bytes if run.device.kind == "cpu" else 0,
+    )
+    return Case(run=run, expected=expected, need=need, ask=ask)
+
+
+def _check_length(run: Run) -> None:
+    """Refuse what runs past the model's positions; the last token is written and never read."""
+    limit, read = run.spec.context_limit, run.prompt_tokens
+    if run.spec.cache_terms and not run.spec.dimensions.encoder_tokens:
+        read += run.output_tokens - 1
+    if limit is not None and read > limit:
+        seen = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
+        raise BadArgument("prompt_tokens", seen, f"at most {limit:,} tokens in all, the model's own limit")
+
+
+def _silicon_of_run(run: Run, catalog: Catalog) -> Accelerator | None:
+    found = hardware(run.device, catalog)
+    if found is None:
+        return None
+    return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator("CPU-2vCPU")
+
+
+def _at(run: Run, catalog: Catalog, tokens: int, encoder: int = 0) -> MemoryEstimate:
+    request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens), encoder_tokens=encoder)
+    return estimate_memory(run.spec, request, _silicon_of_run(run, catalog))
+
+
+def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[Predicted, Need]:
+    """The prediction, and the same with the process's own memory.
+
+    An encoder-decoder reads the prompt with its encoder and writes from a single token; where it listens or looks, one pass is run.
+    """
+    expected = predicted(run, catalog)
+    now = _at(run, catalog, run.prompt_tokens)
+    if config.get("is_encoder_decoder") is True:
+        heard = run.spec.task in _SOUND_OR_PICTURE
+        now = _at(run, catalog, 1) if heard else _at(run, catalog, run.output_tokens, run.prompt_tokens)
+        expected = replace(
+            expected,
+            peak_bytes=now.weights.bytes + now.kv_cache.bytes + now.activation.bytes + now.runtime.details.get(WORKSPACE, 0),
+            kv_cache_bytes=now.kv_cache.bytes,
+            activation_bytes=now.activation.bytes,
+        )
+    need = Need(
+        weights_bytes=expected.weights_bytes,
+        kv_cache_bytes=expected.kv_cache_bytes,
+        activation_bytes=expected.activation_bytes,
+        runtime_bytes=now.runtime.bytes,
+    )
+    return expected, need
+
+
+def _advice(run: Run, config: Mapping[str, Any], need: Need, catalog: Catalog) -> str:
+    """What would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
+    allowed = room(run.device)
+    if run.precision == "fp32":
+        half = _expected(replace(run, precision=HALF), config, catalog)[1]
+        if half.total_bytes <= allowed:
+            return f"In bf16 it takes {half.total_bytes / 2**30:,.2f} GiB and fits."
+    request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=run.prompt_tokens)
+    longest = fit_memory(run.spec, request, allowed, _silicon_of_run(run, catalog)).max_context_tokens or 0
+    if longest > run.output_tokens:
+        return f"A prompt of {longest - run.output_tokens:,} tokens would fit."
+    most = (allowed - need.runtime_bytes) / (2 * _SMALLEST_CACHE)
+    return f"In bf16, a model of up to about {max(0.0, most) / 1e9:,.1f} billion parameters fits here. Name a smaller one."
+
+
+def _work(run: Run, expected: Predicted) -> Work:
+    spec = run.spec
+    return Work(
+        weights_bytes=expected.weights_bytes,
+        parameters_per_token=spec.parameters_active,
+        step_bytes=expected.weights_bytes * spec.parameters_active // max(1, spec.parameters_total) + expected.kv_cache_bytes,
+        layers=spec.dimensions.layers,
+        prompt_tokens=run.prompt_tokens,
+        output_tokens=run.output_tokens if _decodes(spec) else 0,
+    )
+
+
+def _decodes(spec: ModelSpec) -> bool:
+    return bool(spec.cache_terms) or spec.unknown_cache
+
+
+def _limit_s(run: Run, expected: Predicted) -> float:
+    """Seconds that the run may be estimated to take. On ZeroGPU they are declared, and asked of the visitor's quota: no more than needed.
+
+    Raises:
+        TooLong: on ZeroGPU, more than a run may declare.
+    """
+    limit = LIMIT_S[run.device.kind]
+    if run.device.kind != "zerogpu":
+        return limit
+    first = expected.ttft_s.value if expected.ttft_s else 0.0
+    rate = expected.decode_tokens_per_s
+    answer = run.output_tokens / rate.value if rate else 0.0
+    wanted = _SPARE_S + _TIMES * (first + answer)
+    if wanted > limit:
+        raise TooLong(
+            f"This run is predicted to take {first:,.1f} s for the prompt and {answer:,.1f} s for {run.output_tokens:,} tokens; declared "
+            f"{_TIMES:g}-fold with {_SPARE_S:g} s to make the weights that is {wanted:,.0f} s of a GPU. A run may declare {limit:,.0f} s. "
+            "Ask for fewer tokens, a shorter prompt or a smaller model."
+        )
+    return wanted

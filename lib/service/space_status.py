@@ -1,0 +1,157 @@
+"""What the Hub told about a Space, beside the catalog's prices and the platform's rules, as plain JSON."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from lib.advisor.space_rules import HOURS_PER_MONTH, ZEROGPU_TIER, known, sleep_time, sleep_words, stage
+from lib.answers.common import SCHEMA, caveat_entries, price_entry, source_entries, usd
+from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
+from lib.catalog import Catalog
+from lib.catalog.offers import Offer
+from lib.hub.spaces import Runtime, Space
+from lib.provenance import Caveat, Source
+
+BILLED_EACH = Caveat(code="replicas", message="Every replica is billed at the tier's price; the totals count all of them.")
+
+
+def per_month(usd_per_hour: Decimal | None) -> Decimal | None:
+    """What a month of 30 days around the clock costs."""
+    return None if usd_per_hour is None else usd_per_hour * HOURS_PER_MONTH
+
+
+def price(offer: Offer | None) -> Decimal | None:
+    """Today's price per replica and hour, where the tier is known and offered."""
+    return None if offer is None else offer.usd_per_hour
+
+
+def tier_entry(catalog: Catalog, flavor: str | None, told_sleep_s: int | None) -> TierEntry:
+    """A flavor that the Hub told, with what it costs; `told_sleep_s` is the Hub's word on its sleep (`None`: the default)."""
+    offer = known(catalog, flavor)
+    return {
+        "hardware": flavor,
+        "name": None if offer is None else tier_name(offer),
+        "usd_per_hour": usd(price(offer)),
+        "usd_per_month": usd(per_month(price(offer))),
+        "sleep_time_s": sleep_time(offer, told_sleep_s, catalog.rules),
+    }
+
+
+def tier_name(offer: Offer) -> str:
+    """The tier's name; ZeroGPU is one tier with two sizes."""
+    return "ZeroGPU" if offer.id == ZEROGPU_TIER else offer.name
+
+
+def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
+    """What a Space is doing, on what, and what that costs."""
+    now, asked = known(catalog, space.hardware), known(catalog, space.requested_hardware)
+    changing = is_changing(space)
+    each = price(now)
+    total = None if each is None else each * max(1, space.replicas or 1)
+    at, bound_for = stage(space.stage), asked if changing else now
+    return {
+        "schema": SCHEMA,
+        "space": space.id,
+        "sdk": space.sdk,
+        "private": space.private,
+        "stage": at.name,
+        "stage_message": at.words,
+        "settled": at.settled and not changing,
+        "failed": at.failed,
+        "error": space.error,
+        "billed_now": at.billed and space.sdk != "static" and (each is None or each > 0),  # what is free is not billed, running or not
+        "hardware": space.hardware,
+        "hardware_name": None if now is None else tier_name(now),
+        "usd_per_hour": usd(each),
+        "usd_per_month": usd(per_month(each)),
+        "requested_hardware": space.requested_hardware,
+        "requested_usd_per_hour": usd(price(asked)),
+        "requested_usd_per_month": usd(per_month(price(asked))),
+        "changing": changing,
+        "sleep_time_s": sleep_time(bound_for, space.sleep_time_s, catalog.rules),
+        "sleep_message": sleep_words(bound_for, space.sleep_time_s, catalog.rules),
+        "replicas": space.replicas,
+        "requested_replicas": space.requested_replicas,
+        "total_usd_per_hour": usd(total),
+        "total_usd_per_month": usd(per_month(total)),
+        "storage": space.storage,
+        "volumes": [
+            {"type": one.type, "source": one.source, "mount_path": one.mount_path, "read_only": one.read_only} for one in space.volumes
+        ],
+        "models": list(space.models),
+        "prices": price_entry(catalog.prices["spaces"]),
+        "caveats": caveat_entries(_caveats(space, now, asked, catalog)),
+        "sources": source_entries(_sources(now, asked if changing else None, catalog)),
+    }
+
+
+def is_changing(space: Runtime) -> bool:
+    """Whether other hardware than the current was asked for; a Space at rest (paused, asleep) has none, and that is no change."""
+    if space.requested_hardware is None or space.requested_hardware == space.hardware:
+        return False
+    return space.hardware is not None or not stage(space.stage).settled
+
+
+def action_answer(space_id: str, after: Runtime, catalog: Catalog, caveats: tuple[Caveat, ...] = ()) -> ActionAnswer:
+    """The state right after an action."""
+    flavor = after.requested_hardware or after.hardware
+    offer = known(catalog, flavor)
+    at = stage(after.stage)
+    return {
+        "schema": SCHEMA,
+        "space": space_id,
+        "stage": at.name,
+        "stage_message": at.words,
+        "hardware": after.hardware,
+        "requested_hardware": after.requested_hardware,
+        "usd_per_hour": usd(price(offer)),
+        "usd_per_month": usd(per_month(price(offer))),
+        "sleep_time_s": sleep_time(offer, after.sleep_time_s, catalog.rules),
+        "prices": price_entry(catalog.prices["spaces"]),
+        "caveats": caveat_entries((*caveats, *price_caveats(offer))),
+        "sources": source_entries(_sources(offer, None, catalog)),
+    }
+
+
+def running_costs(space_id: str, after: Runtime, catalog: Catalog) -> tuple[Caveat, ...]:
+    """What a Space that was started costs from now on, where that is something."""
+    offer = known(catalog, after.requested_hardware or after.hardware)
+    if offer is None or not offer.usd_per_hour:
+        return ()
+    message = f"{space_id} is billed {offer.usd_per_hour} USD per hour and replica on {offer.id} while it is Starting or Running."
+    return (Caveat(code="billed", message=message),)
+
+
+def price_caveats(offer: Offer | None) -> tuple[Caveat, ...]:
+    """What to tell about a price that was not read from the platform's own list today."""
+    if offer is None or not offer.usd_per_hour or offer.price_basis == "live":
+        return ()
+    seen = "" if offer.price_verified else " It was not read from the platform's own page of Spaces."
+    message = f"The price of {offer.id} is the bundled one, state of {offer.checked}; it was not taken from the list of today.{seen}"
+    return (Caveat(code="price_bundled", message=message),)
+
+
+def _caveats(space: Space, now: Offer | None, asked: Offer | None, catalog: Catalog) -> tuple[Caveat, ...]:
+    found = [*price_caveats(now)]
+    if space.hardware is not None and now is None:
+        message = f"'{space.hardware}' is not in the catalog, so its price is not known here."
+        found.append(Caveat(code="tier_unknown", message=message))
+    if now is not None and now.status == "retired":
+        found.append(Caveat(code="retired", message=f"'{now.id}' is no longer offered since {now.since}; its price today is not known."))
+    if is_changing(space) and asked is not None:
+        message = f"A change to {asked.id} is pending; until it is made the Space stays on {space.hardware or 'no hardware'}."
+        found.append(Caveat(code="changing", message=message))
+    if (space.replicas or 1) > 1:
+        found.append(BILLED_EACH)
+    if now is not None and now.platform == "zerogpu":
+        message = f"Free for its owner: visitors spend their own daily quota. {sleep_words(now, space.sleep_time_s, catalog.rules)}"
+        found.append(Caveat(code="zerogpu", message=message))
+    if space.storage:
+        message = "Persistent storage tiers are no longer offered; buckets and volumes took their place."
+        found.append(Caveat(code="storage_retired", message=message))
+    return tuple(found)
+
+
+def _sources(now: Offer | None, asked: Offer | None, catalog: Catalog) -> tuple[Source, ...]:
+    offers = [offer for offer in (now, asked) if offer is not None]
+    return (*(source for offer in offers for source in offer.sources), *catalog.rules.sleep.sources)

@@ -1,0 +1,228 @@
+"""The questions of each tab: arguments of the API, their defaults, their ranges, and the words people choose from.
+
+Links to an answer: the questions as query parameters of the page, and back.
+
+A link comes from anyone, so a parameter is used only when it names a field and reads as that field's type and range; whatever
+does not is left at its default, and the page says which ones.
+
+What counts as a visitor's change of a field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import gradio as gr
+
+from lib import precision as precisions
+from lib.catalog import load
+from lib.catalog.offers import PLATFORMS, Offer
+from lib.present.cards import PLATFORM_NAMES
+from lib.present.numbers import usd_per_hour
+from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES
+
+MODEL_LENGTH = 600
+_TEXT_LENGTH = 200
+
+Value = str | float | int | list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One question of a tab: the argument of the API it becomes, its name in a link, its default, and what it accepts.
+
+    `low` and `high` bound a number, `choices` the words; a list is joined with commas in a link.
+    """
+
+    argument: str
+    name: str
+    default: Value
+    low: float = 0
+    high: float = 0
+    choices: tuple[str, ...] = ()
+
+    def read(self, text: str) -> Value | None:
+        """The value that a link's text stands for; `None` when it stands for none."""
+        if isinstance(self.default, list):
+            words = [word for word in text[:_TEXT_LENGTH].split(",") if word in self.choices]
+            return words or None
+        if isinstance(self.default, str):
+            return text if text in self.choices else None
+        return self._number(text)
+
+    def _number(self, text: str) -> Value | None:
+        try:
+            value = float(text[:40])
+        except ValueError:
+            return None
+        if not math.isfinite(value) or not self.low <= value <= self.high:
+            return None
+        return int(value) if value.is_integer() else None if isinstance(self.default, int) else value
+
+
+def written(value: Value) -> str:
+    """A value as a link carries it."""
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str | None:
+    """The query of a link to this answer, defaults left out; `None` when the model is too long for one (a pasted config)."""
+    if len(model) > MODEL_LENGTH:
+        return None
+    asked = {
+        field.name: written(value) for field, value in zip(fields, values, strict=True) if value != field.default and value is not None
+    }
+    return "?" + urlencode({"tab": tab, "model": model, **asked})
+
+
+def read(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:
+    """Values for the fields from a link's parameters, and the names of those that could not be used."""
+    values: list[Value] = []
+    unread: list[str] = []
+    for field in fields:
+        value = field.read(params[field.name]) if field.name in params else field.default
+        if value is None:
+            unread.append(field.name)
+        values.append(field.default if value is None else value)
+    return values, unread
+
+
+EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"
+LONGEST_CONTEXT = 1_048_576
+MOST_AT_ONCE = 256
+MOST_DEVICES = 16
+
+TASKS: tuple[tuple[str, str], ...] = (
+    ("As the model says", "auto"),
+    ("Text generation, chat", "text-generation"),
+    ("Text classification", "text-classification"),
+    ("Embeddings", "feature-extraction"),
+    ("Image generation", "text-to-image"),
+    ("Video generation", "text-to-video"),
+    ("Images and text", "image-text-to-text"),
+    ("Speech recognition", "automatic-speech-recognition"),
+    ("Only call a provider", "inference-api"),
+)
+PRECISIONS: tuple[tuple[str, str], ...] = (
+    ("Automatic", "auto"),
+    ("32-bit float (fp32)", "fp32"),
+    ("16-bit float (bf16)", "bf16"),
+    ("16-bit float (fp16)", "fp16"),
+    ("8-bit float (fp8)", "fp8"),
+    ("8-bit integer (int8)", "int8"),
+    ("4-bit integer (int4)", "int4"),
+)
+MODE_WORDS: tuple[tuple[str, str], ...] = (
+    ("Run", "inference"),
+    ("Tune: LoRA", "lora"),
+    ("Tune: QLoRA", "qlora"),
+    ("Train in full", "full"),
+)
+PRIORITY_WORDS: tuple[tuple[str, str], ...] = (("Cheapest", "cheapest"), ("Balanced", "balanced"), ("Fastest", "fastest"))
+ACCOUNT_WORDS: tuple[tuple[str, str], ...] = (
+    ("Free", "free"),
+    ("PRO", "pro"),
+    ("Team", "team"),
+    ("Enterprise", "enterprise"),
+    ("Not signed in", "anonymous"),
+)
+PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
+    ("Spaces and ZeroGPU", "spaces"),
+    ("Inference Endpoints", "endpoints"),
+    ("Jobs", "jobs"),
+    ("Cloud TPU", "tpu"),
+)
+_PLATFORMS = tuple(value for _, value in PLATFORM_WORDS)
+BESIDE_WORDS: tuple[tuple[str, str], ...] = (
+    ("Spaces", "spaces"),
+    ("ZeroGPU", "zerogpu"),
+    ("Inference Endpoints", "endpoints"),
+    ("Jobs", "jobs"),
+    ("Cloud TPU", "tpu"),
+    ("A provider, per token", "providers"),
+)
+BESIDE = ["spaces", "zerogpu", "endpoints", "jobs", "providers"]
+AXIS_WORDS: tuple[tuple[str, str], ...] = (("Requests a day", "requests"), ("Hours a day", "hours"))
+SLEEP_WORDS: tuple[tuple[str, str], ...] = (
+    ("Never", "0"),
+    ("5 minutes", "300"),
+    ("15 minutes", "900"),
+    ("1 hour", "3600"),
+    ("1 day", "86400"),
+)
+
+
+def _hardware(offer: Offer) -> tuple[str, str]:
+    where, price = PLATFORM_NAMES[offer.platform], usd_per_hour(offer.usd_per_hour)
+    return f"{offer.id} · {where} · {price}", f"{offer.platform}:{offer.id}"
+
+
+HARDWARE_WORDS: tuple[tuple[str, str], ...] = (("The best Space for the model", "auto"), *map(_hardware, load().on(PLATFORMS)))
+
+RECOMMEND: tuple[Field, ...] = (
+    Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS)),
+    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT),
+    Field(argument="concurrency", name="concurrency", default=1, low=1, high=MOST_AT_ONCE),
+    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES)),
+    Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES),
+    Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000),
+    Field(argument="hours_per_day", name="hours", default=24, low=1, high=24),
+    Field(argument="max_usd_per_month", name="budget", default=0.0, low=0, high=1_000_000_000),
+    Field(argument="min_tokens_per_s", name="speed", default=0.0, low=0, high=1_000_000),
+    Field(argument="account", name="account", default="free", choices=ACCOUNTS),
+    Field(argument="platforms", name="platforms", default=["spaces"], choices=_PLATFORMS),
+)
+MEMORY: tuple[Field, ...] = (
+    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT),
+    Field(argument="batch_size", name="batch", default=1, low=1, high=MOST_AT_ONCE),
+    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES)),
+    Field(argument="kv_precision", name="kv", default="auto", choices=tuple(precisions.KV_NAMES)),
+    Field(argument="engine", name="engine", default="transformers", choices=ENGINES),
+    Field(argument="mode", name="mode", default="inference", choices=MODES),
+    Field(argument="devices", name="devices", default=1, low=1, high=MOST_DEVICES),
+)
+COST: tuple[Field, ...] = (
+    Field(argument="hardware", name="hardware", default="auto", choices=tuple(value for _, value in HARDWARE_WORDS)),
+    Field(argument="axis", name="along", default="requests", choices=tuple(value for _, value in AXIS_WORDS)),
+    Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000),
+    Field(argument="hours_per_day", name="hours", default=24.0, low=0, high=24),
+    Field(argument="sleep_after_s", name="sleep", default="900", choices=tuple(value for _, value in SLEEP_WORDS)),
+    Field(argument="prompt_tokens", name="prompt", default=512, low=1, high=LONGEST_CONTEXT),
+    Field(argument="output_tokens", name="answer", default=256, low=0, high=LONGEST_CONTEXT),
+    Field(argument="usd_per_million_input", name="in", default=0.0, low=0, high=1_000_000),
+    Field(argument="usd_per_million_output", name="out", default=0.0, low=0, high=1_000_000),
+    Field(argument="platforms", name="beside", default=BESIDE, choices=tuple(value for _, value in BESIDE_WORDS)),
+    Field(argument="account", name="account", default="free", choices=ACCOUNTS),
+    Field(argument="days_per_month", name="days", default=30.0, low=0, high=31),
+    Field(argument="replicas", name="replicas", default=1, low=1, high=1_000),
+    Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000),
+)
+TABS = ("recommend", "memory", "cost", "live", "space")
+
+
+def precisions_shown() -> list[tuple[str, str]]:
+    """Every precision on offer: the plain ones by their words, then the named formats as they are called."""
+    return _shown(PRECISIONS, precisions.NAMES)
+
+
+def kv_precisions_shown() -> list[tuple[str, str]]:
+    """Every cache precision on offer."""
+    return _shown(PRECISIONS, precisions.KV_NAMES)
+
+
+def _shown(worded: Sequence[tuple[str, str]], names: Sequence[str]) -> list[tuple[str, str]]:
+    known = {value for _, value in worded}
+    return [pair for pair in worded if pair[1] in names] + [(name, name) for name in names if name not in known]
+
+
+def moves(components: Iterable[Any]) -> list[Any]:
+    """The events to listen to.
+
+    A slider's number box takes any value while it is typed (Gradio refuses one beyond the range) and puts it into the range when it is
+    left, which only `change` tells.
+    """
+    return [event for c in components for event in ((c.input, c.change) if isinstance(c, gr.Slider) else (c.input,))]

@@ -1,0 +1,189 @@
+"""The public questions as tools of the Model Context Protocol (streamable HTTP): JSON answers with their schemas.
+
+Gradio's own server answers with Python text and no output schema, so this one is served in its place, where clients of a Space look
+for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listing. It keeps no session: every request gets its own
+transport, which ends with it, so there is nothing to start with the app and nothing to close. The package is imported at the first
+request (0.7 s), not at the start.
+
+A tool that acts in the caller's name takes the caller's token from the header X-HF-Token, never from its arguments, which agents show
+and keep. One that streams answers with its last, fullest piece.
+
+From a question's signature and docstring to JSON schemas: what goes in, what comes out, and the words for both.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import gradio as gr
+from gradio.context import LocalContext
+from pydantic import TypeAdapter
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from lib.errors import InvalidInput, shown
+from lib.ui.device_queue import Occupied, width
+from lib.ui.http.api import Endpoint, Refused, answered, check_names, last, piece, public, streamed
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+    from mcp.types import CallToolResult, Tool
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from lib.ui.http.api import Question
+
+_ARGUMENT = re.compile(r"^ {4}(?P<name>\w+): (?P<text>.+)$", re.MULTILINE)
+
+
+def _docstring(question: Question) -> str:
+    return inspect.getdoc(question) or ""
+
+
+def description(question: Question) -> str:
+    """The docstring down to its list of arguments."""
+    return _docstring(question).split("\nArgs:", 1)[0].strip()
+
+
+def input_schema(question: Question) -> dict[str, Any]:
+    """The arguments as a JSON schema, with their words from the docstring's `Args:`."""
+    words = {match["name"]: match["text"] for match in _ARGUMENT.finditer(_docstring(question).partition("\nArgs:\n")[2])}
+    signature = public(question, types=True)
+    properties: dict[str, Any] = {}
+    for name, parameter in signature.parameters.items():
+        properties[name] = TypeAdapter(parameter.annotation).json_schema() | {"description": words[name]}
+        if parameter.default is not inspect.Parameter.empty:
+            properties[name]["default"] = parameter.default
+    required = [name for name, parameter in signature.parameters.items() if parameter.default is inspect.Parameter.empty]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def output_schema(question: Question) -> dict[str, Any]:
+    """The answer as a JSON schema; of a stream, any one of its items."""
+    return TypeAdapter(piece(public(question, types=True).return_annotation)).json_schema()
+
+
+PATH = "/gradio_api/mcp"
+_ALLOWED = {"Allow": "POST"}
+_OWN = "x-hf-token"
+_WHOSE = " It acts for the account whose Hugging Face token comes in the HTTP header X-HF-Token."
+_MOST_WAITING = 20
+
+
+class McpEndpoint:
+    """ASGI application for one URL; the server behind it is built at the first request."""
+
+    def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
+        """Serve these questions as tools of the same names."""
+        self._endpoints = endpoints
+        self._answers = {name: _whole(endpoint) for name, endpoint in endpoints.items()}
+        self._waiting: dict[str, anyio.CapacityLimiter] = {}
+        self._building = threading.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; only POST has a meaning without sessions."""
+        if scope["method"] != "POST":
+            await Response("This MCP server keeps no sessions: send POST requests.\n", 405, _ALLOWED)(scope, receive, send)
+            return
+        server = await anyio.to_thread.run_sync(self._server)
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
+        from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
+
+        # The Host header names whatever proxy stands in front (*.hf.space); the check guards servers that trust their local network,
+        # and these tools hold nothing that is not public.
+        open_to_any_host = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True, security_settings=open_to_any_host)
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    async def schema(self, _request: Request) -> JSONResponse:
+        """What the tools are, for listings that do not speak the protocol."""
+        return JSONResponse([tool | {"meta": {"endpoint_name": tool["name"]}} for tool in self.tools])
+
+    @functools.cached_property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools, in the protocol's own words."""
+        return [
+            {
+                "name": name,
+                "description": description(endpoint.question) + (_WHOSE if endpoint.account else ""),
+                "inputSchema": input_schema(endpoint.question),
+                "outputSchema": output_schema(endpoint.question),
+            }
+            for name, endpoint in self._endpoints.items()
+        ]
+
+    def _server(self) -> Server[object, object]:
+        with self._building:  # two first requests: one builds, one waits
+            return self._built
+
+    @functools.cached_property
+    def _built(self) -> Server[object, object]:
+        from mcp.server.lowlevel import Server  # noqa: PLC0415
+        from mcp.types import Tool  # noqa: PLC0415
+
+        server: Server[object, object] = Server("spaces-hardware-advisor")
+        listed = [Tool(**tool) for tool in self.tools]
+
+        @server.list_tools()  # type: ignore[no-untyped-call, untyped-decorator]
+        async def list_tools() -> list[Tool]:
+            return listed
+
+        @server.call_tool(validate_input=False)  # type: ignore[untyped-decorator]  # our own checks speak in sentences
+        async def call_tool(name: str, arguments: dict[str, Any]) -> CallToolResult:
+            return await self._in_turn(name, arguments, cast("Request", server.request_context.request))
+
+        return server
+
+    async def _in_turn(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
+        endpoint = self._endpoints.get(name)
+        if endpoint is None or not endpoint.queued:
+            return await anyio.to_thread.run_sync(self._called, name, arguments, request)
+        most = anyio.CapacityLimiter(width(endpoint.slot))  # they wait here, not each on a thread
+        waiting = self._waiting.setdefault(endpoint.slot, most)
+        if waiting.statistics().tasks_waiting >= _MOST_WAITING:
+            return _refused(str(Occupied()))
+        return await anyio.to_thread.run_sync(self._called, name, arguments, request, limiter=waiting)
+
+    def _called(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
+        from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
+
+        try:
+            result = self._answer(name, arguments, request)
+        except (Refused, InvalidInput) as refusal:
+            return _refused(str(refusal))
+        return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
+
+    def _answer(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
+        endpoint = self._endpoints.get(name)
+        if endpoint is None:
+            raise InvalidInput(f"There is no tool {shown(name)}. The tools are {', '.join(self._answers)}.")
+        check_names(endpoint.question, arguments)
+        own = {"token": request.headers.get(_OWN) or None} if endpoint.account else {}
+        if endpoint.queued:
+            LocalContext.request.set(gr.Request(request=request))  # where `spaces` looks for whose GPU seconds these are
+        return dict(self._answers[name](**arguments, **own))
+
+
+def _whole(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:
+    slot = endpoint.slot if endpoint.queued else None
+    return last(streamed(endpoint.question, Refused, slot)) if endpoint.streams else answered(endpoint.question, Refused, slot)
+
+
+def _refused(sentence: str) -> CallToolResult:
+    from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
+
+    return CallToolResult(content=[TextContent(type="text", text=sentence)], isError=True)
+
+
+def routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
+    """The routes to put before Gradio's own, with and without the closing slash."""
+    endpoint = McpEndpoint(endpoints)
+    return [Route(f"{PATH}/schema", endpoint.schema), Route(PATH, endpoint), Route(f"{PATH}/", endpoint)]

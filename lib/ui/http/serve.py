@@ -1,0 +1,48 @@
+"""How the app is served: the queue's size, what stands in front of Gradio's routes, and what Gradio is told not to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.middleware import Middleware
+
+from lib.ui import live_ledger
+from lib.ui.device_queue import Places
+from lib.ui.http.api import endpoints
+from lib.ui.http.mcp import routes
+from lib.ui.http.middleware import Edge, Framing
+from lib.ui.http.sessions import CAPACITY, Sessions
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+    from lib.service.app import Services
+
+# Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app.
+QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
+
+
+def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
+    """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
+    asked = endpoints(services)
+    page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.http.mcp)
+
+    def public() -> dict[int, str]:
+        return {number: fn.api_name for number, fn in page.fns.items() if fn.api_name and fn.api_visibility == "public"}
+
+    return {
+        "app_kwargs": {
+            "routes": [*routes(asked), *live_ledger.routes(services)],
+            "middleware": [
+                Middleware(Framing),
+                Middleware(Edge, endpoints=asked, public=public, places=Places(page), sessions=Sessions(page)),
+            ],
+        },
+        "enable_monitoring": False,
+        "max_file_size": "2mb",
+        "mcp_server": False,
+        "run_history": False,
+        "show_error": False,
+        "ssr_mode": False,
+        "state_session_capacity": CAPACITY,
+    }

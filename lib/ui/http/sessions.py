@@ -1,0 +1,81 @@
+"""What Gradio keeps of its sessions, let go as soon as nobody can need it.
+
+Every call over `POST /gradio_api/call/NAME` is a session of its own to Gradio. Of each of 10,000 of them it keeps the settings of every
+component on the page (0.3 MB, and again what came in and went out, a pasted config.json too), and of 2,000 the answers that nobody fetched.
+Here:
+
+- a session that only asked public questions is dropped when its calls have ended: they touch no component and keep no state;
+- a session of the page keeps its state (`gr.State`), up to `CAPACITY` sessions, and loses the copy of its components' settings, which
+  serves nothing but the "deep links" that are closed here (`lib.ui.http.middleware`). Gradio writes anew what it needs of it;
+- an answer is dropped when it was read, or `ANSWER_S` after the last call of its session ended.
+
+Gradio offers the capacity as a setting and nothing for the rest, so the rest reads and deletes in its own tables: `state_holder.py` and
+`queueing.py` of gradio 6.31. `tests/ui/test_sessions.py` holds them to what is written here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+CAPACITY = 500
+ANSWER_S = 60.0
+_EVERY_S = 0.5
+
+
+class Sessions:
+    """The sessions of a page. For the event loop that serves it, and no other thread."""
+
+    def __init__(self, page: gr.Blocks) -> None:
+        """Nothing is watched before the first call."""
+        self._page = page
+        self._of_the_page: OrderedDict[str, None] = OrderedDict()
+        self._ended: dict[str, float] = {}
+        self._watch: asyncio.Task[None] | None = None
+
+    def watch(self, session: object, *, of_the_page: bool) -> None:
+        """A call of this session is passed on; it calls an event of the page, or else a public question. Sweeps until nothing is left."""
+        if of_the_page and isinstance(session, str):
+            self._of_the_page[session] = None
+            self._of_the_page.move_to_end(session)
+            while len(self._of_the_page) > CAPACITY:
+                self._of_the_page.popitem(last=False)
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._sweep_until_empty())
+
+    def has_answer(self, event: str) -> bool:
+        """Whether a call of this event id runs, or its answer waits to be read."""
+        queue = self._page._queue  # noqa: SLF001  as below
+        return event in queue.event_ids_to_events or any(event in unread for unread in queue.pending_event_ids_session.values())
+
+    async def _sweep_until_empty(self) -> None:
+        waiting = True
+        while waiting:
+            await asyncio.sleep(_EVERY_S)
+            waiting = self.sweep(time.monotonic())
+
+    def sweep(self, now: float) -> bool:
+        """Drop what is over at `now`, in seconds; whether a call still runs or an answer still waits to be read."""
+        queue, holder = self._page._queue, self._page.state_holder  # noqa: SLF001  Gradio tells it nowhere else
+        running = {event.session_hash for event in queue.event_ids_to_events.values()}
+        for session, state in list(holder.session_data.items()):
+            if session in running:
+                continue
+            if session in self._of_the_page:
+                state.config_values.clear()
+            else:
+                del holder.session_data[session]
+                holder.time_last_used.pop(session, None)
+        answers, unread = queue.pending_messages_per_session, queue.pending_event_ids_session
+        for session in {*answers, *unread} - running:
+            if unread.get(session) and now - self._ended.setdefault(session, now) < ANSWER_S:
+                continue
+            answers.pop(session, None)
+            unread.pop(session, None)
+        self._ended = {session: ended for session, ended in self._ended.items() if session in unread and session not in running}
+        return bool(running or unread)

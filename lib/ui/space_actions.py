@@ -1,0 +1,356 @@
+"""*My Space*, the form of an action: what to change, its review, the confirming button, and the way of the Space.
+
+*My Space*, acting: what to change, its review with the price, the confirmation of exactly that price, and the way there.
+
+Two steps: `reviewed` asks what an action would do and changes nothing; `carried_out` does it with the price that was on the card. A price
+that is another one by then is refused by the service, and the review stands there anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+import anyio
+import gradio as gr
+from anyio import to_thread
+
+from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
+from lib.present.markup import hint, refusal
+from lib.present.snippets import action_code, of_action
+from lib.present.space_cards import price_words, span
+from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card, stopped_card
+from lib.ui import login, space_look
+from lib.ui.space_look import shown_status
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
+
+ACTION_WORDS: tuple[tuple[str, Action], ...] = (
+    ("Switch tier", "switch"),
+    ("Sleep time", "sleep"),
+    ("Pause", "pause"),
+    ("Restart", "restart"),
+    ("Factory restart", "factory"),
+)
+SLEEP_WORDS: tuple[tuple[str, int], ...] = (
+    ("Never", -1),
+    *((span(seconds), seconds) for seconds in (300, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800)),
+)
+USUAL_SLEEP_S = 3_600
+OWN_SLEEP = frozenset({"cpu-basic", "zero-a10g"})
+"""Tiers whose sleep is the platform's own affair."""
+_CHANGED = "The form is not what was reviewed any more. Nothing was changed. Review it again."
+_STRANGER = (
+    "To change a Space, your own Hugging Face token is needed. Sign in, or paste a token with write access to this Space under "
+    "“Your token”. Nothing was changed."
+)
+_ACTIONS = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An action with the fields that it takes; the others stand at their neutral value, so that two equal actions are equal."""
+
+    space: str
+    action: Action
+    hardware: str = ""
+    sleep_time_s: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """An action whose review was shown, with the price per hour that stood on it (`None`: the action has no price to confirm)."""
+
+    asked: Asked
+    usd_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A review as markup, what the confirming button says ("" without one), and what it then confirms."""
+
+    card: str
+    label: str = ""
+    reviewed: Reviewed | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One picture of an action under way. `review`, where it is given, takes the place of the old one; `status` likewise.
+
+    `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed once more.
+    """
+
+    progress: str
+    review: Review | None = None
+    status: str | None = None
+    watching: bool = False
+    again: bool = False
+
+
+def asked(space: str, action: object, hardware: object, sleep_time_s: object) -> Asked:
+    """What the form asks for."""
+    chosen: Action = next((known for known in _ACTIONS if known == action), "switch")
+    tier = str(hardware or "") if chosen == "switch" else ""
+    timed = chosen == "sleep" or (chosen == "switch" and tier not in OWN_SLEEP)
+    seconds = sleep_time_s if timed and isinstance(sleep_time_s, int) else -1
+    return Asked(space=space, action=chosen, hardware=tier, sleep_time_s=seconds)
+
+
+def reviewed(services: Services, wanted: Asked, token: str | None) -> Review:
+    """What the action would do, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
+    if wanted.action == "switch" and not wanted.hardware:
+        return Review(card=refusal("No tier is chosen. Choose one under “Tier”."))
+    try:
+        preview = services.account.preview(
+            wanted.space,
+            "restart" if wanted.action == "factory" else wanted.action,
+            wanted.hardware,
+            wanted.sleep_time_s,
+            wanted.action == "factory",
+            token=token,
+        )
+    except AdvisorError as refused:
+        return Review(card=refusal(str(refused)))
+    tier = preview["after"]["hardware"] or wanted.hardware
+    timed = None if tier in OWN_SLEEP else wanted.sleep_time_s
+    code = action_code(of_action(wanted.action, preview["space"], tier, timed))
+    return Review(
+        card=review_card(wanted.action, preview, code),
+        label=confirm_label(wanted.action, preview),
+        reviewed=Reviewed(asked=wanted, usd_per_hour=preview["confirm_usd_per_hour"]),
+    )
+
+
+def carried_out(services: Services, seen: Reviewed | None, wanted: Asked, token: str | None) -> Iterator[Scene]:
+    """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
+    if seen is None or seen.asked != wanted:
+        yield Scene(progress=refusal(_CHANGED), review=Review(card=""))
+        return
+    yield Scene(progress=sending_card(wanted.action, wanted.space))
+    try:
+        answer = _done(services, seen, token)
+    except PriceNotConfirmed:
+        yield Scene(progress=refusal(_rose(seen)), review=reviewed(services, wanted, token))
+        return
+    except NotSignedIn:
+        yield Scene(progress=refusal(_STRANGER), again=True)  # the service's own sentence speaks of the API, too
+        return
+    except AdvisorError as refused:
+        yield Scene(progress=refusal(str(refused)), again=True)
+        return
+    if wanted.action in {"sleep", "pause"}:
+        yield Scene(progress=done_card(wanted.action, answer), review=Review(card=""), status=_now(services, wanted.space, token))
+        return
+    yield from _followed(services, wanted, token)
+
+
+def _rose(seen: Reviewed) -> str:
+    """The service's own sentence names its argument; here it is a button."""
+    return (
+        f"The price of {seen.asked.hardware} is no longer {price_words(seen.usd_per_hour)}. Nothing was changed. "
+        "The review above shows today's price: confirm that one, or choose another tier."
+    )
+
+
+def _done(services: Services, seen: Reviewed, token: str | None) -> Any:
+    account, wanted = services.account, seen.asked
+    match wanted.action:
+        case "switch":
+            price = seen.usd_per_hour
+            if price is None:
+                raise PriceNotConfirmed(f"{wanted.hardware} has no list price today, so none can be confirmed. Choose another tier.")
+            return account.switch_hardware(wanted.space, wanted.hardware, price, wanted.sleep_time_s, token=token)
+        case "sleep":
+            return account.set_sleep_time(wanted.space, wanted.sleep_time_s, token=token)
+        case "pause":
+            return account.pause_space(wanted.space, token=token)
+        case "restart" | "factory":
+            return account.restart_space(wanted.space, wanted.action == "factory", token=token)
+
+
+def _followed(services: Services, wanted: Asked, token: str | None) -> Iterator[Scene]:
+    try:
+        for progress in services.account.watch(wanted.space, token=token, hardware=wanted.hardware):
+            yield Scene(
+                progress=progress_card(progress), review=Review(card=""), status=shown_status(progress), watching=not progress["done"]
+            )
+    except AdvisorError as lost:
+        sentence = f"What was asked of the Hub goes on, but it cannot be watched any longer. {lost}"
+        yield Scene(progress=refusal(sentence), review=Review(card=""))
+
+
+def _now(services: Services, space: str, token: str | None) -> str:
+    try:
+        return shown_status(services.account.space_status(space, token=token))
+    except AdvisorError as refused:
+        return refusal(str(refused))
+
+
+WATCHERS = anyio.CapacityLimiter(200)
+"""Threads of their own: whoever watches a Space for half an hour must not take a thread from those who ask for an answer."""
+RESIZE = "The tier is being changed: “Size it” judges the new one."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormView:
+    """The form of an action, its review, its confirmation and its way; `reviewed` is what may be confirmed."""
+
+    box: gr.Column
+    action: gr.Radio
+    tier: gr.Dropdown
+    sleep: gr.Dropdown
+    review: gr.Button
+    card: gr.HTML
+    confirm: gr.Button
+    progress: gr.HTML
+    stop: gr.Button
+    reviewed: gr.State
+
+    def fields(self) -> list[Any]:
+        """What a review is about; a change of one of them makes it void."""
+        return [self.action, self.tier, self.sleep]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What the form needs of the tab: the Space that was found, the pasted token, the cards of the Space and of its right size."""
+
+    space: gr.State
+    token: gr.Textbox
+    status: gr.HTML
+    sized: gr.HTML
+    use: gr.Button
+
+
+def build(services: Services) -> FormView:
+    """The layout of the form, hidden until a Space was found."""
+    with gr.Column(visible=False, elem_id="change") as box:
+        gr.HTML("<h2>Change it</h2>")
+        action = gr.Radio(list(ACTION_WORDS), value="switch", label="What to do", elem_classes="segments wraps")
+        with gr.Row(elem_classes="change-fields"):
+            tier = gr.Dropdown(space_look.tiers_shown(services), value=None, label="Tier", info="Type to search: l4, a100…", min_width=240)
+            sleep = gr.Dropdown(list(SLEEP_WORDS), value=USUAL_SLEEP_S, label="Sleep after", info="Time without a visit.", min_width=160)
+        review = gr.Button("Review", elem_id="review")
+        card = gr.HTML(elem_id="review-card")
+        confirm = gr.Button("", variant="primary", visible=False, elem_id="confirm")
+        progress = gr.HTML(elem_id="progress")
+        stop = gr.Button("Stop watching", visible=False, elem_id="stop")
+    return FormView(
+        box=box,
+        action=action,
+        tier=tier,
+        sleep=sleep,
+        review=review,
+        card=card,
+        confirm=confirm,
+        progress=progress,
+        stop=stop,
+        reviewed=gr.State(None),
+    )
+
+
+def wire(form: FormView, around: Around, services: Services) -> None:
+    """The form shows the fields that the action takes; whatever is changed in it makes a review void."""
+
+    def shape(action: str, tier: str | None) -> dict[Any, Any]:
+        timed = action == "sleep" or (action == "switch" and tier not in OWN_SLEEP)
+        return {form.tier: gr.update(visible=action == "switch"), form.sleep: gr.update(visible=timed), **unreviewed(form)}
+
+    gr.on(
+        [field.change for field in form.fields()],
+        shape,
+        [form.action, form.tier],
+        [form.tier, form.sleep, *unreviewed(form)],
+        trigger_mode="always_last",
+        queue=False,
+        show_progress="hidden",
+        api_name="space_form_changed",
+        api_visibility="private",
+    )
+    _wire_review(form, around, services)
+    _wire_confirm(form, around, services)
+
+
+def _wire_review(form: FormView, around: Around, services: Services) -> None:
+    def review(signed: gr.OAuthToken | None, pasted: str | None, space: str, action: str, tier: str | None, sleep: int) -> dict[Any, Any]:
+        wanted = asked(space, action, tier, sleep)
+        return {form.progress: "", **_reviewed(form, reviewed(services, wanted, login.token_of(pasted, signed)))}
+
+    form.review.click(
+        review,
+        [around.token, around.space, *form.fields()],
+        [form.progress, *unreviewed(form)],
+        queue=False,
+        show_progress="minimal",
+        api_name="space_reviewed",
+        api_visibility="private",
+    )
+
+
+def _wire_confirm(form: FormView, around: Around, services: Services) -> None:
+    """The deed and its way through the queue, so that watching can be stopped; what the Hub was asked for is not."""
+
+    async def confirm(
+        signed: gr.OAuthToken | None,
+        pasted: str | None,
+        seen: Reviewed | None,
+        space: str,
+        action: str,
+        tier: str | None,
+        sleep: int,
+    ) -> AsyncIterator[dict[Any, Any]]:
+        wanted = asked(space, action, tier, sleep)
+        async for scene in stepped(carried_out(services, seen, wanted, login.token_of(pasted, signed))):
+            yield {**_around(around, scene, stale=wanted.action == "switch"), **_pictured(form, scene, seen)}
+
+    def stop() -> dict[Any, Any]:
+        return {form.progress: stopped_card(), form.stop: gr.update(visible=False)}
+
+    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    confirming = form.confirm.click(
+        confirm,
+        [around.token, form.reviewed, around.space, *form.fields()],
+        [form.progress, form.stop, around.token, around.status, around.sized, around.use, *unreviewed(form)],
+        concurrency_limit=None,
+        api_name="space_confirmed",
+        **private,
+    )
+    form.stop.click(stop, None, [form.progress, form.stop], cancels=[confirming], queue=False, api_name="space_unwatched", **private)
+
+
+async def stepped(scenes: Iterator[Scene]) -> AsyncIterator[Scene]:
+    """The scenes one by one, each waited for in a thread of the watchers."""
+    while (scene := await to_thread.run_sync(next, scenes, None, limiter=WATCHERS)) is not None:
+        yield scene
+
+
+def _around(around: Around, scene: Scene, *, stale: bool) -> dict[Any, Any]:
+    """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
+    if scene.status is None:
+        return {around.token: "", around.status: gr.skip(), around.sized: gr.skip(), around.use: gr.skip()}
+    sized, use = (hint(RESIZE), gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
+    return {around.token: "", around.status: scene.status, around.sized: sized, around.use: use}
+
+
+def _pictured(form: FormView, scene: Scene, seen: Reviewed | None) -> dict[Any, Any]:
+    """A scene on the page; the confirmation holds for one press, unless the scene says that it may be pressed again."""
+    confirm = {form.card: gr.skip(), form.confirm: gr.update(visible=scene.again), form.reviewed: seen if scene.again else None}
+    new = confirm if scene.review is None else _reviewed(form, scene.review)
+    return {form.progress: scene.progress, form.stop: gr.update(visible=scene.watching), **new}
+
+
+def _reviewed(form: FormView, review: Review) -> dict[Any, Any]:
+    """A review on the page, with the button that confirms it where there is something to confirm."""
+    return {
+        form.card: review.card,
+        form.confirm: gr.update(value=review.label, visible=bool(review.label)),
+        form.reviewed: review.reviewed,
+    }
+
+
+def unreviewed(form: FormView) -> dict[Any, Any]:
+    """No review, and nothing to confirm."""
+    return _reviewed(form, Review(card=""))
