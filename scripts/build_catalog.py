@@ -2,8 +2,8 @@
 
     python scripts/build_catalog.py FACTS_FOLDER
 
-reads `hardware.json` and `accelerators.json` from the folder and writes `sources.json`, `accelerators.json`, `offers.json` and
-`platform.json` into `lib/data/`. Running it twice writes the same bytes. What is decided here and not in the facts:
+reads `hardware.json` and `accelerators.json` from the folder and writes `sources.json`, `accelerators.json`, `tpu_generations.json`,
+`offers.json` and `platform.json` into `lib/data/`. Running it twice writes the same bytes. What is decided here and not in the facts:
 
 - Memory figures on the box say GB and mean GiB in effect (an "80 GB" A100 reports 81920 MiB), except where a figure is decimal.
   RAM of Spaces and Jobs is GiB too (a "15 GB" Space reports `15Gi`); RAM of other hosts and all disks stay GB, the smaller reading.
@@ -141,7 +141,8 @@ def main() -> None:
     used = {key for row in [*cards, *offers, *groups.values()] for key in row["sources"]}
     write("sources.json", {"as_of": hardware["as_of"], "sources": {key: row for key, row in table.items() if key in used}})
     write("accelerators.json", {"accelerators": cards})
-    write("offers.json", {"tpu_generations": [generation(fact) for fact in hardware["cloud_tpu"]], "offers": offers, "aliases": ALIASES})
+    write("tpu_generations.json", {"tpu_generations": [generation(fact) for fact in hardware["cloud_tpu"]]})
+    write("offers.json", {"offers": offers, "aliases": ALIASES})
     write("platform.json", groups)
     print(f"{len(cards)} accelerators, {len(offers)} offers, {len(used)} sources")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FILES = ("sources.json", "accelerators.json", "offers.json", "platform.json")
+FILES = ("sources.json", "accelerators.json", "tpu_generations.json", "offers.json", "platform.json")
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def card(key: str, **fields: object) -> Callable[[dict[str, Any]], object]:
 
 
 BAD = [
-    ("offers.json", offer("l4x1", colour="red"), ["'l4x1'", "unknown field 'colour'"]),
-    ("offers.json", lambda data: data["offers"].append(data["offers"][0]), ["'cpu-basic'", "twice on spaces"]),
-    ("offers.json", offer("l4x1", sources=[]), ["'l4x1'", "no source"]),
+    ("offers.json", offer("l4x1", colour="red"), ["'l4x1'", "colour", "not permitted"]),
+    ("offers.json", lambda data: data["offers"].append(data["offers"][0]), ["'spaces' 'cpu-basic' is there twice"]),
+    ("offers.json", offer("l4x1", sources=[]), ["'l4x1'", "sources", "at least 1"]),
     ("offers.json", offer("l4x1", sources=["hearsay"]), ["'l4x1'", "'hearsay'"]),
     ("offers.json", offer("l4x1", checked="2026-13-01"), ["'l4x1'", "checked"]),
     ("offers.json", offer("l4x1", checked="2031-01-01"), ["'l4x1'", "not after 2026-11-21"]),
@@ -66,7 +66,7 @@ BAD = [
     ("offers.json", offer("l4x1", count=True), ["'l4x1'", "count"]),
     ("offers.json", offer("l4x1", fraction="1.5"), ["'l4x1'", "fraction"]),
     ("offers.json", offer("l4x1", ram="30"), ["'l4x1'", "'30' is not a quantity"]),
-    ("offers.json", offer("l4x1", ram="0 GiB"), ["'l4x1'", "above zero"]),
+    ("offers.json", offer("l4x1", ram="0 GiB"), ["'l4x1'", "ram", "greater than 0"]),
     ("offers.json", offer("l4x1", ram="30 GB/s"), ["'l4x1'", "ram"]),
     ("offers.json", offer("l4x1", platform="moon"), ["'l4x1'", "platform"]),
     ("offers.json", offer("l4x1", platform=["spaces"]), ["'l4x1'", "platform"]),
@@ -78,26 +78,26 @@ BAD = [
     ("offers.json", offer("v6e-8", usd_per_hour="2.70"), ["'v6e-8'", "chip-hour"]),
     ("offers.json", offer("v6e-8", tpu=None), ["'v6e-8'", "tpu"]),
     ("offers.json", offer("aws-nvidia-l4-x1", endpoint=None), ["'aws-nvidia-l4-x1'", "endpoint"]),
-    ("offers.json", lambda data: data["offers"][0].pop("ram"), ["'cpu-basic'", "ram is missing"]),
+    ("offers.json", lambda data: data["offers"][0].pop("ram"), ["'cpu-basic'", "ram", "required"]),
     ("offers.json", lambda data: data["aliases"]["spaces"].update(l5="l5x1"), ["aliases, spaces", "l5"]),
     ("offers.json", lambda data: data["aliases"]["spaces"].update(l4x1="l4x4"), ["aliases, spaces", "itself an id"]),
-    ("offers.json", lambda data: data.update(extra=1), ["offers.json", "unknown field 'extra'"]),
+    ("offers.json", lambda data: data.update(extra=1), ["offers.json", "extra", "not permitted"]),
     ("accelerators.json", card("L4", bandwidth="0.3"), ["'L4'", "bandwidth"]),
     ("accelerators.json", card("L4", bandwidth=None), ["'L4'", "bandwidth"]),
     ("accelerators.json", card("L4", memory_usable=None), ["'L4'", "memory_usable"]),
     ("accelerators.json", card("L4", peaks={"bf16": "121 TFLOP/s"}), ["'L4'", "peaks"]),
     ("accelerators.json", card("L4", compute_capability="eight"), ["'L4'", "compute_capability"]),
     ("accelerators.json", card("L4", vendor="Acme"), ["'L4'", "vendor"]),
-    ("accelerators.json", card("L4", sources=[]), ["'L4'", "no source"]),
+    ("accelerators.json", card("L4", sources=[]), ["'L4'", "sources", "at least 1"]),
     ("accelerators.json", lambda data: data["accelerators"].append(data["accelerators"][0]), ["'T4'", "twice"]),
-    ("accelerators.json", lambda data: data["accelerators"].append("T4"), ["accelerators", "not a row"]),
+    ("accelerators.json", lambda data: data["accelerators"].append("T4"), ["accelerators, 58", "'T4'", "an object"]),
     ("sources.json", lambda data: data["sources"]["nv-l4"].update(checked="2027-01-01"), ["nv-l4", "checked"]),
     ("sources.json", lambda data: data["sources"]["nv-l4"].update(source=" "), ["nv-l4", "source"]),
-    ("platform.json", lambda data: data["zerogpu"].update(mood="good"), ["zerogpu", "unknown field 'mood'"]),
-    ("platform.json", lambda data: data["zerogpu"]["sizes"][0].update(offer="zero"), ["zerogpu, sizes 1", "'zero'"]),
-    ("platform.json", lambda data: data["storage"].update(private_volume_rates=[[1]]), ["storage", "pairs"]),
+    ("platform.json", lambda data: data["zerogpu"].update(mood="good"), ["zerogpu", "mood", "not permitted"]),
+    ("platform.json", lambda data: data["zerogpu"]["sizes"][0].update(offer="zero"), ["zerogpu, sizes, 0", "'zero'"]),
+    ("platform.json", lambda data: data["storage"].update(private_volume_rates=[[1]]), ["storage, private_volume_rates, 0, 1", "required"]),
     ("platform.json", lambda data: data["accounts"].update(cpu_basic_accounts=["vip"]), ["accounts", "vip"]),
-    ("platform.json", lambda data: data.pop("sleep"), ["sleep is missing"]),
+    ("platform.json", lambda data: data.pop("sleep"), ["sleep", "required"]),
 ]
 
 

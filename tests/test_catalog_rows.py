@@ -173,7 +173,7 @@ def test_tpu_slices_are_those_of_the_facts(fact: list[object]) -> None:
     assert isinstance(chips, int)
     assert offer.accelerator_count == chips
     assert offer.usd_per_hour == Decimal(str(price))
-    assert offer.tpu.usd_per_hour_by_region == {region: Decimal(rate) * chips for region, rate in per_chip.items()}
+    assert offer.usd_per_hour_by_region == {region: Decimal(rate) * chips for region, rate in per_chip.items()}
 
 
 def test_every_platform_has_exactly_the_offers_of_the_facts() -> None:

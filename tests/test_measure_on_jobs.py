@@ -117,10 +117,10 @@ def test_flavor_that_cannot_be_had() -> None:
     with pytest.raises(UnknownHardware):
         planned("v5e-1x1", 1800, load())
     catalog = load()
-    retired = replace(catalog, offers=tuple(replace(o, status="retired") if o.id == "l4x1" else o for o in catalog.offers))
+    retired = replace(catalog, offers=tuple(o.model_copy(update={"status": "retired"}) if o.id == "l4x1" else o for o in catalog.offers))
     with pytest.raises(AgainstRules, match="no longer offered"):
         planned("l4x1", 1800, retired)
-    unpriced = replace(catalog, offers=tuple(replace(o, usd_per_hour=None) if o.id == "l4x1" else o for o in catalog.offers))
+    unpriced = replace(catalog, offers=tuple(o.model_copy(update={"usd_per_hour": None}) if o.id == "l4x1" else o for o in catalog.offers))
     with pytest.raises(AgainstRules, match="price"):
         planned("l4x1", 1800, unpriced)
 

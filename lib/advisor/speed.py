@@ -13,7 +13,7 @@ What the datasheet of an offer allows at best, for one configuration. Upper boun
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -194,7 +194,7 @@ def question(spec: ModelSpec, offer: Offer, candidate: Candidate, of: Shape) -> 
 
 
 def _some(offer: Offer, devices: int) -> Offer:
-    return replace(offer, accelerator_count=devices)
+    return offer.model_copy(update={"accelerator_count": devices})
 
 
 def predictions(spec: ModelSpec, family: Family, asked: Iterable[tuple[Offer, Candidate]], of: Shape) -> Mapping[Key, Prediction]:

@@ -10,7 +10,6 @@ once and shared; `lib.catalog.live_prices.with_live_prices` makes a new one out 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -18,16 +17,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lib.catalog import hardware_names
-from lib.catalog.offers import PLATFORMS, Offer, read_offers
-from lib.catalog.rules import read_rules
-from lib.catalog.silicon import read_accelerators, read_sources
+from lib.catalog.offers import PLATFORMS, Offer, OffersFile, TpuGenerationsFile
+from lib.catalog.rows import References, read_rows
+from lib.catalog.rules import PlatformRules
+from lib.catalog.silicon import AcceleratorsFile, SourcesFile
 from lib.errors import BadArgument, BadCatalog, UnknownHardware, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lib.catalog.offers import Platform, PriceBasis
-    from lib.catalog.rules import PlatformRules
     from lib.catalog.silicon import Accelerator, Cards
     from lib.provenance import Source
 
@@ -132,29 +131,29 @@ def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:
     return MappingProxyType(states)
 
 
-def _read(folder: Path, name: str) -> object:
-    try:
-        return json.loads((folder / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadCatalog(f"{name}: it cannot be read as JSON ({type(error).__name__}).") from error
-
-
 def load_from(folder: Path) -> Catalog:
     """Read and check the catalog of a folder.
 
     Raises:
         BadCatalog: a row is wrong; the message names the file, the row and the field.
     """
-    as_of, sources = read_sources(_read(folder, "sources.json"))
-    cards = read_accelerators(_read(folder, "accelerators.json"), sources, as_of)
-    offers, aliases = read_offers(_read(folder, "offers.json"), cards, sources, as_of)
-    rules = read_rules(_read(folder, "platform.json"), {(row.platform, row.id): row for row in offers}, cards, sources, as_of)
-    ids = {row.id for row in offers}
-    for row in offers:
-        if row.successor is not None and row.successor not in ids:
-            raise BadCatalog(f"offers.json, row '{row.id}': successor is {shown(row.successor)}. Accepted: the id of an offer, or null.")
+    seen = References()
+    sources = read_rows(SourcesFile, folder / "sources.json", seen)
+    seen.as_of, seen.sources = sources.as_of, sources.sources
+    cards = read_rows(AcceleratorsFile, folder / "accelerators.json", seen).accelerators
+    seen.accelerators = MappingProxyType({card.id: card for card in cards})
+    generations = read_rows(TpuGenerationsFile, folder / "tpu_generations.json", seen).tpu_generations
+    seen.generations = {generation.id: generation for generation in generations}
+    offers = read_rows(OffersFile, folder / "offers.json", seen)
+    seen.offers = {(offer.platform, offer.id): offer for offer in offers.offers}
     return Catalog(
-        as_of=as_of, offers=offers, accelerators=cards, aliases=aliases, rules=rules, sources=sources, prices=price_states(offers)
+        as_of=sources.as_of,
+        offers=offers.offers,
+        accelerators=seen.accelerators,
+        aliases=offers.aliases,
+        rules=read_rows(PlatformRules, folder / "platform.json", seen),
+        sources=sources.sources,
+        prices=price_states(offers.offers),
     )
 
 

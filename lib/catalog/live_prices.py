@@ -107,7 +107,7 @@ def _why_not(offer: Offer, price: UsdPerHour) -> str | None:
 def _host(offer: Offer, flavor: LiveFlavor) -> Offer:
     """Processors, memory and disk as listed today; what the list leaves open stays."""
     vcpu, ram, disk = flavor.vcpu or offer.vcpu, flavor.ram_bytes or offer.ram_bytes, flavor.disk_bytes or offer.disk_bytes
-    return replace(offer, vcpu=vcpu, ram_bytes=ram, disk_bytes=disk)
+    return offer.model_copy(update={"vcpu": vcpu, "ram_bytes": ram, "disk_bytes": disk})
 
 
 def _priced(offer: Offer, flavor: LiveFlavor, live: LiveList) -> Offer:
@@ -115,18 +115,19 @@ def _priced(offer: Offer, flavor: LiveFlavor, live: LiveList) -> Offer:
     before = offer.usd_per_hour if offer.usd_per_hour is not None else offer.last_usd_per_hour
     changed = before is not None and before != flavor.usd_per_hour
     past = (PastPrice(usd_per_hour=before, since=offer.checked),) if changed and before is not None else ()
-    return replace(
-        offer,
-        usd_per_hour=flavor.usd_per_hour,
-        last_usd_per_hour=None,
-        price_verified=True,
-        price_basis="live",
-        price_history=offer.price_history + past,
-        status="listed",
-        since=offer.since if offer.listed else live.day,
-        successor=None,
-        sources=(live.source, *offer.sources),
-        checked=live.day,
+    return offer.model_copy(
+        update={
+            "usd_per_hour": flavor.usd_per_hour,
+            "last_usd_per_hour": None,
+            "price_verified": True,
+            "price_basis": "live",
+            "price_history": offer.price_history + past,
+            "status": "listed",
+            "since": offer.since if offer.listed else live.day,
+            "successor": None,
+            "sources": (live.source, *offer.sources),
+            "checked": live.day,
+        }
     )
 
 
@@ -140,7 +141,7 @@ def _card_changed(offer: Offer, flavor: LiveFlavor, cards: Mapping[str, Accelera
     seen = f"{flavor.accelerator_count} × {flavor.accelerator_model or 'no accelerator'}"
     if card is None:
         return offer, f"The live list of {offer.platform} gives '{offer.id}' {seen}, which is not understood. The bundled card is kept."
-    changed = replace(offer, silicon=card, accelerator_count=flavor.accelerator_count, vram_bytes_per_accelerator=card.memory_usable)
+    changed = offer.model_copy(update={"silicon": card, "accelerator_count": flavor.accelerator_count})
     return changed, f"The live list of {offer.platform} gives '{offer.id}' {seen}, another card than the bundled catalog. It is taken over."
 
 
@@ -159,8 +160,16 @@ def _withdrawn(offer: Offer, live: LiveList) -> tuple[Offer, str]:
     """A row of the catalog that the list no longer names."""
     if offer.platform == "zerogpu":
         return offer, f"The live list of {live.platform} does not name '{offer.id}'. ZeroGPU is kept as bundled."
-    gone = replace(offer, status="retired", since=live.day, usd_per_hour=None, last_usd_per_hour=offer.usd_per_hour)
-    gone = replace(gone, sources=(live.source, *offer.sources), checked=live.day)
+    gone = offer.model_copy(
+        update={
+            "status": "retired",
+            "since": live.day,
+            "usd_per_hour": None,
+            "last_usd_per_hour": offer.usd_per_hour,
+            "sources": (live.source, *offer.sources),
+            "checked": live.day,
+        }
+    )
     return gone, f"The live list of {live.platform} no longer names '{offer.id}'. It counts as withdrawn."
 
 
@@ -179,7 +188,6 @@ def _new(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -
         silicon=card,
         accelerator_count=flavor.accelerator_count,
         accelerator_fraction=1.0,
-        vram_bytes_per_accelerator=card.memory_usable if card else None,
         host_cpu=None,
         vcpu=flavor.vcpu,
         ram_bytes=flavor.ram_bytes,

@@ -1,203 +1,181 @@
-"""Rows of the data files, read field by field: what is missing, unknown or malformed fails at load with the row named."""
+"""What the rows of the data files are made of: the model of a row, the types of its values, and the reader of a file.
+
+A row is a pydantic model: strict (a number written as text is not a number), frozen, and without room for keys that it does not name.
+Quantities are text with a unit ("24 GiB"), exact numbers are text ("0.80"), days are YYYY-MM-DD. A source or a card is named by its
+id and becomes the thing itself while the row is read; `References` holds what has been read before.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
 
 from lib.errors import BadCatalog, BadQuantity, shown
-from lib.units import Usd, parse_bytes, parse_bytes_per_second, parse_flop_per_second
+from lib.provenance import Source
+from lib.units import Bytes, BytesPerSecond, FlopPerSecond, UsdPerHour, parse_bytes, parse_bytes_per_second, parse_flop_per_second
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lib.provenance import Source
-    from lib.units import Bytes, BytesPerSecond, FlopPerSecond
+    from lib.catalog.offers import Offer, TpuGeneration
+    from lib.catalog.silicon import Accelerator
 
 T = TypeVar("T")
-_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_DAY = re.compile(r"(20[0-9]{2})-([0-9]{2})(?:-([0-9]{2}))?")
+_DAY = re.compile(r"20\d\d-\d\d(?P<day>-\d\d)?", re.ASCII)
 
 
-class Row:
-    """One row under reading. Every field is taken once, by its type; `finish` refuses what nobody asked for."""
+@dataclass(slots=True, kw_only=True)
+class References:
+    """What the rows of a folder may refer to; filled file by file."""
 
-    __slots__ = ("_left", "where")
+    as_of: str = "2999-12-31"
+    """No row may be dated after this day."""
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
+    generations: Mapping[str, TpuGeneration] = field(default_factory=dict)
+    offers: Mapping[tuple[str, str], Offer] = field(default_factory=dict)
+    """By platform and id."""
 
-    def __init__(self, where: str, fields: object) -> None:
-        """`where` names the row in messages, such as `offers.json, row 'l4x1'`."""
-        if not isinstance(fields, dict):
-            raise BadCatalog(f"{where}: {shown(fields)} is not a row.")
-        self.where = where
-        self._left: dict[str, Any] = dict(fields)
 
-    def bad(self, field: str, seen: object, accepted: str) -> BadCatalog:
-        """The error that names this row and field."""
-        return BadCatalog(f"{self.where}: {field} is {shown(seen)}. Accepted: {accepted}.")
+class Row(BaseModel):
+    """A row of a data file."""
 
-    @property
-    def name(self) -> str:
-        """The row's own id, for messages, before it is taken."""
-        return shown(self._left.get("id", "?"))[1:-1]
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True)
 
-    def has(self, field: str) -> bool:
-        """Whether the row states this optional field."""
-        return field in self._left
 
-    def _take(self, field: str) -> Any:
-        try:
-            return self._left.pop(field)
-        except KeyError:
-            raise BadCatalog(f"{self.where}: {field} is missing.") from None
-
-    def finish(self) -> None:
-        """Refuse fields that are not known."""
-        if self._left:
-            raise BadCatalog(f"{self.where}: unknown field {shown(min(self._left))}.")
-
-    def of(self, field: str, kind: type[T]) -> T:
-        """A value of exactly this type (a boolean is not a number)."""
-        value = self._take(field)
-        if type(value) is not kind:
-            raise self.bad(field, value, kind.__name__)
-        return value
-
-    def optional(self, field: str, kind: type[T]) -> T | None:
-        """As `of`, or null."""
-        value = self._take(field)
-        if value is not None and type(value) is not kind:
-            raise self.bad(field, value, f"{kind.__name__} or null")
-        return value
-
-    def label(self, field: str) -> str:
-        """Text that is not empty."""
-        value = self.of(field, str)
-        if not value.strip():
-            raise self.bad(field, value, "text")
-        return value
-
-    def choice(self, field: str, choices: tuple[str, ...]) -> str:
-        """One of a few words."""
-        value = self._take(field)
-        if value not in choices:
-            raise self.bad(field, value, ", ".join(choices))
-        return str(value)
-
-    def labels(self, field: str) -> tuple[str, ...]:
-        """A list of texts, possibly empty."""
-        value = self._take(field)
-        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise self.bad(field, value, "a list of texts")
-        return tuple(value)
-
-    def count(self, field: str) -> int:
-        """A whole number, not negative."""
-        value = self.of(field, int)
-        if value < 0:
-            raise self.bad(field, value, "a whole number from 0 on")
-        return value
-
-    def size(self, field: str) -> int | None:
-        """A positive whole number, or null."""
-        value = self.optional(field, int)
-        if value is not None and value < 1:
-            raise self.bad(field, value, "a positive whole number or null")
-        return value
-
-    def number(self, field: str) -> Decimal:
-        """A number that is written as text, to keep it exact."""
-        value = self.of(field, str)
-        try:
-            number = Decimal(value)
-        except InvalidOperation:
-            number = Decimal("NaN")
-        if not number.is_finite() or number < 0:
-            raise self.bad(field, value, "a number as text, such as '0.80'")
-        return number
-
-    def usd(self, field: str) -> Usd | None:
-        """An amount in dollars as text, or null."""
-        if self._left.get(field, "") is None:
-            self._take(field)
-            return None
-        return Usd(self.number(field))
-
-    def _quantity(self, field: str, parse: Callable[[str], T]) -> T | None:
-        value = self.optional(field, str)
-        if value is None:
-            return None
-        try:
-            quantity = parse(value)
-        except BadQuantity as error:
-            raise BadCatalog(f"{self.where}: {field}: {error}") from error
-        if not quantity:
-            raise self.bad(field, value, "a quantity above zero")
-        return quantity
-
-    def bytes(self, field: str) -> Bytes | None:
-        """Text such as "24 GiB", or null."""
-        return self._quantity(field, parse_bytes)
-
-    def bandwidth(self, field: str) -> BytesPerSecond | None:
-        """Text such as "300 GB/s", or null."""
-        return self._quantity(field, parse_bytes_per_second)
-
-    def rate(self, field: str) -> FlopPerSecond | None:
-        """Text such as "121 TFLOP/s", or null."""
-        return self._quantity(field, parse_flop_per_second)
-
-    def day(self, field: str, *, latest: str) -> str:
-        """A full date, YYYY-MM-DD, not after `latest`."""
-        value = self.of(field, str)
-        if not is_day(value, months_too=False) or value > latest:
-            raise self.bad(field, value, f"a date YYYY-MM-DD not after {latest}")
-        return value
-
-    def day_or_month(self, field: str, *, latest: str) -> str | None:
-        """A date or a month, not after `latest`, or null."""
-        value = self.optional(field, str)
-        if value is not None and (not is_day(value, months_too=True) or value > latest):
-            raise self.bad(field, value, f"YYYY-MM-DD, YYYY-MM or null, not after {latest}")
-        return value
-
-    def rows(self, field: str) -> list[Row]:
-        """A list of rows."""
-        value = self.of(field, list)
-        return [Row(f"{self.where}, {field} {number}", item) for number, item in enumerate(value, 1)]
-
-    def row(self, field: str) -> Row | None:
-        """A row within this one, or null."""
-        value = self._take(field)
-        return None if value is None else Row(f"{self.where}, {field}", value)
-
-    def group(self, field: str) -> Row:
-        """A row within this one that has to be there."""
-        return Row(f"{self.where}, {field}", self._take(field))
-
-    def table(self, field: str, read: Callable[[Row, str], T]) -> Mapping[str, T]:
-        """A table whose every value is read with `read(row, key)`."""
-        inner = Row(f"{self.where}, {field}", self._take(field))
-        table = {key: read(inner, key) for key in list(inner._left)}
-        return MappingProxyType(table)
-
-    def sources(self, known: Mapping[str, Source]) -> tuple[Source, ...]:
-        """One or more keys of the table of sources."""
-        keys = self.labels("sources")
-        if not keys:
-            raise BadCatalog(f"{self.where}: it has no source.")
-        for key in keys:
-            if key not in known:
-                raise self.bad("sources", key, "a key of sources.json")
-        return tuple(known[key] for key in keys)
+R = TypeVar("R", bound=Row)
 
 
 def is_day(text: str, *, months_too: bool) -> bool:
-    """Whether the text is a day of the calendar (29 February passes in any year) or, if allowed, a month."""
+    """Whether the text is a day of this century (YYYY-MM-DD) or, if allowed, a month (YYYY-MM)."""
     match = _DAY.fullmatch(text)
-    if match is None or not 1 <= int(match[2]) <= len(_MONTHS):
+    if match is None or not (match["day"] or months_too):
         return False
-    if match[3] is None:
-        return months_too
-    return 1 <= int(match[3]) <= _MONTHS[int(match[2]) - 1]
+    try:
+        date.fromisoformat(text if match["day"] else f"{text}-01")
+    except ValueError:
+        return False
+    return True
+
+
+def _dated(form: str, *, months_too: bool) -> AfterValidator:
+    def check(text: str, info: ValidationInfo) -> str:
+        latest = info.context.as_of if info.context else References().as_of
+        if not is_day(text, months_too=months_too) or text > latest:
+            raise ValueError(f"Accepted: {form}, not after {latest}.")
+        return text
+
+    return AfterValidator(check)
+
+
+def _quantity(parse: Callable[[str], Any]) -> BeforeValidator:
+    """Text with a unit; code that makes a row has the number already."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if info.mode != "json":
+            return value
+        if not isinstance(value, str):
+            raise ValueError("Accepted: a number with its unit, as text.")  # noqa: TRY004 pydantic's own protocol
+        try:
+            return parse(value)
+        except BadQuantity as error:
+            raise ValueError(str(error)) from error
+
+    return BeforeValidator(read)
+
+
+def _exact(value: object, info: ValidationInfo) -> object:
+    """A number as text, which keeps it exact; code that makes a row has the number already."""
+    if info.mode != "json":
+        return value
+    try:
+        return Decimal(value if isinstance(value, str) else "")
+    except InvalidOperation as error:
+        raise ValueError("Accepted: a number as text, such as '0.80'.") from error
+
+
+def reference(table: str, file: str) -> PlainValidator:
+    """The id of something that was read before; `table` is its place in `References`, `file` where it stands."""
+
+    def look_up(value: Any, info: ValidationInfo) -> Any:
+        if info.mode != "json":
+            return value
+        known = getattr(info.context, table)
+        if not isinstance(value, str) or value not in known:
+            raise ValueError(f"Accepted: an id of {file}.")
+        return known[value]
+
+    return PlainValidator(look_up)
+
+
+Text = Annotated[str, Field(pattern=r"\S")]
+"""Text that is not empty."""
+Count = Annotated[int, Field(ge=0)]
+Size = Annotated[int, Field(gt=0)]
+Day = Annotated[str, _dated("a day YYYY-MM-DD", months_too=False)]
+DayOrMonth = Annotated[str, _dated("YYYY-MM-DD or YYYY-MM", months_too=True)]
+Exact = Annotated[Decimal, BeforeValidator(_exact), Field(ge=0, allow_inf_nan=False)]
+"""A factor or an amount of money, written as text."""
+Price = Annotated[UsdPerHour, BeforeValidator(_exact), Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, BeforeValidator(float), BeforeValidator(_exact), Field(gt=0, le=1)]
+ByteCount = Annotated[Bytes, _quantity(parse_bytes), Field(gt=0)]
+Bandwidth = Annotated[BytesPerSecond, _quantity(parse_bytes_per_second), Field(gt=0)]
+Rate = Annotated[FlopPerSecond, _quantity(parse_flop_per_second), Field(gt=0)]
+Table = Annotated[Mapping[str, T], AfterValidator(MappingProxyType)]
+"""A table that cannot be changed."""
+Sources = Annotated[tuple[Annotated[Source, reference("sources", "sources.json")], ...], Field(min_length=1)]
+"""Where the row comes from, at least one place."""
+
+
+def distinct(*names: str) -> AfterValidator:
+    """Rows of which no two agree in these fields."""
+
+    def check(rows: tuple[Any, ...]) -> tuple[Any, ...]:
+        seen = set()
+        for row in rows:
+            key = tuple(getattr(row, name) for name in names)
+            if key in seen:
+                raise ValueError(f"{' '.join(map(repr, key))} is there twice.")
+            seen.add(key)
+        return rows
+
+    return AfterValidator(check)
+
+
+def read_rows(model: type[R], file: Path, references: References | None = None) -> R:
+    """Read and check a file.
+
+    Raises:
+        BadCatalog: it cannot be read, or a row is wrong; the message names the file, the row and the field.
+    """
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise BadCatalog(f"{file.name}: it cannot be read ({type(error).__name__}).") from error
+    try:
+        return model.model_validate_json(text, context=references)
+    except ValidationError as error:
+        raise BadCatalog(_sentence(file.name, text, error)) from error
+
+
+def _sentence(file: str, text: bytes, error: ValidationError) -> str:
+    """The first complaint, with rows named by their ids."""
+    first = error.errors(include_url=False)[0]
+    raw: Any = None if first["type"] == "json_invalid" else json.loads(text)
+    place = [file]
+    for step in first["loc"]:
+        try:
+            raw = raw[step]
+        except (TypeError, LookupError):  # a missing field, or a step of pydantic's own
+            raw = None
+        place.append(shown(raw["id"]) if isinstance(step, int) and isinstance(raw, dict) and "id" in raw else str(step))
+    accepted = first["ctx"]["error"] if first["type"] == "value_error" else f"{first['msg']}."
+    seen = "" if raw is None or isinstance(raw, dict | list) else f" {shown(raw)}."
+    return f"{', '.join(place)}:{seen} {accepted}"

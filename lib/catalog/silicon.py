@@ -1,78 +1,110 @@
 """Silicon: what one card or chip is, whoever rents it out.
 
-Rates are dense (never sparse) and per card or chip. `None` in a table of peaks means that the unit does not exist or that its
-rate was not published; it never means zero and is never replaced by the rate of another type.
-
-From the rows of `sources.json` and `accelerators.json` to sources and silicon; what does not add up is refused by row.
+Rates are dense (never sparse) and per card or chip. A rate of `None` means that the unit does not exist or that its rate was not
+published; it never means zero and is never replaced by the rate of another type.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Annotated, Literal, Self, get_args
 
-from lib.catalog.rows import Row
-from lib.errors import BadCatalog
+from pydantic import BeforeValidator, field_validator, model_validator
+
+from lib.catalog.rows import Bandwidth, ByteCount, Day, Rate, Row, Size, Sources, Table, Text, distinct, is_day
 from lib.provenance import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lib.units import Bytes, BytesPerSecond, FlopPerSecond
+from lib.units import Bytes, FlopPerSecond
 
 Vendor = Literal["NVIDIA", "AMD", "Google", "AWS", "CPU"]
 SiliconKind = Literal["gpu", "tpu", "neuron", "cpu"]
-PEAK_DTYPES: tuple[str, ...] = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
-KIND_OF_VENDOR: dict[str, SiliconKind] = {"NVIDIA": "gpu", "AMD": "gpu", "Google": "tpu", "AWS": "neuron", "CPU": "cpu"}
+PeakDtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
+PEAK_DTYPES: tuple[str, ...] = get_args(PeakDtype)
+KIND_OF_VENDOR: dict[Vendor, SiliconKind] = {"NVIDIA": "gpu", "AMD": "gpu", "Google": "tpu", "AWS": "neuron", "CPU": "cpu"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """A way out of the card. `one_direction` is the sum over all of its links, one way; `None` where the source gives no figure.
+class Link(Row):
+    """A way out of the card."""
 
-    `to_host` is the way to the host when the card also has a faster one to its peers. Chips on a torus (TPU) state their links
-    one by one: `one_direction_per_link` × `links`, and `both_directions` over all of them as the vendor prints it.
-    """
-
-    kind: str
-    one_direction: BytesPerSecond | None
-    one_direction_per_link: BytesPerSecond | None = None
-    links: int | None = None
-    both_directions: BytesPerSecond | None = None
+    kind: Text
+    """Such as `NVLink 4` or `PCIe 4.0 x16`."""
+    one_direction: Bandwidth | None
+    """Bytes per second one way, the sum over all links; `None` where the source gives no figure."""
+    one_direction_per_link: Bandwidth | None = None
+    """Chips on a torus (TPU) state their links one by one."""
+    links: Size | None = None
+    """Number of links of such a chip."""
+    both_directions: Bandwidth | None = None
+    """Sum over all links and both ways, as the vendor of such a chip prints it."""
     to_host: Link | None = None
+    """The way to the host, when the card also has a faster one to its peers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accelerator:
-    """One card, chip or CPU host: capacity, bandwidth, dense peaks.
+def _capability(value: object) -> object:
+    """CUDA's "8.9" as a pair that can be compared."""
+    if not isinstance(value, str):
+        return value
+    major, dot, minor = value.partition(".")
+    if not (dot and major.isdecimal() and minor.isdecimal()):
+        raise ValueError("Accepted: text such as '8.9', or null.")
+    return int(major), int(minor)
 
-    `memory_advertised` is the figure on the box; `memory_usable` what a program sees before its own context and kernels, `None`
-    for a CPU, whose memory belongs to the offer. `bandwidth_is_peak` is false where the figure is an effective estimate (CPU).
-    `peaks` holds FLOP/s (operations per second for int8). `compute_capability` is CUDA's, as a pair that can be compared.
-    `reached` says that bandwidth and peaks are rates which a program reached on this very machine, not ceilings.
-    """
 
-    id: str
-    name: str
+class Accelerator(Row):
+    """One card, chip or CPU host: capacity, bandwidth, dense peaks."""
+
+    id: Text
+    """Such as `H100-SXM`."""
+    name: Text
+    """For people."""
     vendor: Vendor
-    architecture: str
-    memory_advertised: Bytes | None
-    memory_usable: Bytes | None
-    bandwidth: BytesPerSecond
+    """Who makes it."""
+    architecture: Text
+    """The vendor's name of the generation."""
+    memory_advertised: ByteCount | None
+    """The figure on the box."""
+    memory_usable: ByteCount | None
+    """What a program sees before its own context and kernels; `None` for a CPU, whose memory belongs to the offer."""
+    bandwidth: Bandwidth
+    """Of the memory, bytes per second."""
     bandwidth_is_peak: bool
-    peaks: Mapping[str, FlopPerSecond | None]
-    native_dtypes: tuple[str, ...]
-    compute_capability: tuple[int, int] | None
+    """False where the figure is an effective estimate (CPU)."""
+    peaks: Table[Rate | None]
+    """FLOP/s by type (operations per second for int8)."""
+    native_dtypes: tuple[Text, ...]
+    """Types that it computes in; emulation and storage-only formats do not count."""
+    compute_capability: Annotated[tuple[int, int], BeforeValidator(_capability)] | None
+    """CUDA's version of the architecture."""
     interconnect: Link | None
-    sm_count: int | None
-    l2: Bytes | None
-    tdp_w: int | None
-    vcpu: int | None
+    """The fastest way out; `None` where there is none or no source states it."""
+    sm_count: Size | None
+    """Streaming multiprocessors, or what the vendor calls its compute units."""
+    l2: ByteCount | None
+    """Bytes of the last cache before the memory."""
+    tdp_w: Size | None
+    """Power limit in watts."""
+    vcpu: Size | None
+    """Of a CPU host."""
     notes: str
-    sources: tuple[Source, ...]
-    checked: str
+    """For people."""
+    sources: Sources
+    """Where the figures come from."""
+    checked: Day
+    """The day on which the sources were read."""
     reached: bool = False
+    """Bandwidth and peaks are rates that a program reached on this very machine, not ceilings."""
+
+    @field_validator("peaks")
+    @classmethod
+    def _every_peak(cls, peaks: Table[Rate | None]) -> Table[Rate | None]:
+        if tuple(peaks) != PEAK_DTYPES:
+            raise ValueError(f"It has {', '.join(peaks)}. Accepted: {', '.join(PEAK_DTYPES)}.")
+        return peaks
+
+    @model_validator(mode="after")
+    def _has_memory(self) -> Self:
+        if self.memory_usable is None and self.kind != "cpu":
+            raise ValueError("memory_usable is null. Accepted: text such as '22.03 GiB' for everything but a CPU.")
+        return self
 
     @property
     def kind(self) -> SiliconKind:
@@ -94,6 +126,31 @@ class Accelerator:
         """
         peak = self.peak(dtype)
         return None if peak is None else peak / self.bandwidth
+
+
+class AcceleratorsFile(Row):
+    """accelerators.json."""
+
+    accelerators: Annotated[tuple[Accelerator, ...], distinct("id")]
+    """In the order of the file, each id once."""
+
+
+class SourcesFile(Row):
+    """sources.json."""
+
+    as_of: Day
+    """The day on which the catalog was gathered; nothing in it is dated later."""
+    sources: Table[Source]
+    """By the key that rows write."""
+
+    @model_validator(mode="after")
+    def _every_source_says_what_where_and_when(self) -> Self:
+        for key, source in self.sources.items():
+            if not (source.what.strip() and source.source.strip()):
+                raise ValueError(f"{key}: what and source have to be text.")
+            if not is_day(source.checked, months_too=False) or source.checked > self.as_of:
+                raise ValueError(f"{key}: checked is {source.checked!r}. Accepted: a day YYYY-MM-DD, not after {self.as_of}.")
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,92 +202,3 @@ class Cards:
     def ram_bytes(self) -> Bytes | None:
         """Of a CPU whose memory is part of its description; else not known."""
         return self.silicon.memory_advertised if self.silicon.kind == "cpu" else None
-
-
-def read_sources(data: object) -> tuple[str, Mapping[str, Source]]:
-    """The day the catalog was gathered, and the sources by key."""
-    top = Row("sources.json", data)
-    as_of = top.day("as_of", latest="2999-12-31")
-
-    def source(table: Row, key: str) -> Source:
-        row = table.group(key)
-        read = Source(what=row.label("what"), source=row.label("source"), checked=row.day("checked", latest=as_of))
-        row.finish()
-        return read
-
-    known = top.table("sources", source)
-    top.finish()
-    return as_of, known
-
-
-def _link(row: Row | None) -> Link | None:
-    if row is None:
-        return None
-    torus = row.has("links")
-    link = Link(
-        kind=row.label("kind"),
-        one_direction=row.bandwidth("one_direction"),
-        one_direction_per_link=row.bandwidth("one_direction_per_link") if torus else None,
-        links=row.count("links") if torus else None,
-        both_directions=row.bandwidth("both_directions") if torus else None,
-        to_host=_link(row.row("to_host")) if row.has("to_host") else None,
-    )
-    row.finish()
-    return link
-
-
-def _capability(row: Row) -> tuple[int, int] | None:
-    text = row.optional("compute_capability", str)
-    if text is None:
-        return None
-    major, dot, minor = text.partition(".")
-    if not (dot and major.isdecimal() and minor.isdecimal()):
-        raise row.bad("compute_capability", text, "text such as '8.9', or null")
-    return int(major), int(minor)
-
-
-def _accelerator(row: Row, known: Mapping[str, Source], as_of: str) -> Accelerator:
-    bandwidth = row.bandwidth("bandwidth")
-    if bandwidth is None:
-        raise row.bad("bandwidth", None, "text such as '300 GB/s'")
-    read = Accelerator(
-        id=row.label("id"),
-        name=row.label("name"),
-        vendor=cast("Vendor", row.choice("vendor", tuple(KIND_OF_VENDOR))),
-        architecture=row.label("architecture"),
-        memory_advertised=row.bytes("memory_advertised"),
-        memory_usable=row.bytes("memory_usable"),
-        bandwidth=bandwidth,
-        bandwidth_is_peak=row.of("bandwidth_is_peak", bool),
-        peaks=row.table("peaks", lambda table, dtype: table.rate(dtype)),
-        native_dtypes=row.labels("native_dtypes"),
-        compute_capability=_capability(row),
-        interconnect=_link(row.row("interconnect")),
-        sm_count=row.size("sm_count"),
-        l2=row.bytes("l2"),
-        tdp_w=row.size("tdp_w"),
-        vcpu=row.size("vcpu"),
-        notes=row.of("notes", str),
-        sources=row.sources(known),
-        checked=row.day("checked", latest=as_of),
-    )
-    row.finish()
-    if tuple(read.peaks) != PEAK_DTYPES:
-        raise row.bad("peaks", ", ".join(read.peaks), ", ".join(PEAK_DTYPES))
-    if read.memory_usable is None and read.kind != "cpu":
-        raise row.bad("memory_usable", None, "text such as '22.03 GiB' for everything but a CPU")
-    return read
-
-
-def read_accelerators(data: object, known: Mapping[str, Source], as_of: str) -> Mapping[str, Accelerator]:
-    """The cards and chips by id."""
-    top = Row("accelerators.json", data)
-    read: dict[str, Accelerator] = {}
-    for row in top.rows("accelerators"):
-        row.where = f"accelerators.json, row '{row.name}'"
-        card = _accelerator(row, known, as_of)
-        if card.id in read:
-            raise BadCatalog(f"{row.where}: the id is there twice.")
-        read[card.id] = card
-    top.finish()
-    return MappingProxyType(read)

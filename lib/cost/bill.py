@@ -101,7 +101,7 @@ def _platform(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) 
         message = f"A Job ends after {minutes} minutes unless a longer timeout is set."
         found.append(Caveat(code="job_timeout", message=message))
     if offer.platform == "tpu" and usage.region is None and offer.tpu is not None:
-        dearest = max(offer.tpu.usd_per_hour_by_region.values())
+        dearest = max(offer.usd_per_hour_by_region.values())
         if dearest > price:
             message = f"Price of us-central1; other regions ask up to {dearest} USD per hour."
             found.append(Caveat(code="region_price", message=message))
@@ -134,7 +134,7 @@ def price_per_hour(offer: Offer, region: str | None = None) -> Decimal:
         BadArgument: the region is not one of the offer's.
     """
     if region is not None:
-        regions = {} if offer.tpu is None else offer.tpu.usd_per_hour_by_region
+        regions = offer.usd_per_hour_by_region
         if region not in regions:
             raise BadArgument("region", region, ", ".join(regions) or f"no region: {offer.id} has one price everywhere")
         return regions[region]

@@ -275,4 +275,4 @@ def hardware(device: Device, catalog: Catalog, size: Size = "large", cpu: Accele
     host_class = catalog.offer("cpu-basic")
     exact = host_class.vcpu == device.cores
     known = cpu or (host_class.host_cpu if exact else None)
-    return replace(host_class, host_cpu=known, vcpu=device.cores, ram_bytes=Bytes(device.memory_bytes))
+    return host_class.model_copy(update={"host_cpu": known, "vcpu": device.cores, "ram_bytes": Bytes(device.memory_bytes)})

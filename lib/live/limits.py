@@ -22,7 +22,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -253,17 +253,19 @@ paces = Paces()
 def processor(pace: Pace, precision: str, device: Device, known: Accelerator) -> Accelerator:
     """The processor with the rates that were measured: of `known` only what it computes natively is left."""
     today = datetime.now(UTC).date().isoformat()
-    return replace(
-        known,
-        id="this-machine",
-        name=f"{device.name}, as measured",
-        bandwidth=BytesPerSecond(pace.bytes_per_s),
-        peaks=dict.fromkeys(known.peaks) | {precision: FlopPerSecond(pace.flop_per_s)},
-        vcpu=device.cores,
-        notes="",
-        sources=(Source(what=_figures(pace, precision), source=_HOW.format(torch=device.torch), checked=today),),
-        checked=today,
-        reached=True,
+    source = Source(what=_figures(pace, precision), source=_HOW.format(torch=device.torch), checked=today)
+    return known.model_copy(
+        update={
+            "id": "this-machine",
+            "name": f"{device.name}, as measured",
+            "bandwidth": BytesPerSecond(pace.bytes_per_s),
+            "peaks": dict.fromkeys(known.peaks) | {precision: FlopPerSecond(pace.flop_per_s)},
+            "vcpu": device.cores,
+            "notes": "",
+            "sources": (source,),
+            "checked": today,
+            "reached": True,
+        }
     )
 
 

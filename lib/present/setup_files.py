@@ -13,98 +13,89 @@ The rows lie in `lib/data/frameworks.json`. Nothing is looked up while the app r
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from lib.catalog import load
 from lib.catalog.offers import PLATFORMS
-from lib.catalog.rows import Row
-from lib.errors import BadArgument, BadCatalog
+from lib.catalog.rows import Day, Row, Text, distinct, read_rows
+from lib.errors import BadArgument
 from lib.precision import weight_format
 from lib.provenance import Source
 
 FILE = Path(__file__).parent.parent / "data" / "frameworks.json"
-_NEVER = "2999-12-31"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
-    """A release; `brings` says in words what it installs with it, where that decides what else may be installed."""
+class _Fact(Row):
+    where: Text = Field(validation_alias="source")
+    checked: Day
 
-    name: str
-    version: str
-    brings: str | None
-    source: Source
+    def as_source(self, what: str) -> Source:
+        """The source of it; `what` names the fact."""
+        return Source(what=what, source=self.where, checked=self.checked)
+
+
+class Package(_Fact):
+    """A release of today."""
+
+    name: Text
+    version: Text
+    brings: Text | None
+    """What it installs with it, in words, where that decides what else may be installed."""
+
+    @property
+    def source(self) -> Source:
+        """Where the release was read."""
+        return self.as_source(f"{self.name} {self.version}")
 
     def line(self, extra: str = "") -> str:
         """A line of requirements.txt: `jax[cuda13]==0.10.2`."""
         return f"{self.name}{f'[{extra}]' if extra else ''}=={self.version}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """Everything that is pinned, and the values that the README's `suggested_hardware` takes."""
+class Python(_Fact):
+    """The Python of a Space."""
 
-    as_of: str
-    packages: Mapping[str, Package]
-    python: str
-    python_source: Source
-    suggested_hardware: frozenset[str]
-    suggested_hardware_source: Source
+    version: Text
+
+
+class SuggestedHardware(_Fact):
+    """The values that the README's `suggested_hardware` takes."""
+
+    values: frozenset[Text]
+
+
+class Versions(Row):
+    """frameworks.json: everything that is pinned."""
+
+    as_of: Day
+    """Nothing in it is dated later."""
+    python: Python
+    suggested_hardware: SuggestedHardware
+    packages: Annotated[tuple[Package, ...], distinct("name")]
+
+    @model_validator(mode="after")
+    def _nothing_is_dated_later(self) -> Self:
+        for fact in (self.python, self.suggested_hardware, *self.packages):
+            if fact.checked > self.as_of:
+                raise ValueError(f"{fact.where}: checked is '{fact.checked}'. Accepted: a day not after {self.as_of}.")
+        return self
 
     def __getitem__(self, name: str) -> Package:
         """The release of a package that is known to be there: names are written in the code, not asked for by callers."""
-        return self.packages[name]
+        return next(package for package in self.packages if package.name == name)
 
 
-def _source(row: Row, what: str, as_of: str) -> Source:
-    return Source(what=what, source=row.label("source"), checked=row.day("checked", latest=as_of))
-
-
-def read_versions(data: object) -> Versions:
-    """The rows, checked.
-
-    Raises:
-        BadCatalog: one of them is wrong; the message names it.
-    """
-    top = Row("frameworks.json", data)
-    as_of = top.day("as_of", latest=_NEVER)
-    packages: dict[str, Package] = {}
-    for row in top.rows("packages"):
-        name, version = row.label("name"), row.label("version")
-        if name in packages:
-            raise row.bad("name", name, "each package once")
-        source = _source(row, f"{name} {version}", as_of)
-        packages[name] = Package(name=name, version=version, brings=row.optional("brings", str), source=source)
-        row.finish()
-    python, listed = top.group("python"), top.group("suggested_hardware")
-    read = Versions(
-        as_of=as_of,
-        packages=MappingProxyType(packages),
-        python=python.label("version"),
-        python_source=_source(python, "Python of a Space, admitted by ZeroGPU too", as_of),
-        suggested_hardware=frozenset(listed.labels("values")),
-        suggested_hardware_source=_source(listed, "Values that suggested_hardware takes", as_of),
-    )
-    for row in (python, listed, top):
-        row.finish()
-    return read
-
-
-@lru_cache(maxsize=1)
+@cache
 def versions() -> Versions:
     """The bundled rows, read at the first call."""
-    try:
-        data = json.loads(FILE.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadCatalog(f"frameworks.json: it cannot be read as JSON ({type(error).__name__}).") from error
-    return read_versions(data)
+    return read_rows(Versions, FILE)
 
 
 Framework = Literal["pytorch", "jax", "tensorflow"]
@@ -149,13 +140,17 @@ def setup(entry: Mapping[str, Any], *, model: str = "", framework: str = "pytorc
     known = versions()
     lines, used = _requirements(entry, chosen, known)
     cards = load().rules.zerogpu.sources[:1] if platform == "zerogpu" else ()
-    metadata = (known.python_source, known.suggested_hardware_source, known["gradio"].source) if platform in _SPACES else ()
+    metadata = (
+        known.python.as_source("Python of a Space, admitted by ZeroGPU too"),
+        known.suggested_hardware.as_source("Values that suggested_hardware takes"),
+        known["gradio"].source,
+    )
     return Setup(
         framework=chosen,
         front_matter=_front_matter(entry, model, known) if platform in _SPACES else None,
         requirements="\n".join(lines) + "\n",
         notes=_notes(platform),
-        sources=tuple(dict.fromkeys((*(known[name].source for name in used), *cards, *metadata))),
+        sources=tuple(dict.fromkeys((*(known[name].source for name in used), *cards, *(metadata if platform in _SPACES else ())))),
     )
 
 
@@ -178,15 +173,15 @@ def _front_matter(entry: Mapping[str, Any], model: str, known: Versions) -> str:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
     hardware = "zero-a10g" if entry["platform"] == "zerogpu" else str(entry["hardware"])
-    listed = hardware in known.suggested_hardware
+    listed = hardware in known.suggested_hardware.values
     metadata: dict[str, object] = {
         "title": _title(model),
         "sdk": "gradio",
         "sdk_version": known["gradio"].version,
-        "python_version": known.python,
+        "python_version": known.python.version,
         "app_file": "app.py",
     }
-    read = known.suggested_hardware_source.checked
+    read = known.suggested_hardware.checked
     why = f"# the values documented for suggested_hardware lack {hardware} ({read}): choose it in the settings"
     if listed:
         metadata["suggested_hardware"] = hardware

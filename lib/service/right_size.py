@@ -124,8 +124,8 @@ def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) 
     if current is None or "paid_plan_to_create" not in current.rules:
         return catalog
     accounts = catalog.rules.accounts
-    allowed = replace(accounts, cpu_basic_accounts=(*accounts.cpu_basic_accounts, workload.account))
-    return replace(catalog, rules=replace(catalog.rules, accounts=allowed))
+    allowed = accounts.model_copy(update={"cpu_basic_accounts": (*accounts.cpu_basic_accounts, workload.account)})
+    return replace(catalog, rules=catalog.rules.model_copy(update={"accounts": allowed}))
 
 
 def _judged(current: Offer | None, found: Recommendation, spec: ModelSpec | None, catalog: Catalog, sdk: str) -> Recommendation | None:

@@ -299,7 +299,7 @@ def test_predictions_are_those_of_one_question() -> None:
     found = entry(answer(concurrency=4), "l4x4")
     alone = speed(
         MIDDLE,
-        replace(found.offer, accelerator_count=found.devices),
+        found.offer.model_copy(update={"accelerator_count": found.devices}),
         SpeedRequest(precision=found.precision, engine="vllm", concurrency=4),
     )
     assert found.speed.predicted is not None

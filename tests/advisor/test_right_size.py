@@ -96,7 +96,7 @@ def test_reasons_of_the_other_cases() -> None:
     assert codes(spaces("l4x1"), PAID, nothing) == ["nothing_else_fits"]
     assert codes(None, None, nothing) == ["nothing_fits_here"]
     assert codes(None, None, picking("l4x1")) == ["current_not_judged"]
-    same = picking("l4x1", offer=replace(spaces("l4x1"), id="l4-twin"))
+    same = picking("l4x1", offer=spaces("l4x1").model_copy(update={"id": "l4-twin"}))
     assert codes(spaces("l4x1"), PAID, same)[-1] == "costs_the_same"
     xlarge = picking("l4x1", offer=CATALOG.offer("zero-a10g-xlarge", "zerogpu"))
     assert codes(CATALOG.offer("zero-a10g", "zerogpu"), None, xlarge) == ["stay", "stay_declare_size"]

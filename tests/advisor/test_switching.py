@@ -84,7 +84,7 @@ def test_unknown_names(name: str) -> None:
 def test_a_tier_that_the_live_list_dropped_is_withdrawn_too() -> None:
     """The rule looks at the catalog in use, not at the bundled one."""
     offers = tuple(
-        replace(row, status="retired", since="2026-11-21") if (row.platform, row.id) == ("spaces", "l4x1") else row
+        row.model_copy(update={"status": "retired", "since": "2026-11-21"}) if (row.platform, row.id) == ("spaces", "l4x1") else row
         for row in CATALOG.offers
     )
     with pytest.raises(AgainstRules, match="since 2026-11-21"):

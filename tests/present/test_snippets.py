@@ -9,6 +9,7 @@ import json
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,10 +22,11 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from lib.catalog import load
+from lib.catalog.rows import read_rows
 from lib.cli.app import main as ours
 from lib.errors import BadArgument, BadCatalog
 from lib.present import snippets
-from lib.present.setup_files import FILE, FRAMEWORKS, offered, read_versions, setup, versions
+from lib.present.setup_files import FILE, FRAMEWORKS, Versions, offered, setup, versions
 from lib.present.snippets import Snippet, command, literal
 
 ALL: tuple[Snippet, ...] = (
@@ -327,9 +329,10 @@ def test_every_framework_is_offered_somewhere() -> None:
 
 
 @pytest.mark.parametrize("spoil", [{"name": "torch"}, {"version": ""}, {"checked": "2999-01-01"}, {"extra": 1}], ids=str)
-def test_bad_rows_are_refused(spoil: dict[str, Any]) -> None:
+def test_bad_rows_are_refused(tmp_path: Path, spoil: dict[str, Any]) -> None:
     """A row twice, without a version, of the future, or with an unknown field is refused."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
     data["packages"][1] |= spoil
+    (tmp_path / FILE.name).write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(BadCatalog, match=r"frameworks\.json"):
-        read_versions(data)
+        read_rows(Versions, tmp_path / FILE.name)

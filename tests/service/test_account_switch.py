@@ -347,7 +347,8 @@ def codes(answer: Any) -> set[str]:
 def test_a_price_of_the_catalog_in_use(hub: SpaceStandIn) -> None:
     """A catalog with another price: the answers and the confirmation follow it."""
     offers = tuple(
-        replace(row, usd_per_hour=Decimal("1.23")) if (row.platform, row.id) == ("spaces", "l4x1") else row for row in load().offers
+        row.model_copy(update={"usd_per_hour": Decimal("1.23")}) if (row.platform, row.id) == ("spaces", "l4x1") else row
+        for row in load().offers
     )
     account = asking(hub, today=lambda: replace(load(), offers=offers), models=no_models)
     with pytest.raises(PriceNotConfirmed, match=r"1\.23"):
