@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the Hub's stand-in and what else the tests share lie beside this file
-
 from hub_repos import demo_repos
 from hub_stand_in import StandIn
 from running_app import started

@@ -6,9 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from cost_examples import CATALOG, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cost_bill import CATALOG, own
 
 from lib.advisor.headroom import COMFORT
 from lib.advisor.savings import Case, NoWay, Savings, Way, ways_to_save

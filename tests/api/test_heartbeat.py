@@ -9,7 +9,7 @@ import pytest
 from contract import check_fields
 from gradio_client import Client
 from gradio_client.exceptions import AppError
-from test_api_mcp import call
+from mcp_client import call
 
 SMALL = {"batch": 16, "hidden": 512, "intermediate": 1024, "iterations": 5, "warmup": 1}
 

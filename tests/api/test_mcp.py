@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import jsonschema
 import pytest
 from contract import ARGUMENTS, EXAMPLE, REQUIRED, check_fields
-from mcp import ClientSession
-from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, TextContent
-
-Result = TypeVar("Result")
-
-
-def with_session(url: str, ask: Callable[[ClientSession], Awaitable[Result]]) -> Result:
-    """Open a session as any client would, ask, and close it."""
-
-    async def session() -> Result:
-        async with streamable_http_client(f"{url}/gradio_api/mcp/") as (read, write, _), ClientSession(read, write) as opened:
-            await opened.initialize()
-            return await ask(opened)
-
-    return asyncio.run(session())
-
-
-def call(url: str, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-    """Call one tool."""
-    return with_session(url, lambda session: session.call_tool(tool, arguments))
+from mcp.types import TextContent
+from mcp_client import call, with_session
 
 
 def test_the_tools_are_the_endpoints(app_url: str) -> None:

@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
-    script = ROOT / "tests" / "hub_stand_in.py"
+    script = ROOT / "tests" / "support" / "hub_stand_in.py"
     with (
         subprocess.Popen([sys.executable, str(script), "--port", "0"], stdout=subprocess.PIPE, text=True) as server,
         tempfile.TemporaryDirectory() as home,

@@ -6,18 +6,15 @@ import re
 from typing import Any
 
 import pytest
+from page_checks import BEYOND, CONTRAST, NAMELESS, Open
 from playwright.sync_api import expect
-from test_browser import CONTRAST, NAMELESS, Open, browser, open_page  # noqa: F401  fixtures
 
 pytestmark = pytest.mark.browser
 
 ASK = "?tab=cost&requests=200&in=0.2&out=0.6"
-BEYOND = """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility()
-  && !e.closest("svg, .sr, .visually-hidden, thead")
-  && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
 
-def test_bills_follow_the_questions(open_page: Open) -> None:  # noqa: F811  the fixture
+def test_bills_follow_the_questions(open_page: Open) -> None:
     """Opening the tab answers; naming no sleep gives the whole month, twice the replicas twice of it, and the curve is drawn."""
     page = open_page()
     page.get_by_role("tab", name="Cost").click()
@@ -33,7 +30,7 @@ def test_bills_follow_the_questions(open_page: Open) -> None:  # noqa: F811  the
     expect(page.get_by_role("table", name=re.compile("Ways to save"))).to_be_visible()
 
 
-def test_another_model_changes_the_bill_that_is_seen(open_page: Open) -> None:  # noqa: F811
+def test_another_model_changes_the_bill_that_is_seen(open_page: Open) -> None:
     """While the tab is open it follows the model above."""
     page = open_page(ASK, wait="#bill .card")
     page.get_by_role("combobox", name=re.compile("^Model")).fill("70B")
@@ -42,7 +39,7 @@ def test_another_model_changes_the_bill_that_is_seen(open_page: Open) -> None:  
     expect(page.locator("#ways")).to_contain_text("your own price")
 
 
-def test_the_roofline_is_drawn_when_it_is_opened(open_page: Open) -> None:  # noqa: F811
+def test_the_roofline_is_drawn_when_it_is_opened(open_page: Open) -> None:
     """Nothing is drawn before; then both passes stand under the roof, in words too."""
     page = open_page()
     box = page.locator("#roofline")
@@ -53,7 +50,7 @@ def test_the_roofline_is_drawn_when_it_is_opened(open_page: Open) -> None:  # no
     expect(box).to_contain_text("Reading the prompts")
 
 
-def test_before_and_after_follow_what_is_typed(open_page: Open) -> None:  # noqa: F811
+def test_before_and_after_follow_what_is_typed(open_page: Open) -> None:
     """Nothing is compared while the box is closed; then measured numbers and the tab's traffic change the verdict."""
     page = open_page(ASK, wait="#bill .card")
     box = page.locator("#compare")
@@ -71,7 +68,7 @@ def test_before_and_after_follow_what_is_typed(open_page: Open) -> None:  # noqa
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
-def test_the_tab_can_be_read(open_page: Open, scheme: str, width: int) -> None:  # noqa: F811
+def test_the_tab_can_be_read(open_page: Open, scheme: str, width: int) -> None:
     """Contrast of WCAG 2 AA, a name for every control, nothing beyond the edge, with every box open."""
     page = open_page(ASK, scheme=scheme, width=width, wait="#bill .card")
     page.locator(".chart .main-svg:visible").first.wait_for()

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 import tiny_chat
 from contract import TINY_CONFIG
+from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open
 from playwright.sync_api import Page, expect
-from test_browser import CONTRAST, NAMELESS, WAIT_MS, Open, browser, open_page  # noqa: F401  fixtures
-from test_browser_cost import BEYOND
-from test_browser_space import OPEN_ALL
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=WAIT_MS)
@@ -60,7 +58,7 @@ def grown(page: Page, tokens: int) -> list[int]:
     return found
 
 
-def test_a_chat_streams_stops_and_shows_its_figures(open_page: Open) -> None:  # noqa: F811  the fixture
+def test_a_chat_streams_stops_and_shows_its_figures(open_page: Open) -> None:
     """The answer grows before the eye; Stop ends the next one in the middle and leaves the model free; markup stays text."""
     page = open_page(LINK, wait=READY)
     expect(page.locator("#device")).to_contain_text(re.compile(r"runs on CPU \(\d+ cores?, "))
@@ -91,7 +89,7 @@ def test_a_chat_streams_stops_and_shows_its_figures(open_page: Open) -> None:  #
     expect(page.locator("#talk")).to_contain_text("Ask something")
 
 
-def test_a_measurement_is_shown_and_kept(open_page: Open) -> None:  # noqa: F811
+def test_a_measurement_is_shown_and_kept(open_page: Open) -> None:
     """A pasted architecture: foreseen, run in stages, compared; then the ledger has its row, its picture and its files."""
     page = open_page(LINK, wait=READY)
     page.get_by_role("button", name="Paste a config.json instead").click()
@@ -124,7 +122,7 @@ def test_a_measurement_is_shown_and_kept(open_page: Open) -> None:  # noqa: F811
     assert parquet.value.path().read_bytes().startswith(b"PAR1")
 
 
-def test_a_measurement_that_cannot_be_is_refused_with_the_arithmetic(open_page: Open) -> None:  # noqa: F811
+def test_a_measurement_that_cannot_be_is_refused_with_the_arithmetic(open_page: Open) -> None:
     """405 billion parameters in 16 bits are 756 GiB: said before the run and by it, and the page goes on."""
     page = open_page(f"{LINK}&model=meta-llama/Meta-Llama-3.1-405B", wait=READY)
     expect(page.locator("#expected .refusal")).to_contain_text("This run needs")
@@ -133,7 +131,7 @@ def test_a_measurement_that_cannot_be_is_refused_with_the_arithmetic(open_page: 
     expect(page.get_by_role("button", name="Measure on this device")).to_be_enabled()
 
 
-def test_a_heartbeat_is_valid_and_the_published_one_is_explained(open_page: Open) -> None:  # noqa: F811
+def test_a_heartbeat_is_valid_and_the_published_one_is_explained(open_page: Open) -> None:
     """A small product; the floor, cold apart from warm; 268 MB at 1,640 GB/s are 0.164 ms; the script can be read and saved."""
     page = open_page(LINK, wait=READY)
     page.get_by_role("button", name="Sizes and repetitions").click()
@@ -153,7 +151,7 @@ def test_a_heartbeat_is_valid_and_the_published_one_is_explained(open_page: Open
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_everything_can_be_read_and_named(open_page: Open, scheme: str, width: int) -> None:  # noqa: F811
+def test_everything_can_be_read_and_named(open_page: Open, scheme: str, width: int) -> None:
     """With an answer and everything opened: contrast of WCAG 2 AA, a name for every control, and nothing beyond the edge."""
     page = open_page(LINK, wait=READY, scheme=scheme, width=width)
     say(page, "Hi `code`")

@@ -3,90 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from page_checks import CONTRAST, NAMELESS, Open
+from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.browser
 
 EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"
 MODEL = re.compile("^Model")
-WAIT_MS = 30_000  # a busy machine takes many times as long as a quiet one
-Open = Callable[..., Page]
-
-# WCAG 2: contrast of every visible text with the nearest opaque background behind it, worst first.
-CONTRAST = """() => {
-  const channel = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
-  const rgba = s => { const m = s.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
-  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
-  const back = e => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; }
-                      return rgba(getComputedStyle(document.body).backgroundColor); };
-  const found = [];
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walk.nextNode()) {
-    const e = walk.currentNode.parentElement;
-    if (!walk.currentNode.textContent.trim() || !e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true})) continue;
-    if (e.closest("svg, script, style, [aria-hidden=true], .sr")) continue;
-    const style = getComputedStyle(e), a = light(rgba(style.color)), b = light(back(e));
-    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
-    if (ratio < (large ? 3 : 4.5)) found.push([ratio.toFixed(2), walk.currentNode.textContent.trim().slice(0, 40)]);
-  }
-  return found.sort((x, y) => x[0] - y[0]);
-}"""
-
-# A control without a name: neither label, nor aria-label, nor text.
-NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, a[href]")]
-  .filter(e => e.checkVisibility() && e.type !== "hidden")
-  .filter(e => !(e.labels?.length || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim() || e.title))
-  .map(e => e.outerHTML.slice(0, 120))"""
-
-
-@pytest.fixture(scope="module")  # Playwright's event loop stays open in this thread until it is closed, and other tests run loops
-def browser() -> Iterator[Browser]:
-    """Chromium as the system installs it; without one these tests fail rather than pass unseen."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "no Chromium on PATH: install the package 'chromium', or deselect with -m 'not browser'"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def open_page(browser: Browser, app_url: str) -> Iterator[Open]:
-    """Opens the app in a fresh context and waits for an answer; at the end: no error in the page, no request to anyone else."""
-    errors: list[str] = []
-    strangers: list[str] = []
-    home = urlsplit(app_url).netloc
-    with ExitStack() as contexts:
-
-        def opened(query: str = "", *, width: int = 1280, scheme: str = "light", wait: str = ".card") -> Page:
-            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-            contexts.callback(context.close)
-            page = context.new_page()
-            page.set_default_timeout(WAIT_MS)
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.on(
-                "request",
-                lambda request: (
-                    strangers.append(request.url)
-                    if urlsplit(request.url).scheme in {"http", "https", "ws", "wss"} and urlsplit(request.url).netloc != home
-                    else None
-                ),
-            )
-            page.goto(app_url + "/" + query)
-            page.locator(f"{wait}:visible").first.wait_for()
-            return page
-
-        yield opened
-    assert errors == []
-    assert strangers == []
 
 
 def _ask(page: Page, model: str) -> None:

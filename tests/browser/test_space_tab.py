@@ -12,11 +12,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open
 from playwright.sync_api import Browser, Page, expect
 from running_app import started
 from space_stand_in import FakeSpace, Person, SpaceStandIn
-from test_browser import CONTRAST, NAMELESS, WAIT_MS, Open, browser, open_page  # noqa: F401  fixtures
-from test_browser_cost import BEYOND
 
 pytestmark = pytest.mark.browser
 
@@ -29,9 +28,6 @@ STAGES = """() => { window.passed = []; new MutationObserver(() => {
   const stage = document.querySelector("#progress h2 code")?.textContent;
   if (stage && stage !== window.passed.at(-1)) window.passed.push(stage);
 }).observe(document.body, {childList: true, subtree: true, characterData: true}); }"""
-
-OPEN_ALL = """() => document.querySelectorAll(".quiet-accordion > button:not(.open), details:not([open]) > summary")
-  .forEach(e => e.checkVisibility() && e.click())"""
 
 
 class Known(Person):
@@ -89,7 +85,7 @@ def _tokens(hub: SpaceStandIn) -> set[str]:
     return sent - {""}
 
 
-def test_sign_in_look_switch_confirm_watch(browser: Browser, hub: SpaceStandIn) -> None:  # noqa: F811
+def test_sign_in_look_switch_confirm_watch(browser: Browser, hub: SpaceStandIn) -> None:
     """The whole way with the sign-in: the price stands on the button, the stages pass by, and only the visitor's token was sent."""
     with started(HF_ENDPOINT=hub.url, HF_TOKEN=SERVER, MOCK_LOGIN="1") as url:
         page = browser.new_context().new_page()
@@ -118,7 +114,7 @@ def test_sign_in_look_switch_confirm_watch(browser: Browser, hub: SpaceStandIn) 
     assert _tokens(hub) == {MOCKED}
 
 
-def test_a_pasted_token_acts_and_leaves_no_trace(open_page: Open, hub: SpaceStandIn, log: Path) -> None:  # noqa: F811
+def test_a_pasted_token_acts_and_leaves_no_trace(open_page: Open, hub: SpaceStandIn, log: Path) -> None:
     """It opens a private Space and switches it; then its field is empty, and it is in no address, storage, page or log."""
     page = open_page("?tab=space", wait="#space-status .hint")
     asked: list[str] = []
@@ -143,7 +139,7 @@ def test_a_pasted_token_acts_and_leaves_no_trace(open_page: Open, hub: SpaceStan
     assert VISITOR not in seen
 
 
-def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceStandIn) -> None:  # noqa: F811
+def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceStandIn) -> None:
     """Looking and reviewing are free; acting is refused with a sentence, and the server's token goes nowhere."""
     page = open_page("?tab=space", wait="#space-status .hint")
     assert page.get_by_role("button", name="Sign in with Hugging Face").count() == 0
@@ -157,7 +153,7 @@ def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceS
     assert hub.spaces["ada/chat"].hardware == "t4-small"
 
 
-def test_a_price_that_rose_meanwhile_is_shown_anew(open_page: Open, hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_price_that_rose_meanwhile_is_shown_anew(open_page: Open, hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The price on the card is what was agreed to: at another one nothing is switched, and the review names the new price."""
     page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
     page.get_by_label(re.compile("Your token")).fill(VISITOR)
@@ -171,7 +167,7 @@ def test_a_price_that_rose_meanwhile_is_shown_anew(open_page: Open, hub: SpaceSt
     assert hub.actions() == []
 
 
-def test_watching_can_be_stopped_and_the_switch_goes_on(open_page: Open, hub: SpaceStandIn) -> None:  # noqa: F811
+def test_watching_can_be_stopped_and_the_switch_goes_on(open_page: Open, hub: SpaceStandIn) -> None:
     """Stopping takes nothing back, and says so."""
     hub.seconds_per_stage = 3600
     page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
@@ -185,7 +181,7 @@ def test_watching_can_be_stopped_and_the_switch_goes_on(open_page: Open, hub: Sp
     assert hub.spaces["ada/chat"].requested == "l4x1"
 
 
-def test_the_form_asks_what_it_needs_and_a_change_makes_the_review_void(open_page: Open) -> None:  # noqa: F811
+def test_the_form_asks_what_it_needs_and_a_change_makes_the_review_void(open_page: Open) -> None:
     """Another sleep time than the reviewed one: nothing is left to confirm. A pause needs no tier; the free CPU has a sleep of its own."""
     page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
     _review(page, "l4x1")
@@ -209,7 +205,7 @@ def test_the_form_asks_what_it_needs_and_a_change_makes_the_review_void(open_pag
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
-def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) -> None:  # noqa: F811
+def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) -> None:
     """With a review and its code opened: contrast, names of controls, and nothing beyond the edge."""
     page = open_page("?tab=space&space=ada/chat", width=width, scheme=scheme, wait="#space-status .card")
     expect(page.locator("#space-size h2")).to_be_visible()
@@ -233,7 +229,7 @@ def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) ->
     assert [name for name in wanted if not any(name in seen for seen in reached)] == [], str(reached)
 
 
-def test_code_for_the_pick(open_page: Open) -> None:  # noqa: F811
+def test_code_for_the_pick(open_page: Open) -> None:
     """On *Recommend* the files of a Space follow the framework that is chosen."""
     page = open_page()
     page.get_by_role("button", name=re.compile("^Code to copy")).click()

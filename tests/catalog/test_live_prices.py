@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand_in_hub_prices import JOBS, SPACES, HubStandIn, Reply, as_listed, row, serve
+from prices_stand_in import JOBS, SPACES, HubStandIn, Reply, as_listed, row, serve
 
 from lib.catalog import Catalog, load
 from lib.catalog.live_prices import LiveList, with_live_prices

@@ -13,7 +13,7 @@ from lib.catalog import DATA, load, load_from
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.catalog.silicon import Accelerator
 
-FACTS = json.loads((Path(__file__).parent / "data" / "platform_facts.json").read_text(encoding="utf-8"))
+FACTS = json.loads((Path(__file__).parents[1] / "data" / "platform_facts.json").read_text(encoding="utf-8"))
 CATALOG = load()
 FACT_SILICON = {"A100": "A100-SXM4-80GB", "H100": "H100-SXM", "H200": "H200-SXM", "RTX PRO 6000": "RTX-PRO-6000-Blackwell-Server"}
 FACT_SILICON |= {"TPU v5e": "TPU-v5e"}

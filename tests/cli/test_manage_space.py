@@ -25,7 +25,7 @@ from lib.cli.app import main
 from lib.errors import AdvisorError
 from lib.service import space_actions
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"
 TOKEN = "hf_sentinel_of_the_command_line"  # noqa: S105 - a stand-in's
 COMMANDS = ("hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "tiers")

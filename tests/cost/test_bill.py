@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 import pytest
+from cost_examples import CATALOG, L4, RULES, Speed, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.catalog import load
 from lib.catalog.offers import Offer
 from lib.cost import Usage, cost, per_token, retired_tier, today
-from lib.cost.tokens import TokenPrice
 from lib.errors import BadArgument, UnknownHardware
-from lib.provenance import Source
 
-CATALOG = load()
-RULES = CATALOG.rules
-L4 = CATALOG.offer("l4x1", "spaces")
 RENTED = CATALOG.on(("all",))
 
 # huggingface.co/docs/hub/spaces-gpus (2026-07-21), the prices per hour; RTX PRO 6000: those of Jobs (2026-08-21)
@@ -29,15 +23,6 @@ SPACES = {
     "rtx-pro-6000x4": "11.00", "rtx-pro-6000x8": "22.00",
 }  # fmt: skip
 JOBS = {"cpu-basic": "0.01", "cpu-xl": "1.00", "cpu-performance": "1.90", "h200": "5.00", "h200x2": "10", "h200x4": "20", "h200x8": "40"}
-
-
-@dataclass(frozen=True)
-class Speed:
-    """A speed estimate: half a second to the first token, then 20 tokens/s."""
-
-    ttft_s: float | None = 0.5
-    inter_token_s: float | None = 0.05
-    throughput_tokens_per_s: float | None = 20.0
 
 
 def offers() -> st.SearchStrategy[Offer]:
@@ -257,12 +242,6 @@ def test_traffic_beyond_the_hardware_is_said() -> None:
     """7000 requests of 13.25 s take 25.8 hours a day: more than there are."""
     assert "too_little_capacity" in {c.code for c in cost(L4, Usage(requests_per_day=Decimal(7000)), RULES, speed=Speed()).caveats}
     assert "too_little_capacity" not in {c.code for c in cost(L4, Usage(requests_per_day=Decimal(6000)), RULES, speed=Speed()).caveats}
-
-
-def own(prompt: str, answer: str) -> TokenPrice:
-    """A price per million tokens that the visitor states."""
-    source = Source(what="price per token", source="stated by the visitor", checked="2026-11-21")
-    return TokenPrice(provider="own price", usd_per_million_input=Decimal(prompt), usd_per_million_output=Decimal(answer), source=source)
 
 
 def test_paying_per_token() -> None:

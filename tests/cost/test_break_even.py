@@ -6,9 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from cost_examples import CATALOG, L4, RULES, Speed, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cost_bill import CATALOG, L4, RULES, Speed, own
 
 from lib.cost import Crossing, Usage, break_even, cost, per_token
 

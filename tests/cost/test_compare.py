@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from cost_examples import Speed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cost_bill import Speed
 
 from lib.cost.compare import Configuration, compare, measured, percentile, predicted, side
 

@@ -337,7 +337,7 @@ def test_hf_endpoint_is_honoured_and_the_servers_token_is_not_sent() -> None:
         hub.add(llama_8b())
         env = os.environ | {"HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_server_secret", "HF_HUB_OFFLINE": "0"}
         done = subprocess.run(
-            [sys.executable, "-c", code], env=env, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True
+            [sys.executable, "-c", code], env=env, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
         )
         assert done.stdout.split()[0] == str(2 * LLAMA_8B_PARAMETERS)
         assert "org/llama-8b" in done.stdout
@@ -347,8 +347,8 @@ def test_hf_endpoint_is_honoured_and_the_servers_token_is_not_sent() -> None:
 
 
 def test_the_stand_in_runs_by_itself() -> None:
-    """`python tests/hub_stand_in.py --port 0` prints its address and serves the demonstration models."""
-    script = Path(__file__).with_name("hub_stand_in.py")
+    """`python tests/support/hub_stand_in.py --port 0` prints its address and serves the demonstration models."""
+    script = Path(__file__).parents[1] / "support" / "hub_stand_in.py"
     with subprocess.Popen([sys.executable, str(script), "--port", "0"], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -27,7 +27,7 @@ HELD_OUT = ("llama-2-13b", "qwen2.5-72b")  # others were measured on their engin
 @cache
 def rows() -> tuple[Data, Array]:
     """The points and their errors when left out."""
-    held = json.loads((Path(__file__).parent / "data" / "speed_points.json").read_text(encoding="utf-8"))
+    held = json.loads((Path(__file__).parents[1] / "data" / "speed_points.json").read_text(encoding="utf-8"))
     points = [
         Point(
             case=dict(zip(held["names"], row["case"], strict=True)),

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from contract import TINY_CONFIG
 from hub_stand_in import Fault
 from jobs_stand_in import JobsStandIn, Outcome, run
-from stand_in_hub_prices import as_listed
+from prices_stand_in import as_listed
 
 from lib.catalog import load
 from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, PaymentNeeded, RateLimited, TooLong, UnknownHardware

@@ -118,7 +118,7 @@ def experts_135(name: str = "org/experts-135") -> Repo:
 
 
 def demo_repos() -> Iterator[Repo]:
-    """What `python tests/hub_stand_in.py` serves."""
+    """What `python tests/support/hub_stand_in.py` serves."""
     yield llama_8b()
     yield llama_8b("org/gated-8b", gated="manual", readers=frozenset({"hf_reader"}))
     yield llama_8b("org/private-8b", private=True, readers=frozenset({"hf_reader"}))

@@ -1,7 +1,7 @@
 """A local stand-in for the Hugging Face Hub: real file headers with range requests, and faults on demand.
 
 In a test:            with StandIn() as hub: hub.add(Repo(id="org/name", files={...})); ... hub.url, hub.requests
-As a process:         python tests/hub_stand_in.py --port 8931     then start the app with HF_ENDPOINT=http://127.0.0.1:8931
+As a process:         python tests/support/hub_stand_in.py --port 8931     then start the app with HF_ENDPOINT=http://127.0.0.1:8931
                       (the repositories that it then serves are those of `hub_repos.demo_repos`)
 
 What is answered: /api/models/{id}[/revision/{rev}], /api/models?search=, /{id}/resolve/{rev}/{file}. Statuses and the headers

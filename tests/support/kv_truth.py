@@ -12,7 +12,7 @@ from lib.model.build import Built, build
 from lib.model.cache_executed import run_cache
 from lib.model.spec import CacheTerm
 
-PATH = Path(__file__).parent / "data" / "kv_truth.json.gz"
+PATH = Path(__file__).parents[1] / "data" / "kv_truth.json.gz"
 
 
 class Measured(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 from lib.model import bundled
 
-PATH = Path(__file__).parent / "data" / "model_facts.json"
+PATH = Path(__file__).parents[1] / "data" / "model_facts.json"
 
 
 @cache

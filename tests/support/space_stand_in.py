@@ -2,7 +2,7 @@
 
 In a test:       with SpaceStandIn() as hub: hub.add_space(FakeSpace(id="ada/chat")); hub.people["hf_ada"] = Person(name="ada")
                  hub.spaces["ada/chat"].stage, hub.requests (each with headers and body), hub.faults["/hardware"] = Fault(status=409)
-By hand:         python tests/space_stand_in.py --port 8931      then start the app with HF_ENDPOINT=http://127.0.0.1:8931
+By hand:         python tests/support/space_stand_in.py --port 8931      then start the app with HF_ENDPOINT=http://127.0.0.1:8931
                  and sign in, or paste a token, as one of the people that it prints
 
 A switch or a restart passes through BUILDING and APP_STARTING, one stage per look (`seconds_per_stage` > 0: by the clock), and ends
@@ -117,7 +117,7 @@ class SpaceStandIn(StandIn):
     """The server. `people` maps tokens to persons, `spaces` ids to Spaces; `page` is how many Spaces a list tells at once."""
 
     def __init__(self, port: int = 0) -> None:
-        from stand_in_hub_prices import as_listed  # noqa: PLC0415 - reads the catalog, which a script has to find first
+        from prices_stand_in import as_listed  # noqa: PLC0415 - reads the catalog, which a script has to find first
 
         super().__init__(port)
         self.people: dict[str, Person] = {}
@@ -251,7 +251,7 @@ def main() -> None:
     """Serve the demonstration Spaces and models until stopped."""
     from hub_repos import demo_faults, demo_repos  # noqa: PLC0415 - that module imports the stand-in
 
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, default=8931)
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each stage takes")

@@ -10,7 +10,7 @@ Here:
 - an answer is dropped when it was read, or `ANSWER_S` after the last call of its session ended.
 
 Gradio offers the capacity as a setting and nothing for the rest, so the rest reads and deletes in its own tables: `state_holder.py` and
-`queueing.py` of gradio 6.31. `tests/ui/test_sessions.py` holds them to what is written here.
+`queueing.py` of gradio 6.31. `tests/ui/http/test_sessions.py` holds them to what is written here.
 """
 
 from __future__ import annotations

@@ -1,0 +1,46 @@
+"""What every test of the page in Chromium uses: how long to wait, and scripts that list what nobody could read or use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page
+
+WAIT_MS = 30_000  # a busy machine takes many times as long as a quiet one
+Open = Callable[..., Page]
+
+# WCAG 2: contrast of every visible text with the nearest opaque background behind it, worst first.
+CONTRAST = """() => {
+  const channel = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
+  const rgba = s => { const m = s.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
+  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  const back = e => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; }
+                      return rgba(getComputedStyle(document.body).backgroundColor); };
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || !e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true})) continue;
+    if (e.closest("svg, script, style, [aria-hidden=true], .sr")) continue;
+    const style = getComputedStyle(e), a = light(rgba(style.color)), b = light(back(e));
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
+    if (ratio < (large ? 3 : 4.5)) found.push([ratio.toFixed(2), walk.currentNode.textContent.trim().slice(0, 40)]);
+  }
+  return found.sort((x, y) => x[0] - y[0]);
+}"""
+
+# A control without a name: neither label, nor aria-label, nor text.
+NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, a[href]")]
+  .filter(e => e.checkVisibility() && e.type !== "hidden")
+  .filter(e => !(e.labels?.length || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim() || e.title))
+  .map(e => e.outerHTML.slice(0, 120))"""
+
+# Elements that stick out of the window on the right.
+BEYOND = """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility()
+  && !e.closest("svg, .sr, .visually-hidden, thead")
+  && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
+
+# Opens every folded part of the page.
+OPEN_ALL = """() => document.querySelectorAll(".quiet-accordion > button:not(.open), details:not([open]) > summary")
+  .forEach(e => e.checkVisibility() && e.click())"""
