@@ -17,6 +17,20 @@ ACCOUNTS: tuple[Account, ...] = ("anonymous", "free", "pro", "team", "enterprise
 PRIORITIES: tuple[Priority, ...] = ("cheapest", "balanced", "fastest")
 
 
+PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256
+"""The shape of a request wherever none is stated: the defaults of /estimate_speed."""
+
+
+def prompt_and_output_tokens(context_tokens: int) -> tuple[int, int]:
+    """The shape of a request within a context: output min(256, half of it), prompt min(512, the rest of it), at least a token each.
+
+    >>> prompt_and_output_tokens(4096), prompt_and_output_tokens(100)
+    ((512, 256), (50, 50))
+    """
+    output = min(OUTPUT_TOKENS, max(1, context_tokens // 2))
+    return min(PROMPT_TOKENS, max(1, context_tokens - output)), output
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRequest:
     """One question about memory.

@@ -32,7 +32,7 @@ from lib.advisor.fit import Case, Fit, Fits, fitting
 from lib.advisor.headroom import Room
 from lib.advisor.reasons import configuration_reasons, offer_reasons
 from lib.advisor.result import Cost, Entry, Prediction, Reason, Rejection, Speed, Value
-from lib.advisor.speed import ANSWER_TOKENS, PROMPT_TOKENS, Key, key, machine, pace, predictions, speed_bounds
+from lib.advisor.speed import Key, key, machine, pace, predictions, speed_bounds
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
@@ -40,7 +40,7 @@ from lib.cost import Usage, cost
 from lib.errors import BadCatalog
 from lib.memory import usable_memory
 from lib.model.spec import ModelSpec
-from lib.workload import Workload
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
 
 ENOUGH_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
@@ -128,7 +128,7 @@ def _usage(workload: Workload, predicted: Prediction | None) -> Usage:
         concurrency=workload.concurrency,
         exposed_port=False,
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.prompt_tokens,
-        output_tokens=ANSWER_TOKENS if predicted is None else predicted.output_tokens,
+        output_tokens=OUTPUT_TOKENS if predicted is None else predicted.output_tokens,
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import partial
 from typing import Literal
 
 from lib import precision as formats
@@ -24,10 +23,9 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import Pace, TokenPrice, Usage, cost, per_token
 from lib.cost.zerogpu import zerogpu_use
-from lib.laws.roofline import step_seconds
+from lib.laws.roofline import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
-from lib.units import Bytes
 from lib.workload import MemoryRequest
 
 Gain = Literal["compute", "bandwidth", "memory_only"]
@@ -191,15 +189,15 @@ def _compute_bound(case: Case, request: MemoryRequest, offer: Offer) -> bool:
     on = machine(offer, Candidate(precision=memory.precision, engine=request.engine, devices=request.devices), memory.precision, ())
     if on is None or on.peak is None:
         return False
-    step = partial(
-        step_seconds,
-        weight_bytes=Bytes(memory.weights.bytes),
-        cache_bytes=Bytes(memory.kv_cache.bytes // request.batch_size),
+    least = decode_floor(
+        weight_bytes=memory.weights.bytes,
+        cache_bytes=memory.kv_cache.bytes // request.batch_size,
         bandwidth=on.bandwidth,
         active_parameters=read_parameters(case.spec),
         batch=request.batch_size,
+        peak=on.peak,
     )
-    return step(peak=on.peak) > step()
+    return least.bound == "compute"
 
 
 SLEEP_S = (Decimal(900), Decimal(300))

@@ -1,11 +1,8 @@
 """How fast each configuration is, as `lib.speed` predicts it: one call for all of them, and nothing where it has no answer.
 
-The shape of a request, wherever none is stated, is that of `/estimate_speed`, within the context asked for:
-
-    answer = min(256, half of the context)        prompt = min(512, the rest of it)
-
-Sound counts as 1500 positions of a prompt (half a minute; an encoder of its own hears its full length), one pass of an encoder as the
-prompt alone. Pictures and clips have the shape that was published for their pipeline.
+The shape of a request is `lib.workload.prompt_and_output_tokens` of the context asked for. Sound counts as 1500 positions of a prompt (half
+a minute; an encoder of its own hears its full length), one pass of an encoder as the prompt alone. Pictures and clips have the shape that
+was published for their pipeline.
 
 What the datasheet of an offer allows at best, for one configuration. Upper bounds only: `lib.advisor.speed` asks for predictions.
 """
@@ -23,16 +20,16 @@ from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.errors import InvalidInput, UnsupportedModel
-from lib.laws.roofline import experts_read, prefill_seconds, step_seconds
+from lib.laws.forward_pass import share_reached
+from lib.laws.roofline import decode_floor, prefill_floor
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import Band, Bands, SpeedRequest, Speeds, speed, speeds
 from lib.speed.predict import STATIC, floors
-from lib.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds
+from lib.units import BytesPerSecond, FlopPerSecond, Seconds
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, prompt_and_output_tokens
 
-PROMPT_TOKENS = 512  # the shape of a request wherever none is stated: the defaults of /estimate_speed
-ANSWER_TOKENS = 256
 SOUND_TOKENS = 1500  # positions of half a minute of sound in Whisper's encoder; wav2vec2 makes as many frames
 # Published times of one request without torch.compile (which ZeroGPU lacks), batch 1: a common pipeline stands for its kind.
 PICTURE_S = 3.704  # SDXL fp16, 1024 px, 30 steps, A100; huggingface.co/stabilityai/stable-diffusion-xl-1.0-tensorrt (2023-10)
@@ -117,35 +114,32 @@ def speed_bounds(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Ma
     decodes = spec.cache_terms is not None or spec.source == "rule_of_thumb"
     return Speed(
         decode_tokens_per_s_upper_bound=1.0 / step if decodes else None,
-        request_s_lower_bound=first + (ANSWER_TOKENS * step if decodes else 0.0),
+        request_s_lower_bound=first + (OUTPUT_TOKENS * step if decodes else 0.0),
         peak_flops_per_s=on.peak,
         basis=on.basis,
     )
 
 
 def _prefill(parameters: int, tokens: int, weight_bytes: int, on: Machine, batch: int) -> Seconds:
-    return prefill_seconds(
-        active_parameters=parameters,
-        tokens=tokens,
-        weight_bytes=Bytes(weight_bytes),
-        bandwidth=on.bandwidth,
-        batch=batch,
-        peak=on.peak,
+    least = prefill_floor(
+        active_parameters=parameters, tokens=tokens, weight_bytes=weight_bytes, bandwidth=on.bandwidth, batch=batch, peak=on.peak
     )
+    return Seconds(least.seconds)
 
 
 def _step(spec: ModelSpec, memory: MemoryEstimate, on: Machine, batch: int) -> Seconds:
     read = read_parameters(spec)
     dense = read + spec.parameters_total - spec.parameters_active
-    return step_seconds(
-        weight_bytes=Bytes(memory.weights.bytes * dense // max(1, spec.parameters_total)),
-        cache_bytes=Bytes(memory.kv_cache.bytes // batch),
+    least = decode_floor(
+        weight_bytes=memory.weights.bytes * dense // max(1, spec.parameters_total),
+        cache_bytes=memory.kv_cache.bytes // batch,
         bandwidth=on.bandwidth,
         active_parameters=read,
         batch=batch,
-        share_read=experts_read(active=read, total=dense, batch=batch),
+        share_read=float(share_reached(experts=dense, per_token=read, tokens=batch)),
         peak=on.peak,
     )
+    return Seconds(least.seconds)
 
 
 PREDICTED = "prediction"
@@ -165,11 +159,10 @@ class Shape:
 
 def shape(family: Family, context: int, concurrency: int) -> Shape:
     """The request that is timed, by the rule above."""
-    answer = min(ANSWER_TOKENS, max(1, context // 2))
+    prompt, answer = prompt_and_output_tokens(context)
     if family == "encode":
         return Shape(prompt_tokens=min(PROMPT_TOKENS, context), output_tokens=1, concurrency=concurrency)
-    prompt = SOUND_TOKENS if family == "speech" else min(PROMPT_TOKENS, max(1, context - answer))
-    return Shape(prompt_tokens=prompt, output_tokens=answer, concurrency=concurrency)
+    return Shape(prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=answer, concurrency=concurrency)
 
 
 def key(offer: Offer, candidate: Candidate) -> Key:

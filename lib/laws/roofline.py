@@ -1,104 +1,111 @@
-"""The shortest time in which one decode step can be over: the roofline, from the datasheet.
+"""The least time that a datasheet allows: the roofline. No prediction, and no end of a range, may lie below it.
 
-    t ≥ max( (r · W + B · C) / β ,  2 · P · B / φ )
+    t ≥ max( M / β ,  F / φ )
 
-    W  bytes of weights            C  bytes of cache read per sequence      β  bandwidth of the memory, bytes/s
-    r  share of W that one step reads (`experts_read`; 1 for a dense model)
-    P  parameters one token uses   B  sequences in the step                 φ  peak rate in the compute dtype, FLOP/s
+    M  bytes that have to cross the memory's bus        β  bandwidth of the memory, bytes/s
+    F  floating-point operations                        φ  dense peak in the dtype that multiplies, FLOP/s
 
-Every step reads the weights once for all sequences and each sequence's cache once; a multiplication and an addition per parameter
-and token are 2 FLOP. 1 / t is an upper bound on the tokens per second of each request, B / t on those of all together.
+Several devices that work at the same time have N · β and N · φ. Without a published peak only the memory bounds.
 
-Where it stops: it is a bound, not a prediction. Kernels reach 25 to 90 % of it, and frameworks add milliseconds per step. Sequences
-that share a prefix, and caches kept on chip, could read less than C.
-Source: Pope et al. 2022, "Efficiently Scaling Transformer Inference", arXiv:2211.05102, §2; Williams et al. 2009, "Roofline".
+One decode step reads the weights once for all sequences and each sequence's cache once:
 
-The shortest time in which a prompt can be read, or an encoder can run: the roofline, from the datasheet.
+    M = r · W + B · C        F = 2 · P · B
 
-    t ≥ max( 2 · P · B · T / φ ,  W / β )
+    W  bytes of weights      r  share of W that the step reads (`lib.laws.forward_pass.share_reached`; 1 for a dense model)
+    B  sequences             C  bytes of cache of one sequence        P  parameters that one token uses
 
-    P  parameters one token uses   B  sequences   T  tokens per sequence   φ  peak rate in the compute dtype, FLOP/s
-    W  bytes of weights            β  bandwidth of the memory, bytes/s
+Reading a prompt, or one pass of an encoder, over B sequences of T tokens:
 
-Where it stops: attention's own 2 · layers · heads · width · T² is left out (it lies below the rest up to several thousand tokens, and
-leaving it out keeps this a lower bound); large matrix products reach 50 to 90 % of the peak.
-Source: Kaplan et al. 2020, arXiv:2001.08361, §2.1 (2 FLOP per parameter and token); Williams et al. 2009, "Roofline".
+    M = W                    F = 2 · P · B · T
 
-The least time that the datasheet allows for a pass: no prediction, and no end of a range, may be below it.
+A multiplication and an addition per parameter and token are 2 FLOP. 1 / t of a decode step is an upper bound on the tokens per second of
+each request, B / t on those of all together.
 
-    t ≥ max( (W + C) / (N · β),  F / (N · φ) )
-
-    W  bytes of weights the pass reads   C  bytes of cache it reads   F  its FLOP
-    N  devices that work at the same time   β, φ  datasheet bandwidth and dense peak of one of them
-
-Without a published peak only the memory bounds. For a decode step of one sequence this is `lib.laws.roofline`, with the cache.
-Source: Williams et al. 2009, "Roofline", doi:10.1145/1498765.1498785.
+Limits: these are bounds, not predictions. Kernels reach 25 to 90 % of them, and frameworks add milliseconds per step. Sequences that share
+a prefix, and caches kept on chip, could read less than C. Attention's own 2 · layers · heads · width · T² is left out; it is smaller than
+the rest up to several thousand tokens, and without it the bound stays a bound.
+Sources: Williams et al. 2009, "Roofline", doi:10.1145/1498765.1498785; Pope et al. 2022, "Efficiently Scaling Transformer Inference",
+arXiv:2211.05102, §2 (what a step reads); Kaplan et al. 2020, arXiv:2001.08361, §2.1 (2 FLOP per parameter and token).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
 from lib.laws.forward_pass import Array, Quantity
-from lib.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds
 
 
-def experts_read(*, active: int, total: int, batch: int) -> float:
-    """Expected share of the weights that B independent tokens reach in a mixture of experts: 1 - (1 - active/total)^B.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """Seconds that moving the bytes and that the arithmetic take at least; `compute_s` is None where no peak is known."""
 
-    >>> round(experts_read(active=13, total=47, batch=1), 3), experts_read(active=8, total=8, batch=1)
-    (0.277, 1.0)
+    memory_s: float
+    compute_s: float | None
+
+    @property
+    def seconds(self) -> float:
+        """The larger of the two."""
+        return max(self.memory_s, self.compute_s or 0.0)
+
+    @property
+    def bound(self) -> Literal["bandwidth", "compute"]:
+        """Which of the two is larger."""
+        return "compute" if self.compute_s is not None and self.compute_s > self.memory_s else "bandwidth"
+
+
+def roofline(*, moved_bytes: float, flop: float, bandwidth: float, peak: float | None) -> Floor:
+    """The floor of any piece of work.
+
+    16.06 GB on 300 GB/s take 53.5 ms, far more than 16.06 GFLOP on 121 TFLOP/s:
+
+    >>> found = roofline(moved_bytes=16.06e9, flop=16.06e9, bandwidth=300e9, peak=121e12)
+    >>> round(found.seconds, 4), found.bound
+    (0.0535, 'bandwidth')
     """
-    return 1.0 - (1.0 - min(1.0, active / total)) ** batch
+    return Floor(memory_s=moved_bytes / bandwidth, compute_s=None if peak is None else flop / peak)
 
 
-def step_seconds(
+def decode_floor(
     *,
-    weight_bytes: Bytes,
-    cache_bytes: Bytes,
-    bandwidth: BytesPerSecond,
+    weight_bytes: float,
+    cache_bytes: float,
+    bandwidth: float,
     active_parameters: int,
     batch: int = 1,
     share_read: float = 1.0,
-    peak: FlopPerSecond | None = None,
-) -> Seconds:
-    """Seconds that a step takes at least; without a published peak only the memory bounds it.
+    peak: float | None = None,
+) -> Floor:
+    """The floor of one decode step.
 
-    An 8B model in bf16 on a card of 300 GB/s needs 53.5 ms, so no more than 18.7 tokens/s:
+    An 8B model in bf16 on a card of 300 GB/s gives no more than 18.7 tokens/s:
 
-    >>> round(step_seconds(weight_bytes=16_060_000_000, cache_bytes=0, bandwidth=300e9, active_parameters=8_030_000_000), 4)
-    0.0535
+    >>> step = decode_floor(weight_bytes=16_060_000_000, cache_bytes=0, bandwidth=300e9, active_parameters=8_030_000_000)
+    >>> round(1 / step.seconds, 1)
+    18.7
     """
-    memory = (share_read * weight_bytes + batch * cache_bytes) / bandwidth
-    compute = 0.0 if peak is None else 2.0 * active_parameters * batch / peak
-    return Seconds(max(memory, compute))
+    moved = share_read * weight_bytes + batch * cache_bytes
+    return roofline(moved_bytes=moved, flop=2.0 * active_parameters * batch, bandwidth=bandwidth, peak=peak)
 
 
-def prefill_seconds(
-    *,
-    active_parameters: int,
-    tokens: int,
-    weight_bytes: Bytes,
-    bandwidth: BytesPerSecond,
-    batch: int = 1,
-    peak: FlopPerSecond | None = None,
-) -> Seconds:
-    """Seconds that a prefill takes at least; without a published peak only the memory bounds it.
+def prefill_floor(
+    *, active_parameters: int, tokens: int, weight_bytes: float, bandwidth: float, batch: int = 1, peak: float | None = None
+) -> Floor:
+    """The floor of reading prompts.
 
-    A BERT of 110 million parameters on 8 virtual CPUs of 300 GFLOP/s needs 0.38 s for 512 tokens:
+    A BERT of 110 million parameters on 8 virtual CPUs of 300 GFLOP/s reads 512 tokens in 0.38 s:
 
-    >>> round(prefill_seconds(active_parameters=110_000_000, tokens=512, weight_bytes=440_000_000, bandwidth=45e9, peak=300e9), 2)
+    >>> pass_ = prefill_floor(active_parameters=110_000_000, tokens=512, weight_bytes=440_000_000, bandwidth=45e9, peak=300e9)
+    >>> round(pass_.seconds, 2)
     0.38
     """
-    memory = weight_bytes / bandwidth
-    compute = 0.0 if peak is None else 2.0 * active_parameters * batch * tokens / peak
-    return Seconds(max(memory, compute))
+    return roofline(moved_bytes=weight_bytes, flop=2.0 * active_parameters * batch * tokens, bandwidth=bandwidth, peak=peak)
 
 
 def floor(*, read_bytes: Quantity, flop: Quantity, devices: Quantity, bandwidth: Quantity, peak: Quantity) -> Array:
-    """Seconds at least.
-
-    16.06 GB on 300 GB/s: 53.5 ms, far above the 16.06 GFLOP's 0.13 ms:
+    """`roofline` for many cases at once, in seconds; `bandwidth` and `peak` are those of one device, a peak of 0 is not known.
 
     >>> round(float(floor(read_bytes=16.06e9, flop=16.06e9, devices=1, bandwidth=300e9, peak=121e12)), 4)
     0.0535

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lib.catalog.silicon import Accelerator
+from lib.laws.roofline import Floor, roofline
 from lib.provenance import Source
 
 Dtype = Literal["float32", "float16", "bfloat16"]
@@ -76,24 +77,6 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
-    """Seconds that one product takes at least; `compute_s` is None without a known peak."""
-
-    memory_s: float
-    compute_s: float | None
-
-    @property
-    def seconds(self) -> float:
-        """The larger of the two."""
-        return max(self.memory_s, self.compute_s or 0.0)
-
-    @property
-    def bound(self) -> Literal["bandwidth", "compute"]:
-        """Which of the two it is."""
-        return "compute" if self.compute_s is not None and self.compute_s > self.memory_s else "bandwidth"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """Seconds of the first product, before anything was warm, and of each one after the warm-up."""
 
@@ -140,7 +123,7 @@ def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) ->
 def floor(case: Case, roof: Roof) -> Floor:
     """The time that one product of the case takes at least."""
     crossing = max(0, case.moved_bytes - roof.cache_bytes)
-    return Floor(memory_s=crossing / roof.bandwidth, compute_s=None if roof.peak is None else case.flops / roof.peak)
+    return roofline(moved_bytes=crossing, flop=case.flops, bandwidth=roof.bandwidth, peak=roof.peak)
 
 
 def nearest_rank(times: Sequence[float], share: float) -> float:

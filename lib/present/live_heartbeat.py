@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lib.catalog.silicon import Accelerator
+from lib.laws.roofline import Floor, roofline
+from lib.live.heartbeat import Case
 from lib.present.live_cards import behind, fine
 from lib.present.markup import download, escaped
 from lib.present.numbers import whole
@@ -19,7 +21,7 @@ from lib.present.snippets import blocks_of
 
 PUBLISHED_S = 5.6e-6
 """0.0056 ms on a TPU v6e for 128 × 4096 × 16384 in float32, mean of 100 iterations: the result that this explains."""
-_BATCH, _HIDDEN, _INTERMEDIATE, _ELEMENT_BYTES = 128, 4096, 16384, 4
+_PUBLISHED = Case(batch=128, hidden=4096, intermediate=16384, dtype="float32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,24 +31,20 @@ class Impossible:
     published_s: float
     flops: int
     weight_bytes: int
-    memory_s: float
-    compute_s: float
+    least: Floor
     bandwidth_needed: float
     rate_needed: float
 
 
 def impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> Impossible:
     """The published case on this chip; a chip without a float32 peak multiplies float32 in passes of its bf16 units, which bounds it."""
-    flops = 2 * _BATCH * _HIDDEN * _INTERMEDIATE
-    weights = _ELEMENT_BYTES * _HIDDEN * _INTERMEDIATE
+    flops, weights = _PUBLISHED.flops, _PUBLISHED.weight_bytes
     peak = chip.peak("fp32") or chip.peak("bf16")
-    assert peak is not None, "a chip that multiplies"  # noqa: S101 of our own catalog
     return Impossible(
         published_s=published_s,
         flops=flops,
         weight_bytes=weights,
-        memory_s=weights / chip.bandwidth,
-        compute_s=flops / peak,
+        least=roofline(moved_bytes=weights, flop=flops, bandwidth=chip.bandwidth, peak=peak),
         bandwidth_needed=weights / published_s,
         rate_needed=flops / published_s,
     )
@@ -55,11 +53,11 @@ def impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> Impossibl
 def why_impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> str:
     """Why the published time timed the dispatch."""
     seen = impossible(chip, published_s)
-    least = max(seen.memory_s, seen.compute_s)
+    least = seen.least.seconds
     return (
         f"A published run of this product on a {chip.name} took {_ms(published_s)}. It cannot have: the weights alone are "
-        f"{seen.weight_bytes / 1e6:,.0f} MB, which at the chip's {chip.bandwidth / 1e9:,.0f} GB/s take {_ms(seen.memory_s)}, and its "
-        f"{seen.flops / 1e9:,.1f} GFLOP take {_ms(seen.compute_s)} at the peak of its matrix units. At least {_ms(least)}, "
+        f"{seen.weight_bytes / 1e6:,.0f} MB, which at the chip's {chip.bandwidth / 1e9:,.0f} GB/s take {_ms(seen.least.memory_s)}, and its "
+        f"{seen.flops / 1e9:,.1f} GFLOP take {_ms(seen.least.compute_s or 0.0)} at the peak of its matrix units. At least {_ms(least)}, "
         f"{least / published_s:,.0f} times as long. Taken at its word, the chip would have read {seen.bandwidth_needed / 1e12:,.0f} TB/s "
         f"and computed {seen.rate_needed / 1e15:,.1f} PFLOP/s. What was timed is the dispatch: on a TPU (and on a GPU) the call returns "
         "when the work has been handed over, and the clock was stopped there. The script below waits: it reads each product's sum back "

@@ -8,7 +8,7 @@ from lib.advisor.speed import read_parameters
 from lib.answers.common import SCHEMA, caveat_entries, source_entries
 from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, PredictedRun, RunEnd
 from lib.catalog import Catalog
-from lib.laws.roofline import step_seconds
+from lib.laws.roofline import decode_floor
 from lib.live.device import Device, hardware
 from lib.live.heartbeat import datasheet_roof
 from lib.live.measure import Measured
@@ -18,7 +18,6 @@ from lib.live.zerogpu import arithmetic
 from lib.provenance import Caveat, Source
 from lib.service.run_prediction import Case, Predicted, ratio
 from lib.speed.model_work import TOWERS
-from lib.units import Bytes
 
 _KERNELS = {"sdpa", "eager"}
 _NOT_ASKED = "dtype_unstated"  # said of "auto", which a measurement does not know
@@ -37,13 +36,9 @@ def _floor_rate(case: Case, catalog: Catalog) -> float | None:
         return None
     cache = datasheet_roof(silicon, "float32").cache_bytes
     share = (read_parameters(spec) - sum(parts.get(tower, 0) for tower in TOWERS)) / max(1, spec.parameters_total)
-    seconds = step_seconds(
-        weight_bytes=Bytes(max(0, int(case.expected.weights_bytes * share) - cache)),
-        cache_bytes=Bytes(0),
-        bandwidth=silicon.bandwidth,
-        active_parameters=0,
-    )
-    return 1 / seconds if seconds > 0 else None
+    read = max(0, int(case.expected.weights_bytes * share) - cache)
+    least = decode_floor(weight_bytes=read, cache_bytes=0, bandwidth=silicon.bandwidth, active_parameters=0)
+    return 1 / least.seconds if least.seconds > 0 else None
 
 
 def _predicted(case: Case) -> PredictedRun:

@@ -13,6 +13,7 @@ from lib.present.markup import hint, refusal
 from lib.present.speed_charts import roofline, roofline_words
 from lib.ui import fields as ask
 from lib.ui.fields import Value, moves
+from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 PICK = (("The hardware to take", "auto"), *ask.HARDWARE_WORDS[1:])
-PROMPT_TOKENS, ANSWER_TOKENS = 512, 256
 CHOOSE = "Name a model above to see where it sits."
 
 
@@ -56,8 +56,7 @@ def drawn(services: Services, model: str, hardware: str, values: Sequence[Value]
         return hint(CHOOSE), None
     asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.RECOMMEND, values, strict=True)}
     length, at_once = int(asked["context_tokens"]), asked["concurrency"]
-    answer = min(ANSWER_TOKENS, max(1, length // 2))
-    prompt = min(PROMPT_TOKENS, max(1, length - answer))
+    prompt, answer = prompt_and_output_tokens(length)
     try:
         asked["platforms"] = "all" if hardware != "auto" else ",".join(asked["platforms"]) or "spaces"
         found = services.recommend(model, **asked)
