@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lib.units import Bytes
 
@@ -69,25 +69,31 @@ class Term(Protocol):
         """A dtype that stays, or "model": the one chosen."""
 
 
-def units(term: Term, tokens: int, encoder_tokens: int = 0) -> int:
-    """n(T): how many units of `elements` a layer holds for one sequence."""
-    match term.growth:
+def units(growth: str, span: int, tokens: int, encoder_tokens: int = 0) -> int:
+    """n(T): how many units of e elements a layer holds for one sequence; `span` is W − 1, m or s.
+
+    Raises:
+        ValueError: there is no such growth, or it needs a block length and has none.
+    """
+    if growth in {"blocks", "remainder", "step"} and span < 1:
+        raise ValueError(f"{growth} needs a block length")
+    match growth:
         case "tokens":
             held = tokens
         case "window":
-            held = min(tokens, term.span)
+            held = min(tokens, span)
         case "blocks":
-            held = tokens // term.span
+            held = tokens // span
         case "remainder":
-            held = tokens % term.span
+            held = tokens % span
         case "step":
-            held = int(tokens >= term.span)
+            held = int(tokens >= span)
         case "constant":
             held = 1
         case "encoder":
-            held = encoder_tokens // max(1, term.span)
+            held = encoder_tokens // max(1, span)
         case _:
-            raise ValueError(f"no such growth: {term.growth}")
+            raise ValueError(f"no such growth: {growth}")
     return held
 
 
@@ -119,7 +125,7 @@ def cache_bytes_by_kind(
     """
     parts: dict[str, float] = {}
     for term in terms or ():
-        held = batch * term.layers * term.elements * units(term, tokens, encoder_tokens)
+        held = batch * term.layers * term.elements * units(term.growth, term.span, tokens, encoder_tokens)
         parts[term.kind] = parts.get(term.kind, 0) + held * width(term, element_bytes, state_bytes)
     return {kind: Bytes(math.ceil(part)) for kind, part in parts.items()}
 
@@ -153,37 +159,37 @@ def peak_tokens(terms: Sequence[Term], tokens: int) -> tuple[int, ...]:
     return (tokens, *(last for span in spans if (last := (tokens + 1) // span * span - 1) >= 0))
 
 
-def largest_tokens(
-    terms: Sequence[Term] | None,
-    *,
-    budget: int,
-    batch: int,
-    element_bytes: float,
-    encoder_tokens: int = 0,
-    state_bytes: float | None = None,
-) -> int | None:
-    """The inverse: the longest T such that the cache stays within `budget` bytes at every length up to T.
+class LinearCache(NamedTuple):
+    """A cache as C(T) = c₀ + c₁·T + c_w·min(T, w), bytes of one sequence of T tokens.
 
-    Returns:
-        T; -1 if not even an empty prompt fits (states are too large); None if no length is too long.
+    Attributes:
+        constant: c₀, bytes that do not grow with T: states, cross attention, and half a block where a block is being filled.
+        per_token: c₁, bytes per token of layers that keep everything; a compressed entry counts for each of its tokens in part.
+        windowed_per_token: c_w, bytes per token of layers that keep a window.
+        window: w, tokens of that window; of windows of several lengths their mean, weighted by bytes.
     """
-    held = tuple(terms or ())
 
-    def peak(tokens: int) -> int:
-        return max(
-            cache_bytes(held, tokens=t, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes)
-            for t in peak_tokens(held, tokens)
-        )
+    constant: float
+    per_token: float
+    windowed_per_token: float
+    window: float
 
-    if peak(0) > budget:
-        return -1
-    flat = max((term.span for term in held if term.growth in {"window", "step", "remainder"}), default=0)
-    if not any(term.growth in {"tokens", "blocks"} for term in held) and peak(2 * flat) <= budget:
-        return None
-    fits, fails = 0, 1
-    while peak(fails) <= budget:
-        fits, fails = fails, 2 * fails
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        fits, fails = (middle, fails) if peak(middle) <= budget else (fits, middle)
-    return fits
+
+def linear_cache(terms: Iterable[Term], element_bytes: float, encoder_tokens: int = 0) -> LinearCache:
+    """The law as straight lines, for laws that need it as a few numbers; exact but for blocks and windows of several lengths."""
+    constant = per_token = windowed = weighted = 0.0
+    for term in terms:
+        size = term.layers * term.elements * width(term, element_bytes)
+        match term.growth:
+            case "tokens":
+                per_token += size
+            case "blocks":
+                per_token += size / term.span
+            case "window":
+                windowed += size
+                weighted += size * term.span
+            case "remainder":
+                constant += size * term.span / 2
+            case _:
+                constant += size * units(term.growth, term.span, term.span, encoder_tokens)
+    return LinearCache(constant, per_token, windowed, weighted / windowed if windowed else 0.0)

@@ -96,6 +96,8 @@ class Activation:
     @property
     def inputs(self) -> dict[str, str]:
         """Symbols of the law with their values."""
+        if self._diffusion:
+            return {}
         s = self._sizes
         found = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
         if self._setting.engine in {"vllm", "vllm-tpu"} and self._setting.mode == "inference":

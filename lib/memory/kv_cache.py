@@ -83,7 +83,11 @@ class Cache:
                 _Kind(
                     self._shares.of(name),
                     sum(size for t, size in of if t.growth == "tokens"),
-                    sum(size * units(t, 0, self._setting.encoder_tokens) for t, size in of if t.growth in {"constant", "encoder"}),
+                    sum(
+                        size * units(t.growth, t.span, 0, self._setting.encoder_tokens)
+                        for t, size in of
+                        if t.growth in {"constant", "encoder"}
+                    ),
                     tuple((t.span, size) for t, size in of if t.growth == "window"),
                 )
             )

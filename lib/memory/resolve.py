@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
 from lib.laws import parallelism
+from lib.model.bare import typical
 from lib.workload import Engine, Mode
 
 if TYPE_CHECKING:
@@ -100,19 +101,7 @@ class Sizes(NamedTuple):
     known: bool
 
 
-# Published decoders are some 128 times wider than they are deep (Llama 7B: 4096 and 32); a layer holds about 12·h² parameters.
-_ASPECT = 128
-_PER_LAYER = 12
-_WIDENING = 4
-_VOCABULARY = 128_000
 _FUSED = 3  # a fused tensor has the experts as its first extent
-
-
-def _typical(parameters: int) -> Sizes:
-    """A decoder of the usual proportions with this many parameters: N = L·12·h² with L = h / 128."""
-    hidden = max(_ASPECT, round((parameters * _ASPECT / _PER_LAYER) ** (1 / 3) / _ASPECT) * _ASPECT)
-    heads = hidden // _ASPECT
-    return Sizes(hidden, hidden, hidden, _WIDENING * hidden, heads, heads, _VOCABULARY, heads, known=False)
 
 
 def _expert_width(spec: ModelSpec) -> int:
@@ -127,15 +116,14 @@ def _expert_width(spec: ModelSpec) -> int:
 
 
 def sizes(spec: ModelSpec) -> Sizes:
-    """Sizes of the decoder; of a typical one with as many parameters when only a count is known."""
-    d = spec.dimensions
-    if not d.hidden_size:
-        return _typical(spec.parameters_total)
+    """Sizes of the decoder; where they are not known, those of a typical one with as many parameters."""
+    known = spec.dimensions.hidden_size > 0
+    d = spec.dimensions if known else typical(spec.parameters_total)
     heads = d.attention_heads
     width = d.head_dim or (d.hidden_size // heads if heads else 0)
     kv_heads = d.kv_heads or heads
     mlp = max(d.intermediate_size, _expert_width(spec))
-    return Sizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=True)
+    return Sizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=known)
 
 
 def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:

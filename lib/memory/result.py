@@ -81,7 +81,7 @@ _SAID = {
     "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
     "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
     "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
-    "activation_typical": "Only a parameter count is known; activations are those of a decoder of usual proportions.",
+    "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
     "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
     "vllm_preallocates": "vLLM takes a share of the device at start (0.9 by default) and fills it with cache; this is what is needed.",

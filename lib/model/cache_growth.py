@@ -1,9 +1,8 @@
 """How one cached tensor grows with the length of the sequence, told from its shapes at a few lengths.
 
-    n(T)  tokens T · window min(T, W) · blocks ⌊T/m⌋ · remainder T mod m · step [T ≥ m] · constant 1
-
-A law is accepted only if it gives the observed number of elements at every length that was run; what no law explains is
-`None`, never the nearest one. W and m are read off the longest run: for T > m² only one m has ⌊T/m⌋ equal to the axis seen.
+The growths and their n(T) are those of `lib.laws.kv_cache`. A law is accepted only if it gives the observed number of elements at every
+length that was run; what no law explains is `None`, never the nearest one. W and m are read off the longest run: for T > m² only one m
+has ⌊T/m⌋ equal to the axis seen.
 
 Words for cached tensors, from the names that cache classes give them.
 """
@@ -14,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lib.laws.kv_cache import units
 from lib.model.spec import Growth
 
 Shapes = Mapping[int, tuple[int, ...]]
@@ -30,24 +30,6 @@ class Law:
     def at(self, tokens: int) -> int:
         """Elements held for one sequence of `tokens`."""
         return self.elements * units(self.growth, self.span, tokens)
-
-
-def units(growth: Growth, span: int, tokens: int, encoder: int = 0) -> int:
-    """n(T) of `growth`; `encoder` is the number of positions the encoder hands to cross attention.
-
-    Raises:
-        ValueError: a growth that needs a span has none.
-    """
-    if growth == "tokens":
-        return tokens
-    if growth == "constant":
-        return 1
-    if growth == "encoder":
-        return encoder
-    if span < 1:
-        raise ValueError(f"{growth} needs a span")
-    by_span = {"window": min(tokens, span), "blocks": tokens // span, "remainder": tokens % span, "step": int(tokens >= span)}
-    return by_span[growth]
 
 
 def size(shape: tuple[int, ...]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from lib.laws.kv_cache import linear_cache
 from lib.laws.weights import weight_bytes
 from lib.memory.resolve import Sizes, sizes
 from lib.memory.weights import weights
@@ -12,7 +13,6 @@ from lib.model.spec import CacheTerm, ModelSpec
 from lib.precision import element_bytes, weight_format
 
 TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
-_FIXED = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "float64": 8.0}
 _FORMS = {
     "bnb4": "bnb4", "bnb8": "bnb8", "awq": "int4", "int_groups": "int4", "fp8_block": "fp8", "scaled_tensor": "fp8",
     "mxfp4": "fp4", "nvfp4": "fp4",
@@ -88,32 +88,6 @@ def _expert_bytes(spec: ModelSpec, precision: str, compute: str, total: float) -
     return float(weight_bytes(groups, form, rest=compute, stored=stored, group=group))
 
 
-def _bytes_of(term: CacheTerm, element: float) -> float:
-    return term.layers * term.elements * _FIXED.get(term.dtype, element)
-
-
-def _cache(terms: tuple[CacheTerm, ...], element: float, encoder_tokens: int) -> tuple[float, float, float, float]:
-    """c₀, c₁, c_w and w of `lib.laws.forward_pass`."""
-    constant = per_token = windowed = weighted = 0.0
-    for term in terms:
-        size = _bytes_of(term, element)
-        match term.growth:
-            case "tokens":
-                per_token += size
-            case "blocks":
-                per_token += size / term.span
-            case "window":
-                windowed += size
-                weighted += size * term.span
-            case "encoder":
-                constant += size * (encoder_tokens // max(1, term.span))
-            case "remainder":
-                constant += size * term.span / 2
-            case _:
-                constant += size
-    return constant, per_token, windowed, weighted / windowed if windowed else 0.0
-
-
 def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
     """Layers of the kinds that grow so; a kind may hold several tensors."""
     by_kind: dict[str, int] = {}
@@ -141,7 +115,7 @@ def _numbers(same: _Same, precision: str, compute: str, kv_precision: str, recor
         used = float(parts["encoder"])
         encoder = stack._replace(dense_bytes=share["encoder"], expert_bytes=0.0, experts=0, active=used, windowed_layers=0.0)
     tokens = spec.dimensions.encoder_tokens
-    constant, per_token, windowed, window = _cache(terms, element_bytes(kv_precision, compute), tokens)
+    cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)
     by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
     return ModelNumbers(
         decoder=stack if decodes else None,
@@ -149,10 +123,10 @@ def _numbers(same: _Same, precision: str, compute: str, kv_precision: str, recor
         encoder_tokens=tokens,
         form=form_of(precision, experts=stack.experts > 0, recorded=recorded),
         cache_split=max(1, size.kv_heads) if by_layer == 2 * size.key_width else 1,
-        cache_constant=constant,
-        cache_per_token=per_token,
-        cache_windowed=windowed,
-        window=window,
+        cache_constant=cache.constant,
+        cache_per_token=cache.per_token,
+        cache_windowed=cache.windowed_per_token,
+        window=cache.window,
         total_bytes=held.total,
     )
 

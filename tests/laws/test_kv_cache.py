@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.laws.kv_cache import cache_bytes, cache_bytes_by_kind, largest_tokens, peak_tokens, units
-from lib.model import cache_growth
+from lib.laws.kv_cache import cache_bytes, cache_bytes_by_kind, linear_cache, peak_tokens, units
 from lib.model.spec import CacheTerm
 
 FULL = CacheTerm(kind="full attention", holds="keys and values", layers=32, elements=2048, growth="tokens")
@@ -68,7 +67,7 @@ def test_llama_8b_at_4096_tokens() -> None:
 )
 def test_units_of_each_growth(term: CacheTerm, tokens: int, encoder: int, expected: int) -> None:
     """n(T) as the page's table says, at and around the places where it bends."""
-    assert units(term, tokens, encoder) == expected
+    assert units(term.growth, term.span, tokens, encoder) == expected
 
 
 def test_an_unknown_growth_is_refused() -> None:
@@ -122,36 +121,6 @@ def test_parts_add_up(terms: list[CacheTerm], tokens: int, batch: int, width: fl
     assert sum(split.values()) == cache_bytes(terms, tokens=tokens, batch=batch, element_bytes=width)
 
 
-@given(st.lists(steady_terms(), max_size=4), st.integers(0, 10**10), batches, widths)
-def test_the_inverse_is_exact(terms: list[CacheTerm], budget: int, batch: int, width: float) -> None:
-    """What fits fits, and one token more does not; without a growing kind there is no longest length."""
-    longest = largest_tokens(terms, budget=budget, batch=batch, element_bytes=width)
-
-    def held(tokens: int) -> int:
-        return cache_bytes(terms, tokens=tokens, batch=batch, element_bytes=width)
-
-    if longest is None:
-        assert held(10**9) <= budget
-    elif longest < 0:
-        assert held(0) > budget
-    else:
-        assert held(longest) <= budget < held(longest + 1)
-
-
-@given(st.integers(0, 5 * 10**7), st.sampled_from([(4, 128), (4, 6), (128,)]))
-def test_the_inverse_knows_that_open_blocks_empty_again(budget: int, blocks: tuple[int, ...]) -> None:
-    """With open blocks every length up to the answer fits and the next does not (checked one by one, also for blocks of 4 and 6)."""
-    terms = [replace(ENTRIES, span=blocks[-1]), *(replace(OPEN, span=block) for block in blocks)]
-
-    def held(tokens: int) -> int:
-        return cache_bytes(terms, tokens=tokens, batch=1, element_bytes=2)
-
-    longest = largest_tokens(terms, budget=budget, batch=1, element_bytes=2)
-    assert longest is not None
-    assert longest == -1 or max(held(t) for t in range(max(0, longest - 300), longest + 1)) <= budget
-    assert held(longest + 1) > budget
-
-
 @given(st.integers(0, 3000), st.sampled_from([(4, 128), (4, 6), (3, 5), (128,)]))
 def test_the_peak_is_among_the_lengths_named(tokens: int, blocks: tuple[int, ...]) -> None:
     """`peak_tokens` names a length at which the cache is as large as at any length up to T."""
@@ -160,9 +129,23 @@ def test_the_peak_is_among_the_lengths_named(tokens: int, blocks: tuple[int, ...
     assert max(held[t] for t in peak_tokens(terms, tokens)) == max(held)
 
 
-@given(growths | st.just("remainder"), spans, lengths, lengths)
-def test_law_and_inference_mean_the_same(name: cache_growth.Growth, span: int, tokens: int, encoder: int) -> None:
-    """`lib.model.cache_growth` tells laws by the n(T) that this law computes with."""
-    term = replace(FULL, growth=name, span=span)
-    positions = encoder // span
-    assert units(term, tokens, encoder) == cache_growth.units(name, span, tokens, positions)
+def test_a_growth_by_blocks_needs_their_length() -> None:
+    """Blocks of no tokens, and a growth that nobody knows, are refused."""
+    for growth in ("blocks", "remainder", "step", "doubling"):
+        with pytest.raises(ValueError, match=growth):
+            units(growth, 0, 100)
+
+
+@given(st.lists(st.sampled_from([FULL, SLIDING, STATE, CONVOLUTION, CROSS]), max_size=5), st.integers(0, 10**6), st.integers(0, 3000))
+def test_straight_lines_are_the_law(terms: list[CacheTerm], tokens: int, encoder: int) -> None:
+    """Without blocks, and with windows of one length, C(T) is the law to the byte."""
+    line = linear_cache(terms, 2, encoder)
+    held = line.constant + line.per_token * tokens + line.windowed_per_token * min(tokens, line.window)
+    assert held == cache_bytes(terms, tokens=tokens, batch=1, element_bytes=2, encoder_tokens=encoder)
+
+
+def test_straight_lines_through_blocks() -> None:
+    """Entries of 128 tokens count for each token in part, an open block as half full, what overlaps as always there."""
+    line = linear_cache([ENTRIES, OPEN, OVERLAP], 2)
+    assert line.per_token == 20 * 512 * 2 / 128
+    assert line.constant == 20 * 1024 * 2 * 128 / 2 + 21 * 2048 * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -10,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import catalog
-from lib.catalog.offers import PLATFORMS
 from lib.catalog.silicon import Cards
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.memory.per_device import demand, largest
 from lib.memory.resolve import settle
 from lib.model import bundled
-from lib.model.spec import Dimensions, ModelSpec, Stored
+from lib.model.bare import resolve_count
+from lib.model.spec import Dimensions, ModelSpec
 from lib.units import GIB
 from lib.workload import ENGINES, MODES, MemoryRequest
 
@@ -189,17 +188,23 @@ def test_an_encoder_has_no_cache() -> None:
     assert found.activation.bytes > estimate_memory(bert, MemoryRequest(context_tokens=128)).activation.bytes
 
 
-def test_a_bare_count_says_what_is_typical() -> None:
-    """Seven billion parameters and nothing else: weights by the format's bits, activations of a decoder of usual proportions."""
-    bare = ModelSpec(
-        id="", architecture="", model_type="", task="text-generation", library="none", source="rule_of_thumb",
-        parameters_total=7 * 10**9, parameters_active=7 * 10**9, tensors=(), dimensions=Dimensions(), layer_kinds={}, cache_terms=None,
-        unknown_cache=True, activations=(), context_limit=None, stored=Stored(dtype="bfloat16"),
-    )  # fmt: skip
-    found = estimate_memory(bare, MemoryRequest())
+def test_a_bare_count_is_a_typical_decoder() -> None:
+    """7B: 2 bytes a parameter; 33 layers (h = 33 · 128, 12·L·h² = 7.06e9) with 8 key heads of 128: 33 · 2·8·128 · 2 bytes a token."""
+    found = estimate_memory(resolve_count("7B"), MemoryRequest(context_tokens=1000))
     assert found.weights.bytes == 14 * 10**9
-    assert {"activation_typical", "unknown_cache"} <= {c.code for c in found.caveats}
-    assert 0.2 * GIB < found.activation.bytes < 1.5 * GIB
+    assert found.kv_cache.bytes == 1000 * 33 * 2 * 8 * 128 * 2
+    # b·T·(4h + 3f), f = 4h
+    assert found.activation.bytes == 2 * 1000 * 16 * 33 * 128
+    assert "activation_by_law" in {c.code for c in found.caveats}
+
+
+def test_unknown_sizes_are_those_of_a_typical_decoder() -> None:
+    """Where a config names no width, activations are those of a bare count of as many parameters, and a caveat says so."""
+    bare = resolve_count("7B")
+    unknown = replace(bare, source="safetensors", dimensions=Dimensions())
+    found = estimate_memory(unknown, MemoryRequest(context_tokens=1000))
+    assert found.activation.bytes == estimate_memory(bare, MemoryRequest(context_tokens=1000)).activation.bytes
+    assert "activation_typical" in {c.code for c in found.caveats}
 
 
 def test_training_states() -> None:
@@ -244,20 +249,17 @@ def test_capacity_of_offers_and_cards() -> None:
     assert usable_memory(Cards(silicon=SILICON["L4"], count=2)) == SILICON["L4"].memory_usable
 
 
-@pytest.mark.parametrize("name", [LLAMA, "deepseek-ai/DeepSeek-V3.2"])
-def test_all_fits_in_a_few_milliseconds(name: str) -> None:
-    """The fits of every offer, context never asked before: some milliseconds on an idle machine; the bound leaves room for a busy one."""
-    model = spec(name)
-    held = [o for o in catalog.load().on(PLATFORMS) if usable_memory(o) is not None]
+@given(st.integers(0, 10**12), st.integers(1, 10**6), st.integers(0, 10**13), st.integers(1, 2**24))
+def test_the_search_for_the_largest_asks_rarely(fixed: int, slope: int, capacity: int, limit: int) -> None:
+    """Sizes are straight lines, some with a bend: the largest that fits is found with few questions, so that a slider can move freely."""
+    for bend in (2 * limit, limit // 2):
+        asked: list[int] = []
 
-    def fits(tokens: int) -> float:
-        start = time.perf_counter()
-        for offer in held:
-            request = MemoryRequest(context_tokens=tokens, devices=max(1, offer.accelerator_count))
-            capacity = usable_memory(offer)
-            assert capacity is not None
-            fit_memory(model, request, capacity, offer.silicon or offer.host_cpu)
-        return time.perf_counter() - start
+        def size(n: int, bend: int = bend, asked: list[int] = asked) -> int:
+            asked.append(n)
+            return fixed + slope * n + slope * max(0, n - bend)
 
-    fits(4096)
-    assert min(fits(4096 + i) for i in range(1, 6)) < 0.025
+        found = largest(size, capacity, limit)
+        assert len(asked) <= 2 * limit.bit_length() + 3
+        assert found == 0 or size(found) <= capacity
+        assert found == limit or size(found + 1) > capacity
