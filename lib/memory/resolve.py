@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
 from lib.laws import parallelism
-from lib.model.bare import typical
+from lib.model.parameter_count import typical
 from lib.workload import Engine, Mode
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from lib.advisor.candidates import DIVIDED, options
@@ -38,7 +36,7 @@ def test_all_who_ask_agree() -> None:
         for count in COUNTS:
             degree = tensor_parallel_degree(spec, count)
             for offer, engine in ((CARDS, "vllm"), (CHIPS, "vllm-tpu")):
-                hardware = replace(offer, accelerator_count=count)
+                hardware = offer.model_copy(update={"accelerator_count": count})
                 request = MemoryRequest(engine=engine)  # type: ignore[arg-type]
                 tried = options(spec, family_of(task_of("auto", spec)), hardware, "auto").tried
                 assert {c.devices for c in tried if c.engine in DIVIDED} <= {degree}, spec.id

@@ -14,7 +14,7 @@ from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.memory.per_device import demand, largest
 from lib.memory.resolve import settle
 from lib.model import bundled
-from lib.model.bare import resolve_count
+from lib.model.parameter_count import resolve_count
 from lib.model.spec import Dimensions, ModelSpec
 from lib.units import GIB
 from lib.workload import ENGINES, MODES, MemoryRequest

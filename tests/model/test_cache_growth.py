@@ -5,12 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD
-from lib.model.cache_growth import Growth, Law, tell, units
-=======
 from lib.laws.kv_cache import units
-from lib.model.growth import Growth, Law, tell
->>>>>>> cde7298 (n(T) and the typical decoder have one home each; tests of the estimate without a wall clock or a spec that cannot occur)
+from lib.model.cache_growth import Growth, Law, tell
 
 LENGTHS = (1, 11, 1021, 16_777_259)
 
