@@ -41,7 +41,7 @@ from lib.model.layer_dedup import likeness, listed, numbers, returned
 from lib.model.meta_device import MetaRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torch.nn import Module
 
@@ -281,27 +281,30 @@ def _step(module: Module, ledger: Ledger, cache: object, encoded: Any, lengths: 
 
 
 def tensors_of(cache: object) -> list[Tensor]:
-    """The tensors of a cache object, each once, in the order in which it keeps them."""
-    found: list[Tensor] = []
-    seen: set[int] = set()
+    """The tensors of a cache object, each once, in the order in which it keeps them.
 
-    def visit(value: Any, depth: int) -> None:
-        if id(value) in seen or depth > _DEPTH or value is None or isinstance(value, (int, float, str, bool)):
-            return
-        seen.add(id(value))
+    A stack, not a nested function that calls itself: such a function refers to itself, so everything it collected would stay alive until
+    the garbage collector happens to run, and old entries of the cache would count as memory up to that moment.
+    """
+    tensors: list[Tensor] = []
+    visited: set[int] = set()
+    stack: list[tuple[Any, int]] = [(cache, 0)]
+    while stack:
+        value, depth = stack.pop()
+        if id(value) in visited or depth > _DEPTH or value is None or isinstance(value, (int, float, str, bool)):
+            continue
+        visited.add(id(value))
+        parts: Iterable[Any] = ()
         if isinstance(value, Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, dict):
-            for part in value.values():
-                visit(part, depth + 1)
+            parts = value.values()
         elif isinstance(value, (list, tuple)):
-            for part in value:
-                visit(part, depth + 1)
+            parts = value
         elif hasattr(value, "__dict__") and "config" not in type(value).__name__.lower():
-            visit(vars(value), depth + 1)
-
-    visit(cache, 0)
-    return found
+            parts = (vars(value),)
+        stack.extend((part, depth + 1) for part in reversed(tuple(parts)))
+    return tensors
 
 
 def _entries(ledger: Ledger, cache: object) -> set[int]:

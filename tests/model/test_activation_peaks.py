@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -218,6 +219,26 @@ def test_the_model_is_as_before() -> None:
     assert [(p.dtype, p.shape) for p in built.model.parameters()] == before
     assert built.config._attn_implementation == "sdpa"
     assert not any("forward" in vars(m) for m in built.model.modules())
+
+
+def _traced_while_collecting(built: Built, threshold: int) -> tuple[ActivationFit, ...]:
+    """A trace with the garbage collector run after so many new objects; 0: never."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()  # what exists already is not looked at again, so that frequent collections are quick
+    gc.set_threshold(threshold, 1, 1)
+    try:
+        return trace_activations(built)
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+@pytest.mark.parametrize("config", [SMALL, QWEN_MOE, SLIDING], ids=lambda config: str(config["model_type"]))
+def test_a_trace_does_not_depend_on_when_garbage_is_collected(config: dict[str, Any]) -> None:
+    """What is alive is what the model still refers to: nothing that the trace itself or a cycle of references keeps a while longer."""
+    built = build(config)
+    assert _traced_while_collecting(built, 0) == _traced_while_collecting(built, 50)
 
 
 def test_what_cannot_be_run_has_no_trace() -> None:
