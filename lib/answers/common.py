@@ -1,11 +1,8 @@
-"""The shapes of the answers, as the public contract names them; every field that is added stays.
+"""The shapes that every answer is built from, and the one way money, caveats, sources and prices are written in them.
 
-Units are in the key. Numbers are plain JSON numbers: no NaN, no infinity; a price is the shortest decimal that means it (0.8).
-`typing_extensions.TypedDict` because Pydantic, which derives the schemas from these, asks for it below Python 3.12.
-
-The shape of the answer of `/estimate_speed`; see `lib.answers.common` for what holds for all answers.
-
-Small values as JSON: money, caveats, sources.
+The public contract names the fields; every field that is added stays. Units are in the key. Numbers are plain JSON numbers: no NaN, no
+infinity; a price is the shortest decimal that means it (0.8). `typing_extensions.TypedDict` because Pydantic, which derives the JSON
+schemas from these shapes, asks for it below Python 3.12.
 """
 
 from __future__ import annotations
@@ -340,6 +337,29 @@ class SpeedAnswer(Answer):
     high: SpeedFigures
     decode_parts: list[SpeedPartEntry]
     prompt_parts: list[SpeedPartEntry]
+
+
+class PassEntry(TypedDict):
+    """A pass under the roofline: FLOP per byte moved, FLOP per second as predicted."""
+
+    name: str
+    seconds: float
+    flop: float
+    bytes: float
+    flop_per_byte: float
+    flop_per_s: float
+
+
+class RooflineAnswer(TypedDict):
+    """The two ceilings of the hardware, all devices that work at once together, and the passes under them."""
+
+    hardware: str
+    name: str
+    precision: str
+    arithmetic: str
+    peak_flop_per_s: float
+    bandwidth_bytes_per_s: float
+    passes: list[PassEntry]
 
 
 def usd(amount: Decimal | None) -> float | None:

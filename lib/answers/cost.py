@@ -1,13 +1,14 @@
-"""The shape of the answer of `/estimate_cost`; see `lib.answers.common` for what holds for all answers.
+"""The shapes of the answer of `/estimate_cost` and of what the tab *Cost* shows beside it: the outlook, and before and after.
 
-The shape of what the tab *Cost* shows; see `lib.answers.common` for what holds for all answers.
+See `lib.answers.common` for what holds for all answers.
 """
 
 from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from lib.answers.common import Answer, PriceEntry
+from lib.answers.common import Answer, CaveatEntry, PriceEntry
+from lib.cost.compare import Verdict
 
 
 class CostPartEntry(TypedDict):
@@ -150,3 +151,47 @@ class OutlookAnswer(Answer):
     savings: list[SavingEntry]
     no_savings: list[SavingEntry]
     prices: PriceEntry
+
+
+class SideEntry(TypedDict):
+    """A side of the answer; `low` and `high` are the range of an estimated rate, `None` for a measured one."""
+
+    name: str
+    hardware: str
+    runs_as: str
+    measured: bool
+    measured_latency: bool
+    device: str
+    devices: int
+    usd_per_hour: float
+    tokens_per_s: float
+    low: float | None
+    high: float | None
+    gpu_hours_per_million_tokens: float
+    latency_p50_s: float | None
+    latency_p99_s: float | None
+    replicas: int
+    utilisation: float
+    used_usd_per_hour: float
+    usd_per_million_tokens_full: float
+    usd_per_million_tokens: float | None
+    usd_per_month: float
+
+
+class ComparisonAnswer(TypedDict):
+    """Both sides, what the change saves and is worth, the verdict and its arithmetic."""
+
+    before: SideEntry
+    after: SideEntry
+    tokens_per_s: float
+    hours_per_month: float
+    effort_usd: float
+    horizon_months: int
+    saved_usd_per_month: float
+    worth_usd: float
+    payback_months: float | None
+    speedup: float
+    latency_ratio: float | None
+    verdict: Verdict
+    arithmetic: list[str]
+    caveats: list[CaveatEntry]

@@ -1,6 +1,6 @@
-"""The shape of what `/measure` answers, and of what it tells meanwhile.
+"""The shapes of what is answered by running something: `/measure`, `/chat`, `/heartbeat`, and the ledger of measurements.
 
-The shapes of what `/chat` streams.
+Times are in seconds, memory in bytes; see `lib.answers.common` for what holds for all answers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from lib.answers.common import Answer
 
 
 class RunFigures(TypedDict):
-    """The three figures of a run; null where nothing is decoded, or nothing known."""
+    """The three figures of a run; null where nothing is decoded (one token is too few for a speed), or nothing known."""
 
     peak_bytes: int | None
     ttft_s: float | None
@@ -25,7 +25,7 @@ class RunEnd(TypedDict):
     decode_tokens_per_s: float | None
 
 
-class PredictedRun(RunFigures):
+class MeasurePrediction(RunFigures):
     """The prediction for exactly this run. `peak_bytes` is weights + the larger of the two moments; `runtime_bytes` is beside it."""
 
     weights_bytes: int
@@ -90,7 +90,7 @@ class MeasureAnswer(Answer):
     decode_tokens_per_s: float | None
     mean_tokens_per_s: float | None
     weights_s: float
-    predicted: PredictedRun
+    predicted: MeasurePrediction
     error_ratio: ErrorRatio
     verdict: VerdictEntry
 
@@ -101,22 +101,14 @@ class MeasureStage(TypedDict):
     stage: str
 
 
-class ChatResultsRunFigures(TypedDict):
-    """Figures of one run; null where nothing is known, or where one token is too few for a speed."""
-
-    ttft_s: float | None
-    decode_tokens_per_s: float | None
-    peak_bytes: float | None
-
-
-class RunPrediction(ChatResultsRunFigures):
+class ChatPrediction(RunFigures):
     """What the laws say of exactly this run, with the range that covers most measurements of its kind."""
 
     weights_bytes: int | None
     kv_cache_bytes: int | None
     activation_bytes: int | None
-    low: ChatResultsRunFigures
-    high: ChatResultsRunFigures
+    low: RunFigures
+    high: RunFigures
 
 
 class ChatMetrics(TypedDict):
@@ -137,8 +129,8 @@ class ChatMetrics(TypedDict):
     prompt_tokens: int
     output_tokens: int
     stopped: str
-    predicted: RunPrediction
-    error_ratio: ChatResultsRunFigures
+    predicted: ChatPrediction
+    error_ratio: ErrorRatio
 
 
 class ChatPiece(Answer):
@@ -152,3 +144,110 @@ class ChatPiece(Answer):
     text: str
     note: str
     metrics: ChatMetrics | None
+
+
+class HeartbeatAnswer(Answer):
+    """The times of one product y = x @ w, in seconds, and what they can be believed.
+
+    `p95_s` is the nearest rank. `flops` and `moved_bytes` are of one product; `floor_s` is the larger of `floor_memory_s` and
+    `floor_compute_s` (null without a known peak). `efficiency` = floor / median, null where the result is not valid.
+    `iterations` counts the warm products that were timed.
+    """
+
+    device: str
+    device_kind: str
+    accelerator: str | None
+    dtype: str
+    batch: int
+    hidden: int
+    intermediate: int
+    iterations: int
+    warmup: int
+    mean_s: float
+    median_s: float
+    p95_s: float
+    min_s: float
+    cold_first_s: float
+    flops: int
+    weight_bytes: int
+    moved_bytes: int
+    achieved_flops_per_s: float
+    floor_s: float
+    floor_memory_s: float
+    floor_compute_s: float | None
+    bound: str
+    efficiency: float | None
+    valid: bool
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: float | None
+    driver: str | None
+    torch: str
+
+
+class HeartbeatProgress(TypedDict):
+    """How far a heartbeat is: `cold`, `warm-up`, `warm` or `bandwidth`, how many products of how many, the last one's seconds."""
+
+    phase: str
+    done: int
+    of: int
+    last_s: float | None
+
+
+class ExpectedAnswer(Answer):
+    """The run that would be measured. `need_bytes` is all that it takes, `allowed_bytes` what it may take of the `free_bytes`."""
+
+    model: str
+    architecture: str
+    device: str
+    device_kind: str
+    precision: str
+    prompt_tokens: int
+    output_tokens: int
+    predicted: RunFigures
+    low: RunEnd
+    high: RunEnd
+    weights_bytes: int
+    kv_cache_bytes: int
+    activation_bytes: int
+    runtime_bytes: int
+    need_bytes: int
+    allowed_bytes: int
+    free_bytes: int
+    limit_s: float
+
+
+class LedgerEntry(TypedDict):
+    """One measurement; see `lib.live.measurements` for the fields."""
+
+    when: str
+    kind: str
+    device: str
+    accelerator: str | None
+    devices: int
+    driver: str | None
+    torch: str
+    engine: str
+    model: str
+    architecture: str
+    weights: str
+    precision: str
+    prompt_tokens: int
+    output_tokens: int
+    predicted_peak_bytes: int | None
+    peak_bytes: int | None
+    predicted_ttft_s: float | None
+    ttft_s: float | None
+    predicted_decode_tokens_per_s: float | None
+    decode_tokens_per_s: float | None
+    provenance: str
+
+
+class LedgerStatus(TypedDict):
+    """Where rows are kept, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
+
+    kept: str
+    lasting: bool
+    rows: int
+    own_rows: int
+    problem: str | None
+    copied: str

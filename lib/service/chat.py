@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lib.answers.common import SCHEMA, caveat_entries, source_entries
-from lib.answers.live import ChatMetrics, ChatPiece, ChatResultsRunFigures, RunPrediction
+from lib.answers.live import ChatMetrics, ChatPiece, ChatPrediction, RunFigures
 from lib.catalog import Catalog
 from lib.errors import AdvisorError, BadArgument
 from lib.live.chat import Piece, Taken, Talk
@@ -139,7 +139,7 @@ class Exactly:
         }
 
 
-def _prediction(found: Predicted | None, *, on_cpu: bool) -> RunPrediction:
+def _prediction(found: Predicted | None, *, on_cpu: bool) -> ChatPrediction:
     """The prediction as plain JSON.
 
     A cache grows by new copies of itself. On a GPU the allocator uses the freed ones again; in the memory of a process they may stay, so
@@ -147,7 +147,7 @@ def _prediction(found: Predicted | None, *, on_cpu: bool) -> RunPrediction:
     """
     first, rate = (found.ttft_s, found.decode_tokens_per_s) if found is not None else (None, None)
 
-    def figures(end: Callable[[Band], float], copies: int = 0) -> ChatResultsRunFigures:
+    def figures(end: Callable[[Band], float], copies: int = 0) -> RunFigures:
         return {
             "ttft_s": end(first) if first is not None else None,
             "decode_tokens_per_s": end(rate) if rate is not None else None,

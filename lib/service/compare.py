@@ -9,12 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from typing_extensions import TypedDict
-
-from lib.answers.common import CaveatEntry, caveat_entries, usd
+from lib.answers.common import caveat_entries, usd
+from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost.compare import Comparison, Configuration, Side, Verdict, compare, predicted, side
+from lib.cost.compare import Comparison, Configuration, Side, compare, predicted, side
 from lib.cost.usage import Usage
 from lib.errors import BadArgument, InvalidInput
 from lib.memory import fit_memory, usable_memory
@@ -29,50 +28,6 @@ from lib.speed import SpeedEstimate, SpeedRequest, speed
 from lib.workload import MemoryRequest
 
 HORIZON_MONTHS = 12
-
-
-class SideEntry(TypedDict):
-    """A side of the answer; `low` and `high` are the range of an estimated rate, `None` for a measured one."""
-
-    name: str
-    hardware: str
-    runs_as: str
-    measured: bool
-    measured_latency: bool
-    device: str
-    devices: int
-    usd_per_hour: float
-    tokens_per_s: float
-    low: float | None
-    high: float | None
-    gpu_hours_per_million_tokens: float
-    latency_p50_s: float | None
-    latency_p99_s: float | None
-    replicas: int
-    utilisation: float
-    used_usd_per_hour: float
-    usd_per_million_tokens_full: float
-    usd_per_million_tokens: float | None
-    usd_per_month: float
-
-
-class ComparisonAnswer(TypedDict):
-    """Both sides, what the change saves and is worth, the verdict and its arithmetic."""
-
-    before: SideEntry
-    after: SideEntry
-    tokens_per_s: float
-    hours_per_month: float
-    effort_usd: float
-    horizon_months: int
-    saved_usd_per_month: float
-    worth_usd: float
-    payback_months: float | None
-    speedup: float
-    latency_ratio: float | None
-    verdict: Verdict
-    arithmetic: list[str]
-    caveats: list[CaveatEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import cast
 
-from typing_extensions import TypedDict
-
-from lib.answers.common import SCHEMA, Answer, caveat_entries, source_entries
+from lib.answers.common import SCHEMA, caveat_entries, source_entries
+from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
 from lib.live.device import Device, at_hand
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Case, Dtype
 from lib.live.heartbeat_run import LIMIT_S, Outcome, Progress, Told, on_device
@@ -22,53 +21,6 @@ MAX_ITERATIONS = 10_000
 MAX_WARMUP = 1_000
 
 Run = Callable[[Case, Device, int], Iterator[Told]]
-
-
-class HeartbeatAnswer(Answer):
-    """The times of one product y = x @ w, in seconds, and what they can be believed.
-
-    `p95_s` is the nearest rank. `flops` and `moved_bytes` are of one product; `floor_s` is the larger of `floor_memory_s` and
-    `floor_compute_s` (null without a known peak). `efficiency` = floor / median, null where the result is not valid.
-    `iterations` counts the warm products that were timed.
-    """
-
-    device: str
-    device_kind: str
-    accelerator: str | None
-    dtype: str
-    batch: int
-    hidden: int
-    intermediate: int
-    iterations: int
-    warmup: int
-    mean_s: float
-    median_s: float
-    p95_s: float
-    min_s: float
-    cold_first_s: float
-    flops: int
-    weight_bytes: int
-    moved_bytes: int
-    achieved_flops_per_s: float
-    floor_s: float
-    floor_memory_s: float
-    floor_compute_s: float | None
-    bound: str
-    efficiency: float | None
-    valid: bool
-    bandwidth_bytes_per_s: float
-    peak_flops_per_s: float | None
-    driver: str | None
-    torch: str
-
-
-class HeartbeatProgress(TypedDict):
-    """How far a heartbeat is: `cold`, `warm-up`, `warm` or `bandwidth`, how many products of how many, the last one's seconds."""
-
-    phase: str
-    done: int
-    of: int
-    last_s: float | None
 
 
 class HeartbeatQuestion:

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
-from typing_extensions import TypedDict
-
+from lib.answers.live import LedgerEntry, LedgerStatus
 from lib.errors import AdvisorError, LiveError
 from lib.live.device import Device
 from lib.live.measurements import Kind, Ledger, Row, Weights, csv_text, label, parquet_bytes, place
@@ -20,43 +19,6 @@ log = logging.getLogger(__name__)
 
 Format = Literal["csv", "parquet"]
 HERE = "measured on this machine"
-
-
-class LedgerEntry(TypedDict):
-    """One measurement; see `lib.live.measurements` for the fields."""
-
-    when: str
-    kind: str
-    device: str
-    accelerator: str | None
-    devices: int
-    driver: str | None
-    torch: str
-    engine: str
-    model: str
-    architecture: str
-    weights: str
-    precision: str
-    prompt_tokens: int
-    output_tokens: int
-    predicted_peak_bytes: int | None
-    peak_bytes: int | None
-    predicted_ttft_s: float | None
-    ttft_s: float | None
-    predicted_decode_tokens_per_s: float | None
-    decode_tokens_per_s: float | None
-    provenance: str
-
-
-class LedgerStatus(TypedDict):
-    """Where rows are kept, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
-
-    kept: str
-    lasting: bool
-    rows: int
-    own_rows: int
-    problem: str | None
-    copied: str
 
 
 def row_of(

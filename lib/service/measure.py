@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
-from lib.answers.common import SCHEMA, Answer, caveat_entries, source_entries
-from lib.answers.live import MeasureAnswer, MeasureStage, RunEnd, RunFigures
+from lib.answers.common import SCHEMA, caveat_entries, source_entries
+from lib.answers.live import ExpectedAnswer, MeasureAnswer, MeasureStage
 from lib.catalog import Catalog
 from lib.errors import UnsupportedModel
 from lib.live import measure_process
@@ -114,29 +114,6 @@ class MeasureQuestion:
         device = self._device()
         run = Run(spec=spec, precision=wanted, device=device, prompt_tokens=prompt, output_tokens=output, pace=self._pace(device, wanted))
         return prepare(run, config, self._catalog(), self._device, self._placed())
-
-
-class ExpectedAnswer(Answer):
-    """The run that would be measured. `need_bytes` is all that it takes, `allowed_bytes` what it may take of the `free_bytes`."""
-
-    model: str
-    architecture: str
-    device: str
-    device_kind: str
-    precision: str
-    prompt_tokens: int
-    output_tokens: int
-    predicted: RunFigures
-    low: RunEnd
-    high: RunEnd
-    weights_bytes: int
-    kv_cache_bytes: int
-    activation_bytes: int
-    runtime_bytes: int
-    need_bytes: int
-    allowed_bytes: int
-    free_bytes: int
-    limit_s: float
 
 
 class ExpectedQuestion:

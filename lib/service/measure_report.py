@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from lib.advisor.speed import read_parameters
 from lib.answers.common import SCHEMA, caveat_entries, source_entries
-from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, PredictedRun, RunEnd
+from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, MeasurePrediction, RunEnd
 from lib.catalog import Catalog
 from lib.laws.roofline import decode_floor
 from lib.live.device import Device, hardware
@@ -41,7 +41,7 @@ def _floor_rate(case: Case, catalog: Catalog) -> float | None:
     return 1 / least.seconds if least.seconds > 0 else None
 
 
-def _predicted(case: Case) -> PredictedRun:
+def _predicted(case: Case) -> MeasurePrediction:
     said = case.expected
     first, rate = said.ttft_s, said.decode_tokens_per_s
     low: RunEnd = {"ttft_s": first.low if first else None, "decode_tokens_per_s": rate.low if rate else None}

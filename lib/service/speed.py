@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from typing_extensions import TypedDict
 
-from lib.answers.common import SCHEMA, SpeedAnswer, SpeedFigures, SpeedPartEntry, caveat_entries, source_entries
+from lib.answers.common import SCHEMA, PassEntry, RooflineAnswer, SpeedAnswer, SpeedFigures, SpeedPartEntry, caveat_entries, source_entries
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import Pace, Usage
@@ -136,29 +135,6 @@ class SpeedQuestion:
         request = speed_request(precision, engine, prompt_tokens, output_tokens, concurrency)
         found = self._catalog().resolve_hardware(hardware)
         return speed_answer(self._models(model), found, request)
-
-
-class PassEntry(TypedDict):
-    """A pass under the roofline: FLOP per byte moved, FLOP per second as predicted."""
-
-    name: str
-    seconds: float
-    flop: float
-    bytes: float
-    flop_per_byte: float
-    flop_per_s: float
-
-
-class RooflineAnswer(TypedDict):
-    """The two ceilings of the hardware, all devices that work at once together, and the passes under them."""
-
-    hardware: str
-    name: str
-    precision: str
-    arithmetic: str
-    peak_flop_per_s: float
-    bandwidth_bytes_per_s: float
-    passes: list[PassEntry]
 
 
 class RooflineQuestion:
