@@ -9,11 +9,12 @@ a wait beyond `patience`, are refused with a sentence.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitedTooLong
 from typing import Generic, TypeVar
+
+from cachetools import LRUCache
 
 from lib.errors import Busy
 
@@ -28,9 +29,8 @@ class Once(Generic[Result]):
 
         With 0 kept, only those who ask at the same time share a result.
         """
-        self._keep = keep
         self._patience = patience
-        self._known: OrderedDict[Hashable, Result] = OrderedDict()
+        self._known: LRUCache[Hashable, Result] = LRUCache(keep)
         self._under_way: dict[Hashable, Future[Result]] = {}
         self._lock = threading.Lock()
         self._room = threading.BoundedSemaphore(waiting)
@@ -39,10 +39,7 @@ class Once(Generic[Result]):
     def known(self, key: Hashable) -> Result | None:
         """What is remembered under the key, at once."""
         with self._lock:
-            if key not in self._known:
-                return None
-            self._known.move_to_end(key)
-            return self._known[key]
+            return self._known.get(key)
 
     def __call__(self, key: Hashable, work: Callable[[], Result]) -> Result:
         """The result of `work()`, remembered under the key.
@@ -78,10 +75,9 @@ class Once(Generic[Result]):
     def _work(self, key: Hashable, work: Callable[[], Result]) -> Result:
         try:
             result = work()
-            with self._lock:
-                self._known[key] = result
-                while len(self._known) > self._keep:
-                    self._known.popitem(last=False)
+            if self._known.maxsize:
+                with self._lock:
+                    self._known[key] = result
             return result
         finally:
             with self._lock:
