@@ -19,6 +19,7 @@ Flop = NewType("Flop", float)
 FlopPerSecond = NewType("FlopPerSecond", float)
 Seconds = NewType("Seconds", float)
 Tokens = NewType("Tokens", int)
+TokensPerSecond = NewType("TokensPerSecond", float)
 Usd = NewType("Usd", Decimal)
 UsdPerHour = NewType("UsdPerHour", Decimal)
 

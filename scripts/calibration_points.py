@@ -15,7 +15,7 @@ from lib.catalog import load
 from lib.catalog.silicon import Accelerator
 from lib.speed.batch import Cases
 from lib.speed.constants import EAGER, ENGINES, FORMS
-from lib.speed.hardware import ceiling_rows, link
+from lib.speed.hardware import ceilings, link
 
 CARDS = load().accelerators
 ENGINE_OF = {
@@ -63,10 +63,10 @@ class Point:
 def cases(points: list[Point]) -> Cases:
     """The cases of points as columns."""
     kinds = {"engine": np.int64, "form": np.int64, "eager": np.bool_, "bus": np.bool_, "row_split": np.bool_, "staged": np.bool_}
-    bandwidth, compute = ceiling_rows([p.card for p in points])
+    rows = [ceilings(CARDS[card], share, arithmetic, CARDS) for card, share, arithmetic in (p.card for p in points)]
     names = [f.name for f in fields(Cases) if f.name not in {"bandwidth", "compute"}]
     columns: dict[str, Any] = {name: np.array([p.case[name] for p in points], dtype=kinds.get(name, np.float64)) for name in names}
-    return Cases(bandwidth=bandwidth, compute=compute, **columns)
+    return Cases(bandwidth=np.array([row.bandwidth for row in rows]), compute=np.array([row.compute for row in rows]), **columns)
 
 
 def form_of(engine: str, quant: str, *, experts: bool) -> str:

@@ -80,7 +80,7 @@ def _followed(job: Job, plan: Planned, jobs: Jobs) -> list[str]:
     return lines
 
 
-def _run(plans: Sequence[Planned], asked: Asked, jobs: Jobs, ledger: Ledger) -> bool:
+def _run(plans: Sequence[Planned], asked: Asked, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
     """Start all jobs, follow them, merge what they told; false when one gave less than it should. What still runs at the end is ended."""
     from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.service.jobs import script, told  # noqa: PLC0415
@@ -97,7 +97,7 @@ def _run(plans: Sequence[Planned], asked: Asked, jobs: Jobs, ledger: Ledger) -> 
             click.echo(f"{plan.offer.id}: started, {running[-1][1].url}", err=True)
         while running:
             plan, job = running[0]
-            rows, complaints = told(_followed(job, plan, jobs), plan, asked, models)
+            rows, complaints = told(_followed(job, plan, jobs), plan, asked, models, catalog.accelerators)
             running.pop(0)
             for row in rows:
                 new = ledger.keep(row)
@@ -204,7 +204,7 @@ def main(
     disable_progress_bars()  # of the script's way into the bucket
     where = place() if file is None else Place(path=file, lasting=True, words="the file of --ledger")
     ledger = Ledger(where)
-    good = _run(plans, asked, Jobs(token, namespace=namespace), ledger)
+    good = _run(plans, asked, Jobs(token, namespace=namespace), ledger, catalog)
     problem = ledger.status().problem
     if problem:
         click.echo(f"The rows could not be kept: {problem}", err=True)

@@ -5,19 +5,19 @@ What is the same for all offers of one answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lib.advisor.candidates import Candidate, options
 from lib.advisor.headroom import Room, room
 from lib.advisor.result import Reason, Value
-from lib.advisor.speed import Shape
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
 from lib.memory import MemoryEstimate, usable_memory
 from lib.model.spec import ModelSpec
+from lib.speed import SpeedRequest
 from lib.workload import MemoryRequest, Workload
 
 Memory = Callable[[MemoryRequest, Accelerator | None], MemoryEstimate]
@@ -40,10 +40,11 @@ class Case:
     family: Family
     workload: Workload
     context_tokens: int
-    shape: Shape
+    shape: SpeedRequest
     sdk: str
     rules: PlatformRules
     cpus: tuple[Accelerator, ...]
+    accelerators: Mapping[str, Accelerator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

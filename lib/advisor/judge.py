@@ -31,8 +31,8 @@ from lib.advisor.candidates import Candidate
 from lib.advisor.fit import Case, Fit, Fits, fitting
 from lib.advisor.headroom import Room
 from lib.advisor.reasons import configuration_reasons, offer_reasons
-from lib.advisor.result import Cost, Entry, Prediction, Reason, Rejection, Speed, Value
-from lib.advisor.speed import Key, key, machine, pace, predictions, speed_bounds
+from lib.advisor.result import Cost, Entry, Reason, Rejection, Speed, Value
+from lib.advisor.speed import Key, key, machine, predictions, speed_bounds, with_bounds
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
@@ -40,6 +40,7 @@ from lib.cost import Usage, cost
 from lib.errors import BadCatalog
 from lib.memory import usable_memory
 from lib.model.spec import ModelSpec
+from lib.speed import SpeedEstimate
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
 
 ENOUGH_TOKENS_PER_S = 8.0
@@ -61,7 +62,7 @@ def judged(family: Family, speed: Speed, *, context: int, vcpu: int | None) -> t
         limit = FIRST_ANSWER_S if family == "encode" else SOUND_S
         return _verdict_cpu(values | {"seconds": took, "limit_s": limit}, enough=took <= limit)
     rate = speed.tokens_per_s or 0.0
-    longer = max(1.0, context / found.prompt_tokens) if family == "vision_language" else 1.0
+    longer = max(1.0, context / found.request.prompt_tokens) if family == "vision_language" else 1.0
     first = found.ttft_s.value * longer
     values |= {"tokens_per_s": rate, "limit_tokens_per_s": ENOUGH_TOKENS_PER_S, "seconds": first, "limit_s": FIRST_ANSWER_S}
     return _verdict_cpu(values, enough=rate >= ENOUGH_TOKENS_PER_S and first <= FIRST_ANSWER_S)
@@ -75,15 +76,6 @@ DAYS_PER_MONTH = 30
 """Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paced:
-    """The prediction as the bill takes it; a rate only where answer tokens are made."""
-
-    ttft_s: float | None
-    inter_token_s: float | None
-    throughput_tokens_per_s: float | None
-
-
 def monthly(offer: Offer, workload: Workload) -> Decimal:
     """USD per month of an offer that runs its hours a day and never sleeps within them: price per hour × hours × days.
 
@@ -93,7 +85,7 @@ def monthly(offer: Offer, workload: Workload) -> Decimal:
     return _price(offer) * workload.hours_per_day * DAYS_PER_MONTH
 
 
-def cost_of(offer: Offer, workload: Workload, rules: PlatformRules, predicted: Prediction | None = None) -> Cost:
+def cost_of(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None) -> Cost:
     """The month by `lib.cost`, without sleep, storage and the port of a Job, which are told as reasons.
 
     ZeroGPU and free hardware cost nothing; quota beyond the free one is told as a reason too.
@@ -102,7 +94,7 @@ def cost_of(offer: Offer, workload: Workload, rules: PlatformRules, predicted: P
         BadCatalog: a listed offer has no price.
     """
     _price(offer)
-    bill = cost(offer, _usage(workload, predicted), rules, speed=None if predicted is None else _paced(predicted))
+    bill = cost(offer, _usage(workload, predicted), rules, speed=predicted)
     return Cost(
         usd_per_hour=bill.usd_per_hour,
         usd_per_month=bill.total_usd_per_month,
@@ -119,7 +111,7 @@ def _price(offer: Offer) -> Decimal:
     return offer.usd_per_hour
 
 
-def _usage(workload: Workload, predicted: Prediction | None) -> Usage:
+def _usage(workload: Workload, predicted: SpeedEstimate | None) -> Usage:
     return Usage(
         hours_per_day=workload.hours_per_day,
         days_per_month=Decimal(DAYS_PER_MONTH),
@@ -127,17 +119,8 @@ def _usage(workload: Workload, predicted: Prediction | None) -> Usage:
         account=workload.account,
         concurrency=workload.concurrency,
         exposed_port=False,
-        prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.prompt_tokens,
-        output_tokens=OUTPUT_TOKENS if predicted is None else predicted.output_tokens,
-    )
-
-
-def _paced(of: Prediction) -> Paced:
-    between, rate = of.inter_token_s, of.throughput_tokens_per_s
-    return Paced(
-        ttft_s=of.ttft_s.value,
-        inter_token_s=None if between is None else between.value,
-        throughput_tokens_per_s=None if rate is None else rate.value,
+        prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
+        output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
     )
 
 
@@ -155,10 +138,10 @@ class Tried:
 def judge_all(offers: Sequence[Offer], case: Case) -> list[Entry | Rejection]:
     """The verdict on each offer; their speeds are predicted together, since that takes hardly longer than one."""
     tried = [_tried(offer, case) for offer in offers]
-    found: Mapping[Key, Prediction] = {}
+    found: Mapping[Key, SpeedEstimate] = {}
     if case.model is not None:
         asked = [(offer, fit.candidate) for offer, one in zip(offers, tried, strict=True) if isinstance(one, Fits) for fit in one.fits]
-        found = predictions(case.model.spec, case.family, asked, case.shape)
+        found = predictions(case.model.spec, case.family, asked, case.shape, case.accelerators)
     return [_verdict(offer, case, one, found) for offer, one in zip(offers, tried, strict=True)]
 
 
@@ -172,7 +155,7 @@ def _tried(offer: Offer, case: Case) -> Fits | Reason | None:
     return fitting(offer, case, case.model)
 
 
-def _verdict(offer: Offer, case: Case, tried: Fits | Reason | None, found: Mapping[Key, Prediction]) -> Entry | Rejection:
+def _verdict(offer: Offer, case: Case, tried: Fits | Reason | None, found: Mapping[Key, SpeedEstimate]) -> Entry | Rejection:
     if tried is None or case.model is None:
         return Rejection(offer=offer, reason=tried) if isinstance(tried, Reason) else _idle(offer, case)
     best = tried if isinstance(tried, Reason) else _best(offer, case, case.model.spec, tried, found)
@@ -214,7 +197,7 @@ def _idle(offer: Offer, case: Case) -> Entry:
     )
 
 
-def _best(offer: Offer, case: Case, spec: ModelSpec, of: Fits, found: Mapping[Key, Prediction]) -> Tried | Reason:
+def _best(offer: Offer, case: Case, spec: ModelSpec, of: Fits, found: Mapping[Key, SpeedEstimate]) -> Tried | Reason:
     """The first configuration with room to spare that is not too slow, else the first that fits and is not too slow, else why none."""
     second: Tried | None = None
     slow: Reason | None = None
@@ -229,12 +212,12 @@ def _best(offer: Offer, case: Case, spec: ModelSpec, of: Fits, found: Mapping[Ke
     return second or slow or of.otherwise
 
 
-def _timed(offer: Offer, case: Case, spec: ModelSpec, fit: Fit, predicted: Prediction | None) -> Tried:
+def _timed(offer: Offer, case: Case, spec: ModelSpec, fit: Fit, predicted: SpeedEstimate | None) -> Tried:
     if predicted is None:
         on = machine(offer, fit.candidate, fit.room.memory.precision, case.cpus)
         quick = speed_bounds(spec, case.family, fit.room.memory, on, case.workload.concurrency)
     else:
-        quick = pace(predicted)
+        quick = with_bounds(predicted)
     remark: Reason | None = None
     slow = False
     if offer.silicon is None:

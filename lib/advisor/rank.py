@@ -50,8 +50,8 @@ def rate(entry: Entry) -> float:
     """What "fast" means for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
     of, found = entry.speed, entry.speed.predicted
     if found is not None:
-        made = found.throughput_tokens_per_s
-        return 1.0 / found.request_s if made is None else made.value
+        produced = found.output_tokens_per_s
+        return 1.0 / found.request_s if produced is None else produced.value
     if of.decode_tokens_per_s_upper_bound is not None:
         return of.decode_tokens_per_s_upper_bound
     if of.request_s_lower_bound:

@@ -96,6 +96,7 @@ def recommend(
         sdk=sdk,
         rules=catalog.rules,
         cpus=_host_cpus(catalog),
+        accelerators=catalog.accelerators,
     )
     verdicts = judge_all(catalog.on(workload.platforms), case)
     order = ranked([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority)
@@ -174,9 +175,9 @@ def _about_speed(speed: Speed) -> list[Reason]:
     if speed.predicted is None:
         bounded = speed.decode_tokens_per_s_upper_bound is not None or speed.request_s_lower_bound is not None
         return [Reason("speed_is_a_bound")] if bounded else []
-    if speed.predicted.inter_token_s is None:
+    if speed.predicted.tpot_s is None:
         return []
-    of = speed.predicted
+    of = speed.predicted.request
     values: dict[str, Value] = {"prompt_tokens": of.prompt_tokens, "output_tokens": of.output_tokens, "concurrency": of.concurrency}
     return [Reason("speed_is_predicted", values)]
 

@@ -10,7 +10,7 @@ from typing import Literal
 from lib.catalog.offers import Offer
 from lib.memory import MemoryEstimate
 from lib.provenance import Caveat, Source
-from lib.speed import Band
+from lib.speed import SpeedEstimate
 from lib.workload import Engine, Workload
 
 Verdict = Literal["comfortable", "tight"]
@@ -26,34 +26,6 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """How fast requests of this shape run, `concurrency` of them in flight all the time; see `lib.speed` for the figures and ranges.
-
-    Where nothing is decoded `ttft_s` is the whole request, and there are no rates of tokens. `least_…` is what the datasheet allows.
-    """
-
-    prompt_tokens: int
-    output_tokens: int
-    concurrency: int
-    ttft_s: Band
-    inter_token_s: Band | None
-    throughput_tokens_per_s: Band | None
-    bound: str
-    least_first_s: float | None
-    least_between_s: float | None
-
-    @property
-    def decode_tokens_per_s(self) -> Band | None:
-        """Tokens per second of one request, once its first token is there."""
-        return None if self.inter_token_s is None else self.inter_token_s.inverse
-
-    @property
-    def request_s(self) -> float:
-        """Seconds of one request: the first token and the others."""
-        return self.ttft_s.value + (0.0 if self.inter_token_s is None else self.inter_token_s.value * (self.output_tokens - 1))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
     """The prediction, and what the datasheet allows at best; `None` where the work of a request is not known.
 
@@ -66,7 +38,7 @@ class Speed:
     request_s_lower_bound: float | None
     peak_flops_per_s: float | None
     basis: str
-    predicted: Prediction | None = None
+    predicted: SpeedEstimate | None = None
 
     @property
     def tokens_per_s(self) -> float | None:

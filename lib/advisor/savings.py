@@ -21,11 +21,12 @@ from lib.advisor.speed import machine, read_parameters, speed_bounds
 from lib.advisor.tasks import Family, family_of, task_of
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost import Pace, TokenPrice, Usage, cost, per_token
+from lib.cost import TokenPrice, Usage, cost, per_token
 from lib.cost.zerogpu import zerogpu_use
 from lib.laws.roofline import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
+from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest
 
 Gain = Literal["compute", "bandwidth", "memory_only"]
@@ -33,7 +34,7 @@ Code = Literal[
     "provider", "zerogpu", "cheaper_tier", "l4_over_a10g", "fp8", "int8", "int4", "shorter_context", "smaller_batch", "cache_precision",
     "sleep", "development_tier",
 ]  # fmt: skip
-Speed = Callable[[ModelSpec, Offer, MemoryRequest, Usage], Pace | None]
+Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,11 @@ class Case:
     usage: Usage
     catalog: Catalog
     price: TokenPrice | None = None
-    speed: Speed | None = None
+    speed: Predict | None = None
     development_hours_per_month: Decimal = Decimal(40)
 
-    def paced(self, offer: Offer, request: MemoryRequest) -> Pace | None:
-        """How fast an offer runs it; `None` where nobody can tell."""
+    def predict(self, offer: Offer, request: MemoryRequest) -> SpeedEstimate | None:
+        """How fast an offer runs it; `None` where that is not predicted."""
         return None if self.speed is None else self.speed(self.spec, offer, request, self.usage)
 
 
@@ -141,7 +142,7 @@ def devices_used(case: Case, offer: Offer, request: MemoryRequest) -> int:
 
 def bill(case: Case, offer: Offer, request: MemoryRequest) -> Decimal:
     """What the month costs on an offer, at the case's use."""
-    return cost(offer, case.usage, case.catalog.rules, speed=case.paced(offer, request)).total_usd_per_month
+    return cost(offer, case.usage, case.catalog.rules, speed=case.predict(offer, request)).total_usd_per_month
 
 
 def cheapest(case: Case, request: MemoryRequest) -> Tier | None:
@@ -246,7 +247,7 @@ def _zerogpu(case: Case, now: Decimal) -> Iterator[Found]:
         held = tier(case, offer, replace(case.request, engine="transformers"))
         if held is None:
             continue
-        used = zerogpu_use(offer, case.usage, rules, case.paced(offer, held.request))
+        used = zerogpu_use(offer, case.usage, rules, case.predict(offer, held.request))
         if used.requests_in_quota == 0:
             yield NoWay(code="zerogpu", reason="quota_too_small")
         else:
@@ -332,7 +333,7 @@ def _sleep(case: Case, now: Decimal) -> Iterator[Found]:
     if after is None:
         yield NoWay(code="sleep", reason="already_as_small")
         return
-    asleep = cost(case.offer, replace(case.usage, sleep_after_s=after), case.catalog.rules, speed=case.paced(case.offer, case.request))
+    asleep = cost(case.offer, replace(case.usage, sleep_after_s=after), case.catalog.rules, speed=case.predict(case.offer, case.request))
     wakes = "0" if asleep.wakes_per_day is None else f"{asleep.wakes_per_day:.1f}"
     inputs = {"sleep after s": f"{after:f}", "wakes a day": wakes}
     yield _if_less("sleep", now, asleep.total_usd_per_month, offer=case.offer, request=case.request, inputs=inputs)

@@ -9,24 +9,21 @@ What the datasheet of an offer allows at best, for one configuration. Upper boun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from lib.advisor.candidates import DIVIDED, Candidate
-from lib.advisor.result import Prediction, Speed
+from lib.advisor.result import Speed
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
-from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.forward_pass import share_reached
 from lib.laws.roofline import decode_floor, prefill_floor
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
-from lib.speed import Band, Bands, SpeedRequest, Speeds, speed, speeds
-from lib.speed.predict import STATIC, floors
+from lib.speed import SpeedEstimate, SpeedRequest, predict_each
+from lib.speed.batch import Question
 from lib.units import BytesPerSecond, FlopPerSecond, Seconds
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, prompt_and_output_tokens
 
@@ -145,24 +142,14 @@ def _step(spec: ModelSpec, memory: MemoryEstimate, on: Machine, batch: int) -> S
 PREDICTED = "prediction"
 DRAWN = ("image", "video")
 Key = tuple[object, ...]
-Question = tuple[ModelSpec, Offer, SpeedRequest]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """One request: tokens in and out, and how many such requests are in flight."""
-
-    prompt_tokens: int
-    output_tokens: int
-    concurrency: int
-
-
-def shape(family: Family, context: int, concurrency: int) -> Shape:
-    """The request that is timed, by the rule above."""
-    prompt, answer = prompt_and_output_tokens(context)
+def shape(family: Family, context: int, concurrency: int) -> SpeedRequest:
+    """The request that is timed, by the rule above; each configuration puts its own precision and engine in."""
+    prompt, output = prompt_and_output_tokens(context)
     if family == "encode":
-        return Shape(prompt_tokens=min(PROMPT_TOKENS, context), output_tokens=1, concurrency=concurrency)
-    return Shape(prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=answer, concurrency=concurrency)
+        return SpeedRequest(prompt_tokens=min(PROMPT_TOKENS, context), output_tokens=1, concurrency=concurrency)
+    return SpeedRequest(prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=output, concurrency=concurrency)
 
 
 def key(offer: Offer, candidate: Candidate) -> Key:
@@ -173,109 +160,44 @@ def key(offer: Offer, candidate: Candidate) -> Key:
     return (*of, candidate.devices, candidate.engine, candidate.precision)
 
 
-def question(spec: ModelSpec, offer: Offer, candidate: Candidate, of: Shape) -> Question:
+def question(spec: ModelSpec, offer: Offer, candidate: Candidate, request: SpeedRequest) -> Question:
     """The question for `lib.speed`: the cards that the configuration uses, not all that are rented."""
-    used = offer if offer.silicon is None or candidate.devices == offer.accelerator_count else _some(offer, candidate.devices)
-    asked = SpeedRequest(
-        precision=candidate.precision,
-        engine=candidate.engine,
-        prompt_tokens=of.prompt_tokens,
-        output_tokens=of.output_tokens,
-        concurrency=of.concurrency,
-    )
-    return spec, used, asked
+    whole = offer.silicon is None or candidate.devices == offer.accelerator_count
+    used = offer if whole else offer.model_copy(update={"accelerator_count": candidate.devices})
+    return spec, used, replace(request, precision=candidate.precision, engine=candidate.engine)
 
 
-def _some(offer: Offer, devices: int) -> Offer:
-    return offer.model_copy(update={"accelerator_count": devices})
+def predictions(
+    spec: ModelSpec,
+    family: Family,
+    configurations: Iterable[tuple[Offer, Candidate]],
+    request: SpeedRequest,
+    accelerators: Mapping[str, Accelerator],
+) -> Mapping[Key, SpeedEstimate]:
+    """The predictions by `key`; what has no answer (a processor or a pipeline of which nothing is known) is left out.
 
-
-def predictions(spec: ModelSpec, family: Family, asked: Iterable[tuple[Offer, Candidate]], of: Shape) -> Mapping[Key, Prediction]:
-    """The predictions by `key`; what has no answer (a processor or a pipeline of which nothing is known) is left out."""
-    drawn = family in DRAWN
-    if drawn != (spec.library == "diffusers"):
+    One pass of an encoder is the prompt alone, whatever the model could decode.
+    """
+    if (family in DRAWN) != (spec.library == "diffusers"):
         return {}
-    wanted: dict[Key, Question] = {}
-    for offer, candidate in asked:
-        at = key(offer, candidate)
-        if at not in wanted:
-            wanted[at] = question(spec, offer, candidate, of)
-    if not wanted:
-        return {}
-    if drawn:
-        found = ((at, _picture(one, of)) for at, one in wanted.items())
-        return {at: one for at, one in found if one is not None}
-    try:
-        return dict(zip(wanted, _together(list(wanted.values()), of, decodes=family != "encode"), strict=True))
-    except (InvalidInput, UnsupportedModel):  # one of them has no answer: each for itself
-        each = ((at, _one(asked_for, of, decodes=family != "encode")) for at, asked_for in wanted.items())
-        return {at: one for at, one in each if one is not None}
+    questions: dict[Key, Question] = {}
+    for offer, candidate in configurations:
+        questions.setdefault(key(offer, candidate), question(spec, offer, candidate, request))
+    estimates = zip(questions, predict_each(list(questions.values()), accelerators), strict=True)
+    return {at: _one_pass(one) if family == "encode" else one for at, one in estimates if one is not None}
 
 
-def pace(of: Prediction) -> Speed:
+def _one_pass(of: SpeedEstimate) -> SpeedEstimate:
+    return replace(of, tpot_s=None, floor=None if of.floor is None else replace(of.floor, tpot_s=None))
+
+
+def with_bounds(of: SpeedEstimate) -> Speed:
     """A prediction with the bounds of the datasheet beside it."""
-    first, between = of.least_first_s, of.least_between_s
+    ttft_s, tpot_s = (None, None) if of.floor is None else (of.floor.ttft_s, of.floor.tpot_s)
     return Speed(
-        decode_tokens_per_s_upper_bound=None if between is None else 1.0 / between,
-        request_s_lower_bound=None if first is None else first + (between or 0.0) * (of.output_tokens - 1),
+        decode_tokens_per_s_upper_bound=None if tpot_s is None else 1.0 / tpot_s,
+        request_s_lower_bound=None if ttft_s is None else ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1),
         peak_flops_per_s=None,
         basis=PREDICTED,
         predicted=of,
-    )
-
-
-def _together(questions: Sequence[Question], of: Shape, *, decodes: bool) -> list[Prediction]:
-    found = speeds(questions)
-    firsts, betweens, rates = _bands(found.first_s), _bands(found.between_s), _bands(found.throughput)
-    least_first, least_between = _floors(found)
-    rows = zip(firsts, betweens, rates, found.bound, least_first, least_between, found.setups, strict=True)
-    return [
-        _prediction(of, first, between if decodes and setup.numbers.decoder is not None else None, rate, bound, (least, each))
-        for first, between, rate, bound, least, each, setup in rows
-    ]
-
-
-def _floors(of: Speeds) -> tuple[list[float], list[float]]:
-    """What the datasheet allows for the first token and between tokens, as the engine runs the requests."""
-    c = of.cases
-    together = np.array([s.laid.engine in STATIC or s.numbers.decoder is None for s in of.setups])
-    batch = c.batch / c.copies
-    busy = np.where(together, batch, of.forecast.served_running)
-    first = floors(of.setups, c, c.prompt * np.where(together, batch, 1.0), 1.0, 0.0)
-    return first.tolist(), floors(of.setups, c, busy, busy, c.prompt + c.answer / 2).tolist()
-
-
-def _bands(of: Bands) -> list[Band]:
-    ends = zip(of.value.tolist(), of.low.tolist(), of.high.tolist(), strict=True)
-    return [Band(value=value, low=low, high=high) for value, low, high in ends]
-
-
-def _one(asked: Question, of: Shape, *, decodes: bool) -> Prediction | None:
-    try:
-        return _together([asked], of, decodes=decodes)[0]
-    except (InvalidInput, UnsupportedModel):
-        return None
-
-
-def _picture(asked: Question, of: Shape) -> Prediction | None:
-    try:
-        found = speed(*asked)
-    except (InvalidInput, UnsupportedModel):
-        return None
-    return _prediction(of, found.ttft_s, None, None, found.bound, None)
-
-
-def _prediction(
-    of: Shape, first: Band, between: Band | None, rate: Band | None, bound: str, least: tuple[float, float] | None
-) -> Prediction:
-    return Prediction(
-        prompt_tokens=of.prompt_tokens,
-        output_tokens=of.output_tokens,
-        concurrency=of.concurrency,
-        ttft_s=first,
-        inter_token_s=between,
-        throughput_tokens_per_s=None if between is None else rate,
-        bound=bound,
-        least_first_s=None if least is None else least[0],
-        least_between_s=None if least is None or between is None else least[1],
     )

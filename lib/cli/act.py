@@ -28,14 +28,13 @@ from lib.present.setup_files import setup
 from lib.service.app import Services
 from lib.service.models import Models
 from lib.service.spaces import AccountQuestions
-from lib.service.speed import estimated
 
 
 def opened() -> Services:
     """The services, with the platform's prices of now if it answers within some seconds, else the bundled ones."""
     feed = PriceFeed(load())
     feed.refresh()
-    return Services(catalog=feed.catalog, models=Models(), search=lambda _: (), offered=offered, pace=estimated, today=feed.refresh)
+    return Services(catalog=feed.catalog, models=Models(), search=lambda _: (), offered=offered, today=feed.refresh)
 
 
 def login() -> str | None:

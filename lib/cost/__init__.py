@@ -6,13 +6,12 @@ from lib.cost.bill import cost
 from lib.cost.break_even import Crossing, break_even
 from lib.cost.result import CostEstimate, CostPart, ZeroGpuUse
 from lib.cost.tokens import TokenPrice, per_token, retired_tier, today
-from lib.cost.usage import Pace, Usage
+from lib.cost.usage import Usage
 
 __all__ = [
     "CostEstimate",
     "CostPart",
     "Crossing",
-    "Pace",
     "TokenPrice",
     "Usage",
     "ZeroGpuUse",

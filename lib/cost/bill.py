@@ -11,17 +11,18 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.result import CostEstimate, CostPart, summed
 from lib.cost.tokens import storage_caveats, storage_part
-from lib.cost.usage import SLEEPS, STARTUP_S, Hours, Pace, Usage, exact, hours, request_seconds, sleep_time
+from lib.cost.usage import SLEEPS, STARTUP_S, Hours, Usage, exact, hours, request_seconds, sleep_time
 from lib.cost.zerogpu import quota_caveats, zerogpu_use
 from lib.errors import BadArgument, UnknownHardware
 from lib.laws.price import answer_price, prompt_price, rent, share
 from lib.provenance import Caveat, Source
+from lib.speed import SpeedEstimate
 
 DAY_H = 24
 
 
 def rent_caveats(
-    offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal, speed: Pace | None, price: Decimal
+    offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal, speed: SpeedEstimate | None, price: Decimal
 ) -> list[Caveat]:
     """Remarks on price, account, sleep and traffic, in this order."""
     return [
@@ -77,7 +78,7 @@ def _sleep(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleep
     return found
 
 
-def _traffic(usage: Usage, daily: Hours, speed: Pace | None) -> list[Caveat]:
+def _traffic(usage: Usage, daily: Hours, speed: SpeedEstimate | None) -> list[Caveat]:
     if usage.requests_per_day <= 0:
         return []
     seconds = request_seconds(usage, speed)
@@ -114,7 +115,7 @@ DIGITS = 60  # products of a price, hours and counts stay exact, so that parts a
 RENT_LAW = "USD/h · (hours · replicas + extra replica hours)"
 
 
-def cost(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: Pace | None = None) -> CostEstimate:
+def cost(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: SpeedEstimate | None = None) -> CostEstimate:
     """What the offer costs at this use; prices per token only with a speed estimate.
 
     Raises:
@@ -143,7 +144,7 @@ def price_per_hour(offer: Offer, region: str | None = None) -> Decimal:
     return offer.usd_per_hour
 
 
-def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: Pace | None) -> CostEstimate:
+def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate | None) -> CostEstimate:
     price = price_per_hour(offer, usage.region)
     daily = hours(offer, usage, rules, speed)
     monthly = daily.per_day * usage.days_per_month
@@ -165,7 +166,7 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: Pace | None) 
         usd_per_million_output_tokens=_answer(speed, price),
         usd_per_million_input_tokens=_prompt(usage, speed, price),
         usd_per_million_output_tokens_at_traffic=share(compute * MILLION, usage.requests_per_month * usage.output_tokens)
-        if speed is not None and speed.inter_token_s is not None
+        if speed is not None and speed.tpot_s is not None
         else None,
         utilisation=None if used else utilisation(usage, speed, billed),
         wakes_per_day=daily.wakes_per_day,
@@ -216,7 +217,7 @@ def _ports(offer: Offer, usage: Usage, rules: PlatformRules, monthly: Decimal) -
     )
 
 
-def _per_request(usage: Usage, speed: Pace | None, price: Decimal, compute: Decimal) -> Decimal | None:
+def _per_request(usage: Usage, speed: SpeedEstimate | None, price: Decimal, compute: Decimal) -> Decimal | None:
     """The month's compute over its requests; without stated traffic, the share of an hour that a request takes."""
     if usage.requests_per_month > 0:
         return share(compute, usage.requests_per_month)
@@ -224,21 +225,21 @@ def _per_request(usage: Usage, speed: Pace | None, price: Decimal, compute: Deci
     return None if seconds is None else price * seconds / (HOUR_S * usage.concurrency)
 
 
-def _answer(speed: Pace | None, price: Decimal) -> Decimal | None:
-    if speed is None or not speed.throughput_tokens_per_s:
+def _answer(speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
+    if speed is None or speed.output_tokens_per_s is None:
         return None
-    return answer_price(usd_per_hour=price, tokens_per_s=exact(speed.throughput_tokens_per_s))
+    return answer_price(usd_per_hour=price, tokens_per_s=exact(speed.output_tokens_per_s.value))
 
 
-def _prompt(usage: Usage, speed: Pace | None, price: Decimal) -> Decimal | None:
-    if speed is None or speed.ttft_s is None or usage.prompt_tokens <= 0:
+def _prompt(usage: Usage, speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
+    if speed is None or usage.prompt_tokens <= 0:
         return None
     return prompt_price(
-        usd_per_hour=price, first_token_s=exact(speed.ttft_s), prompt_tokens=usage.prompt_tokens, in_flight=usage.concurrency
+        usd_per_hour=price, first_token_s=exact(speed.ttft_s.value), prompt_tokens=usage.prompt_tokens, in_flight=usage.concurrency
     )
 
 
-def utilisation(usage: Usage, speed: Pace | None, billed_hours: Decimal) -> Decimal | None:
+def utilisation(usage: Usage, speed: SpeedEstimate | None, billed_hours: Decimal) -> Decimal | None:
     """Share of the billed time in which requests are served, above 1 when they cannot all be; `None` when it is not known."""
     seconds = request_seconds(usage, speed)
     if seconds is None or billed_hours <= 0 or usage.requests_per_day <= 0:

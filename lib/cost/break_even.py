@@ -14,10 +14,11 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import price_per_hour
 from lib.cost.tokens import TokenPrice, request_usd
-from lib.cost.usage import Pace, Usage, hours, request_seconds, sleep_time
+from lib.cost.usage import Usage, hours, request_seconds, sleep_time
 from lib.cost.zerogpu import zerogpu_use
 from lib.laws.price import least, lines, rent
 from lib.laws.zerogpu_quota import beyond_quota
+from lib.speed import SpeedEstimate
 
 Way = Literal["always_on", "sleeping", "zerogpu", "per_token"]
 DAY_H = 24
@@ -48,7 +49,7 @@ class _Case:
     offer: Offer
     usage: Usage
     rules: PlatformRules
-    speed: Pace | None
+    speed: SpeedEstimate | None
     slept: dict[int, Decimal]
 
     def always_on(self) -> Decimal:
@@ -87,7 +88,7 @@ def break_even(
     usage: Usage,
     rules: PlatformRules,
     *,
-    speed: Pace | None = None,
+    speed: SpeedEstimate | None = None,
     price: TokenPrice | None = None,
     zerogpu: Offer | None = None,
 ) -> tuple[Crossing, ...]:

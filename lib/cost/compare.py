@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from lib.cost.usage import Pace, exact
+from lib.cost.usage import exact
 from lib.laws.price import answer_price, rent
 from lib.laws.serving import wait_seconds
+from lib.speed import SpeedEstimate
 
 HOUR_S = 3600
 MILLION = 1_000_000
@@ -101,22 +102,22 @@ def measured(
 
 
 def predicted(
-    name: str, speed: Pace, *, usd_per_hour: Decimal, devices: int, output_tokens: int, concurrency: int, requests_per_s: float
+    name: str, speed: SpeedEstimate, *, usd_per_hour: Decimal, devices: int, output_tokens: int, concurrency: int, requests_per_s: float
 ) -> Configuration | None:
     """A configuration from a speed estimate: a request takes its own time and the wait for one of `concurrency` slots.
 
-    `None` when the estimate has no throughput. Percentiles are `None` when the slots are all taken all of the time.
+    `None` where the model generates no tokens. Percentiles are `None` when the slots are all taken all of the time.
     """
-    if speed.ttft_s is None or speed.inter_token_s is None or not speed.throughput_tokens_per_s:
+    if speed.tpot_s is None or speed.output_tokens_per_s is None:
         return None
-    alone = speed.ttft_s + speed.inter_token_s * max(0, output_tokens - 1)
+    alone = speed.ttft_s.value + speed.tpot_s.value * max(0, output_tokens - 1)
     waits = [wait_seconds(slots=concurrency, load=requests_per_s * alone, request_s=alone, percentile=share) for share in (0.5, 0.99)]
     p50, p99 = (None if wait is None else exact(alone + wait) for wait in waits)
     return Configuration(
         name=name,
         usd_per_hour=usd_per_hour,
         devices=devices,
-        tokens_per_s=exact(speed.throughput_tokens_per_s),
+        tokens_per_s=exact(speed.output_tokens_per_s.value),
         latency_p50_s=p50,
         latency_p99_s=p99,
     )

@@ -12,8 +12,9 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import cost
 from lib.cost.tokens import TokenPrice, per_token, storage_part
-from lib.cost.usage import Pace, Usage, request_seconds
+from lib.cost.usage import Usage, request_seconds
 from lib.cost.zerogpu import zerogpu_use
+from lib.speed import SpeedEstimate
 
 Kind = Literal["running", "sleeping", "zerogpu", "per_token"]
 Axis = Literal["requests", "hours"]
@@ -33,7 +34,7 @@ class Option:
     kind: Kind
     offer: Offer | None = None
     price: TokenPrice | None = None
-    speed: Pace | None = None
+    speed: SpeedEstimate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,31 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
-from typing import Protocol
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.laws.idle_sleep import awake
+from lib.speed import SpeedEstimate
 from lib.workload import Account
 
 STARTUP_S = Decimal(120)
 """Start-up at each wake where nobody stated one. An assumption: the platform publishes only the limit of 30 minutes."""
-
-
-class Pace(Protocol):
-    """The figures of a speed estimate that cost needs; `None` where the estimate has none."""
-
-    @property
-    def ttft_s(self) -> float | None:
-        """Seconds to the first token."""
-
-    @property
-    def inter_token_s(self) -> float | None:
-        """Seconds between tokens of one request."""
-
-    @property
-    def throughput_tokens_per_s(self) -> float | None:
-        """Answer tokens per second, all requests together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +59,16 @@ def exact(value: float) -> Decimal:
     return Decimal(str(value))
 
 
-def request_seconds(usage: Usage, speed: Pace | None) -> Decimal | None:
+def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None:
     """Seconds that one request takes: stated, or first token + the others; `None` when nobody knows."""
     if usage.request_s is not None:
         return usage.request_s
-    if speed is None or speed.ttft_s is None:
+    if speed is None:
         return None
-    first = exact(speed.ttft_s)
-    if speed.inter_token_s is None:
+    first = exact(speed.ttft_s.value)
+    if speed.tpot_s is None:
         return first
-    return first + exact(speed.inter_token_s) * max(0, usage.output_tokens - 1)
+    return first + exact(speed.tpot_s.value) * max(0, usage.output_tokens - 1)
 
 
 HOUR_S = 3600
@@ -110,7 +94,7 @@ def sleep_time(offer: Offer, usage: Usage, rules: PlatformRules) -> Decimal:
     return max(Decimal(0), usage.sleep_after_s)
 
 
-def hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: Pace | None) -> Hours:
+def hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate | None) -> Hours:
     """Hours a day, never more than `hours_per_day`: whoever keeps it to these would pause it at their end."""
     after = sleep_time(offer, usage, rules)
     if after == 0 or usage.requests_per_day <= 0:

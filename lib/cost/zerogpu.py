@@ -7,12 +7,13 @@ from decimal import Decimal
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.result import ZeroGpuUse
-from lib.cost.usage import Pace, Usage, request_seconds
+from lib.cost.usage import Usage, request_seconds
 from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat
+from lib.speed import SpeedEstimate
 
 
-def zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: Pace | None) -> ZeroGpuUse:
+def zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: SpeedEstimate | None) -> ZeroGpuUse:
     """The quota of a visitor with the account of the usage."""
     size = rules.size(offer.id)
     seconds = usage.seconds_on_gpu

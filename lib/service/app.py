@@ -36,7 +36,8 @@ from lib.service.models import Models
 from lib.service.outlook import OutlookQuestion
 from lib.service.recommend import recommendation_answer
 from lib.service.spaces import AccountQuestions
-from lib.service.speed import RooflineQuestion, Speed, SpeedQuestion, estimated
+from lib.service.speed import Predict, RooflineQuestion, SpeedQuestion
+from lib.speed import predict_speed
 from lib.workload import Account, Engine, Mode, Priority
 
 if TYPE_CHECKING:
@@ -82,19 +83,19 @@ class Services:
         models: Models,
         search: Callable[[str], Sequence[str]],
         offered: Callable[[str], Offered],
-        pace: Speed | None = None,
+        predict: Predict = predict_speed,
         today: Callable[[], Catalog] | None = None,
     ) -> None:
         """Answer from `catalog()` (which may return fresher prices at each call) and `models`.
 
-        `search` asks the Hub for ids, `offered` the router who serves a model per token; `pace` estimates how fast an offer runs a model,
-        `today` asks the platform for its prices again before one is confirmed.
+        `search` asks the Hub for ids, `offered` the router who serves a model per token; `predict` estimates how fast an offer runs a
+        model, `today` asks the platform for its prices again before one is confirmed.
         """
         self._catalog = catalog
         self._models = models
         self._search = search
-        self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, speed=pace).estimate_cost
-        self.outlook = OutlookQuestion(catalog=catalog, models=models, offered=offered, speed=pace).outlook
+        self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, predict=predict).estimate_cost
+        self.outlook = OutlookQuestion(catalog=catalog, models=models, offered=offered, predict=predict).outlook
         self.roofline = RooflineQuestion(catalog=catalog, models=models).roofline
         self.comparison = ComparisonQuestion(catalog=catalog, models=models).comparison
         self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
@@ -234,4 +235,4 @@ def services() -> Services:
     """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
     install()  # before the first request: taking over the Hub client's session closes the one that was there
     feed = PriceFeed(load())
-    return Services(catalog=feed.catalog, models=Models(), search=_search, offered=offered, pace=estimated, today=feed.refresh)
+    return Services(catalog=feed.catalog, models=Models(), search=_search, offered=offered, today=feed.refresh)

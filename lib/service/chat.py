@@ -30,12 +30,13 @@ from lib.service import arguments
 from lib.service.arguments import seen
 from lib.service.models import Models
 from lib.service.run_prediction import Predicted, Run, predicted, ratio
+from lib.service.speed import run_end
+from lib.speed import End
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
     from lib.live.limits import Pace
     from lib.service.models import Models
-    from lib.speed import Band
 
 ANSWER_S = 120.0
 """An answer on hardware of one's own ends here: others wait for the same device."""
@@ -93,9 +94,11 @@ class Exactly:
         if self._device.kind != "zerogpu":
             return ANSWER_S
         expected = self.predicted(self._limit)
-        if expected is None or expected.ttft_s is None or expected.decode_tokens_per_s is None:
+        speed = None if expected is None else expected.speed
+        rate = None if speed is None else speed.decode_tokens_per_s
+        if speed is None or rate is None:
             return UNKNOWN_S
-        slow = expected.ttft_s.high + self._limit / expected.decode_tokens_per_s.low
+        slow = speed.ttft_s.high + self._limit / rate.low
         return min(ANSWER_S, max(LEAST_S, slow * SLACK))
 
     def ended(self, piece: Piece, taken: Taken, told: Sequence[Caveat]) -> ChatPiece:
@@ -118,7 +121,7 @@ class Exactly:
         return Source(what=f"measured here ({PEAK_SOURCES[taken.peak_of]})", source=f"{self._device.name}, {versions}", checked=today)
 
     def _metrics(self, taken: Taken, expected: Predicted | None) -> ChatMetrics:
-        first, rate = (expected.ttft_s, expected.decode_tokens_per_s) if expected is not None else (None, None)
+        guess = run_end(None if expected is None else expected.speed, "value")
         return {
             "ttft_s": taken.ttft_s,
             "decode_tokens_per_s": taken.decode_tokens_per_s,
@@ -132,8 +135,8 @@ class Exactly:
             "stopped": taken.stopped,
             "predicted": _prediction(expected, on_cpu=self._device.kind == "cpu"),
             "error_ratio": {
-                "ttft_s": ratio(first.value if first else None, taken.ttft_s),
-                "decode_tokens_per_s": ratio(rate.value if rate else None, taken.decode_tokens_per_s),
+                "ttft_s": ratio(guess["ttft_s"], taken.ttft_s),
+                "decode_tokens_per_s": ratio(guess["decode_tokens_per_s"], taken.decode_tokens_per_s),
                 "peak_bytes": ratio(expected.peak_bytes if expected is not None else None, taken.peak_bytes),
             },
         }
@@ -145,22 +148,18 @@ def _prediction(found: Predicted | None, *, on_cpu: bool) -> ChatPrediction:
     A cache grows by new copies of itself. On a GPU the allocator uses the freed ones again; in the memory of a process they may stay, so
     that the high end on a CPU has the cache twice.
     """
-    first, rate = (found.ttft_s, found.decode_tokens_per_s) if found is not None else (None, None)
 
-    def figures(end: Callable[[Band], float], copies: int = 0) -> RunFigures:
-        return {
-            "ttft_s": end(first) if first is not None else None,
-            "decode_tokens_per_s": end(rate) if rate is not None else None,
-            "peak_bytes": None if found is None else found.peak_bytes + copies * found.kv_cache_bytes,
-        }
+    def figures(end: End, copies: int = 0) -> RunFigures:
+        speed, peak = (None, None) if found is None else (found.speed, found.peak_bytes + copies * found.kv_cache_bytes)
+        return {**run_end(speed, end), "peak_bytes": peak}
 
     return {
-        **figures(lambda band: band.value),
+        **figures("value"),
         "weights_bytes": found.weights_bytes if found is not None else None,
         "kv_cache_bytes": found.kv_cache_bytes if found is not None else None,
         "activation_bytes": found.activation_bytes if found is not None else None,
-        "low": figures(lambda band: band.low),
-        "high": figures(lambda band: band.high, copies=1 if on_cpu else 0),
+        "low": figures("low"),
+        "high": figures("high", copies=1 if on_cpu else 0),
     }
 
 

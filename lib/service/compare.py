@@ -23,8 +23,8 @@ from lib.provenance import Caveat
 from lib.service import arguments
 from lib.service.arguments import offer_of
 from lib.service.cost import usage_of
-from lib.service.speed import KnownPace, speed_request
-from lib.speed import SpeedEstimate, SpeedRequest, speed
+from lib.service.speed import speed_request
+from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
 
 HORIZON_MONTHS = 12
@@ -47,7 +47,7 @@ class Known:
     offer: Offer
     request: SpeedRequest
     configuration: Configuration
-    found: SpeedEstimate | None
+    found: ExplainedSpeed | None
     timed: bool
 
 
@@ -73,7 +73,7 @@ def comparison_answer(found: Comparison, old: Known, new: Known, load: Load, eff
 
 
 def _entry(of: Side, known: Known) -> SideEntry:
-    own, band = of.configuration, None if known.found is None else known.found.throughput_tokens_per_s
+    own, band = of.configuration, None if known.found is None else known.found.output_tokens_per_s
     return {
         "name": known.offer.name,
         "hardware": f"{known.offer.platform}:{known.offer.id}",
@@ -167,7 +167,7 @@ class ComparisonQuestion:
                 return Known(offer=offer, request=request, configuration=_own(name, offer, rate, times), found=None, timed=any(times))
             spec = self._models(model)
             _held(spec, offer, request)
-            found = speed(spec, offer, request)
+            found = predict_speed(spec, offer, request, catalog.accelerators)
             expected = _expected(name, offer, request, found, load)
         except InvalidInput as refused:
             raise InvalidInput(f"{name}: {refused}") from refused
@@ -265,15 +265,13 @@ def _held(spec: ModelSpec, offer: Offer, request: SpeedRequest) -> None:
 
 def _expected(name: str, offer: Offer, request: SpeedRequest, found: SpeedEstimate, load: Load) -> Configuration:
     """The estimate as a configuration; the slots of a queue are those of all replicas that the load needs."""
-    between, through = found.inter_token_s, found.throughput_tokens_per_s
-    if between is None or through is None:
+    if found.output_tokens_per_s is None:
         raise InvalidInput("This model writes no answer tokens, so there is no rate to estimate. Type the measured tokens per second.")
-    pace = KnownPace(ttft_s=found.ttft_s.value, inter_token_s=between.value, throughput_tokens_per_s=through.value)
 
     def at(requests_per_s: float, replicas: int) -> Configuration:
         expected = predicted(
             name,
-            pace,
+            found,
             usd_per_hour=_price(offer),
             devices=offer.accelerator_count,
             output_tokens=request.output_tokens,

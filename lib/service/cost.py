@@ -14,7 +14,7 @@ from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenE
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, StoragePrices
-from lib.cost import CostEstimate, CostPart, Crossing, Pace, TokenPrice, Usage, ZeroGpuUse, break_even, cost, per_token, retired_tier
+from lib.cost import CostEstimate, CostPart, Crossing, TokenPrice, Usage, ZeroGpuUse, break_even, cost, per_token, retired_tier
 from lib.cost.usage import request_seconds
 from lib.hub.providers import Offered
 from lib.memory import fit_memory, usable_memory
@@ -23,7 +23,8 @@ from lib.present.sentences import crossing_sentence
 from lib.provenance import Caveat
 from lib.service import arguments
 from lib.service.arguments import MAX_HARDWARE, memory_request, offer_of, read
-from lib.service.speed import ONE_AT_A_TIME, Paced, Speed, paced
+from lib.service.speed import ONE_AT_A_TIME, Predict, estimate_or_none, predict_usage
+from lib.speed import ExplainedSpeed, SpeedEstimate, predict_speed
 from lib.units import GB
 from lib.workload import ACCOUNTS, Account, Engine, MemoryRequest
 
@@ -37,20 +38,24 @@ def cost_answer(
     *,
     spec: ModelSpec | None = None,
     request: MemoryRequest | None = None,
-    speed: Paced | None = None,
-    zerogpu_speed: Pace | None = None,
+    speed: ExplainedSpeed | Caveat | None = None,
+    zerogpu_speed: SpeedEstimate | None = None,
     offered: Offered | None = None,
     own_price: TokenPrice | None = None,
 ) -> CostAnswer:
-    """The answer; `own_price` is a price per token that the visitor states, used before any that the router told."""
+    """The answer.
+
+    `speed` is a caveat where none is predicted. `own_price` is a price per token that the visitor states; it is used before any that the
+    router told.
+    """
     rules = catalog.rules
-    quick = Paced() if speed is None else speed
-    bill = cost(offer, usage, rules, speed=quick.pace)
+    estimate = estimate_or_none(speed)
+    bill = cost(offer, usage, rules, speed=estimate)
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
     zero = _zerogpu(offer, catalog, spec, request)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
     asked = replace(usage, seconds_on_gpu=seconds)
-    crossings = break_even(offer, asked, rules, speed=quick.pace, price=prices[0] if prices else None, zerogpu=zero)
+    crossings = break_even(offer, asked, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero)
     tokens = [per_token(price, usage, rules.providers) for price in prices]
     return {
         "schema": SCHEMA,
@@ -74,8 +79,14 @@ def cost_answer(
         "zerogpu": None if bill.zerogpu is None else _quota(bill.zerogpu),
         "per_token": _per_token(offered, prices, usage, rules),
         "prices": price_entry(catalog.prices[offer.platform]),
-        "caveats": caveat_entries((*bill.caveats, *_caveats(offer, spec, request, quick, offered))),
-        "sources": source_entries((*bill.sources, *quick.sources, *(source for one in tokens for source in one.sources))),
+        "caveats": caveat_entries((*bill.caveats, *_caveats(offer, spec, request, speed, offered))),
+        "sources": source_entries(
+            (
+                *bill.sources,
+                *(() if estimate is None else estimate.sources),
+                *(source for one in tokens for source in one.sources),
+            )
+        ),
     }
 
 
@@ -149,7 +160,13 @@ def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:
     return held is not None and fit_memory(spec, request, held, offer.silicon or offer.host_cpu).fits
 
 
-def _caveats(offer: Offer, spec: ModelSpec | None, request: MemoryRequest | None, quick: Paced, offered: Offered | None) -> list[Caveat]:
+def _caveats(
+    offer: Offer,
+    spec: ModelSpec | None,
+    request: MemoryRequest | None,
+    speed: ExplainedSpeed | Caveat | None,
+    offered: Offered | None,
+) -> list[Caveat]:
     if spec is None or request is None:
         return []
     found = list(spec.caveats)
@@ -160,9 +177,10 @@ def _caveats(offer: Offer, spec: ModelSpec | None, request: MemoryRequest | None
     if limit is not None and request.context_tokens > limit:
         message = f"Prompt and answer are {request.context_tokens:,} tokens together; the model takes {limit:,}."
         found.append(Caveat(code="beyond_context", message=message))
-    found += quick.caveats
-    if quick.pace is not None and quick.pace.throughput_tokens_per_s:
-        found.append(ONE_AT_A_TIME)
+    if isinstance(speed, Caveat):
+        found.append(speed)
+    elif speed is not None:
+        found += [*speed.caveats, *([] if speed.output_tokens_per_s is None else [ONE_AT_A_TIME])]
     if offered is not None and offered.status == "unknown":
         found.append(Caveat(code="token_price_unknown", message=offered.reason))
     return found
@@ -225,10 +243,10 @@ class CostQuestion:
         catalog: Callable[[], Catalog],
         models: Callable[[object], ModelSpec],
         offered: Callable[[str], Offered],
-        speed: Speed | None = None,
+        predict: Predict = predict_speed,
     ) -> None:
-        """`offered` asks who serves a model per token, `speed` estimates how fast an offer runs it."""
-        self._catalog, self._models, self._offered, self._speed = catalog, models, offered, speed
+        """`offered` asks who serves a model per token, `predict` estimates how fast an offer runs it."""
+        self._catalog, self._models, self._offered, self._predict = catalog, models, offered, predict
 
     def estimate_cost(
         self,
@@ -295,7 +313,9 @@ class CostQuestion:
             catalog,
             spec=spec,
             request=request,
-            speed=paced(self._speed, spec, offer, request, usage),
-            zerogpu_speed=paced(self._speed, spec, catalog.offer(ZEROGPU, "zerogpu"), request, usage).pace,
+            speed=predict_usage(self._predict, spec, offer, request, usage, catalog.accelerators),
+            zerogpu_speed=estimate_or_none(
+                predict_usage(self._predict, spec, catalog.offer(ZEROGPU, "zerogpu"), request, usage, catalog.accelerators)
+            ),
             offered=self._offered(spec.id) if on_hub and spec.id else None,
         )

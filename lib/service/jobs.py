@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
 from lib.live.jobs import marked, own_script, results, vllm_script
 from lib.live.measurements import Ledger, Place, Row, label, read_row
@@ -25,7 +26,8 @@ from lib.model.spec import ModelSpec
 from lib.service.app import LiveQuestions
 from lib.service.ledger import LedgerQuestions
 from lib.service.models import Models
-from lib.speed import SpeedRequest, speed
+from lib.service.speed import run_end
+from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 
 _SAYS = 500  # characters of a job's own words that are shown
 PRECISIONS = ("fp32", "fp16", "bf16")
@@ -87,7 +89,9 @@ def _provenance(plan: Planned) -> str:
     return f"Hugging Face Jobs, {plan.offer.id}"
 
 
-def told(lines: Iterable[str], plan: Planned, asked: Asked, models: Models) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+def told(
+    lines: Iterable[str], plan: Planned, asked: Asked, models: Models, accelerators: Mapping[str, Accelerator]
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     """Rows and complaints from a job's log. What is no row is a complaint: a log is written by whoever ran the job."""
     rows, complaints = [], []
     for found in results(lines):
@@ -95,7 +99,7 @@ def told(lines: Iterable[str], plan: Planned, asked: Asked, models: Models) -> t
             if "error" in found:
                 complaints.append(f"{_words(found.get('model'))}: {_words(found['error'])}")
             elif plan.engine == "vllm":
-                rows.append(_vllm_row(found, plan, asked, models))
+                rows.append(_vllm_row(found, plan, asked, models, accelerators))
             else:
                 row = found.get("row")
                 rows.append(read_row(row if isinstance(row, dict) else {}))
@@ -120,7 +124,7 @@ def _median(found: Mapping[str, Any], name: str) -> float:
     return float(statistics.median(times))
 
 
-def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Models) -> Row:
+def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Models, accelerators: Mapping[str, Accelerator]) -> Row:
     """A row from two latencies: rate = (tokens − 1) / (whole − first).
 
     Raises:
@@ -131,7 +135,7 @@ def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Mod
     spec = models(found["model"])
     first, whole = _median(found, "first_s"), _median(found, "whole_s")
     further = asked.output_tokens - 1
-    expected_first, expected_rate = _expected(spec, plan, asked)
+    expected = run_end(_predicted(spec, plan, asked, accelerators), "value")
     return Row(
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         kind="job",
@@ -149,23 +153,18 @@ def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Mod
         output_tokens=asked.output_tokens,
         predicted_peak_bytes=None,
         peak_bytes=None,
-        predicted_ttft_s=expected_first,
+        predicted_ttft_s=expected["ttft_s"],
         ttft_s=first,
-        predicted_decode_tokens_per_s=expected_rate,
+        predicted_decode_tokens_per_s=expected["decode_tokens_per_s"],
         decode_tokens_per_s=further / (whole - first) if further and whole > first else None,
         provenance=_provenance(plan),
     )
 
 
-def _expected(spec: ModelSpec, plan: Planned, asked: Asked) -> tuple[float | None, float | None]:
-    """Seconds to the first token and tokens per second as the laws say for vLLM on all cards; None where they say nothing."""
+def _predicted(spec: ModelSpec, plan: Planned, asked: Asked, accelerators: Mapping[str, Accelerator]) -> SpeedEstimate | None:
+    """How fast the laws say that vLLM is on all cards; None where they say nothing."""
     request = SpeedRequest(precision=asked.precision, engine="vllm", prompt_tokens=asked.prompt_tokens, output_tokens=asked.output_tokens)
-    try:
-        found = speed(spec, plan.offer, request)
-    except (InvalidInput, UnsupportedModel):
-        return None, None
-    rate = found.decode_tokens_per_s
-    return found.ttft_s.value, None if rate is None else rate.value
+    return predict_each([(spec, plan.offer, request)], accelerators)[0]
 
 
 def most_usd(plans: Sequence[Planned]) -> Decimal:

@@ -23,6 +23,7 @@ from lib.service import arguments
 from lib.service.measure_report import measure_answer
 from lib.service.models import Models
 from lib.service.run_prediction import Case, Run, prepare
+from lib.service.speed import run_end
 
 MAX_PROMPT, MAX_OUTPUT = 1_048_576, 4_096
 PRECISIONS = ("fp32", "fp16", "bf16")
@@ -131,7 +132,6 @@ class ExpectedQuestion:
         """
         case = self._case(model, prompt_tokens, output_tokens, precision)
         run, said, need = case.run, case.expected, case.need
-        first, rate = said.ttft_s, said.decode_tokens_per_s
         seen = Source(what="free memory", source=f"looked at on {run.device.name}", checked=datetime.now(UTC).date().isoformat())
         return {
             "schema": SCHEMA,
@@ -142,13 +142,9 @@ class ExpectedQuestion:
             "precision": run.precision,
             "prompt_tokens": run.prompt_tokens,
             "output_tokens": run.output_tokens,
-            "predicted": {
-                "peak_bytes": said.peak_bytes,
-                "ttft_s": first.value if first else None,
-                "decode_tokens_per_s": rate.value if rate else None,
-            },
-            "low": {"ttft_s": first.low if first else None, "decode_tokens_per_s": rate.low if rate else None},
-            "high": {"ttft_s": first.high if first else None, "decode_tokens_per_s": rate.high if rate else None},
+            "predicted": {"peak_bytes": said.peak_bytes, **run_end(said.speed, "value")},
+            "low": run_end(said.speed, "low"),
+            "high": run_end(said.speed, "high"),
             "weights_bytes": said.weights_bytes,
             "kv_cache_bytes": said.kv_cache_bytes,
             "activation_bytes": said.activation_bytes,

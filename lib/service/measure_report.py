@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from lib.advisor.speed import read_parameters
 from lib.answers.common import SCHEMA, caveat_entries, source_entries
-from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, MeasurePrediction, RunEnd
+from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, MeasurePrediction
 from lib.catalog import Catalog
 from lib.laws.roofline import decode_floor
 from lib.live.device import Device, hardware
@@ -17,6 +17,7 @@ from lib.live.verdict import RESOLUTION, Figure, verdict
 from lib.live.zerogpu import arithmetic
 from lib.provenance import Caveat, Source
 from lib.service.run_prediction import Case, Predicted, ratio
+from lib.service.speed import run_end
 from lib.speed.model_work import TOWERS
 
 _KERNELS = {"sdpa", "eager"}
@@ -43,29 +44,25 @@ def _floor_rate(case: Case, catalog: Catalog) -> float | None:
 
 def _predicted(case: Case) -> MeasurePrediction:
     said = case.expected
-    first, rate = said.ttft_s, said.decode_tokens_per_s
-    low: RunEnd = {"ttft_s": first.low if first else None, "decode_tokens_per_s": rate.low if rate else None}
-    high: RunEnd = {"ttft_s": first.high if first else None, "decode_tokens_per_s": rate.high if rate else None}
     return {
         "peak_bytes": said.peak_bytes,
-        "ttft_s": first.value if first else None,
-        "decode_tokens_per_s": rate.value if rate else None,
+        **run_end(said.speed, "value"),
         "weights_bytes": said.weights_bytes,
         "kv_cache_bytes": said.kv_cache_bytes,
         "activation_bytes": said.activation_bytes,
         "runtime_bytes": case.need.runtime_bytes,
         "hardware": said.hardware,
-        "low": low,
-        "high": high,
+        "low": run_end(said.speed, "low"),
+        "high": run_end(said.speed, "high"),
     }
 
 
 def _errors(said: Predicted, seen: Measured) -> ErrorRatio:
-    first, rate = said.ttft_s, said.decode_tokens_per_s
+    expected = run_end(said.speed, "value")
     return {
         "peak_bytes": ratio(said.peak_bytes, seen.peak_bytes),
-        "ttft_s": ratio(first.value if first else None, seen.ttft_s),
-        "decode_tokens_per_s": ratio(rate.value if rate else None, seen.decode_tokens_per_s),
+        "ttft_s": ratio(expected["ttft_s"], seen.ttft_s),
+        "decode_tokens_per_s": ratio(expected["decode_tokens_per_s"], seen.decode_tokens_per_s),
     }
 
 
@@ -108,7 +105,7 @@ def _caveats(case: Case, seen: Measured) -> list[Caveat]:
 def measure_answer(case: Case, seen: Measured, catalog: Catalog) -> MeasureAnswer:
     """The answer to a finished run."""
     run, said = case.run, case.expected
-    rate = said.decode_tokens_per_s
+    rate = None if said.speed is None else said.speed.decode_tokens_per_s
     errors = _errors(said, seen)
     figure = Figure(
         predicted=rate.value if rate else None,

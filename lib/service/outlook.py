@@ -16,7 +16,7 @@ from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer, SavingEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
-from lib.cost import CostEstimate, Pace, TokenPrice, Usage, cost
+from lib.cost import CostEstimate, TokenPrice, Usage, cost
 from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, bill, carried
 from lib.cost.tokens import storage_part
 from lib.errors import UnknownHardware
@@ -25,11 +25,12 @@ from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
 from lib.present.sentences import no_way_sentence, sentence, trade, what_to_do
-from lib.provenance import Source
+from lib.provenance import Caveat, Source
 from lib.service import arguments
 from lib.service.arguments import offer_of, read
 from lib.service.cost import cost_answer, usage_of
-from lib.service.speed import Paced, Speed, paced
+from lib.service.speed import Predict, estimate_or_none, predict_usage
+from lib.speed import ExplainedSpeed, SpeedEstimate, predict_speed
 from lib.workload import ENGINES, Engine, MemoryRequest, Workload
 
 ALL_DAY = 24
@@ -218,7 +219,12 @@ class _Ran:
 
     offer: Offer
     request: MemoryRequest
-    speed: Paced
+    speed: ExplainedSpeed | Caveat
+
+    @property
+    def estimate(self) -> ExplainedSpeed | None:
+        """How fast it is, where that is predicted."""
+        return estimate_or_none(self.speed)
 
 
 class OutlookQuestion:
@@ -230,10 +236,10 @@ class OutlookQuestion:
         catalog: Callable[[], Catalog],
         models: Callable[[object], ModelSpec],
         offered: Callable[[str], Offered],
-        speed: Speed | None = None,
+        predict: Predict = predict_speed,
     ) -> None:
         """As `lib.service.cost.CostQuestion`."""
-        self._catalog, self._models, self._offered, self._speed = catalog, models, offered, speed
+        self._catalog, self._models, self._offered, self._predict = catalog, models, offered, predict
 
     def outlook(
         self,
@@ -277,7 +283,7 @@ class OutlookQuestion:
         offered = self._offered(spec.id) if PROVIDERS in where and own is None and read(model).kind == "id" and spec.id else None
         judged = recommend(spec, _workload(usage), catalog)
         chosen = self._chosen(hardware, judged, spec, usage, catalog)
-        best = self._best(judged, spec, usage, where, chosen)
+        best = self._best(judged, spec, usage, where, chosen, catalog)
         prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
         options = _options(chosen, best, prices if PROVIDERS in where else (), usage)
         view = Outlook(options=options, axis=along, usage=usage, rules=catalog.rules)
@@ -288,7 +294,7 @@ class OutlookQuestion:
             spec=spec,
             request=chosen.request,
             speed=chosen.speed,
-            zerogpu_speed=next((one.speed.pace for one in best if one.offer.platform == "zerogpu"), None),
+            zerogpu_speed=next((one.estimate for one in best if one.offer.platform == "zerogpu"), None),
             offered=offered,
             own_price=own,
         )
@@ -300,7 +306,7 @@ class OutlookQuestion:
             usage=usage,
             catalog=catalog,
             price=prices[0] if prices else None,
-            speed=self._remembering(),
+            speed=self._remembering(catalog),
         )
         return outlook_answer(
             view,
@@ -312,21 +318,24 @@ class OutlookQuestion:
             chosen="recommended" if hardware == AUTO else _fits(chosen.offer, judged),
         )
 
-    def _remembering(self) -> Callable[[ModelSpec, Offer, MemoryRequest, Usage], Pace | None]:
-        """The pace, worked out once for each configuration: ways to save try the same ones over and over."""
-        known: dict[tuple[object, ...], Pace | None] = {}
+    def _remembering(self, catalog: Catalog) -> Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]:
+        """The speed, predicted once for each configuration: ways to save try the same ones over and over."""
+        known: dict[tuple[object, ...], SpeedEstimate | None] = {}
 
-        def pace(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> Pace | None:
+        def predict(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedEstimate | None:
             key = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision)
             if key not in known:
-                known[key] = paced(self._speed, spec, offer, request, usage).pace
+                known[key] = estimate_or_none(predict_usage(self._predict, spec, offer, request, usage, catalog.accelerators))
             return known[key]
 
-        return pace
+        return predict
 
-    def _ran(self, entry: Entry, spec: ModelSpec, usage: Usage) -> _Ran:
-        request = _request(usage, entry.precision, entry.engine, entry.devices)
-        return _Ran(offer=entry.offer, request=request, speed=paced(self._speed, spec, entry.offer, request, usage))
+    def _ran(self, entry: Entry, spec: ModelSpec, usage: Usage, catalog: Catalog) -> _Ran:
+        return self._on(entry.offer, _request(usage, entry.precision, entry.engine, entry.devices), spec, usage, catalog)
+
+    def _on(self, offer: Offer, request: MemoryRequest, spec: ModelSpec, usage: Usage, catalog: Catalog) -> _Ran:
+        speed = predict_usage(self._predict, spec, offer, request, usage, catalog.accelerators)
+        return _Ran(offer=offer, request=request, speed=speed)
 
     def _chosen(self, hardware: object, judged: Recommendation, spec: ModelSpec, usage: Usage, catalog: Catalog) -> _Ran:
         """The hardware that was named, in the configuration in which it runs the model; else the best paid Space, else the best of all."""
@@ -337,22 +346,24 @@ class OutlookQuestion:
                 raise UnknownHardware(
                     "Nothing on the ticked platforms runs this model; the tab Recommend says why. Name hardware to price it."
                 )
-            return self._ran(entry, spec, usage)
+            return self._ran(entry, spec, usage, catalog)
         offer = offer_of(catalog, hardware)
         entry = next((one for one in judged.ranked if one.offer == offer), None)
         if entry is not None:
-            return self._ran(entry, spec, usage)
+            return self._ran(entry, spec, usage, catalog)
         engine = "vllm-tpu" if offer.platform == "tpu" else "transformers"
         request = _request(usage, "auto", engine, max(1, offer.accelerator_count))
-        return _Ran(offer=offer, request=request, speed=paced(self._speed, spec, offer, request, usage))
+        return self._on(offer, request, spec, usage, catalog)
 
-    def _best(self, judged: Recommendation, spec: ModelSpec, usage: Usage, where: tuple[str, ...], chosen: _Ran) -> tuple[_Ran, ...]:
+    def _best(
+        self, judged: Recommendation, spec: ModelSpec, usage: Usage, where: tuple[str, ...], chosen: _Ran, catalog: Catalog
+    ) -> tuple[_Ran, ...]:
         """The best of each ticked platform but that of the chosen hardware."""
         found: dict[str, Entry] = {}
         for entry in judged.ranked:
             if entry.offer.platform in where and entry.offer.platform != chosen.offer.platform:
                 found.setdefault(entry.offer.platform, entry)
-        return tuple(self._ran(found[name], spec, usage) for name in PLATFORMS if name in found)
+        return tuple(self._ran(found[name], spec, usage, catalog) for name in PLATFORMS if name in found)
 
 
 def _own_price(prompt: object, answer: object) -> TokenPrice | None:
@@ -386,14 +397,14 @@ def _options(chosen: _Ran, best: tuple[_Ran, ...], prices: tuple[TokenPrice, ...
     found = [*_both(chosen, usage)]
     for one in best:
         kind: Kind = "zerogpu" if one.offer.platform == "zerogpu" else "sleeping" if _sleeps(one, usage) else "running"
-        found.append(Option(kind=kind, offer=one.offer, speed=one.speed.pace))
+        found.append(Option(kind=kind, offer=one.offer, speed=one.estimate))
     return (*found, *(Option(kind="per_token", price=price) for price in prices))
 
 
 def _both(one: _Ran, usage: Usage) -> tuple[Option, ...]:
     if one.offer.platform == "zerogpu":
-        return (Option(kind="zerogpu", offer=one.offer, speed=one.speed.pace),)
-    running = Option(kind="running", offer=one.offer, speed=one.speed.pace)
+        return (Option(kind="zerogpu", offer=one.offer, speed=one.estimate),)
+    running = Option(kind="running", offer=one.offer, speed=one.estimate)
     return (running, replace(running, kind="sleeping")) if _sleeps(one, usage) else (running,)
 
 

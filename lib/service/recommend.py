@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from decimal import Decimal
 
 from lib.advisor import recommend
-from lib.advisor.result import Cost, Entry, Prediction, ProviderOption, Reason, Recommendation, Rejection, Speed
+from lib.advisor.result import Cost, Entry, ProviderOption, Reason, Recommendation, Rejection, Speed
 from lib.answers.common import (
     SCHEMA,
     EntryCost,
@@ -17,7 +17,6 @@ from lib.answers.common import (
     ReasonEntry,
     RecommendationAnswer,
     RejectedEntry,
-    SpeedEnd,
     caveat_entries,
     price_entry,
     source_entries,
@@ -25,7 +24,7 @@ from lib.answers.common import (
 from lib.catalog import Catalog
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
-from lib.speed import Band
+from lib.service.speed import speed_end
 from lib.workload import Workload
 
 
@@ -50,21 +49,9 @@ def _memory(entry: Entry) -> EntryMemory | None:
     }
 
 
-def _end(of: Prediction, at: Callable[[Band], float]) -> SpeedEnd:
-    def end(band: Band | None) -> float | None:
-        return None if band is None else at(band)
-
-    return {
-        "ttft_s": at(of.ttft_s),
-        "inter_token_s": end(of.inter_token_s),
-        "decode_tokens_per_s": end(of.decode_tokens_per_s),
-        "throughput_tokens_per_s": end(of.throughput_tokens_per_s),
-    }
-
-
 def _speed(speed: Speed) -> EntrySpeed:
     of = speed.predicted
-    found = None if of is None else _end(of, lambda band: band.value)
+    found = None if of is None else speed_end(of, "value")
     return {
         "ttft_s": None if found is None else found["ttft_s"],
         "inter_token_s": None if found is None else found["inter_token_s"],
@@ -72,11 +59,11 @@ def _speed(speed: Speed) -> EntrySpeed:
         "throughput_tokens_per_s": None if found is None else found["throughput_tokens_per_s"],
         "request_s": None if of is None else of.request_s,
         "bound": None if of is None else of.bound,
-        "low": None if of is None else _end(of, lambda band: band.low),
-        "high": None if of is None else _end(of, lambda band: band.high),
-        "prompt_tokens": None if of is None else of.prompt_tokens,
-        "output_tokens": None if of is None else of.output_tokens,
-        "concurrency": None if of is None else of.concurrency,
+        "low": None if of is None else speed_end(of, "low"),
+        "high": None if of is None else speed_end(of, "high"),
+        "prompt_tokens": None if of is None else of.request.prompt_tokens,
+        "output_tokens": None if of is None else of.request.output_tokens,
+        "concurrency": None if of is None else of.request.concurrency,
         "decode_tokens_per_s_upper_bound": speed.decode_tokens_per_s_upper_bound,
         "request_s_lower_bound": speed.request_s_lower_bound,
         "basis": speed.basis,

@@ -24,7 +24,7 @@ from lib.live.zerogpu import size_for
 from lib.memory import MemoryEstimate, estimate_memory, fit_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
-from lib.speed import SpeedRequest, speed
+from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator, Cards
     from lib.live.limits import Pace
     from lib.model.spec import ModelSpec
-    from lib.speed import Band
 
 WORKSPACE = "cuBLAS workspace"
 _SOME_CPU = "CPU-2vCPU"  # for what it computes natively: the same for all of its kind
@@ -57,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """What to expect of a run: the cache at its end, the activations of its prompt; None where nothing is known of the device.
+    """What to expect of a run: the cache at its end, the activations of its prompt; `speed` is None where nothing is known of the device.
 
     `hardware` names what the speed is predicted for: a row of the catalog, or this very machine.
     """
@@ -66,8 +65,7 @@ class Predicted:
     weights_bytes: int
     kv_cache_bytes: int
     activation_bytes: int
-    ttft_s: Band | None
-    decode_tokens_per_s: Band | None
+    speed: ExplainedSpeed | None
     hardware: str | None
     caveats: tuple[Caveat, ...]
     sources: tuple[Source, ...]
@@ -112,32 +110,36 @@ def predicted(run: Run, catalog: Catalog) -> Predicted:
     read, first, last = at(run.prompt_tokens), at(1), at(run.prompt_tokens + run.output_tokens - 1)
     held = max(read.kv_cache.bytes + read.activation.bytes, last.kv_cache.bytes + first.activation.bytes)
     workspace = read.runtime.details.get(WORKSPACE, 0)
-    first_s, rate, caveats, sources = _speed(run, catalog)
+    speed = _speed(run, catalog)
     return Predicted(
         peak_bytes=read.weights.bytes + held + workspace,
         weights_bytes=read.weights.bytes,
         kv_cache_bytes=last.kv_cache.bytes,
         activation_bytes=read.activation.bytes,
-        ttft_s=first_s,
-        decode_tokens_per_s=rate,
+        speed=None if isinstance(speed, Caveat) else speed,
         hardware=_name(run, catalog),
-        caveats=(*(caveat for caveat in last.caveats if caveat.code != _NOT_HERE), *caveats),
-        sources=(*last.sources, *sources),
+        caveats=(*(caveat for caveat in last.caveats if caveat.code != _NOT_HERE), *_speed_caveats(run, speed)),
+        sources=(*last.sources, *(() if isinstance(speed, Caveat) else speed.sources)),
     )
 
 
-def _speed(run: Run, catalog: Catalog) -> tuple[Band | None, Band | None, tuple[Caveat, ...], tuple[Source, ...]]:
+def _speed(run: Run, catalog: Catalog) -> ExplainedSpeed | Caveat:
+    """How fast the run is, or why that is not predicted."""
     on = _on(run, catalog)
     if on is None:
-        unknown = f"Nothing is known of the card {run.device.name}, so its speed is not predicted."
-        return None, None, (Caveat(code="speed_unknown", message=unknown),), ()
-    asked = SpeedRequest(precision=run.precision, prompt_tokens=run.prompt_tokens, output_tokens=run.output_tokens)
+        return Caveat(code="speed_unknown", message=f"Nothing is known of the card {run.device.name}, so its speed is not predicted.")
+    request = SpeedRequest(precision=run.precision, prompt_tokens=run.prompt_tokens, output_tokens=run.output_tokens)
     try:
-        found = speed(run.spec, on, asked)
+        return predict_speed(run.spec, on, request, catalog.accelerators)
     except (InvalidInput, UnsupportedModel) as error:
-        return None, None, (Caveat(code="speed_unknown", message=f"The speed is not predicted. {error}"),), ()
-    measured = (told(run.pace, run.precision),) if run.pace is not None else ()
-    return found.ttft_s, found.decode_tokens_per_s, (*measured, *found.caveats), found.sources
+        return Caveat(code="speed_unknown", message=f"The speed is not predicted. {error}")
+
+
+def _speed_caveats(run: Run, speed: ExplainedSpeed | Caveat) -> tuple[Caveat, ...]:
+    if isinstance(speed, Caveat):
+        return (speed,)
+    measured = () if run.pace is None else (told(run.pace, run.precision),)
+    return (*measured, *speed.caveats)
 
 
 def ratio(expected: float | None, measured: float | None) -> float | None:
@@ -278,8 +280,9 @@ def _limit_s(run: Run, expected: Predicted) -> float:
     limit = LIMIT_S[run.device.kind]
     if run.device.kind != "zerogpu":
         return limit
-    first = expected.ttft_s.value if expected.ttft_s else 0.0
-    rate = expected.decode_tokens_per_s
+    speed = expected.speed
+    first = 0.0 if speed is None else speed.ttft_s.value
+    rate = None if speed is None else speed.decode_tokens_per_s
     answer = run.output_tokens / rate.value if rate else 0.0
     wanted = _SPARE_S + _TIMES * (first + answer)
     if wanted > limit:

@@ -9,30 +9,39 @@ The speed estimate as the pace of a bill: one request at a time, of the stated s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lib.answers.common import SCHEMA, PassEntry, RooflineAnswer, SpeedAnswer, SpeedFigures, SpeedPartEntry, caveat_entries, source_entries
+from lib.answers.common import (
+    SCHEMA,
+    PassEntry,
+    RooflineAnswer,
+    SpeedAnswer,
+    SpeedEnd,
+    SpeedFigures,
+    SpeedPartEntry,
+    caveat_entries,
+    source_entries,
+)
+from lib.answers.live import RunEnd
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost import Pace, Usage
+from lib.catalog.silicon import Accelerator
+from lib.cost import Usage
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.forward_pass import attention_flop, cache_read, linear_flop, share_reached, weights_read
 from lib.model.spec import ModelSpec
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat
 from lib.service import arguments
 from lib.service.arguments import memory_request, offer_of
-from lib.speed import Band, SpeedEstimate, SpeedPart, SpeedRequest, Speeds, speed, speeds
+from lib.speed import Band, End, ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.hardware import peak
 from lib.workload import Engine, MemoryRequest
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Cards
-
-End = Literal["value", "low", "high"]
 
 
 def speed_request(precision: object, engine: object, prompt_tokens: object, output_tokens: object, concurrency: object) -> SpeedRequest:
@@ -51,29 +60,42 @@ def speed_request(precision: object, engine: object, prompt_tokens: object, outp
     )
 
 
-def _end(band: Band, end: End) -> float:
-    return {"value": band.value, "low": band.low, "high": band.high}[end]
-
-
-def _figures(found: SpeedEstimate, end: End) -> SpeedFigures:
-    def of(band: Band | None) -> float | None:
-        return None if band is None else _end(band, end)
-
+def run_end(speed: SpeedEstimate | None, end: End) -> RunEnd:
+    """The values of one request, or one end of their ranges; null where nothing is predicted or decoded."""
     return {
-        "ttft_s": _end(found.ttft_s, end),
-        "inter_token_s": of(found.inter_token_s),
-        "decode_tokens_per_s": of(found.decode_tokens_per_s),
-        "throughput_tokens_per_s": of(found.throughput_tokens_per_s),
-        "items_per_s": of(found.items_per_s),
-        "real_time_factor": of(found.real_time_factor),
+        "ttft_s": None if speed is None else speed.ttft_s.at(end),
+        "decode_tokens_per_s": None if speed is None else _at(speed.decode_tokens_per_s, end),
     }
+
+
+def speed_end(speed: SpeedEstimate, end: End) -> SpeedEnd:
+    """The values, or one end of their ranges; null where nothing is decoded."""
+    return {
+        "ttft_s": speed.ttft_s.at(end),
+        "inter_token_s": _at(speed.tpot_s, end),
+        "decode_tokens_per_s": _at(speed.decode_tokens_per_s, end),
+        "throughput_tokens_per_s": _at(speed.output_tokens_per_s, end),
+    }
+
+
+def _figures(speed: ExplainedSpeed, end: End) -> SpeedFigures:
+    return {
+        **speed_end(speed, end),
+        "throughput_tokens_per_s": _at(speed.throughput_tokens_per_s, end),
+        "items_per_s": _at(speed.items_per_s, end),
+        "real_time_factor": _at(speed.real_time_factor, end),
+    }
+
+
+def _at(band: Band[float] | None, end: End) -> float | None:
+    return None if band is None else band.at(end)
 
 
 def _part(part: SpeedPart) -> SpeedPartEntry:
     return {"name": part.name, "seconds": part.seconds, "law": part.law, "inputs": dict(part.inputs), "source": part.source}
 
 
-def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> SpeedAnswer:
+def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> SpeedAnswer:
     """The estimate as plain JSON.
 
     Raises:
@@ -81,7 +103,7 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
         UnknownHardware: a CPU of which nothing is known.
         UnsupportedModel: a pipeline of which no work per picture is known.
     """
-    found = speed(spec, hardware, request)
+    found = predict_speed(spec, hardware, request, accelerators)
     return {
         "schema": SCHEMA,
         "model": spec.id,
@@ -91,11 +113,11 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
         **_figures(found, "value"),
         "unit": found.unit,
         "bound": found.bound,
-        "running_requests": found.running,
+        "running_requests": found.running_requests,
         "low": _figures(found, "low"),
         "high": _figures(found, "high"),
-        "decode_parts": [_part(part) for part in found.decode],
-        "prompt_parts": [_part(part) for part in found.prompt],
+        "decode_parts": [_part(part) for part in found.decode_parts],
+        "prompt_parts": [_part(part) for part in found.prompt_parts],
         "caveats": caveat_entries(found.caveats),
         "sources": source_entries(found.sources),
     }
@@ -133,8 +155,9 @@ class SpeedQuestion:
             Times and rates with their ranges, the parts of the times with their laws, and what bounds the speed.
         """
         request = speed_request(precision, engine, prompt_tokens, output_tokens, concurrency)
-        found = self._catalog().resolve_hardware(hardware)
-        return speed_answer(self._models(model), found, request)
+        catalog = self._catalog()
+        found = catalog.resolve_hardware(hardware)
+        return speed_answer(self._models(model), found, request, catalog.accelerators)
 
 
 class RooflineQuestion:
@@ -153,12 +176,13 @@ class RooflineQuestion:
             InvalidInput: an argument is wrong, or the engine does not run there.
             UnsupportedModel: no work per token is known.
         """
-        offer = offer_of(self._catalog(), hardware)
+        catalog = self._catalog()
+        offer = offer_of(catalog, hardware)
         request = speed_request(precision, engine, prompt_tokens, output_tokens, concurrency)
-        return roofline_answer(offer, speeds([(self._models(model), offer, request)]))
+        return roofline_answer(offer, predict_speeds([(self._models(model), offer, request)], catalog.accelerators))
 
 
-def roofline_answer(offer: Offer, found: Speeds) -> RooflineAnswer:
+def roofline_answer(offer: Offer, found: SpeedTable) -> RooflineAnswer:
     """The passes of one prediction: FLOP and bytes by the laws of speed, seconds as predicted."""
     of, c, f = found.setups[0], found.cases, found.forecast
     devices = of.laid.split
@@ -195,7 +219,7 @@ def _weights(row: dict[str, float], tokens: float) -> float:
     return float(np.asarray(weights_read(dense_bytes=row["dense_bytes"], expert_bytes=row["expert_bytes"], reached=reached)))
 
 
-def _cache(found: Speeds, length: float) -> float:
+def _cache(found: SpeedTable, length: float) -> float:
     c = found.cases
     held = cache_read(
         constant=c.cache_constant[0],
@@ -218,67 +242,38 @@ def _pass(name: str, seconds: float, flop: float, moved: float) -> PassEntry:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPace:
-    """Seconds to the first token and between tokens, answer tokens per second; `None` where nothing is decoded."""
-
-    ttft_s: float | None
-    inter_token_s: float | None
-    throughput_tokens_per_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paced:
-    """The pace of an offer, `None` where it could not be estimated; then a caveat says why."""
-
-    pace: Pace | None = None
-    caveats: tuple[Caveat, ...] = ()
-    sources: tuple[Source, ...] = ()
-
-
-Speed = Callable[[ModelSpec, Offer, MemoryRequest, Usage], Paced]
-"""How fast an offer runs a model at this use; what it raises as bad input is a reason, not a failure."""
+Predict = Callable[[ModelSpec, Offer, SpeedRequest, Mapping[str, Accelerator]], ExplainedSpeed]
+"""`lib.speed.predict_speed`, or a stand-in for it."""
 
 ONE_AT_A_TIME = Caveat(
     code="one_at_a_time",
     message="Prices per million tokens are those of one request at a time at full use; an engine that serves several at once costs less.",
 )
-UNKNOWN = Caveat(code="speed_unknown", message="The speed on this hardware was not estimated, so prices per token are left open.")
 
 
-def paced(speed: Speed | None, spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> Paced:
-    """The pace, or why there is none: hardware and models that cannot be estimated do not stop a bill."""
-    if speed is None:
-        return Paced(caveats=(UNKNOWN,))
+def predict_usage(
+    predict: Predict,
+    spec: ModelSpec,
+    offer: Offer,
+    request: MemoryRequest,
+    usage: Usage,
+    accelerators: Mapping[str, Accelerator],
+) -> ExplainedSpeed | Caveat:
+    """How fast an offer runs a model at this use; a caveat where no speed is predicted, which does not stop a bill."""
+    asked = SpeedRequest(
+        precision=request.precision,
+        engine="transformers" if offer.platform == "zerogpu" else request.engine,
+        prompt_tokens=usage.prompt_tokens,
+        output_tokens=max(1, usage.output_tokens),
+        concurrency=usage.concurrency,
+        kv_precision=request.kv_precision,
+    )
     try:
-        return speed(spec, offer, request, usage)
+        return predict(spec, offer, asked, accelerators)
     except (InvalidInput, UnsupportedModel) as error:
-        return Paced(caveats=(Caveat(code="speed_unknown", message=f"Prices per token are left open. {error}"),))
+        return Caveat(code="speed_unknown", message=f"Prices per token are left open. {error}")
 
 
-def estimated(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> Paced:
-    """What `lib.speed` says; where nothing is decoded (encoders, pictures) its throughput counts no answer tokens and is left out.
-
-    Raises:
-        InvalidInput: the engine needs other hardware, or nothing is known of it.
-        UnsupportedModel: nothing is known of the work of this pipeline.
-    """
-    found = speed(
-        spec,
-        offer,
-        SpeedRequest(
-            precision=request.precision,
-            engine="transformers" if offer.platform == "zerogpu" else request.engine,
-            prompt_tokens=usage.prompt_tokens,
-            output_tokens=max(1, usage.output_tokens),
-            concurrency=usage.concurrency,
-            kv_precision=request.kv_precision,
-        ),
-    )
-    between, through = found.inter_token_s, found.throughput_tokens_per_s
-    pace = KnownPace(
-        ttft_s=found.ttft_s.value,
-        inter_token_s=None if between is None else between.value,
-        throughput_tokens_per_s=None if between is None or through is None else through.value,
-    )
-    return Paced(pace=pace, caveats=found.caveats, sources=found.sources)
+def estimate_or_none(speed: ExplainedSpeed | Caveat | None) -> ExplainedSpeed | None:
+    """The estimate, where there is one."""
+    return speed if isinstance(speed, ExplainedSpeed) else None

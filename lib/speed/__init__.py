@@ -1,13 +1,26 @@
 """How fast: ModelSpec × hardware × request → times, rates, ranges and what bounds them.
 
-speed(spec, catalog.resolve_hardware("l4x1"), SpeedRequest(prompt_tokens=512)).ttft_s.value
-speeds([(spec, hardware, request), …]).throughput.value        # arrays, for many at once
+predict_speed(spec, catalog.resolve_hardware("l4x1"), SpeedRequest(prompt_tokens=512), catalog.accelerators).ttft_s.value
+predict_speeds([(spec, hardware, request), …], catalog.accelerators).throughput_tokens_per_s.value   # arrays, for many at once
 """
 
 from __future__ import annotations
 
-from lib.speed.estimate import speed
-from lib.speed.predict import Bands, Speeds, speeds
-from lib.speed.result import Band, SpeedEstimate, SpeedPart, SpeedRequest
+from lib.speed.estimate import predict_each, predict_speed
+from lib.speed.predict import BandColumn, SpeedTable, predict_speeds
+from lib.speed.result import Band, End, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedRequest
 
-__all__ = ["Band", "Bands", "SpeedEstimate", "SpeedPart", "SpeedRequest", "Speeds", "speed", "speeds"]
+__all__ = [
+    "Band",
+    "BandColumn",
+    "End",
+    "ExplainedSpeed",
+    "SpeedEstimate",
+    "SpeedFloor",
+    "SpeedPart",
+    "SpeedRequest",
+    "SpeedTable",
+    "predict_each",
+    "predict_speed",
+    "predict_speeds",
+]

@@ -5,7 +5,7 @@ Cases as columns: one entry per combination of a model, hardware and a request; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from lib.laws.serving import admitted
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed.constants import ADMITTED, EAGER, ENGINES, FORMS
-from lib.speed.hardware import Layout, Machine, ceiling_rows, layout, machine
+from lib.speed.hardware import Ceilings, Layout, Machine, ceilings, layout, machine
 from lib.speed.model_work import ModelNumbers, Stack, model_numbers
 from lib.speed.result import SpeedRequest
 
@@ -96,6 +96,7 @@ class Setup(NamedTuple):
     compute: str
     numbers: ModelNumbers
     arithmetic: str
+    ceilings: Ceilings
     running: float
 
 
@@ -112,8 +113,8 @@ def arithmetic_of(precision: str, compute: str, card: Accelerator, engine: str) 
     return form.arithmetic if card.peak(form.arithmetic) else compute
 
 
-def setup(question: Question) -> Setup:
-    """Decide precision, layout and how many requests run at once.
+def setup(question: Question, accelerators: Mapping[str, Accelerator]) -> Setup:
+    """Decide precision, layout and how many requests run at once; `accelerators` are the catalog's, as in `lib.speed.hardware`.
 
     Raises:
         BadArgument: the precision is unknown, or the engine needs other hardware.
@@ -123,7 +124,7 @@ def setup(question: Question) -> Setup:
     spec, hardware, request = question
     if spec.library == "diffusers":
         raise UnsupportedModel(f"{spec.id or 'A pipeline'} makes pictures: its speed does not follow from tokens.")
-    on = machine(hardware)
+    on = machine(hardware, accelerators)
     precision = precisions.resolve(request.precision, spec, request.engine, on.silicon)
     compute = precisions.compute_dtype(precision, spec, on.silicon)
     if precision == "gguf:F32":
@@ -131,6 +132,7 @@ def setup(question: Question) -> Setup:
     wanted = request.engine
     laid = layout(on, wanted, spec)
     numbers = model_numbers(spec, precision, compute, request.kv_precision, recorded=laid.engine not in EAGER)
+    arithmetic = arithmetic_of(precision, compute, on.silicon, laid.engine)
     return Setup(
         spec=spec,
         on=on,
@@ -139,7 +141,8 @@ def setup(question: Question) -> Setup:
         precision=precision,
         compute=compute,
         numbers=numbers,
-        arithmetic=arithmetic_of(precision, compute, on.silicon, laid.engine),
+        arithmetic=arithmetic,
+        ceilings=ceilings(on.silicon, on.share, arithmetic, accelerators),
         running=_running(numbers, on, laid, request),
     )
 
@@ -192,6 +195,5 @@ def cases(of: Sequence[Setup], held: Sequence[dict[str, float]]) -> Cases:
     """Rows as columns."""
     names = [f.name for f in fields(Cases) if f.name not in {"bandwidth", "compute"}]
     table = np.array([[row[name] for name in names] for row in held], dtype=np.float64)
-    bandwidth, compute = ceiling_rows([(s.on.silicon, s.on.share, s.arithmetic) for s in of])
     columns: dict[str, Any] = {name: table[:, at].astype(_KINDS.get(name, np.float64)) for at, name in enumerate(names)}
-    return Cases(bandwidth=bandwidth, compute=compute, **columns)
+    return Cases(bandwidth=np.array([s.ceilings.bandwidth for s in of]), compute=np.array([s.ceilings.compute for s in of]), **columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from lib.provenance import Caveat, Source
 from lib.speed.batch import arithmetic_of
 from lib.speed.constants import fitted
 from lib.speed.hardware import card_class, machine, peak
-from lib.speed.result import Band, SpeedEstimate, SpeedPart, SpeedRequest
+from lib.speed.result import Band, ExplainedSpeed, SpeedPart, SpeedRequest
+from lib.units import Seconds
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer
-    from lib.catalog.silicon import Cards
+    from lib.catalog.silicon import Accelerator, Cards
     from lib.model.spec import ModelSpec
 
 WAYS = {"gpu": "eager", "tpu": "chip", "neuron": "chip", "cpu": "host"}
@@ -33,7 +35,9 @@ def seconds(work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, 
     return denoising(batch=batch, evaluations=evaluations, flop=work["flop"], decoder_flop=work["decoder_flop"], rate=rate, host_s=host)
 
 
-def picture_speed(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> SpeedEstimate:
+def predict_pictures(
+    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
+) -> ExplainedSpeed:
     """Time of a batch of `concurrency` pictures, without compilation.
 
     Raises:
@@ -48,7 +52,7 @@ def picture_speed(spec: ModelSpec, hardware: Offer | Cards, request: SpeedReques
             f"No work per picture was published for {shown(spec.id or 'this pipeline')}, so its speed is not predicted. "
             f"Known: {', '.join(held.pictures['work'])}."
         )
-    on = machine(hardware)
+    on = machine(hardware, accelerators)
     precision = precisions.resolve(request.precision, spec, "transformers", on.silicon)
     units = arithmetic_of(precision, precisions.compute_dtype(precision, spec, on.silicon), on.silicon, "transformers")
     way, group = WAYS[on.silicon.kind], card_class(on.silicon)
@@ -56,22 +60,24 @@ def picture_speed(spec: ModelSpec, hardware: Offer | Cards, request: SpeedReques
     took = float(seconds(work, held.pictures, way=way, units=units, group=group, peak_rate=rate, batch=float(request.concurrency)))
     least = request.concurrency * (work["steps"] * work["evaluations_per_step"] * work["flop"] + work["decoder_flop"]) / rate
     spread = float(np.exp(held.pictures["spread"]))
-    whole = Band(value=max(took, least), low=max(took / spread, least), high=max(took, least) * spread)
+    value = max(took, least)
+    whole = Band(value=Seconds(value), low=Seconds(max(took / spread, least)), high=Seconds(value * spread))
     what = f"{work['resolution']}, {work['steps']} steps"
-    return SpeedEstimate(
+    return ExplainedSpeed(
+        request=request,
         precision=precision,
         engine="diffusers",
         ttft_s=whole,
-        inter_token_s=None,
-        decode_tokens_per_s=None,
+        tpot_s=None,
         throughput_tokens_per_s=None,
+        floor=None,
         items_per_s=whole.inverse.times(float(request.concurrency)),
         unit="pictures",
         real_time_factor=None,
         bound="compute",
-        running=float(request.concurrency),
-        decode=(),
-        prompt=(
+        running_requests=float(request.concurrency),
+        decode_parts=(),
+        prompt_parts=(
             SpeedPart(
                 name="denoising",
                 seconds=whole.value,

@@ -5,22 +5,25 @@ The parts of a predicted time, opened: seconds, law, inputs, source.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lib.errors import InvalidInput, UnsupportedModel
 from lib.provenance import Caveat, Source
+from lib.speed.batch import setup
 from lib.speed.constants import Fitted, fitted
-from lib.speed.diffusion import picture_speed
+from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import card_class
-from lib.speed.predict import STATIC, Bands, speeds
-from lib.speed.result import Band, Bound, SpeedEstimate, SpeedPart, SpeedRequest
+from lib.speed.predict import STATIC, predict_setups, predict_speeds
+from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest
 from lib.units import GIB
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer
-    from lib.catalog.silicon import Cards
+    from lib.catalog.silicon import Accelerator, Cards
     from lib.model.spec import ModelSpec
-    from lib.speed.batch import Setup
-    from lib.speed.predict import Speeds, Step
+    from lib.speed.batch import Question, Setup
+    from lib.speed.predict import SpeedTable, Step
 
 FITTED = "constants fitted by scripts/calibrate.py"
 ROOFLINE = "Williams et al. 2009, doi:10.1145/1498765.1498785; " + FITTED
@@ -68,7 +71,7 @@ def _arithmetic(seconds: float, of: Setup, tokens: float) -> SpeedPart:
     )
 
 
-def decode_parts(found: Speeds) -> tuple[SpeedPart, ...]:
+def decode_parts(found: SpeedTable) -> tuple[SpeedPart, ...]:
     """Parts of one decode step. Reading weights overlaps with arithmetic, and in eager engines launching with both: they do not add up."""
     of, step = found.setups[0], found.forecast.step
     stack = of.numbers.decoder
@@ -97,7 +100,7 @@ def decode_parts(found: Speeds) -> tuple[SpeedPart, ...]:
     )
 
 
-def prompt_parts(found: Speeds) -> tuple[SpeedPart, ...]:
+def prompt_parts(found: SpeedTable) -> tuple[SpeedPart, ...]:
     """Parts of reading the prompts of the running requests at once, with the encoder before it and what waiting adds."""
     of, f = found.setups[0], found.forecast
     tokens = float(found.cases.prompt[0]) * of.running
@@ -133,7 +136,7 @@ def prompt_parts(found: Speeds) -> tuple[SpeedPart, ...]:
     parts.append(
         SpeedPart(
             name="requests ahead and fixed time",
-            seconds=float(found.first_s.value[0]) - known,
+            seconds=float(found.ttft_s.value[0]) - known,
             law="queue of a closed loop; negative where a request does not wait for the prompts of all others",
             inputs={"in flight": f"{of.request.concurrency}", "running": f"{of.running:g}"},
             source="Reiser and Lavenberg 1980, doi:10.1145/322186.322195; " + FITTED,
@@ -147,8 +150,10 @@ HEARING = "automatic-speech-recognition"
 _LARGEST_SHARE = 0.98
 
 
-def speed(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> SpeedEstimate:
-    """How fast `request.concurrency` requests of this shape run, in flight all the time.
+def predict_speed(
+    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
+) -> ExplainedSpeed:
+    """How fast `request.concurrency` requests of this shape run, in flight all the time; `accelerators` are the catalog's.
 
     Raises:
         BadArgument: the precision is unknown, or the engine needs other hardware.
@@ -156,40 +161,56 @@ def speed(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> Sp
         UnsupportedModel: a pipeline of which no work per picture is known.
     """
     if spec.library == "diffusers":
-        return picture_speed(spec, hardware, request)
-    found = speeds([(spec, hardware, request)])
+        return predict_pictures(spec, hardware, request, accelerators)
+    table = predict_speeds([(spec, hardware, request)], accelerators)
+    return _explained(table, table.estimates()[0])
+
+
+def predict_each(questions: Sequence[Question], accelerators: Mapping[str, Accelerator]) -> list[SpeedEstimate | None]:
+    """The estimate of each question, pipelines included; `None` where `predict_speed` would raise. One pass for all but the pipelines."""
+    estimates: list[SpeedEstimate | None] = [None] * len(questions)
+    setups: dict[int, Setup] = {}
+    for i, question in enumerate(questions):
+        try:
+            if question[0].library == "diffusers":
+                estimates[i] = predict_pictures(*question, accelerators)
+            else:
+                setups[i] = setup(question, accelerators)
+        except (InvalidInput, UnsupportedModel):
+            continue
+    if setups:
+        for i, estimate in zip(setups, predict_setups(list(setups.values())).estimates(), strict=True):
+            estimates[i] = estimate
+    return estimates
+
+
+def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
+    """The only row of a table with what stands behind it."""
     held = fitted()
-    of = found.setups[0]
-    first, between, through = (_band(b) for b in (found.first_s, found.between_s, found.throughput))
-    decodes = of.numbers.decoder is not None
-    hears = spec.task == HEARING and decodes
+    of, request = table.setups[0], estimate.request
+    decodes = estimate.tpot_s is not None
+    hears = of.spec.task == HEARING and decodes
     items = None
-    if hears:
-        items = through.times(1.0 / request.output_tokens)
-    elif not decodes:
-        items = through.times(1.0 / request.prompt_tokens)
-    bound: Bound = found.bound[0]  # type: ignore[assignment]
-    return SpeedEstimate(
+    if estimate.throughput_tokens_per_s is not None and (hears or not decodes):
+        items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if hears else request.prompt_tokens))
+    return ExplainedSpeed(
+        request=request,
+        ttft_s=estimate.ttft_s,
+        tpot_s=estimate.tpot_s,
+        throughput_tokens_per_s=estimate.throughput_tokens_per_s,
+        bound=estimate.bound,
+        floor=estimate.floor,
         precision=of.precision,
         engine=of.laid.engine,
-        ttft_s=first,
-        inter_token_s=between if decodes else None,
-        decode_tokens_per_s=between.inverse if decodes else None,
-        throughput_tokens_per_s=through,
+        running_requests=of.running,
         items_per_s=items,
         unit="windows" if hears else "tokens" if decodes else "sequences",
         real_time_factor=items.times(WINDOW_S) if hears and items else None,
-        bound=bound,
-        running=of.running,
-        decode=decode_parts(found) if decodes else (),
-        prompt=prompt_parts(found),
+        decode_parts=decode_parts(table) if decodes else (),
+        prompt_parts=prompt_parts(table),
         caveats=_caveats(of, held),
         sources=_sources(of, held),
     )
-
-
-def _band(of: Bands) -> Band:
-    return Band(value=float(of.value[0]), low=float(of.low[0]), high=float(of.high[0]))
 
 
 def _caveats(of: Setup, held: Fitted) -> tuple[Caveat, ...]:

@@ -7,17 +7,17 @@ The last column is no class: it holds rates that were reached on the machine its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from lib.catalog import load
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import BadArgument, UnknownHardware, shown
+from lib.identity import ById
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import largest_power_of_two
 from lib.memory import tensor_parallel_degree
@@ -58,7 +58,11 @@ def peak(card: Accelerator, arithmetic: str) -> float:
     return 0.0
 
 
-Row = tuple[tuple[float, ...], tuple[float, ...]]
+class Ceilings(NamedTuple):
+    """Bandwidths and peaks of one device, one entry per card class and a last one for rates that were reached on the machine itself."""
+
+    bandwidth: tuple[float, ...]
+    compute: tuple[float, ...]
 
 
 def with_reached(class_logit: Array) -> Array:
@@ -66,13 +70,21 @@ def with_reached(class_logit: Array) -> Array:
     return np.append(class_logit, np.inf)
 
 
-@lru_cache(maxsize=4096)
-def ceilings(silicon: str, share: float, arithmetic: str) -> Row:
-    """Highest bandwidth and peak of each class among the cards of one kind that this one equals or exceeds in both.
+def ceilings(card: Accelerator, share: float, arithmetic: str, accelerators: Mapping[str, Accelerator]) -> Ceilings:
+    """Highest bandwidth and peak of each class among the `accelerators` of its kind that this card equals or exceeds in both.
 
-    `share` is the part of the card that is rented. See `lib.laws.forward_pass` for why weaker cards count.
+    `share` is the part of the card that is rented. See `lib.laws.forward_pass` for why weaker cards count. Rates that were reached on the
+    machine itself stand in the last column alone.
     """
-    cards = load().accelerators
+    if card.reached:
+        none = (0.0,) * len(CLASSES)
+        return Ceilings((*none, card.bandwidth * share), (*none, peak(card, arithmetic) * share))
+    return _ceilings(ById(accelerators), card.id, share, arithmetic)
+
+
+@lru_cache(maxsize=4096)
+def _ceilings(accelerators: ById[Mapping[str, Accelerator]], silicon: str, share: float, arithmetic: str) -> Ceilings:
+    cards = accelerators.value
     card = cards[silicon]
     own_bandwidth, own_peak = card.bandwidth * share, peak(card, arithmetic) * share
     bandwidth, compute = np.zeros(len(CLASSES) + 1), np.zeros(len(CLASSES) + 1)
@@ -84,23 +96,7 @@ def ceilings(silicon: str, share: float, arithmetic: str) -> Row:
             if other.kind != card.kind or fast > own_bandwidth or flops > own_peak:
                 continue
         bandwidth[at], compute[at] = max(bandwidth[at], fast), max(compute[at], flops)
-    return tuple(bandwidth), tuple(compute)
-
-
-def _reached(card: Accelerator, share: float, arithmetic: str) -> Row:
-    none = (0.0,) * len(CLASSES)
-    return (*none, card.bandwidth * share), (*none, peak(card, arithmetic) * share)
-
-
-def ceiling_rows(keys: Sequence[tuple[str | Accelerator, float, str]]) -> tuple[Array, Array]:
-    """`ceilings` of many cards, given as they are or by the catalog's id, as two arrays of n × (classes + 1)."""
-    found = []
-    for card, share, arithmetic in keys:
-        if isinstance(card, Accelerator) and card.reached:
-            found.append(_reached(card, share, arithmetic))
-        else:
-            found.append(ceilings(card.id if isinstance(card, Accelerator) else card, share, arithmetic))
-    return np.array([f[0] for f in found]), np.array([f[1] for f in found])
+    return Ceilings(tuple(bandwidth), tuple(compute))
 
 
 def link(card: Accelerator) -> tuple[float, bool]:
@@ -149,11 +145,11 @@ class Layout(NamedTuple):
     caveats: tuple[Caveat, ...]
 
 
-def _host(offer: Offer) -> tuple[Accelerator, float, tuple[Caveat, ...]]:
+def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accelerator, float, tuple[Caveat, ...]]:
     """A CPU offer as the nearest known processor and the share of it; larger machines gain less than in proportion."""
     if offer.host_cpu is not None:
         return offer.host_cpu, 1.0, ()
-    known = [load().accelerators[name] for name in ("CPU-2vCPU", "CPU-8vCPU")]
+    known = [accelerators[name] for name in ("CPU-2vCPU", "CPU-8vCPU")]
     if offer.vcpu is None:
         raise UnknownHardware(f"Nothing is known about the processor of {shown(offer.id)}. Name the silicon instead, such as 'CPU-8vCPU'.")
     near = max((cpu for cpu in known if cpu.vcpu and cpu.vcpu <= offer.vcpu), key=lambda cpu: cpu.vcpu or 0, default=known[0])
@@ -162,14 +158,14 @@ def _host(offer: Offer) -> tuple[Accelerator, float, tuple[Caveat, ...]]:
     return near, offer.vcpu / size, (caveat,)
 
 
-def machine(hardware: Offer | Cards) -> Machine:
-    """The hardware as the laws see it.
+def machine(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> Machine:
+    """The hardware as the laws see it; an unknown CPU takes the figures of the nearest of the catalog's `accelerators`.
 
     Raises:
         UnknownHardware: a CPU of which nothing is known.
     """
     if isinstance(hardware, Offer) and hardware.silicon is None:
-        silicon, share, caveats = _host(hardware)
+        silicon, share, caveats = _host(hardware, accelerators)
     else:
         silicon, share, caveats = hardware.silicon, hardware.accelerator_fraction, ()  # type: ignore[assignment]
     memory = hardware.vram_bytes_per_accelerator or hardware.ram_bytes or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from lib.identity import ById
 from lib.laws.kv_cache import linear_cache
 from lib.laws.weights import weight_bytes
 from lib.memory.resolve import Sizes, sizes
@@ -49,21 +50,6 @@ class ModelNumbers(NamedTuple):
     total_bytes: int
 
 
-class _Same:
-    """A spec by identity: specs hold dictionaries and cannot be hashed, and are the same object for the same model."""
-
-    __slots__ = ("spec",)
-
-    def __init__(self, spec: ModelSpec) -> None:
-        self.spec = spec
-
-    def __hash__(self) -> int:
-        return id(self.spec)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.spec is self.spec
-
-
 def form_of(precision: str, *, experts: bool, recorded: bool) -> str:
     """Which kernels read the weights of a resolved format; `recorded` where the engine replays recorded graphs."""
     form = weight_format(precision)
@@ -98,8 +84,8 @@ def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _numbers(same: _Same, precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelNumbers:
-    spec = same.spec
+def _numbers(same: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelNumbers:
+    spec = same.value
     held = weights(spec, precision, compute, keeps_fp32=False, several=False)
     size = sizes(spec)
     terms = spec.cache_terms or ()
@@ -160,4 +146,4 @@ def _stack(spec: ModelSpec, size: Sizes, read: float, left: set[str], precision:
 
 def model_numbers(spec: ModelSpec, precision: str, compute: str, kv_precision: str, *, recorded: bool) -> ModelNumbers:
     """Numbers of a model in a resolved precision; remembered for each spec."""
-    return _numbers(_Same(spec), precision, compute, kv_precision, recorded)
+    return _numbers(ById(spec), precision, compute, kv_precision, recorded)

@@ -5,11 +5,12 @@ Many questions at once: the same laws and constants as for one, as arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import (
     Array,
     Quantity,
@@ -30,6 +31,8 @@ from lib.laws.serving import admitted, between_tokens, decoding, first_token, wa
 from lib.speed.batch import Cases, Question, Setup, cases, rows, setup
 from lib.speed.constants import ADMITTED, CLASSES, ENGINES, FORMS, Constants, Fitted, fitted
 from lib.speed.hardware import card_class, peak, with_reached
+from lib.speed.result import Band, Bound, SpeedEstimate, SpeedFloor
+from lib.units import Seconds, TokensPerSecond
 
 _LIMITS = np.array([ADMITTED.get(name, 256) for name in ENGINES], dtype=np.float64)
 _UNRECORDED = np.array([name.endswith("-experts") for name in FORMS])  # kernels that no engine measured runs from a recorded graph
@@ -219,8 +222,8 @@ UNMEASURED = 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bands:
-    """Values with the ends of their ranges."""
+class BandColumn:
+    """Bands of n questions: three arrays of n entries."""
 
     value: Array
     low: Array
@@ -228,21 +231,48 @@ class Bands:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speeds:
-    """Answers to many questions, in their order; arrays of n entries. Seconds, and tokens per second.
+class SpeedTable:
+    """Estimates of n questions in their order, as arrays of n entries; times in seconds, rates per second (see `SpeedEstimate`).
 
-    `between_s` is NaN where nothing is decoded. `bound` is one of "bandwidth", "compute", "overhead". `setups`, `cases` and `forecast`
-    are what the numbers came from.
+    `tpot_s` is NaN where nothing is decoded. `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `setups`, `cases`, `forecast`
+    and `encoder_s` are what the numbers came from.
     """
 
-    first_s: Bands
-    between_s: Bands
-    throughput: Bands
-    bound: list[str]
+    ttft_s: BandColumn
+    tpot_s: BandColumn
+    throughput_tokens_per_s: BandColumn
+    least_ttft_s: Array
+    least_tpot_s: Array
+    bound: list[Bound]
     setups: list[Setup]
     cases: Cases
     forecast: Forecast
     encoder_s: Array
+
+    def estimates(self) -> list[SpeedEstimate]:
+        """The rows, each as one estimate."""
+        columns = (self.ttft_s, self.tpot_s, self.throughput_tokens_per_s)
+        ttft, tpot, throughput = (list(zip(c.value.tolist(), c.low.tolist(), c.high.tolist(), strict=True)) for c in columns)
+        least = zip(self.least_ttft_s.tolist(), self.least_tpot_s.tolist(), strict=True)
+        rows = zip(self.setups, ttft, tpot, throughput, self.bound, least, strict=True)
+        return [_estimate(*row) for row in rows]
+
+
+_Ends = tuple[float, float, float]
+
+
+def _estimate(of: Setup, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float]) -> SpeedEstimate:
+    decodes = of.numbers.decoder is not None
+    return SpeedEstimate(
+        request=of.request,
+        ttft_s=Band(value=Seconds(ttft[0]), low=Seconds(ttft[1]), high=Seconds(ttft[2])),
+        tpot_s=Band(value=Seconds(tpot[0]), low=Seconds(tpot[1]), high=Seconds(tpot[2])) if decodes else None,
+        throughput_tokens_per_s=Band(
+            value=TokensPerSecond(throughput[0]), low=TokensPerSecond(throughput[1]), high=TokensPerSecond(throughput[2])
+        ),
+        bound=bound,
+        floor=SpeedFloor(ttft_s=Seconds(least[0]), tpot_s=Seconds(least[1]) if decodes else None),
+    )
 
 
 def floors(of: Sequence[Setup], c: Cases, tokens: Quantity, sequences: Quantity, length: Quantity) -> Array:
@@ -270,32 +300,36 @@ def _spread(of: Sequence[Setup], held: Fitted, quantity: str) -> Array:
     return np.array([found[s.laid.engine, s.on.silicon.id] for s in of])
 
 
-def _bands(value: Array, spread: Array, least: Array) -> Bands:
+def _bands(value: Array, spread: Array, least: Array) -> BandColumn:
     """A time with its range; nothing is below the floor."""
     value = np.maximum(value, least)
-    return Bands(value=value, low=np.maximum(value * np.exp(-spread), least), high=value * np.exp(spread))
+    return BandColumn(value=value, low=np.maximum(value * np.exp(-spread), least), high=value * np.exp(spread))
 
 
-def bounds(step: Step, decodes: Array, prompt: Step, attention: Array) -> list[str]:
+def bounds(step: Step, decodes: Array, prompt: Step, attention: Array) -> list[Bound]:
     """What takes most of the time: of a decode step, or of the prompt where nothing is decoded."""
-    names = np.array(["bandwidth", "compute", "overhead"])
+    names: tuple[Bound, ...] = ("bandwidth", "compute", "overhead")
     table = []
     for part, extra in ((step, np.zeros_like(attention)), (prompt, attention)):
         table.append(np.stack([part.weights + part.cache, part.compute + extra, part.host + part.exchange]))
     chosen = np.where(decodes > 0, table[0].argmax(axis=0), table[1].argmax(axis=0))
-    return [str(name) for name in names[chosen]]
+    return [names[which] for which in chosen.tolist()]
 
 
-def speeds(questions: Sequence[Question]) -> Speeds:
-    """Answer many questions.
+def predict_speeds(questions: Sequence[Question], accelerators: Mapping[str, Accelerator]) -> SpeedTable:
+    """Estimate many questions at once: the same laws and constants as for one, on arrays. `accelerators` are the catalog's.
 
     Raises:
-        BadArgument: as `lib.speed.speed`, for the first question that cannot be answered.
+        BadArgument: as `lib.speed.predict_speed`, for the first question that has no answer.
         UnknownHardware: the same.
-        UnsupportedModel: the same.
+        UnsupportedModel: the same; pipelines that make pictures are asked about one by one.
     """
+    return predict_setups([setup(question, accelerators) for question in questions])
+
+
+def predict_setups(of: Sequence[Setup]) -> SpeedTable:
+    """Estimate questions of which everything is decided."""
     held = fitted()
-    of = [setup(q) for q in questions]
     pairs = [rows(s) for s in of]
     c = cases(of, [pair[0] for pair in pairs])
     f = forecast(c, held.constants)
@@ -306,12 +340,14 @@ def speeds(questions: Sequence[Question]) -> Speeds:
     produced = asked * np.where(decodes > 0, c.answer, c.prompt)
     least = (times.least_first + times.least_between * c.answer * decodes) * asked / c.batch
     whole = _bands(times.first + times.between * c.answer * decodes, _spread(of, held, "throughput"), least)
-    return Speeds(
-        first_s=_bands(times.first, _spread(of, held, "first"), times.least_first),
-        between_s=_bands(np.where(decodes > 0, times.between, np.nan), _spread(of, held, "between"), times.least_between),
-        throughput=Bands(value=produced / whole.value, low=produced / whole.high, high=produced / whole.low),
+    return SpeedTable(
+        ttft_s=_bands(times.first, _spread(of, held, "first"), times.least_first),
+        tpot_s=_bands(np.where(decodes > 0, times.between, np.nan), _spread(of, held, "between"), times.least_between),
+        throughput_tokens_per_s=BandColumn(value=produced / whole.value, low=produced / whole.high, high=produced / whole.low),
+        least_ttft_s=times.least_first,
+        least_tpot_s=times.least_between,
         bound=bounds(f.step, decodes, f.prompt_step, f.prompt_attention),
-        setups=of,
+        setups=list(of),
         cases=c,
         forecast=f,
         encoder_s=ahead,

@@ -1,15 +1,21 @@
-"""What is asked about speed, and what an answer is made of."""
+"""What is asked about speed, and what an estimate is made of.
+
+ttft: time to first token. tpot: mean time per output token after the first, which benchmarks of servers also call inter-token latency.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from lib.provenance import Caveat, Source
+from lib.units import Seconds, TokensPerSecond
 from lib.workload import Engine
 
 Bound = Literal["bandwidth", "compute", "overhead"]
 Unit = Literal["tokens", "sequences", "pictures", "windows"]
+End = Literal["value", "low", "high"]
+Number_co = TypeVar("Number_co", bound=float, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +34,70 @@ class SpeedRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """A prediction with the range that covers most measurements of its kind: low ≤ value ≤ high."""
+class Band(Generic[Number_co]):
+    """A predicted quantity with the range that covers most measurements of its kind: low ≤ value ≤ high.
 
-    value: float
-    low: float
-    high: float
+    >>> Band(value=0.5, low=0.25, high=1.0).inverse
+    Band(value=2.0, low=1.0, high=4.0)
+    """
+
+    value: Number_co
+    low: Number_co
+    high: Number_co
+
+    def at(self, end: End) -> Number_co:
+        """The value or one end of the range."""
+        return {"value": self.value, "low": self.low, "high": self.high}[end]
 
     @property
-    def inverse(self) -> Band:
+    def inverse(self) -> Band[float]:
         """A time as a rate, or a rate as a time."""
         return Band(value=1 / self.value, low=1 / self.high, high=1 / self.low)
 
-    def times(self, factor: float) -> Band:
+    def times(self, factor: float) -> Band[float]:
         """The band in another unit."""
         return Band(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedFloor:
+    """The least time that the datasheet allows: no estimate and no end of its range is below it. 0 where the rates were measured."""
+
+    ttft_s: Seconds
+    tpot_s: Seconds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedEstimate:
+    """How fast requests of one shape run while `request.concurrency` of them are in flight.
+
+    `ttft_s` is the time to the first token, and the time of the whole request where nothing is decoded (encoders, pictures); there `tpot_s`
+    is `None`. `throughput_tokens_per_s` counts the tokens of all requests together: those generated, prompts included in the time; for
+    encoders those read; `None` for pictures. `bound` names the largest part of a decode step (of the prompt where nothing is decoded).
+    `floor` is `None` where the datasheet sets none (pictures).
+    """
+
+    request: SpeedRequest
+    ttft_s: Band[Seconds]
+    tpot_s: Band[Seconds] | None
+    throughput_tokens_per_s: Band[TokensPerSecond] | None
+    bound: Bound
+    floor: SpeedFloor | None
+
+    @property
+    def decode_tokens_per_s(self) -> Band[float] | None:
+        """Tokens per second of one request once its first token is there; `None` where nothing is decoded."""
+        return None if self.tpot_s is None else self.tpot_s.inverse
+
+    @property
+    def output_tokens_per_s(self) -> Band[TokensPerSecond] | None:
+        """Generated tokens per second of all requests together; `None` where nothing is decoded."""
+        return None if self.tpot_s is None else self.throughput_tokens_per_s
+
+    @property
+    def request_s(self) -> float:
+        """Seconds of one request: the first token and the others."""
+        return self.ttft_s.value + (0.0 if self.tpot_s is None else self.tpot_s.value * (self.request.output_tokens - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,28 +112,21 @@ class SpeedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedEstimate:
-    """How fast a configuration is.
+class ExplainedSpeed(SpeedEstimate):
+    """A speed estimate with what stands behind it.
 
-    `ttft_s`: time to the first token (encoders: of the whole answer). `inter_token_s` and `decode_tokens_per_s` of one request, `None`
-    where nothing is decoded. `throughput_tokens_per_s`: generated tokens per second of all requests together, prompts included in the
-    time; for encoders the tokens read. `items_per_s` counts `unit`: sequences of an encoder, windows of half a minute of sound, pictures.
-    `real_time_factor` is seconds of sound per second. `bound` names the largest part of a decode step (of the prompt where nothing
-    is decoded). `running` is how many requests the engine runs at once, `decode` and `prompt` the parts of the two times.
+    `precision` and `engine` are the resolved ones, `running_requests` is how many requests the engine runs at once. `items_per_s` counts
+    `unit`: sequences of an encoder, windows of half a minute of sound, pictures; `real_time_factor` is seconds of sound per second.
+    `decode_parts` and `prompt_parts` are the parts of a decode step and of the prompt; they overlap and do not add up.
     """
 
     precision: str
     engine: str
-    ttft_s: Band
-    inter_token_s: Band | None
-    decode_tokens_per_s: Band | None
-    throughput_tokens_per_s: Band | None
-    items_per_s: Band | None
+    running_requests: float
+    items_per_s: Band[float] | None
     unit: Unit
-    real_time_factor: Band | None
-    bound: Bound
-    running: float
-    decode: tuple[SpeedPart, ...]
-    prompt: tuple[SpeedPart, ...]
+    real_time_factor: Band[float] | None
+    decode_parts: tuple[SpeedPart, ...]
+    prompt_parts: tuple[SpeedPart, ...]
     caveats: tuple[Caveat, ...]
     sources: tuple[Source, ...]

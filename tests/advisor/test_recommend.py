@@ -13,12 +13,12 @@ from lib.advisor import Entry, Reason, Recommendation, Rejection, recommend
 from lib.advisor.fit import Case
 from lib.advisor.judge import judge_all
 from lib.advisor.rank import rate
-from lib.advisor.speed import Shape, shape
+from lib.advisor.speed import shape
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec, Quantization
-from lib.speed import SpeedRequest, speed
+from lib.speed import SpeedRequest, predict_speed
 from lib.workload import Account, Workload
 
 CATALOG = load()
@@ -287,25 +287,26 @@ def test_cost_is_that_of_the_bill() -> None:
 
 def test_shape_of_a_request_stays_within_the_context() -> None:
     """512 in and 256 out where there is room, half and half of a short context, one pass of an encoder without an answer."""
-    assert shape("generate", 4096, 3) == Shape(prompt_tokens=512, output_tokens=256, concurrency=3)
-    assert shape("generate", 600, 1) == Shape(prompt_tokens=344, output_tokens=256, concurrency=1)
-    assert shape("generate", 100, 1) == Shape(prompt_tokens=50, output_tokens=50, concurrency=1)
-    assert shape("generate", 1, 1) == Shape(prompt_tokens=1, output_tokens=1, concurrency=1)
-    assert shape("encode", 4096, 1) == Shape(prompt_tokens=512, output_tokens=1, concurrency=1)
+    assert shape("generate", 4096, 3) == SpeedRequest(prompt_tokens=512, output_tokens=256, concurrency=3)
+    assert shape("generate", 600, 1) == SpeedRequest(prompt_tokens=344, output_tokens=256, concurrency=1)
+    assert shape("generate", 100, 1) == SpeedRequest(prompt_tokens=50, output_tokens=50, concurrency=1)
+    assert shape("generate", 1, 1) == SpeedRequest(prompt_tokens=1, output_tokens=1, concurrency=1)
+    assert shape("encode", 4096, 1) == SpeedRequest(prompt_tokens=512, output_tokens=1, concurrency=1)
 
 
 def test_predictions_are_those_of_one_question() -> None:
     """Asked together or alone, on the cards that the configuration uses: the figures are the same, and stand behind the entry."""
     found = entry(answer(concurrency=4), "l4x4")
-    alone = speed(
+    alone = predict_speed(
         MIDDLE,
         found.offer.model_copy(update={"accelerator_count": found.devices}),
         SpeedRequest(precision=found.precision, engine="vllm", concurrency=4),
+        CATALOG.accelerators,
     )
     assert found.speed.predicted is not None
     assert found.speed.basis == "prediction"
     assert found.speed.predicted.ttft_s.value == pytest.approx(alone.ttft_s.value)
-    assert found.speed.predicted.inter_token_s == alone.inter_token_s
+    assert found.speed.predicted.tpot_s == alone.tpot_s
     assert found.speed.predicted.throughput_tokens_per_s == alone.throughput_tokens_per_s
 
 
@@ -367,6 +368,7 @@ def test_retired_hardware_is_never_judged() -> None:
         sdk="gradio",
         rules=CATALOG.rules,
         cpus=(),
+        accelerators=CATALOG.accelerators,
     )
     verdicts = judge_all(gone, case)
     assert all(isinstance(verdict, Rejection) and verdict.reason.code == "retired" for verdict in verdicts)

@@ -11,7 +11,7 @@ import time
 
 from lib.catalog import load
 from lib.model import bundled
-from lib.speed import SpeedRequest, speed, speeds
+from lib.speed import SpeedRequest, predict_speed, predict_speeds
 
 ROUNDS = 5
 WANTED = 10_000
@@ -28,17 +28,17 @@ def questions() -> list:  # type: ignore[type-arg]
 
 def main() -> None:
     """Print medians."""
-    asked = questions()
+    asked, accelerators = questions(), load().accelerators
     took = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        speeds(asked)
+        predict_speeds(asked, accelerators)
         took.append(time.perf_counter() - began)
     print(f"{len(asked)} combinations: first {took[0]:.2f} s, then {statistics.median(took[1:]):.2f} s")  # noqa: T201
     one = []
     for question in asked[:200]:
         began = time.perf_counter()
-        speed(*question)
+        predict_speed(*question, accelerators)
         one.append(time.perf_counter() - began)
     print(f"one: median {statistics.median(one) * 1e3:.2f} ms, longest {max(one) * 1e3:.2f} ms")  # noqa: T201
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from cost_examples import CATALOG, L4, RULES, Speed, own
+from cost_examples import CATALOG, L4, RULES, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stated_speed import stated_speed
 
 from lib.catalog.offers import Offer
 from lib.cost import Usage, cost, per_token, retired_tier, today
@@ -230,7 +231,7 @@ def test_withdrawn_hardware_has_no_bill() -> None:
 
 def test_prices_per_token_at_full_use() -> None:
     """0.80 USD/h at 20 tokens/s: 0.80 / 72000 × 10⁶ = 11.11; prompts 0.80 / 3600 × 0.5 / 512 × 10⁶ = 0.217; a request takes 13.25 s."""
-    bill = cost(L4, Usage(), RULES, speed=Speed())
+    bill = cost(L4, Usage(), RULES, speed=stated_speed())
     assert round(bill.usd_per_million_output_tokens or 0, 3) == Decimal("11.111")
     assert round(bill.usd_per_million_input_tokens or 0, 3) == Decimal("0.217")
     assert round(bill.usd_per_request or 0, 6) == round(Decimal("0.80") / 3600 * Decimal("13.25"), 6)
@@ -240,8 +241,12 @@ def test_prices_per_token_at_full_use() -> None:
 
 def test_traffic_beyond_the_hardware_is_said() -> None:
     """7000 requests of 13.25 s take 25.8 hours a day: more than there are."""
-    assert "too_little_capacity" in {c.code for c in cost(L4, Usage(requests_per_day=Decimal(7000)), RULES, speed=Speed()).caveats}
-    assert "too_little_capacity" not in {c.code for c in cost(L4, Usage(requests_per_day=Decimal(6000)), RULES, speed=Speed()).caveats}
+
+    def codes(requests: int) -> set[str]:
+        return {c.code for c in cost(L4, Usage(requests_per_day=Decimal(requests)), RULES, speed=stated_speed()).caveats}
+
+    assert "too_little_capacity" in codes(7000)
+    assert "too_little_capacity" not in codes(6000)
 
 
 def test_paying_per_token() -> None:

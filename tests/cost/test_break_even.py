@@ -6,9 +6,10 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from cost_examples import CATALOG, L4, RULES, Speed, own
+from cost_examples import CATALOG, L4, RULES, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stated_speed import stated_speed
 
 from lib.cost import Crossing, Usage, break_even, cost, per_token
 
@@ -25,7 +26,7 @@ def test_per_token_against_always_on() -> None:
     assert found.usd_per_month == 576
     assert found.within_capacity is None
     # at 13.25 s each, one at a time, 86400 / 13.25 = 6520 a day are all that it serves
-    timed = break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40"), speed=Speed())
+    timed = break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40"), speed=stated_speed())
     assert crossing(timed, "per_token", "always_on").within_capacity is False
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from cost_examples import Speed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stated_speed import stated_speed
 
 from lib.cost.compare import Configuration, compare, measured, percentile, predicted, side
 
@@ -70,16 +70,16 @@ def test_measured_numbers() -> None:
 def test_predicted_latency_grows_with_load() -> None:
     """A request takes 0.5 + 255 × 0.05 = 13.25 s; one slot at half load: 99 % within 13.25 + 13.25 / 0.5 × ln(50) = 116.9 s."""
     asked = {"usd_per_hour": Decimal(1), "devices": 1, "output_tokens": 256, "concurrency": 1}
-    idle = predicted("idle", Speed(), requests_per_s=0.0, **asked)
-    busy = predicted("busy", Speed(), requests_per_s=0.5 / 13.25, **asked)
-    full = predicted("full", Speed(), requests_per_s=1.0, **asked)
+    idle = predicted("idle", stated_speed(), requests_per_s=0.0, **asked)
+    busy = predicted("busy", stated_speed(), requests_per_s=0.5 / 13.25, **asked)
+    full = predicted("full", stated_speed(), requests_per_s=1.0, **asked)
     assert idle is not None
     assert busy is not None
     assert full is not None
     assert (idle.latency_p50_s, idle.latency_p99_s) == (Decimal("13.25"), Decimal("13.25"))
     assert float(busy.latency_p99_s or 0) == pytest.approx(116.92, abs=0.01)
     assert (full.latency_p50_s, full.latency_p99_s) == (None, None)
-    assert predicted("none", Speed(throughput_tokens_per_s=None), requests_per_s=0.0, **asked) is None
+    assert predicted("none", stated_speed(tpot_s=None), requests_per_s=0.0, **asked) is None
     found = compare(idle, busy, tokens_per_s=Decimal(1))
     assert found.latency_ratio is not None
     assert float(found.latency_ratio) == pytest.approx(116.92 / 13.25, rel=1e-3)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from stated_speed import stated_speed
 
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
 from lib.cost.outlook import Option, Outlook, bill, carried
 from lib.provenance import Source
-from lib.service.speed import KnownPace
 
 CATALOG = load()
 L4 = CATALOG.resolve_offer("l4x1")  # 0.80 USD an hour
 ZERO = CATALOG.offer("zero-a10g", "zerogpu")
-PACE = KnownPace(ttft_s=1.0, inter_token_s=0.1, throughput_tokens_per_s=10.0)
+SPEED = stated_speed(ttft_s=1.0, tpot_s=0.1, throughput_tokens_per_s=10.0)
 PRICE = TokenPrice(
     provider="own",
     usd_per_million_input=Decimal(0),
@@ -32,7 +32,7 @@ def outlook(*options: Option, axis: str = "requests", usage: Usage = USAGE) -> O
 
 def test_a_running_space_costs_the_same_at_any_traffic() -> None:
     """0.80 × 24 × 30 = 576 USD, whatever arrives; sleeping is cheaper everywhere and rises towards it."""
-    found = outlook(Option(kind="running", offer=L4, speed=PACE), Option(kind="sleeping", offer=L4, speed=PACE)).lines()
+    found = outlook(Option(kind="running", offer=L4, speed=SPEED), Option(kind="sleeping", offer=L4, speed=SPEED)).lines()
     assert set(found[0]) == {Decimal(576)}
     assert list(found[1]) == sorted(point for point in found[1] if point is not None)
     assert found[1][0] is not None
@@ -47,7 +47,7 @@ def test_hours_scale_the_bill() -> None:
 
 def test_per_token_meets_the_space_where_both_bills_are_equal() -> None:
     """91 answer tokens at 100 USD per million are 0.0091 USD: 576 / 30 / 0.0091 = 2109.9, from 2110 a day the Space is cheaper."""
-    view = outlook(Option(kind="running", offer=L4, speed=PACE), Option(kind="per_token", price=PRICE))
+    view = outlook(Option(kind="running", offer=L4, speed=SPEED), Option(kind="per_token", price=PRICE))
     (change,) = view.changes(view.lines())
     assert (change.before, change.after, change.at, change.ends) == (1, 0, Decimal(2110), False)
     assert change.usd_per_month == Decimal(576)
@@ -63,7 +63,7 @@ def _at(requests: int) -> Usage:
 
 def test_zerogpu_ends_with_the_quota_of_an_account_that_cannot_pay() -> None:
     """A request takes 1 + 90 × 0.1 = 10 s, times 1.5 of the quota; what 15 s go into whole is the last point."""
-    view = outlook(Option(kind="running", offer=L4, speed=PACE), Option(kind="zerogpu", offer=ZERO, speed=PACE))
+    view = outlook(Option(kind="running", offer=L4, speed=SPEED), Option(kind="zerogpu", offer=ZERO, speed=SPEED))
     (change,) = view.changes(view.lines())
     assert change.ends
     assert change.at == CATALOG.rules.zerogpu.daily_quota_s["anonymous"] // 15
@@ -73,7 +73,7 @@ def test_zerogpu_ends_with_the_quota_of_an_account_that_cannot_pay() -> None:
 
 def test_what_hardware_serves_in_its_hours() -> None:
     """10 s a request, one at a time, 24 hours: 8640 a day; nobody limits a provider."""
-    assert carried(Option(kind="running", offer=L4, speed=PACE), USAGE) == 8640
+    assert carried(Option(kind="running", offer=L4, speed=SPEED), USAGE) == 8640
     assert carried(Option(kind="running", offer=L4), USAGE) is None
     assert carried(Option(kind="per_token", price=PRICE), USAGE) is None
 

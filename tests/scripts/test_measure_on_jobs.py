@@ -332,14 +332,14 @@ def test_garbage_between_the_marks_is_no_result(line: str) -> None:
 )
 def test_row_that_is_none_becomes_a_complaint(found: dict[str, Any]) -> None:
     """Nothing of it reaches the ledger."""
-    rows, complaints = told([marked(found)], planned("l4x1", 60, load()), ASKED, Models())
+    rows, complaints = told([marked(found)], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
 
 def test_vllm_latencies_become_a_row() -> None:
     """First token 0.05 s; 63 further ones in 1.05 − 0.05 s: 63 tokens/s. The prediction is for vLLM on four cards."""
-    (row,), complaints = told([marked(VLLM)], planned("a100x4", 60, load()), ASKED, Models())
+    (row,), complaints = told([marked(VLLM)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert complaints == ()
     assert (row.ttft_s, row.decode_tokens_per_s) == (0.05, pytest.approx(63.0))
     assert (row.device, row.devices, row.engine) == ("4 × NVIDIA A100-SXM4-80GB", 4, "vllm 0.32.0")
@@ -363,7 +363,7 @@ def test_vllm_latencies_become_a_row() -> None:
 )
 def test_odd_vllm_results_become_complaints(odd: dict[str, Any]) -> None:
     """Each field is checked."""
-    rows, complaints = told([marked(VLLM | odd)], planned("a100x4", 60, load()), ASKED, Models())
+    rows, complaints = told([marked(VLLM | odd)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
@@ -436,5 +436,5 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
 @pytest.mark.parametrize("row", [5, [["when"]], list(NAMES), "row", None, {"when": {}}, {name: [] for name in NAMES}])
 def test_a_log_that_forges_a_row_is_complained_about(row: object) -> None:
     """Whatever stands between the marks: a complaint, and the jobs that still run are followed on."""
-    rows, complaints = told([marked({"row": row})], planned("l4x1", 60, load()), ASKED, Models())
+    rows, complaints = told([marked({"row": row})], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert (rows, len(complaints)) == ((), 1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from stated_speed import stated_speed
 
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
@@ -16,22 +16,13 @@ from lib.hub.providers import Offered
 from lib.provenance import Source
 from lib.service.cost import CostQuestion, cost_answer
 from lib.service.models import Models
-from lib.service.speed import Paced, estimated
+from lib.speed import ExplainedSpeed
 
 SOURCE = Source(what="prices per token", source="a fake router", checked="2026-11-21")
 CONFIG = json.dumps(
     {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
      "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "max_position_embeddings": 2048, "torch_dtype": "bfloat16"}
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Half a second to the first token, then 20 tokens/s: 13.25 s for 256 tokens."""
-
-    ttft_s: float | None = 0.5
-    inter_token_s: float | None = 0.05
-    throughput_tokens_per_s: float | None = 20.0
 
 
 def router(_: str) -> Offered:
@@ -46,7 +37,7 @@ def silent(_: str) -> Offered:
 
 
 QUESTION = CostQuestion(catalog=load, models=Models(), offered=silent)
-TIMED = CostQuestion(catalog=load, models=Models(), offered=router, speed=lambda *_: Paced(pace=Speed(), sources=(SOURCE,)))
+TIMED = CostQuestion(catalog=load, models=Models(), offered=router, predict=lambda *_: stated_speed(sources=(SOURCE,)))
 
 
 def codes(answer: Any) -> set[str]:
@@ -126,20 +117,13 @@ def test_with_a_model_and_its_speed() -> None:
     assert answer["per_token"]["status"] == "unknown"  # a pasted config has no name to ask the router for
 
 
-def test_without_a_speed_prices_per_token_stay_open() -> None:
-    """A caveat says so; nothing is invented."""
-    answer = QUESTION.estimate_cost("l4x1", model="7B")
-    assert answer["usd_per_million_output_tokens"] is None
-    assert "speed_unknown" in codes(answer)
-
-
 def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
     """The refusal of the estimate becomes a caveat."""
 
-    def refusing(*_: object) -> Paced:
+    def refusing(*_: object) -> ExplainedSpeed:
         raise UnsupportedModel("Nothing was measured on this silicon.")
 
-    question = CostQuestion(catalog=load, models=Models(), offered=silent, speed=refusing)
+    question = CostQuestion(catalog=load, models=Models(), offered=silent, predict=refusing)
     answer = question.estimate_cost("aws-inf2-x1", model=CONFIG)
     assert (answer["total_usd_per_month"], answer["usd_per_million_output_tokens"]) == (540, None)
     assert any("Nothing was measured" in caveat["message"] for caveat in answer["caveats"])
@@ -147,7 +131,7 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
 
 def test_the_started_services_know_the_speed() -> None:
     """8B in bf16 on an L4 reads 16.06 GB at 300 GB/s per token: at least 53.5 ms, so at least 0.80 / 3600 × 0.0535 × 10⁶ = 11.9 USD."""
-    question = CostQuestion(catalog=load, models=Models(), offered=silent, speed=estimated)
+    question = CostQuestion(catalog=load, models=Models(), offered=silent)
     answer = question.estimate_cost("l4x1", model="8B", requests_per_day=100)
     assert answer["usd_per_million_output_tokens"] is not None
     assert answer["usd_per_million_output_tokens"] > 11.8

@@ -16,7 +16,7 @@ from lib.model import bundled
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
-from lib.speed import SpeedRequest, Speeds, speed, speeds
+from lib.speed import SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.batch import Setup
 from lib.speed.hardware import peak
 from lib.speed.predict import STATIC
@@ -77,18 +77,18 @@ def test_no_prediction_beats_the_datasheet(precision: str, concurrency: int) -> 
         for spec in decoders()
         for hardware in machines()
     ]
-    found = speeds(questions)
+    found = predict_speeds(questions, CATALOG.accelerators)
     decodes = np.array([s.numbers.decoder is not None for s in found.setups])
     asked = np.array([s.request.concurrency / s.laid.copies for s in found.setups])
     each = np.array([1.0 if s.laid.engine not in STATIC else min(s.running, a) for s, a in zip(found.setups, asked, strict=True)])
     least = np.array([least_step(s, n) for s, n in zip(found.setups, each, strict=True)])
-    assert np.isfinite(found.first_s.value).all()
-    assert (found.first_s.low <= found.first_s.value).all()
-    assert (found.first_s.value <= found.first_s.high).all()
-    assert (found.between_s.low[decodes] >= least[decodes] * (1 - 1e-9)).all()
+    assert np.isfinite(found.ttft_s.value).all()
+    assert (found.ttft_s.low <= found.ttft_s.value).all()
+    assert (found.ttft_s.value <= found.ttft_s.high).all()
+    assert (found.tpot_s.low[decodes] >= least[decodes] * (1 - 1e-9)).all()
     copies = np.array([float(s.laid.copies) for s in found.setups])
     most = np.array([s.running for s in found.setups]) / np.where(decodes & (least > 0), least, 1e-30)
-    assert (found.throughput.high <= most * np.maximum(copies, 1) * (1 + 1e-9)).all()
+    assert (found.throughput_tokens_per_s.high <= most * np.maximum(copies, 1) * (1 + 1e-9)).all()
 
 
 def ordered() -> list[tuple[Accelerator, Accelerator]]:
@@ -116,14 +116,14 @@ def test_a_faster_card_is_never_slower(engine: str, precision: str) -> None:
         assert spec is not None
         for requests in (1, 8):
             request = SpeedRequest(precision=precision, engine=engine, concurrency=requests)  # type: ignore[arg-type]
-            slow: Speeds = speeds([(spec, Cards(silicon=low), request) for low, _ in pairs])
-            fast: Speeds = speeds([(spec, Cards(silicon=high), request) for _, high in pairs])
+            slow: SpeedTable = predict_speeds([(spec, Cards(silicon=low), request) for low, _ in pairs], CATALOG.accelerators)
+            fast: SpeedTable = predict_speeds([(spec, Cards(silicon=high), request) for _, high in pairs], CATALOG.accelerators)
             same = np.array([a.running == b.running for a, b in zip(slow.setups, fast.setups, strict=True)])
             tight = 1 + 1e-9
-            assert (fast.first_s.value[same] <= slow.first_s.value[same] * tight).all()
-            assert (fast.throughput.value[same] >= slow.throughput.value[same] / tight).all()
+            assert (fast.ttft_s.value[same] <= slow.ttft_s.value[same] * tight).all()
+            assert (fast.throughput_tokens_per_s.value[same] >= slow.throughput_tokens_per_s.value[same] / tight).all()
             if fast.setups[0].numbers.decoder is not None:
-                assert (fast.between_s.value[same] <= slow.between_s.value[same] * tight).all()
+                assert (fast.tpot_s.value[same] <= slow.tpot_s.value[same] * tight).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -136,18 +136,19 @@ def test_a_faster_card_is_never_slower(engine: str, precision: str) -> None:
 )
 def test_any_question_has_an_answer_in_order(count: int, prompt: int, answer: int, requests: int, card: str) -> None:
     """Low ≤ value ≤ high, all positive and finite, and rates are the inverse of times."""
-    found = speed(
+    found = predict_speed(
         resolve_count(str(count)),
         Cards(silicon=CATALOG.accelerators[card]),
         SpeedRequest(prompt_tokens=prompt, output_tokens=answer, concurrency=requests),
+        CATALOG.accelerators,
     )
-    assert found.inter_token_s is not None
+    assert found.tpot_s is not None
     assert found.decode_tokens_per_s is not None
-    for band in (found.ttft_s, found.inter_token_s, found.decode_tokens_per_s, found.throughput_tokens_per_s):
+    for band in (found.ttft_s, found.tpot_s, found.decode_tokens_per_s, found.throughput_tokens_per_s):
         assert band is not None
         assert 0 < band.low <= band.value <= band.high < float("inf")
-    assert found.decode_tokens_per_s.value == pytest.approx(1 / found.inter_token_s.value)
-    assert found.running <= requests
+    assert found.decode_tokens_per_s.value == pytest.approx(1 / found.tpot_s.value)
+    assert found.running_requests <= requests
 
 
 def test_a_longer_prompt_takes_longer() -> None:
@@ -155,9 +156,10 @@ def test_a_longer_prompt_takes_longer() -> None:
     spec = bundled.find(FEW[0])
     assert spec is not None
     card = CATALOG.resolve_hardware("L40S")
-    found = speeds([(spec, card, SpeedRequest(engine="vllm", prompt_tokens=n)) for n in (1, 64, 512, 4096, 32768)])
-    assert (np.diff(found.first_s.value) > 0).all()
-    assert (np.diff(found.between_s.value) > 0).all()
+    lengths = (1, 64, 512, 4096, 32768)
+    found = predict_speeds([(spec, card, SpeedRequest(engine="vllm", prompt_tokens=n)) for n in lengths], CATALOG.accelerators)
+    assert (np.diff(found.ttft_s.value) > 0).all()
+    assert (np.diff(found.tpot_s.value) > 0).all()
 
 
 def test_many_at_once_equal_one_by_one() -> None:
@@ -166,6 +168,6 @@ def test_many_at_once_equal_one_by_one() -> None:
     questions = [
         (s, CATALOG.resolve_hardware(h), SpeedRequest(concurrency=3)) for s in specs if s for h in ("l4x1", "cpu-upgrade", "TPU-v6e")
     ]
-    together = speeds(questions).throughput.value
-    alone = [speed(*question).throughput_tokens_per_s for question in questions]
+    together = predict_speeds(questions, CATALOG.accelerators).throughput_tokens_per_s.value
+    alone = [predict_speed(*question, CATALOG.accelerators).throughput_tokens_per_s for question in questions]
     assert together.tolist() == pytest.approx([band.value for band in alone if band is not None])

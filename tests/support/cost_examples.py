@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 from lib.catalog import load
@@ -12,15 +11,6 @@ from lib.provenance import Source
 CATALOG = load()
 RULES = CATALOG.rules
 L4 = CATALOG.offer("l4x1", "spaces")
-
-
-@dataclass(frozen=True)
-class Speed:
-    """A speed estimate: half a second to the first token, then 20 tokens/s."""
-
-    ttft_s: float | None = 0.5
-    inter_token_s: float | None = 0.05
-    throughput_tokens_per_s: float | None = 20.0
 
 
 def own(prompt: str, answer: str) -> TokenPrice:

@@ -12,7 +12,6 @@ from lib.hub.providers import Offered
 from lib.service.app import Services
 from lib.service.compare import Asked
 from lib.service.models import Models
-from lib.service.speed import estimated
 from lib.ui import compare_box, page
 from lib.ui import fields as ask
 
@@ -25,7 +24,7 @@ L4: list[Any] = ["spaces:l4x1", "auto", "vllm", 8, 0, 0, 0]
 def services() -> Services:
     """The services as the app has them, with the bundled models and a router that says nothing."""
     unasked = Offered(status="unknown", reason="The router was not asked.")
-    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: unasked, pace=estimated)
+    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: unasked)
 
 
 def side(**named: Any) -> list[Any]:
