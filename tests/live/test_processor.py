@@ -114,6 +114,6 @@ def test_the_prediction_says_where_its_rates_are_from() -> None:
     assert "cpu_estimate" in {caveat.code for caveat in typical.caveats}
     assert any("rates of this processor" in source.what for source in mine.sources)
     assert told(PACE, "bf16") in mine.caveats
-    assert mine.ttft_s is not None
-    assert typical.ttft_s is not None
-    assert mine.ttft_s.value < typical.ttft_s.value  # 100 GFLOP/s, and 60 of which the fit takes a fourth
+    assert mine.speed is not None
+    assert typical.speed is not None
+    assert mine.speed.ttft_s.value < typical.speed.ttft_s.value  # 100 GFLOP/s, and 60 of which the fit takes a fourth
