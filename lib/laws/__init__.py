@@ -1,12 +1,24 @@
-"""One law per file: plain quantities in, plain quantities out.
+"""The laws: plain quantities in, plain quantities out, each with its equation, symbols, source and limits.
 
-Laws of speed: time of a step, of a prompt, of many requests at once.
-
-Every law takes plain quantities, one number or an array of them (one entry per case), so that the calibration
-(`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as arguments; they are fitted
-by engine and card class and never by model.
-
-The laws of money, one to a file: amounts of USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
+Memory: `weights`, `weights_gguf`, `kv_cache`, `kv_cache_by_engine`, `activation`, `training`, `runtime`, `parallelism`.
+Speed: `roofline` (what no time may go below), `forward_pass`, `serving`, `diffusion`; they take one number or an array with one entry per
+case, so that the calibration (`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as
+arguments; they are fitted by engine and card class and never by model.
+Money: `price`, `idle_sleep`, `zerogpu_quota`; USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Law(NamedTuple):
+    """A law as text, for an answer that shows where its figure comes from: typed once, beside the code that computes it.
+
+    Attributes:
+        equation: the right-hand side, in the symbols or words that the answer's inputs are named by.
+        source: a paper, an engine's code, or the module that counts it out.
+    """
+
+    equation: str
+    source: str

@@ -25,7 +25,17 @@ from __future__ import annotations
 
 from typing import Literal
 
+from lib.laws import Law
 from lib.units import Bytes
+
+_COUNTED = "counted from the forward pass; lib/laws/activation.py"
+PREFILL = Law(equation="b·B·T·(3h + max(h + 8h/b, h + 3q + 3k, h + 3f)) + B·V·(b + 4)", source=_COUNTED)
+PROFILE_RUN = Law(equation="b·M·(3h + max(2q + 2k, 3f)) + 12·S·V", source=_COUNTED)
+COMPUTE_BUFFER = Law(equation="4·512·(V + h)", source=_COUNTED)
+TRACED = Law(
+    equation="largest of the traced moments: c + a·B·T + s·B·T² + m·T² + …",
+    source="traced on the meta device with transformers 5.23.0; lib/model/activation_peaks.py",
+)
 
 FLOAT32 = 4
 MICRO_BATCH = 512  # llama.cpp's default n_ubatch

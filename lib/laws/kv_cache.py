@@ -32,7 +32,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from lib.laws import Law
 from lib.units import Bytes
+
+LAW = Law(equation="B · Σ layers · elements · n(T) · b", source="cache classes of transformers 5.23.0, executed; lib/laws/kv_cache.py")
 
 _FIXED = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 

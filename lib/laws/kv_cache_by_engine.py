@@ -1,19 +1,41 @@
-"""The cache by engine: one door to the law of each.
+"""Bytes of cache by engine: transformers holds what its cache classes hold, the others allocate blocks, cells or pages.
 
-transformers holds what its cache classes hold (`lib.laws.kv_cache`, exact). The others allocate blocks, pages or cells:
-`lib.laws.kv_cache_vllm`, `lib.laws.kv_cache_llamacpp`, `lib.laws.kv_cache_tpu`, each with its sources and codes for what it leaves open.
+    transformers   `lib.laws.kv_cache`, exact
+    vllm           `vllm_cache_bytes`, blocks of 16 tokens
+    llama.cpp      `llamacpp_cache_bytes`, cells of 256 tokens, allocated at start
+    vllm-tpu       `tpu_cache_bytes`, pages whose rows are padded to the chip's registers
+
+Symbols are those of `lib.laws.kv_cache`; each law stands with its function, with its limits and sources, and returns codes of what it
+leaves open (`CODES` has their sentences).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lib.laws.kv_cache import Term, cache_bytes_by_kind
-from lib.laws.kv_cache_llamacpp import llamacpp_cache_bytes
-from lib.laws.kv_cache_tpu import tpu_cache_bytes
-from lib.laws.kv_cache_vllm import vllm_cache_bytes
+from lib.laws import Law, kv_cache
+from lib.laws.activation import MICRO_BATCH
+from lib.laws.kv_cache import Term, cache_bytes_by_kind, width
 from lib.units import Bytes
+
+LAWS = {
+    "transformers": kv_cache.LAW,
+    "vllm": Law(
+        equation="B · Σ slots · ⌈n(T) / s⌉ · s · elements · b, in blocks of s tokens",
+        source="vllm, v1/kv_cache_interface.py (001cabc); lib/laws/kv_cache_by_engine.py",
+    ),
+    "llama.cpp": Law(
+        equation="B · Σ layers · elements · b · cells(T)",
+        source="llama.cpp, src/llama-kv-cache.cpp (25ae3a9); lib/laws/kv_cache_by_engine.py",
+    ),
+    "vllm-tpu": Law(
+        equation="B · Σ layers · ⌈n(T) / s⌉ · s · row · b, in pages of s tokens",
+        source="tpu-inference b8692ff; lib/laws/kv_cache_by_engine.py",
+    ),
+}
+"""The law of each engine, as shown."""
 
 CODES = {
     "engine_cache_layout": "The engine lays out a kind of layer of this model in its own way; it is counted as transformers does.",
@@ -35,6 +57,281 @@ class EngineCache(NamedTuple):
         return Bytes(sum(self.by_kind.values()))
 
 
+_BLOCK = 16
+_LATENT_BLOCK = 64
+_SCALE_BYTES, _SCALED = 4, 128
+_CLOSE = 1.5
+
+
+def is_state(term: Term) -> bool:
+    """Whether the term is a recurrent or convolution state."""
+    return term.growth == "constant" and "state" in term.holds
+
+
+def slots(layers: int, counts: Sequence[int]) -> int:
+    """Layers after filling up to whole groups; `counts` are those of all kinds.
+
+    >>> slots(52, [10, 52]), slots(12, [12, 13]), slots(32, [32])
+    (60, 13, 32)
+    """
+    smallest, largest = min(counts), max(counts)
+    group = largest if largest < smallest * _CLOSE else smallest
+    return math.ceil(layers / group) * group
+
+
+def blocks(term: Term, tokens: int, encoder_tokens: int, block: int) -> int:
+    """Blocks that one layer holds for one sequence."""
+    if term.growth == "window":  # `span` is what the past may hold; the window is one more, and may begin inside a block
+        return min(math.ceil(tokens / block), math.ceil((term.span + 1) / block) + 1)
+    return math.ceil((encoder_tokens // max(1, term.span) if term.growth == "encoder" else tokens) / block)
+
+
+def block_tokens(term: Term, element_bytes: float, state_page: int) -> int:
+    """s: tokens of a block, so that one attention layer's block takes in one layer's state."""
+    least = _LATENT_BLOCK if "latent" in term.kind else _BLOCK
+    wanted = math.ceil(state_page / (term.elements * element_bytes))
+    return max(least, math.ceil(wanted / least) * least)
+
+
+def vllm_cache_bytes(
+    terms: Sequence[Term],
+    *,
+    tokens: int,
+    batch: int,
+    element_bytes: float,
+    encoder_tokens: int = 0,
+    state_bytes: float | None = None,
+) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+    """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of what is left open.
+
+        M = B · Σ_k  slots(L_k) · ⌈n_k(T) / s⌉ · s · e_k · b          attention, in blocks of s tokens
+          + B · Σ_k  slots(L_k) · page                                recurrent layers, one page a sequence and layer
+
+        e, b       elements per token and layer, bytes of an element (as in `lib.laws.kv_cache`)
+        s          16 tokens; 64 for latent attention (one row of r_kv + d_rope, keys and values in one); beside recurrent layers so
+                   many, in steps of 16, that a block of one attention layer is at least one layer's state
+        n(T)       full: T · sliding or chunked: one block more than the window of W tokens needs, at most all of T · cross: E
+        page       a layer's states, padded to the block of one attention layer
+        slots(L)   layers of a kind, filled up to whole groups of g: g is the smallest count of any kind, or the largest one where that
+                   is less than 1.5 times the smallest (one kind only: no filling)
+        indexer    D_idx + 4 bytes per 128 entries: fp8 with one float32 scale, whatever the cache dtype
+
+    Example: Gemma 3 27B has 10 full and 52 sliding layers, so g = 10 and the sliding ones take 60 slots.
+
+    Limits: vLLM fills what is left of the device with blocks at start; these are the ones a request occupies while it decodes (a chunk of
+    the prefill in flight adds its own). The dtype of states is a setting there; float32 is kept where transformers keeps it. Kinds with
+    different widths, and compressed attention, are grouped in ways that are not modelled here: they are counted without filling up.
+    Sources: vllm `vllm/v1/kv_cache_interface.py` (001cabc), `docs/design/hybrid_kv_cache_manager.md` (1153c0c), grouping and the indexer's
+    row as in `vllm/v1/core/kv_cache_utils.py` and `vllm/model_executor/models/deepseek_v2.py` of 2026; read 2026-11-21.
+
+    Codes: `engine_state_dtype` (states are counted as transformers keeps them), `engine_cache_layout` (a kind is counted without
+    the engine's own layout).
+    """
+    states = [t for t in terms if is_state(t)]
+    paged = [t for t in terms if t.growth in {"tokens", "window", "encoder"} and t.holds != "indexer keys"]
+    held_state = max((t.layers for t in states), default=0)
+    page = sum(math.ceil(t.elements * width(t, element_bytes, state_bytes)) for t in states)
+    widths = {t.elements for t in paged}
+    even = len(widths) == 1 and not any(t.growth in {"blocks", "remainder", "step"} for t in terms)
+    counts = [t.layers for t in paged] + ([held_state] if states else [])
+    padded = page
+    by_kind: dict[str, float] = {}
+
+    def add(kind: str, size: float) -> None:
+        by_kind[kind] = by_kind.get(kind, 0) + batch * size
+
+    for term in paged:
+        block = block_tokens(term, element_bytes, page)
+        layers = slots(term.layers, counts) if even else term.layers
+        add(term.kind, layers * blocks(term, tokens, encoder_tokens, block) * block * term.elements * element_bytes)
+        padded = max(padded, math.ceil(block * term.elements * element_bytes))
+    for term in (t for t in terms if t.holds == "indexer keys"):
+        row = term.elements + _SCALE_BYTES * math.ceil(term.elements / _SCALED)
+        add(term.kind, term.layers * blocks(term, tokens, encoder_tokens, _LATENT_BLOCK) * _LATENT_BLOCK * row)
+    if states:
+        add(states[-1].kind, (slots(held_state, counts) if even or not paged else held_state) * padded)
+    rest = [t for t in terms if t not in paged and t not in states and t.holds != "indexer keys"]
+    left = cache_bytes_by_kind(
+        rest, tokens=tokens, batch=1, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes
+    )
+    for kind, size in left.items():
+        add(kind, size)
+    codes = (("engine_state_dtype",) if states else ()) + (("engine_cache_layout",) if rest or (paged and not even) else ())
+    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, codes
+
+
+_CELLS = 256
+_STATE = 4
+
+
+def padded(tokens: int) -> int:
+    """The next multiple of 256.
+
+    >>> padded(1), padded(256), padded(1025)
+    (256, 256, 1280)
+    """
+    return math.ceil(tokens / _CELLS) * _CELLS
+
+
+def mixed(terms: Sequence[Term]) -> bool:
+    """Whether layers of another kind stand beside the sliding ones: only then does llama.cpp keep a window."""
+    return any(t.growth in {"tokens", "blocks"} and t.holds != "indexer keys" for t in terms)
+
+
+def cells(term: Term, tokens: int, *, windowed: bool = True) -> int:
+    """Cells of one layer for one sequence; `span` is what the past may hold, the window is one more."""
+    if term.growth == "window" and windowed:
+        return padded(min(padded(tokens), term.span + 1 + MICRO_BATCH))
+    return padded(tokens)
+
+
+def llamacpp_cache_bytes(
+    terms: Sequence[Term],
+    *,
+    tokens: int,
+    batch: int,
+    element_bytes: float = 2.0,
+    encoder_tokens: int = 0,
+) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+    """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of what is left open.
+
+        M = B · Σ_k  L_k · e_k · b · cells_k   +   B · Σ_states  L · e · 4
+
+        cells   full attention   T, rounded up to 256
+                sliding          min(cells of full attention, W + u), rounded up to 256, beside layers of another kind;
+                                 as full attention where every layer slides (Mistral 7B v0.1, Phi-3, StarCoder2)
+        e       2·H_kv·D; latent attention one row of r_kv + d_rope and no values
+        b       2 (f16) unless a cache type is chosen: q8_0 34/32, q4_0 18/32
+        W, u    the window in tokens, and the micro-batch: 512 unless chosen
+        states  float32, one row a sequence: recurrent and convolution states both
+
+    Everything is allocated when the context is made, whether a sequence uses it or not. With `--kv-unified` the B sequences share one
+    row of cells; then the sum of their lengths counts, and the windows come to B·W + u.
+
+    Limits: builds before 2026 expand latent attention to full heads (some 70 times more for DeepSeek V3). Convolution states are counted
+    with all K columns; llama.cpp keeps K − 1. Keys of an indexer, compressed attention and cross attention are not laid out as here; they
+    are counted as transformers holds them.
+    Sources: llama.cpp `src/llama-kv-cache-iswa.cpp` (02c28f5), `src/llama-kv-cache.cpp` and `src/llama-context.cpp` (25ae3a9),
+    `src/llama-memory-recurrent.cpp` (0054ee8); where every layer slides: `src/models/llama.cpp` (069be0a), `starcoder2.cpp` (82234e0) and
+    `phi3.cpp` (358a4a0), which drop the window; read 2026-11-21.
+
+    Codes: `engine_cache_layout` (a kind is counted as transformers holds it), `engine_latent_build` (latent attention as in builds
+    of 2026).
+    """
+    by_kind: dict[str, float] = {}
+    codes: list[str] = []
+    windowed = mixed(terms)
+    for term in terms:
+        if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
+            size = batch * term.layers * term.elements * element_bytes * cells(term, tokens, windowed=windowed)
+        elif term.growth == "constant" and "state" in term.holds:
+            size = float(batch * term.layers * term.elements * _STATE)
+        else:
+            held = cache_bytes_by_kind([term], tokens=tokens, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens)
+            size = float(sum(held.values()))
+            codes.append("engine_cache_layout")
+        if "latent" in term.kind:
+            codes.append("engine_latent_build")
+        by_kind[term.kind] = by_kind.get(term.kind, 0) + size
+    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes))
+
+
+_LANES = 128
+_LATENT_PAGE = 1024
+LONG_CONTEXT, _SHARE, _LEAST, _MOST = 8192, 16, 16, 256
+_WORD = 4
+_PAIRED = 64
+
+
+def rounded(value: int, multiple: int) -> int:
+    """`value`, up to the next multiple."""
+    return math.ceil(value / multiple) * multiple
+
+
+def page_tokens(tokens: int) -> int:
+    """Tokens of a page for a server of this maximum length.
+
+    >>> page_tokens(1024), page_tokens(8192), page_tokens(8193)
+    (64, 256, 16)
+    """
+    if tokens > LONG_CONTEXT:
+        return _LEAST
+    return min(_MOST, max(_LEAST, (1 << max(0, tokens - 1).bit_length()) // _SHARE))
+
+
+def row_elements(elements: int, head_dim: int, element_bytes: float) -> int:
+    """Elements that one token takes in one layer; `elements` is 2·H_kv·D.
+
+    >>> row_elements(2 * 8 * 128, 128, 2), row_elements(2 * 8 * 96, 96, 2), row_elements(2 * 1 * 64, 64, 2)
+    (2048, 2048, 256)
+    """
+    packed = max(1, round(_WORD / element_bytes))
+    count = elements // (2 * head_dim)
+    if head_dim == _PAIRED:
+        return rounded(count, packed) * _LANES
+    return rounded(2 * count, packed) * rounded(head_dim, _LANES)
+
+
+def tpu_cache_bytes(
+    terms: Sequence[Term],
+    *,
+    tokens: int,
+    batch: int,
+    element_bytes: float,
+    head_dim: int,
+    encoder_tokens: int = 0,
+    state_bytes: float | None = None,
+) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+    """Cache pages that vLLM on TPU (tpu-inference) hands to B sequences of T tokens, by layer kind, and codes of what is left open.
+
+        M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · row_k · b
+
+        row     keys and values of all heads, in whole registers of the chip:
+                D ≠ 64   ⌈2·H_kv⌉_p · ⌈D⌉_128          D = 64   ⌈H_kv⌉_p · 128 (key and value side by side)
+                latent   ⌈r_kv + d_rope⌉_128
+        ⌈x⌉_m   x rounded up to a multiple of m; p = 4 / b elements share a 32-bit word
+        s       tokens of a page: 16 above 8192 tokens; below, a 16th of the next power of two of T, at least 16 and at most 256;
+                1024 for latent attention
+        n(T)    full: T · sliding: one page more than the window of W tokens needs, at most all of T
+
+    A head of 80 or 96 thus takes the room of 128, and a model with one or two heads of 64 as much as one with 128.
+
+    Limits: one chip; tensor parallelism splits the heads first, and repeats them where there are fewer than chips. The page follows the
+    server's maximum length, here taken to be T. Pages of mixed kinds are unified further; recurrent states, cross and compressed
+    attention are counted as transformers holds them.
+    Source: tpu-inference b8692ff (2026-08-22), `kernels/ragged_paged_attention/v3/kernel.py`, `kernel_hd64.py`, `kernels/mla/v2/kernel.py`,
+    `layers/vllm/backends/flash_attn.py` and `flash_attn_mla.py`; read 2026-11-21.
+
+    Args:
+        terms: what the layers cache.
+        tokens: T.
+        batch: B.
+        element_bytes: bytes of one element of the cache dtype, 1, 2 or 4.
+        head_dim: D.
+        encoder_tokens: length of the encoder's input.
+        state_bytes: bytes of one element of the compute dtype, where it differs from the cache's.
+
+    Codes: `engine_cache_layout` (a kind is counted as transformers holds it).
+    """
+    by_kind: dict[str, float] = {}
+    codes: list[str] = []
+    for term in terms:
+        latent = "latent" in term.kind and term.holds != "indexer keys"
+        heads = not latent and head_dim > 0 and term.elements % (2 * head_dim) == 0 and term.holds == "keys and values"
+        if term.growth in {"tokens", "window"} and (latent or heads):
+            page = _LATENT_PAGE if latent else page_tokens(tokens)
+            row = rounded(term.elements, _LANES) if latent else row_elements(term.elements, head_dim, element_bytes)
+            size = batch * term.layers * blocks(term, tokens, encoder_tokens, page) * page * row * element_bytes
+        else:
+            held = cache_bytes_by_kind(
+                [term], tokens=tokens, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes
+            )
+            size = float(sum(held.values()))
+            codes.append("engine_cache_layout")
+        by_kind[term.kind] = by_kind.get(term.kind, 0) + size
+    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes))
+
+
 def engine_cache(
     engine: str,
     terms: Sequence[Term] | None,
@@ -46,21 +343,21 @@ def engine_cache(
     encoder_tokens: int = 0,
     state_bytes: float | None = None,
 ) -> EngineCache:
-    """What `engine` holds or allocates for B sequences of T tokens; arguments as in `lib.laws.kv_cache` and `lib.laws.kv_cache_tpu`.
+    """What `engine` holds or allocates for B sequences of T tokens; arguments as in `cache_bytes_by_kind` and `tpu_cache_bytes`.
 
     Raises:
         ValueError: no law for an engine of this name.
     """
-    held = tuple(terms or ())
+    kinds = tuple(terms or ())
     size = {"tokens": tokens, "batch": batch, "encoder_tokens": encoder_tokens}
-    if not held:
+    if not kinds:
         return EngineCache({}, ())
     if engine == "transformers":
-        return EngineCache(cache_bytes_by_kind(held, **size, element_bytes=element_bytes, state_bytes=state_bytes), ())
+        return EngineCache(cache_bytes_by_kind(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes), ())
     if engine == "vllm":
-        return EngineCache(*vllm_cache_bytes(held, **size, element_bytes=element_bytes, state_bytes=state_bytes))
+        return EngineCache(*vllm_cache_bytes(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes))
     if engine == "llama.cpp":
-        return EngineCache(*llamacpp_cache_bytes(held, **size, element_bytes=element_bytes))
+        return EngineCache(*llamacpp_cache_bytes(kinds, **size, element_bytes=element_bytes))
     if engine == "vllm-tpu":
-        return EngineCache(*tpu_cache_bytes(held, **size, element_bytes=element_bytes, head_dim=head_dim, state_bytes=state_bytes))
+        return EngineCache(*tpu_cache_bytes(kinds, **size, element_bytes=element_bytes, head_dim=head_dim, state_bytes=state_bytes))
     raise ValueError(f"no law of the cache for engine {engine}")

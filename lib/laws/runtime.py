@@ -21,7 +21,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lib.laws import Law
 from lib.units import GIB, MIB, Bytes
+
+LAW = Law(
+    equation="context + workspace + graphs, for each process and device", source="driver and start-up logs as listed in lib/laws/runtime.py"
+)
+WORKSPACE = "cuBLAS workspace"
 
 
 class Range(NamedTuple):
@@ -67,4 +73,4 @@ def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, i
     context = {"context and libraries": CUDA_CONTEXT}
     if engine == "vllm":
         return {**context, "outside torch": VLLM_OUTSIDE_TORCH, "captured graphs": VLLM_GRAPHS}
-    return {**context, "cuBLAS workspace": cublas_workspace(compute_capability)}
+    return {**context, WORKSPACE: cublas_workspace(compute_capability)}

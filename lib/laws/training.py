@@ -20,8 +20,13 @@ over devices. Korthikanti et al. 2022, arXiv:2205.05198, counts 34·s·b·h byte
 
 from __future__ import annotations
 
+from lib.laws import Law
 from lib.units import Bytes
 
+LAW = Law(
+    equation="kept activations + logits + gradients + optimizer + master weights",
+    source="arXiv:1910.02054 and arXiv:2205.05198; lib/laws/training.py",
+)
 FLOAT32 = 4
 MOMENTS = 8
 

@@ -29,10 +29,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Protocol
 
+from lib.laws import Law
 from lib.precision import WeightFormat
 from lib.units import Bytes
+
+LAW = Law(equation="Σ n·(payload + scales) over all tensors", source="tensor layouts of the quantizers named in lib/laws/weights.py")
+BY_COUNT = Law(equation="P · bits / 8", source="effective bits per weight of the format, lib/precision.py")
 
 STACK = frozenset({"language_model", "decoder", "encoder", "text_encoder", "transformer", "transformer_2", "unet"})
 """Components whose matrices post-training quantization converts: language and denoising models; towers, projector, head, VAE stay."""
@@ -158,3 +163,21 @@ def weight_bytes(
         else:
             total += tensor.count * math.prod(tensor.shape) * element
     return Bytes(total)
+
+
+_OVERHEAD = Fraction(6, 5)
+
+
+def rule_of_thumb_bytes(parameters: int, bytes_per_parameter: float = 2) -> Bytes:
+    """The community's estimate of the memory a model needs: M = P · b · 1.2, rounded to a whole byte.
+
+        P  parameters        b  bytes per parameter: 2 at 16 bits        1.2  a fifth more for everything beside the weights
+
+    It knows neither context, batch nor architecture, so it is shown beside the computed figure and never used in its place. It is too
+    high long before 100 billion parameters, and too low for long contexts, large batches and any training.
+    Source: EleutherAI 2023, "Transformer Math 101" (total inference memory ≈ 1.2 × model memory).
+
+    >>> rule_of_thumb_bytes(70_000_000_000)
+    168000000000
+    """
+    return Bytes(round(parameters * Fraction(bytes_per_parameter) * _OVERHEAD))

@@ -17,8 +17,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lib.laws import Law
 from lib.laws.weights import Tensors
 from lib.units import Bytes
+
+LAW = Law(equation="Σ block bytes · elements / block length over all tensors", source="llama.cpp, src/llama-quant.cpp at 007dbbf3")
 
 BLOCKS: dict[str, tuple[int, int]] = {
     "F32": (1, 4), "F16": (1, 2), "BF16": (1, 2), "Q8_0": (32, 34), "Q6_K": (256, 210), "Q5_K": (256, 176), "Q5_1": (32, 24),

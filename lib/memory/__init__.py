@@ -1,7 +1,11 @@
-"""ModelSpec × request × card → what it takes: the only place that unpacks a spec for the laws.
+"""What a model takes of memory: ModelSpec × request × device → bytes by part, and whether they fit.
 
-memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
-fit(spec, MemoryRequest(), capacity(offer), offer.silicon).max_context_tokens
+estimate_memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
+fit_memory(spec, MemoryRequest(), usable_memory(offer), offer.silicon).max_context_tokens
+
+This package is the only place that unpacks a spec for the laws of memory. `resolve` decides what "auto" left open; `weights`, `kv_cache`
+and `activations` give each part as a function of tokens and batch; `per_device` adds them up on the fullest device and searches for the longest
+context and the largest batch; `result` is the estimate with its laws, ranges, caveats and sources.
 """
 
 from __future__ import annotations
@@ -9,9 +13,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lib.memory.per_device import Demand, demand, max_batch, max_context
-from lib.memory.resolve import settle, tensor_parallel_degree
-from lib.memory.result import Fit, MemoryEstimate, Part, compose
+from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
+from lib.memory.resolve import resolve_request, tensor_parallel_degree
+from lib.memory.result import MemoryEstimate, MemoryFit, Part, compose
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.workload import MemoryRequest
 
-__all__ = ["Fit", "MemoryEstimate", "Part", "estimate_memory", "fit_memory", "tensor_parallel_degree", "usable_memory"]
+__all__ = ["MemoryEstimate", "MemoryFit", "Part", "estimate_memory", "fit_memory", "tensor_parallel_degree", "usable_memory"]
 
 SYSTEM_SHARE = 0.05
 """Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""
@@ -31,23 +35,23 @@ def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     Raises:
         BadArgument: a precision that no format has.
     """
-    return compose(demand(spec, settle(spec, request, accelerator)), request.context_tokens, request.batch_size)
+    return compose(per_device(spec, resolve_request(spec, request, accelerator)), request.context_tokens, request.batch_size)
 
 
-def fit_memory(spec: ModelSpec, request: MemoryRequest, capacity_bytes: int, accelerator: Accelerator | None = None) -> Fit:
+def fit_memory(spec: ModelSpec, request: MemoryRequest, capacity_bytes: int, accelerator: Accelerator | None = None) -> MemoryFit:
     """Whether a request fits devices with this usable memory each, and the longest context and largest batch that would.
 
     Raises:
         BadArgument: a precision that no format has.
     """
-    return _fit(demand(spec, settle(spec, request, accelerator)), capacity_bytes, request.context_tokens, request.batch_size)
+    return _fit(per_device(spec, resolve_request(spec, request, accelerator)), capacity_bytes, request.context_tokens, request.batch_size)
 
 
 @lru_cache(maxsize=4096)
-def _fit(of: Demand, capacity_bytes: int, tokens: int, batch: int) -> Fit:
+def _fit(of: PerDevice, capacity_bytes: int, tokens: int, batch: int) -> MemoryFit:
     """The same silicon is offered on several platforms: asked once."""
     free = capacity_bytes - of.peak(tokens, batch)
-    return Fit(
+    return MemoryFit(
         fits=free >= 0,
         capacity_bytes=capacity_bytes,
         free_bytes=free,

@@ -1,6 +1,8 @@
-"""Activations of a setting on one device: traced where a trace exists, by the law of plain decoders elsewhere.
+"""Activations on one device, and what training holds besides.
 
-States and activations of fine-tuning, from a spec.
+Where the model's forward pass was traced, `transformers` is counted by the trace (`ActivationFit`); elsewhere, and for the other engines,
+by the laws of plain decoders (`lib.laws.activation`). Training adds kept activations, gradients, optimizer states and adapters
+(`lib.laws.training`).
 """
 
 from __future__ import annotations
@@ -8,22 +10,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from lib.laws import Law, training
 from lib.laws import activation as law
-from lib.laws import training
 from lib.laws.parallelism import head_share, up
-from lib.memory.resolve import sizes
+from lib.memory.resolve import layer_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lib.memory.resolve import Setting
+    from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ActivationFit, ModelSpec
 
-TRACED = "largest of the traced moments: c + a·B·T + s·B·T² + m·T² + …"
-BY_SIZES = "b·B·T·(3h + max(h + 8h/b, h + 3q + 3k, h + 3f)) + B·V·(b + 4)"
-PROFILE_RUN = "b·M·(3h + max(2q + 2k, 3f)) + 12·S·V"
-COMPUTE_BUFFER = "4·512·(V + h)"
-TRAINING = "kept activations + logits + gradients + optimizer + master weights"
 SEQUENCES = 256  # vLLM's default max_num_seqs
 
 _LARGE_BATCH, _SMALL_BATCH = 8192, 2048
@@ -53,23 +50,23 @@ def _quick(fit: ActivationFit, encoder_tokens: int) -> Callable[[int, int], floa
 class Activation:
     """Bytes on one device as a function of tokens and batch, and how they came about."""
 
-    def __init__(self, spec: ModelSpec, setting: Setting) -> None:
-        self._setting = setting
-        self._sizes = sizes(spec)
+    def __init__(self, spec: ModelSpec, request: ResolvedRequest) -> None:
+        self._request = request
+        self._sizes = layer_sizes(spec)
         self._diffusion = spec.library == "diffusers"
-        self.kernel = traced_kernel(spec, setting.element_bytes)
+        self.kernel = traced_kernel(spec, request.element_bytes)
         self._fits = self._of(spec, self.kernel)
         self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()
-        self.by_law = not self._fits or setting.engine != "transformers" or setting.mode != "inference"
+        self.by_law = not self._fits or request.engine != "transformers" or request.mode != "inference"
 
     def _of(self, spec: ModelSpec, kernel: str | None) -> tuple[Callable[[int, int], float], ...]:
-        of = self._setting
+        of = self._request
         return tuple(_quick(f, of.encoder_tokens) for f in spec.activations if f.kernel == kernel and f.element_bytes == of.element_bytes)
 
     def _may_hold_scores(self, spec: ModelSpec) -> bool:
         shared = spec.dimensions.kv_heads < spec.dimensions.attention_heads
-        inference = self._setting.mode == "inference" and self._setting.engine == "transformers"
-        return inference and shared and self.kernel == "sdpa" and self._setting.shared_heads_need_scores
+        inference = self._request.mode == "inference" and self._request.engine == "transformers"
+        return inference and shared and self.kernel == "sdpa" and self._request.shared_heads_need_scores
 
     def scores(self, tokens: int, batch: int) -> int:
         """What more an older torch holds on this silicon, one device: scores of all tokens, where no fused kernel takes shared heads."""
@@ -78,15 +75,15 @@ class Activation:
         return max(0, round(max(f(tokens, batch) for f in self._with_scores)) - self.bytes(tokens, batch))
 
     @property
-    def law(self) -> str:
-        """The equation as text."""
-        if self._setting.mode != "inference":
-            return TRAINING
-        if self._setting.engine in {"vllm", "vllm-tpu"}:
-            return PROFILE_RUN
-        if self._setting.engine == "llama.cpp":
-            return COMPUTE_BUFFER
-        return TRACED if self._fits else BY_SIZES
+    def law(self) -> Law:
+        """The law that gives the bytes."""
+        if self._request.mode != "inference":
+            return training.LAW
+        if self._request.engine in {"vllm", "vllm-tpu"}:
+            return law.PROFILE_RUN
+        if self._request.engine == "llama.cpp":
+            return law.COMPUTE_BUFFER
+        return law.TRACED if self._fits else law.PREFILL
 
     @property
     def known(self) -> bool:
@@ -99,18 +96,18 @@ class Activation:
         if self._diffusion:
             return {}
         s = self._sizes
-        found = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
-        if self._setting.engine in {"vllm", "vllm-tpu"} and self._setting.mode == "inference":
-            found |= {"M": str(self._batched_tokens), "S": str(SEQUENCES)}
-        return found | {"attention": self.kernel} if self.kernel and not self.by_law else found
+        symbols = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
+        if self._request.engine in {"vllm", "vllm-tpu"} and self._request.mode == "inference":
+            symbols |= {"M": str(self._batched_tokens), "S": str(SEQUENCES)}
+        return symbols | {"attention": self.kernel} if self.kernel and not self.by_law else symbols
 
     @property
     def _batched_tokens(self) -> int:
-        return _LARGE_BATCH if self._setting.large_card else _SMALL_BATCH
+        return _LARGE_BATCH if self._request.large_card else _SMALL_BATCH
 
     def bytes(self, tokens: int, batch: int) -> int:
         """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""
-        of = self._setting
+        of = self._request
         if self._diffusion:
             return 0
         if of.engine == "transformers":
@@ -122,28 +119,28 @@ class Activation:
     @cached_property
     def _buffer(self) -> int:
         """What other engines set aside at start, whatever the length."""
-        if self._setting.engine == "llama.cpp":
+        if self._request.engine == "llama.cpp":
             return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)
         return self._profile_run()
 
     def _plain(self, tokens: int, batch: int) -> int:
         s = self._sizes
         return law.prefill_bytes(
-            tokens=tokens, batch=batch, element_bytes=self._setting.element_bytes, hidden=s.hidden, query_width=s.query_width,
+            tokens=tokens, batch=batch, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=s.query_width,
             key_width=s.key_width, mlp_width=s.mlp_width, heads=s.heads, vocabulary=s.vocabulary,
         )  # fmt: skip
 
     def _profile_run(self) -> int:
-        s, n = self._sizes, self._setting.devices
+        s, n = self._sizes, self._request.devices
         return law.paged_engine_bytes(
             batched_tokens=self._batched_tokens,
-            sequences=SEQUENCES, element_bytes=self._setting.element_bytes, hidden=s.hidden, query_width=up(s.query_width, n),
+            sequences=SEQUENCES, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=up(s.query_width, n),
             key_width=up(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)), mlp_width=up(s.mlp_width, n), vocabulary=s.vocabulary,
         )  # fmt: skip
 
     def training(self, tokens: int, batch: int, *, checkpointing: bool = True) -> dict[str, int]:
         """Activations of fine-tuning: kept for the backward pass, and logits of every token."""
-        s, b = self._sizes, self._setting.element_bytes
+        s, b = self._sizes, self._request.element_bytes
         count = tokens * batch
         layer = training.layer_bytes(
             tokens=count, element_bytes=b, hidden=s.hidden, query_width=s.query_width, key_width=s.key_width, mlp_width=s.mlp_width
@@ -168,11 +165,11 @@ def adapter_parameters(spec: ModelSpec) -> int:
     return training.adapter_parameters(rank=ADAPTER_RANK, shapes=shapes)
 
 
-def training_bytes(spec: ModelSpec, setting: Setting, activation: Activation, tokens: int, batch: int) -> dict[str, int]:
+def training_bytes(spec: ModelSpec, request: ResolvedRequest, activation: Activation, tokens: int, batch: int) -> dict[str, int]:
     """By what holds them, on one device: activations, and its share of gradients, moments, master copy and adapters."""
-    found = activation.training(tokens, batch)
-    states = _full(spec.parameters_total, setting.element_bytes) if setting.mode == "full" else _adapted(adapter_parameters(spec))
-    return found | {name: up(size, setting.devices) for name, size in states.items()}
+    activations = activation.training(tokens, batch)
+    states = _full(spec.parameters_total, request.element_bytes) if request.mode == "full" else _adapted(adapter_parameters(spec))
+    return activations | {name: up(size, request.devices) for name, size in states.items()}
 
 
 def _full(count: int, width: int) -> dict[str, int]:
@@ -193,13 +190,13 @@ def _adapted(count: int) -> dict[str, int]:
     }
 
 
-def lighter_bytes(spec: ModelSpec, setting: Setting) -> int:
+def lighter_bytes(spec: ModelSpec, request: ResolvedRequest) -> int:
     """What full training in 16 bits saves, on one device, when moments are kept in 16 bits too and there is no master copy."""
-    if setting.mode != "full" or setting.element_bytes == _FLOAT32:
+    if request.mode != "full" or request.element_bytes == _FLOAT32:
         return 0
     count = spec.parameters_total
-    states = training.optimizer_bytes(parameters=count) // 2 + training.master_bytes(parameters=count, element_bytes=setting.element_bytes)
-    return up(states, setting.devices)
+    states = training.optimizer_bytes(parameters=count) // 2 + training.master_bytes(parameters=count, element_bytes=request.element_bytes)
+    return up(states, request.devices)
 
 
 def unchecked_bytes(activation: Activation, tokens: int, batch: int) -> int:

@@ -1,7 +1,8 @@
-"""The cache of a spec as sums that are quick to evaluate: for each layer kind, so much a token, so much up to a window, so much for good.
+"""The cache of a spec as sums that are quick to evaluate.
 
-Exactly `lib.laws.kv_cache`, for the engine transformers. The law itself is asked where a kind grows in another way (blocks of tokens),
-where an element is not whole bytes, and for engines that allocate in blocks, pages or cells (`lib.laws.kv_cache_by_engine`).
+For each layer kind: bytes per token, bytes per token up to a window, and constant bytes. For the engine transformers this is exactly
+`lib.laws.kv_cache`. The law itself is asked where a kind grows in blocks of tokens, where an element is not whole bytes, and for engines
+that allocate in blocks, pages or cells (`lib.laws.kv_cache_by_engine`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws.kv_cache import peak_tokens, units, width
-from lib.laws.kv_cache_by_engine import EngineCache, engine_cache
+from lib.laws.kv_cache_by_engine import LONG_CONTEXT, EngineCache, engine_cache
 from lib.laws.parallelism import up
 
 if TYPE_CHECKING:
-    from lib.memory.resolve import Setting
+    from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import CacheTerm, ModelSpec
 
 _LATENT = re.compile(r"kv_a_proj|kv_b_proj|kv_a_layernorm")
-_LONG_PAGES = 8192  # the longest context for which pages on a TPU grow with it
 _REMEMBERED = 2048
 _PLAIN = frozenset({"tokens", "window", "constant", "encoder"})
 
@@ -60,41 +60,41 @@ def is_latent(spec: ModelSpec) -> bool:
 class Cache:
     """Bytes of the cache over all devices, and on the fullest one when it is cut."""
 
-    def __init__(self, terms: tuple[CacheTerm, ...] | None, setting: Setting, head_dim: int = 0, shares: Shares = WHOLE) -> None:
+    def __init__(self, terms: tuple[CacheTerm, ...] | None, request: ResolvedRequest, head_dim: int = 0, shares: Shares = WHOLE) -> None:
         self._terms = terms or ()
-        self._setting = setting
+        self._request = request
         self._shares = shares
         self._head_dim = head_dim
         self._kinds = self._summed()
         self._single: dict[int, tuple[tuple[int, int], ...]] = {}
-        self.codes = self._asked(1, 1).codes
+        self.codes = self._by_law(1, 1).codes
 
     def _width(self, term: CacheTerm) -> float:
-        return width(term, self._setting.kv_element_bytes, float(self._setting.element_bytes))
+        return width(term, self._request.kv_element_bytes, float(self._request.element_bytes))
 
     def _summed(self) -> tuple[_Kind, ...] | None:
         """The kinds as sums; None where the law itself has to be asked."""
-        if self._setting.engine != "transformers" or any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
+        if self._request.engine != "transformers" or any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
             return None
-        found = []
+        kinds = []
         for name in dict.fromkeys(t.kind for t in self._terms):
             of = [(t, int(t.layers * t.elements * self._width(t))) for t in self._terms if t.kind == name]
-            found.append(
+            kinds.append(
                 _Kind(
                     self._shares.of(name),
                     sum(size for t, size in of if t.growth == "tokens"),
                     sum(
-                        size * units(t.growth, t.span, 0, self._setting.encoder_tokens)
+                        size * units(t.growth, t.span, 0, self._request.encoder_tokens)
                         for t, size in of
                         if t.growth in {"constant", "encoder"}
                     ),
                     tuple((t.span, size) for t, size in of if t.growth == "window"),
                 )
             )
-        return tuple(found)
+        return tuple(kinds)
 
-    def _asked(self, tokens: int, batch: int) -> EngineCache:
-        of = self._setting
+    def _by_law(self, tokens: int, batch: int) -> EngineCache:
+        of = self._request
         return engine_cache(
             of.engine, self._terms, tokens=tokens, batch=batch, element_bytes=of.kv_element_bytes, head_dim=self._head_dim,
             encoder_tokens=of.encoder_tokens, state_bytes=float(of.element_bytes),
@@ -102,23 +102,23 @@ class Cache:
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""
-        return dict(self._asked(tokens, batch).by_kind)
+        return dict(self._by_law(tokens, batch).by_kind)
 
     def share(self, tokens: int, batch: int) -> int:
         """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
         if self._kinds is None:
-            return self._asked_share(tokens, batch)
+            return self._law_share(tokens, batch)
         total = 0
         for parts, per_token, constant, windows in self._kinds:
             size = per_token * tokens + constant
-            for span, held in windows:
-                size += held * min(tokens, span)
+            for span, each in windows:
+                size += each * min(tokens, span)
             total += -(-size * batch // parts)
         return total
 
-    def _asked_share(self, tokens: int, batch: int) -> int:
+    def _law_share(self, tokens: int, batch: int) -> int:
         """As `share`, by the law itself; sequences of whole bytes are asked for once a length, since all laws are linear in the batch."""
-        if self._setting.kv_element_bytes % 1:
+        if self._request.kv_element_bytes % 1:
             return sum(up(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
         known = self._single.get(tokens)
         if known is None:
@@ -132,5 +132,5 @@ class Cache:
         """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go, pages of a TPU shrink once."""
         if self._kinds is not None:
             return self.share(tokens, batch)
-        lengths = {*peak_tokens(self._terms, tokens), *([_LONG_PAGES] if tokens > _LONG_PAGES else [])}
+        lengths = {*peak_tokens(self._terms, tokens), *([LONG_CONTEXT] if tokens > LONG_CONTEXT else [])}
         return max(self.share(length, batch) for length in lengths)

@@ -1,6 +1,9 @@
-"""What one setting of a model asks of one device and of all, as a function of tokens and batch.
+"""Bytes on the fullest device, as a function of tokens and batch, and the longest context and largest batch that fit it.
 
-How far a configuration can be stretched: the laws of memory turned round.
+    peak(T, B) = weights + runtime + activations + cache, at the worst length up to T
+
+Tensor parallelism (vLLM) gives each device its share of every matrix and of the heads; the other engines deal whole layers out
+(`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by interpolation and halving (`largest`).
 """
 
 from __future__ import annotations
@@ -17,14 +20,14 @@ from lib.memory.weights import Weights, weights
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lib.memory.resolve import Setting
+    from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
 
 TENSOR_PARALLEL = frozenset({"vllm", "vllm-tpu"})
 _UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
 
 
-class Device(NamedTuple):
+class DeviceBytes(NamedTuple):
     """Bytes of each part on the fullest device."""
 
     weights: int
@@ -38,31 +41,31 @@ class Device(NamedTuple):
         return self.weights + self.cache + self.activation + self.runtime
 
 
-class Demand:
-    """Everything that does not depend on length and batch, worked out once."""
+class PerDevice:
+    """Weights, cache, activations and runtime of a request; everything that does not depend on length and batch is worked out once."""
 
-    def __init__(self, spec: ModelSpec, setting: Setting, held: Weights) -> None:
-        self.spec, self.setting, self.weights = spec, setting, held
-        self.parallel = setting.engine in TENSOR_PARALLEL and setting.devices > 1
-        self.activation = Activation(spec, setting)
+    def __init__(self, spec: ModelSpec, request: ResolvedRequest, of: Weights) -> None:
+        self.spec, self.request, self.weights = spec, request, of
+        self.parallel = request.engine in TENSOR_PARALLEL and request.devices > 1
+        self.activation = Activation(spec, request)
         self.runtime: dict[str, Range] = runtime_parts(
-            engine=setting.engine, silicon=setting.silicon, compute_capability=setting.compute_capability
+            engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability
         )
         self._layers = max(1, spec.dimensions.layers)
-        self.cache = Cache(spec.cache_terms if setting.mode == "inference" else None, setting, spec.dimensions.head_dim, self._shares())
+        self.cache = Cache(spec.cache_terms if request.mode == "inference" else None, request, spec.dimensions.head_dim, self._shares())
         self.device_weights = self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
-        unpacks = setting.engine == "transformers" and setting.precision in _UNPACKED
-        self.unpacked = held.largest_matrix * setting.element_bytes if unpacks else 0
+        unpacks = request.engine == "transformers" and request.precision in _UNPACKED
+        self.unpacked = of.largest_matrix * request.element_bytes if unpacks else 0
 
     def _shares(self) -> Shares:
         if not self.parallel:
             return WHOLE
-        n = self.setting.devices
+        n = self.request.devices
         return Shares(head_share(kv_heads=self.spec.dimensions.kv_heads, devices=n), n, latent=is_latent(self.spec))
 
     def _device_weights(self) -> int:
-        of, n = self.weights, self.setting.devices
+        of, n = self.weights, self.request.devices
         if n == 1:
             return of.total
         if self.parallel:
@@ -71,24 +74,24 @@ class Demand:
 
     def _dealt(self, cache: int) -> int:
         """The fullest device's part of a cache whose layers are dealt out whole."""
-        n = self.setting.devices
+        n = self.request.devices
         return cache if n == 1 or self.parallel else up(cache * up(self._layers, n), self._layers)
 
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
         """Activations on one device by what they are; with the states of training, when there is any."""
-        if self.setting.mode != "inference":
-            return training_bytes(self.spec, self.setting, self.activation, tokens, batch)
-        found = {"forward pass": self.activation.bytes(tokens, batch)}
-        return {**found, "one unpacked matrix": self.unpacked} if self.unpacked else found
+        if self.request.mode != "inference":
+            return training_bytes(self.spec, self.request, self.activation, tokens, batch)
+        passing = {"forward pass": self.activation.bytes(tokens, batch)}
+        return {**passing, "one unpacked matrix": self.unpacked} if self.unpacked else passing
 
-    def device(self, tokens: int, batch: int) -> Device:
+    def device(self, tokens: int, batch: int) -> DeviceBytes:
         """The fullest device after the last step."""
         active = sum(self.activations(tokens, batch).values())
-        return Device(self.device_weights, self._dealt(self.cache.share(tokens, batch)), active, self.device_runtime)
+        return DeviceBytes(self.device_weights, self._dealt(self.cache.share(tokens, batch)), active, self.device_runtime)
 
     def peak(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device at the worst length up to `tokens`."""
-        if self.setting.mode == "inference":  # a moment's temporary tensors may shrink as the cache beside them grows
+        if self.request.mode == "inference":  # a moment's temporary tensors may shrink as the cache beside them grows
             active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
         else:
             active = sum(self.activations(tokens, batch).values())
@@ -116,16 +119,14 @@ def _weights(same: _Same, precision: str, compute_dtype: str, *, keeps_fp32: boo
 
 
 @lru_cache(maxsize=1024)
-def _remembered(same: _Same, setting: Setting) -> Demand:
-    held = _weights(
-        same, setting.precision, setting.compute_dtype, keeps_fp32=setting.engine == "transformers", several=setting.devices > 1
-    )
-    return Demand(same.spec, setting, held)
+def _remembered(same: _Same, request: ResolvedRequest) -> PerDevice:
+    of = _weights(same, request.precision, request.compute_dtype, keeps_fp32=request.engine == "transformers", several=request.devices > 1)
+    return PerDevice(same.spec, request, of)
 
 
-def demand(spec: ModelSpec, setting: Setting) -> Demand:
-    """The demand of a setting; the last few hundred are remembered, so that a slider's move is arithmetic only."""
-    return _remembered(_Same(spec), setting)
+def per_device(spec: ModelSpec, request: ResolvedRequest) -> PerDevice:
+    """The bytes of a request on each device; the last few hundred are remembered, so that a slider's move is arithmetic only."""
+    return _remembered(_Same(spec), request)
 
 
 ENDLESS = 2**24
@@ -161,14 +162,14 @@ def largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
     return low
 
 
-def max_context(demand: Demand, capacity: int, batch: int) -> int | None:
+def max_context(of: PerDevice, capacity: int, batch: int) -> int | None:
     """Longest context that fits, bounded by the model's own limit; None when nothing bounds it."""
-    limit = demand.spec.context_limit
-    found = largest(lambda tokens: demand.peak(tokens, batch), capacity, limit or ENDLESS)
-    return None if limit is None and found == ENDLESS else found
+    limit = of.spec.context_limit
+    most = largest(lambda tokens: of.peak(tokens, batch), capacity, limit or ENDLESS)
+    return None if limit is None and most == ENDLESS else most
 
 
-def max_batch(demand: Demand, capacity: int, tokens: int) -> int | None:
+def max_batch(of: PerDevice, capacity: int, tokens: int) -> int | None:
     """Most sequences of this length that fit; None when nothing bounds them."""
-    found = largest(lambda batch: demand.peak(tokens, batch), capacity, ENDLESS)
-    return None if found == ENDLESS else found
+    most = largest(lambda batch: of.peak(tokens, batch), capacity, ENDLESS)
+    return None if most == ENDLESS else most

@@ -1,6 +1,7 @@
-"""A request with everything that "auto" left open decided, except how long and how many: the key under which work is shared.
+"""What a request means for one model on one device: everything that "auto" left open is decided, except how long and how many.
 
-The sizes that laws for a plain decoder need, from a spec.
+The result is the key under which work is shared. The sizes of a layer that the laws of plain decoders need, and the tensor-parallel
+degree, are read off the spec here too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _AMPERE = (8, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class ResolvedRequest:
     """Names as resolved, sizes of an element in bytes, and what matters of the silicon.
 
     `large_card` is true when the device's memory is unknown: an estimate without a card should not come out too small.
@@ -59,7 +60,7 @@ class Setting:
         return self.silicon == "gpu" and (old or self.element_bytes == _FLOAT32)
 
 
-def settle(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None) -> Setting:
+def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None) -> ResolvedRequest:
     """Decide precision, cache precision and compute dtype for this model on this card.
 
     Raises:
@@ -72,7 +73,7 @@ def settle(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | N
         compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
     kind = accelerator.kind if accelerator else "tpu" if request.engine == "vllm-tpu" else "gpu"
     memory = accelerator.memory_usable if accelerator else None
-    return Setting(
+    return ResolvedRequest(
         precision=precision,
         kv_precision=compute if request.kv_precision == "auto" else request.kv_precision,
         compute_dtype=compute,
@@ -87,7 +88,7 @@ def settle(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | N
     )
 
 
-class Sizes(NamedTuple):
+class LayerSizes(NamedTuple):
     """Widths of one decoder layer, per token."""
 
     hidden: int
@@ -115,15 +116,15 @@ def _expert_width(spec: ModelSpec) -> int:
     return max(g.experts_per_token for g in fused) * each // (3 * hidden)
 
 
-def sizes(spec: ModelSpec) -> Sizes:
-    """Sizes of the decoder; where they are not known, those of a typical one with as many parameters."""
+def layer_sizes(spec: ModelSpec) -> LayerSizes:
+    """LayerSizes of the decoder; where they are not known, those of a typical one with as many parameters."""
     known = spec.dimensions.hidden_size > 0
     d = spec.dimensions if known else typical(spec.parameters_total)
     heads = d.attention_heads
     width = d.head_dim or (d.hidden_size // heads if heads else 0)
     kv_heads = d.kv_heads or heads
     mlp = max(d.intermediate_size, _expert_width(spec))
-    return Sizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=known)
+    return LayerSizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=known)
 
 
 def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:

@@ -1,8 +1,8 @@
-"""What an estimate is: parts that add up, a range, the fullest device; and whether that fits.
+"""The estimate: four parts that add up, each with its law, inputs and source; a range; caveats; and whether it fits a device.
 
-What an estimate leaves open, and what stands behind it.
+    total = weights + kv_cache + activation + runtime, summed over the devices
 
-Parts of an estimate from a demand: sums over devices, equations with their symbols, ranges, caveats, sources.
+The parts are worded for people elsewhere (`lib.present`); here are the numbers, the codes and the sentences of what is left open.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lib.laws.kv_cache_by_engine import CODES
-from lib.laws.rule_of_thumb import rule_of_thumb_bytes
+from lib.laws import runtime
+from lib.laws.kv_cache_by_engine import CODES, LAWS
+from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.activations import lighter_bytes, unchecked_bytes
 from lib.precision import unstated, weight_format
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
-    from lib.memory.per_device import Demand
+    from lib.memory.per_device import PerDevice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class MemoryEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class MemoryFit:
     """Whether a configuration fits the memory of an offer, and how far it could be stretched.
 
     `capacity_bytes` is the usable memory of one device (RAM less the system's share on CPU), `free_bytes` what is left on the
@@ -77,7 +78,7 @@ class Fit:
     max_batch_size: int | None
 
 
-_SAID = {
+_SENTENCES = {
     "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
     "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
     "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
@@ -98,61 +99,45 @@ _LONG = 1024
 CHECKED = "2026-11-21"
 
 
-def caveats(of: Demand, tokens: int) -> tuple[Caveat, ...]:
+def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
     """The sentences that hold for this estimate at this length."""
-    spec, setting = of.spec, of.setting
-    inference, own = setting.mode == "inference", setting.engine == "transformers"
+    spec, request = of.spec, of.request
+    inference, own = request.mode == "inference", request.engine == "transformers"
     untraced = own and inference and not spec.activations
     holds = {
         "unknown_cache": spec.unknown_cache,
-        "dtype_unstated": setting.precision in _AUTO and spec.source != "rule_of_thumb" and unstated(spec),
-        "experts_not_converted": weight_format(setting.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
+        "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and unstated(spec),
+        "experts_not_converted": weight_format(request.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
         "activation_typical": not of.activation.known and spec.library != "diffusers",
         "activation_by_law": untraced and of.activation.known,
         "activation_unknown": spec.library == "diffusers",
-        "vllm_preallocates": setting.engine in {"vllm", "vllm-tpu"},
-        "device_runtime": setting.silicon in {"tpu", "neuron"},
+        "vllm_preallocates": request.engine in {"vllm", "vllm-tpu"},
+        "device_runtime": request.silicon in {"tpu", "neuron"},
         "media_not_counted": spec.task in _TEXT,
         "one_prompt": own and inference and spec.cache_terms is not None,
-        "layer_split": setting.devices > 1 and not of.parallel,
+        "layer_split": request.devices > 1 and not of.parallel,
         "training_assumed": not inference,
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
-    said = [Caveat(code=code, message=_SAID[code]) for code, true in holds.items() if true]
+    open_points = [Caveat(code=code, message=_SENTENCES[code]) for code, true in holds.items() if true]
     limit = spec.context_limit
     if limit is not None and tokens > limit:
-        said.append(Caveat(code="beyond_context_limit", message=f"The model is limited to {limit:,} tokens: {tokens:,} were counted."))
-    return (*said, *(Caveat(code=code, message=CODES[code]) for code in of.cache.codes))
+        open_points.append(
+            Caveat(code="beyond_context_limit", message=f"The model is limited to {limit:,} tokens: {tokens:,} were counted.")
+        )
+    return (*open_points, *(Caveat(code=code, message=CODES[code]) for code in of.cache.codes))
 
 
-def sources(of: Demand) -> tuple[Source, ...]:
+def sources(of: PerDevice) -> tuple[Source, ...]:
     """Where the laws come from."""
-    found = [
-        Source(what="weights", source=of.weights.source, checked=CHECKED),
+    return (
+        Source(what="weights", source=of.weights.law.source, checked=CHECKED),
         Source(what="cache", source="transformers 5.23.0, cache classes as executed", checked=CHECKED),
         Source(what="activations", source="transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device", checked=CHECKED),
         Source(what="runtime", source="published start-up logs and driver figures, listed in lib/laws/runtime.py", checked=CHECKED),
-    ]
-    return tuple(found)
+    )
 
 
-CACHE_LAWS = {
-    "transformers": "B · Σ layers · elements · n(T) · b",
-    "vllm": "B · Σ slots · ⌈n(T) / s⌉ · s · elements · b, in blocks of s tokens",
-    "llama.cpp": "B · Σ layers · elements · b · cells(T)",
-    "vllm-tpu": "B · Σ layers · ⌈n(T) / s⌉ · s · row · b, in pages of s tokens",
-}
-RUNTIME_LAW = "context + workspace + graphs, for each process and device"
-CACHE_SOURCES = {
-    "transformers": "cache classes of transformers 5.23.0, executed; lib/laws/kv_cache.py",
-    "vllm": "vllm, v1/kv_cache_interface.py (001cabc); lib/laws/kv_cache_vllm.py",
-    "llama.cpp": "llama.cpp, src/llama-kv-cache.cpp (25ae3a9); lib/laws/kv_cache_llamacpp.py",
-    "vllm-tpu": "tpu-inference b8692ff; lib/laws/kv_cache_tpu.py",
-}
-TRACE_SOURCE = "traced on the meta device with transformers 5.23.0; lib/model/activation_run.py"
-LAW_SOURCE = "counted from the forward pass; lib/laws/activation.py"
-TRAINING_SOURCE = "arXiv:1910.02054 and arXiv:2205.05198; lib/laws/training.py"
-RUNTIME_SOURCE = "driver and start-up logs as listed in lib/laws/runtime.py"
 _LAW_MARGIN = 0.15
 
 
@@ -162,76 +147,75 @@ def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
     return {**parts, rest: missing} if missing else parts
 
 
-def weights_part(of: Demand) -> Part:
+def weights_part(of: PerDevice) -> Part:
     """Weights over all devices, copies included."""
-    n = of.setting.devices
+    n = of.request.devices
     total = of.device_weights * n if of.parallel else of.weights.total
-    inputs = {"format": of.setting.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(n)}
+    inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(n)}
     details = _with_rest(of.weights.by_component, total, "copies on other devices")
-    return Part(name="weights", bytes=total, law=of.weights.law, inputs=inputs, source=of.weights.source, details=details)
+    return Part(name="weights", bytes=total, law=of.weights.law.equation, inputs=inputs, source=of.weights.law.source, details=details)
 
 
-def cache_part(of: Demand, tokens: int, batch: int) -> Part:
+def cache_part(of: PerDevice, tokens: int, batch: int) -> Part:
     """Cache over all devices, copies included."""
     by_kind = of.cache.by_kind(tokens, batch)
-    total = of.cache.share(tokens, batch) * of.setting.devices if of.parallel else sum(by_kind.values())
-    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.setting.kv_element_bytes:g} bytes ({of.setting.kv_precision})"}
-    if of.setting.encoder_tokens:
-        inputs["E"] = f"{of.setting.encoder_tokens:,} encoder positions"
+    total = of.cache.share(tokens, batch) * of.request.devices if of.parallel else sum(by_kind.values())
+    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"}
+    if of.request.encoder_tokens:
+        inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
     details = _with_rest(by_kind, total, "copies on other devices")
-    law, source = CACHE_LAWS[of.setting.engine], CACHE_SOURCES[of.setting.engine]
-    return Part(name="kv_cache", bytes=total, law=law, inputs=inputs, source=source, details=details)
+    law = LAWS[of.request.engine]
+    return Part(name="kv_cache", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
-def activation_part(of: Demand, tokens: int, batch: int) -> Part:
+def activation_part(of: PerDevice, tokens: int, batch: int) -> Part:
     """Activations of all devices; in training also gradients and optimizer states."""
-    n = of.setting.devices
+    n = of.request.devices
     details = {name: size * n for name, size in of.activations(tokens, batch).items()}
-    training = of.setting.mode != "inference"
-    source = TRAINING_SOURCE if training else LAW_SOURCE if of.activation.by_law else TRACE_SOURCE
-    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.setting.element_bytes} bytes", **of.activation.inputs}
+    law = of.activation.law
+    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
     total = sum(details.values())
-    return Part(name="activation", bytes=total, law=of.activation.law, inputs=inputs, source=source, details=details)
+    return Part(name="activation", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
-def runtime_part(of: Demand) -> Part:
+def runtime_part(of: PerDevice) -> Part:
     """What each process needs beside the model, for all devices."""
-    n = of.setting.devices
+    n = of.request.devices
     details = {name: part.typical * n for name, part in of.runtime.items()}
-    inputs = {"processes": str(n), "engine": of.setting.engine, "silicon": of.setting.silicon}
+    inputs = {"processes": str(n), "engine": of.request.engine, "silicon": of.request.silicon}
     total = sum(details.values())
-    return Part(name="runtime", bytes=total, law=RUNTIME_LAW, inputs=inputs, source=RUNTIME_SOURCE, details=details)
+    return Part(name="runtime", bytes=total, law=runtime.LAW.equation, inputs=inputs, source=runtime.LAW.source, details=details)
 
 
-def _margins(of: Demand, tokens: int, batch: int, cache: int, activation: int) -> tuple[int, int]:
+def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int) -> tuple[int, int]:
     """How far the total may lie below and above, in bytes.
 
     A traced forward pass is exact, a law is not. A cache that grows by concatenation leaves the allocator with freed blocks of odd
     sizes, up to one cache more, which it gives back before it refuses; that counts in the high value only. Training may keep its
     states in 16 bits (low) or do without checkpointing (high).
     """
-    n = of.setting.devices
+    n = of.request.devices
     low = sum(part.typical - part.low for part in of.runtime.values()) * n
     high = sum(part.high - part.typical for part in of.runtime.values()) * n
-    if of.setting.mode != "inference":
-        return low + lighter_bytes(of.spec, of.setting) * n, high + unchecked_bytes(of.activation, tokens, batch) * n
+    if of.request.mode != "inference":
+        return low + lighter_bytes(of.spec, of.request) * n, high + unchecked_bytes(of.activation, tokens, batch) * n
     if of.activation.by_law:
         low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
-    if of.setting.engine == "transformers" and of.setting.silicon == "gpu":
+    if of.request.engine == "transformers" and of.request.silicon == "gpu":
         high += cache + of.activation.scores(tokens, batch) * n
     return low, high
 
 
-def compose(of: Demand, tokens: int, batch: int) -> MemoryEstimate:
+def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
     """The estimate at one length and batch."""
     weights, cache = weights_part(of), cache_part(of, tokens, batch)
     activation, runtime = activation_part(of, tokens, batch), runtime_part(of)
     total = weights.bytes + cache.bytes + activation.bytes + runtime.bytes
     low, high = _margins(of, tokens, batch, cache.bytes, activation.bytes)
     return MemoryEstimate(
-        precision=of.setting.precision,
-        kv_precision=of.setting.kv_precision,
-        engine=of.setting.engine,
+        precision=of.request.precision,
+        kv_precision=of.request.kv_precision,
+        engine=of.request.engine,
         weights=weights,
         kv_cache=cache,
         activation=activation,
@@ -240,7 +224,7 @@ def compose(of: Demand, tokens: int, batch: int) -> MemoryEstimate:
         low_bytes=total - low,
         high_bytes=total + high,
         per_device_bytes=of.device(tokens, batch).total,
-        rule_of_thumb_bytes=rule_of_thumb_bytes(of.spec.parameters_total, weight_format(of.setting.precision).effective_bits / 8),
+        rule_of_thumb_bytes=rule_of_thumb_bytes(of.spec.parameters_total, weight_format(of.request.precision).effective_bits / 8),
         caveats=caveats(of, tokens),
         sources=sources(of),
     )

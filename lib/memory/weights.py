@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib.laws.weights import weight_bytes
+from lib.laws import Law, weights_gguf
+from lib.laws.weights import BY_COUNT, LAW, weight_bytes
 from lib.laws.weights_gguf import Shape, weight_bytes_gguf
 from lib.precision import WeightFormat, weight_format
 
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 
 _CUT = frozenset({"linear", "expert", "embedding", "head"})
 _ENDS = frozenset({"embedding", "head"})
-PLAIN = "Σ n·(payload + scales) over all tensors"
-GGUF = "Σ block bytes · elements / block length over all tensors"
-BARE = "P · bits / 8"
-LAW_SOURCE = "tensor layouts of the quantizers named in lib/laws/weights.py"
-GGUF_SOURCE = "llama.cpp, src/llama-quant.cpp at 007dbbf3"
 
 
 class Weights(NamedTuple):
@@ -30,8 +26,7 @@ class Weights(NamedTuple):
     cut: int
     ends: int
     largest_matrix: int
-    law: str
-    source: str
+    law: Law
 
 
 def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: bool, several: bool) -> Weights:
@@ -51,7 +46,7 @@ def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: 
 
     if not spec.tensors:
         total = -(-round(spec.parameters_total * form.effective_bits) // 8)
-        return Weights(total, {"parameters": total}, total, 0, 0, BARE, "effective bits per weight of the format, lib/precision.py")
+        return Weights(total, {"parameters": total}, total, 0, 0, BY_COUNT)
     total = size(spec.tensors)
     parts: dict[str, list[TensorGroup]] = {}
     for group in spec.tensors:
@@ -62,8 +57,8 @@ def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: 
     cut = size([g for g in spec.tensors if g.kind in _CUT]) if several else total
     ends = max((size([g]) for g in spec.tensors if g.kind in _ENDS), default=0)
     matrices = [g.shape[-1] * g.shape[-2] for g in spec.tensors if g.kind == "linear" and len(g.shape) > 1]
-    law, source = (GGUF, GGUF_SOURCE) if form.law == "gguf" else (PLAIN, LAW_SOURCE)
-    return Weights(total, by_component, min(cut, total), ends, max(matrices, default=0), law, source)
+    law = weights_gguf.LAW if form.law == "gguf" else LAW
+    return Weights(total, by_component, min(cut, total), ends, max(matrices, default=0), law)
 
 
 def _bytes(spec: ModelSpec, form: WeightFormat, tensors: Sequence[TensorGroup], rest: str, *, keeps_fp32: bool) -> int:

@@ -21,7 +21,7 @@ from lib.identity import ById
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import largest_power_of_two
 from lib.memory import tensor_parallel_degree
-from lib.memory.resolve import sizes
+from lib.memory.resolve import layer_sizes
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
 from lib.speed.constants import CLASSES
@@ -195,7 +195,7 @@ def layout(on: Machine, engine: str, spec: ModelSpec) -> Layout:
     if name == "host":
         return Layout(name, 1, 1, 1, False, caveats)
     if name in {"vllm", "vllm-tpu", "neuron"}:
-        split = largest_power_of_two(min(on.count, sizes(spec).heads)) if name == "neuron" else tensor_parallel_degree(spec, on.count)
+        split = largest_power_of_two(min(on.count, layer_sizes(spec).heads)) if name == "neuron" else tensor_parallel_degree(spec, on.count)
         return Layout(name, split, 1, on.count // split, False, caveats)
     return Layout(name, 1, on.count, 1, name == "llama.cpp" and on.count > 1, caveats)
 

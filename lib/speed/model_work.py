@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lib.identity import ById
 from lib.laws.kv_cache import linear_cache
 from lib.laws.weights import weight_bytes
-from lib.memory.resolve import Sizes, sizes
+from lib.memory.resolve import LayerSizes, layer_sizes
 from lib.memory.weights import weights
 from lib.model.spec import CacheTerm, ModelSpec
 from lib.precision import element_bytes, weight_format
@@ -87,7 +87,7 @@ def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
 def _numbers(same: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelNumbers:
     spec = same.value
     held = weights(spec, precision, compute, keeps_fp32=False, several=False)
-    size = sizes(spec)
+    size = layer_sizes(spec)
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component
     share = {name: held.by_component.get(name, held.total * parts[name] / max(1, spec.parameters_total)) for name in parts}
@@ -125,7 +125,7 @@ def _passed_by(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
     return looked_up | ({"encoder"} if apart else set()) | (TOWERS & set(parts) if decodes else set())
 
 
-def _stack(spec: ModelSpec, size: Sizes, read: float, left: set[str], precision: str, compute: str) -> Stack:
+def _stack(spec: ModelSpec, size: LayerSizes, read: float, left: set[str], precision: str, compute: str) -> Stack:
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component
     experts = next((g for g in spec.tensors if g.kind == "expert" and g.experts), None)

@@ -19,7 +19,7 @@ from transformers import FineGrainedFP8Config
 from transformers.integrations.mxfp4 import Mxfp4GptOssExperts
 from transformers.quantizers.auto import AutoHfQuantizer
 
-from lib.laws.weights import weight_bytes
+from lib.laws.weights import rule_of_thumb_bytes, weight_bytes
 from lib.laws.weights_gguf import BLOCKS, Shape, weight_bytes_gguf
 from lib.model.build import build
 from lib.model.parameters import inventory
@@ -234,3 +234,13 @@ def test_every_file_type_has_a_size_between_one_and_thirty_two_bits(kind: str) -
     for width in (4096, 96, 80, 7):
         size = weight_bytes_gguf([matrix(128, width)], kind, Shape(layers=1, queries_per_kv=1, experts=0))
         assert 128 * width * 2 // 8 < size <= 128 * width * 4
+
+
+@pytest.mark.parametrize(
+    ("parameters", "gigabytes"),
+    [(124_000_000, 0.3), (8_000_000_000, 19), (70_000_000_000, 168), (47_000_000_000, 113)],
+)
+def test_examples_of_the_guide(parameters: int, gigabytes: float) -> None:
+    """P · 2 · 1.2 in GB, as printed: GPT-2 0.298, Llama-3-8B 19.2, Llama-3-70B 168, Mixtral-8x7B 112.8."""
+    exact = rule_of_thumb_bytes(parameters) / 10**9
+    assert round(exact, 1 if gigabytes < 1 else 0) == gigabytes

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lib import catalog
 from lib.catalog.silicon import Cards
 from lib.memory import estimate_memory, fit_memory, usable_memory
-from lib.memory.per_device import demand, largest
-from lib.memory.resolve import settle
+from lib.memory.per_device import largest, per_device
+from lib.memory.resolve import resolve_request
 from lib.model import bundled
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import Dimensions, ModelSpec
@@ -83,7 +83,7 @@ def test_no_device_holds_less_than_its_share(name: str, request: MemoryRequest, 
 @settings(max_examples=200, deadline=None)
 def test_more_never_takes_less(name: str, request: MemoryRequest, tokens: int, sequences: int) -> None:
     """The peak grows with context and with batch."""
-    of = demand(spec(name), settle(spec(name), request, None))
+    of = per_device(spec(name), resolve_request(spec(name), request, None))
     here = of.peak(request.context_tokens, request.batch_size)
     assert of.peak(request.context_tokens + tokens, request.batch_size) >= here
     assert of.peak(request.context_tokens, request.batch_size + sequences) >= here
@@ -92,7 +92,7 @@ def test_more_never_takes_less(name: str, request: MemoryRequest, tokens: int, s
 def test_tensors_that_shrink_as_the_cache_grows_do_not_lower_the_peak() -> None:
     """gpt-oss on eight devices with an fp8 cache: a token adds 24 576 / 8 bytes of cache; what a decode step holds falls by 4094."""
     model = spec("openai/gpt-oss-20b")
-    of = demand(model, settle(model, MemoryRequest(kv_precision="fp8", devices=8), None))
+    of = per_device(model, resolve_request(model, MemoryRequest(kv_precision="fp8", devices=8), None))
     assert of.activation.bytes(1, 1) - of.activation.bytes(2, 1) > 24_576 // 8
     assert of.peak(2, 1) >= of.peak(1, 1)
 
@@ -103,7 +103,7 @@ def test_the_longest_that_fits_fits_and_one_more_does_not(name: str, request: Me
     """`fit` turns the law round exactly, in both directions."""
     model, capacity = spec(name), gib * GIB
     found = fit_memory(model, request, capacity)
-    of = demand(model, settle(model, request, None))
+    of = per_device(model, resolve_request(model, request, None))
     assert found.fits == (of.peak(request.context_tokens, request.batch_size) <= capacity)
     assert found.free_bytes == capacity - of.peak(request.context_tokens, request.batch_size)
     longest, most = found.max_context_tokens, found.max_batch_size
@@ -251,7 +251,7 @@ def test_capacity_of_offers_and_cards() -> None:
 
 @given(st.integers(0, 10**12), st.integers(1, 10**6), st.integers(0, 10**13), st.integers(1, 2**24))
 def test_the_search_for_the_largest_asks_rarely(fixed: int, slope: int, capacity: int, limit: int) -> None:
-    """Sizes are straight lines, some with a bend: the largest that fits is found with few questions, so that a slider can move freely."""
+    """LayerSizes are straight lines, some with a bend: the largest that fits is found with few questions, so that a slider can move freely."""
     for bend in (2 * limit, limit // 2):
         asked: list[int] = []
 
