@@ -4,8 +4,8 @@ estimate_memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
 fit_memory(spec, MemoryRequest(), usable_memory(offer), offer.silicon).max_context_tokens
 
 This package is the only place that unpacks a spec for the laws of memory. `resolve` decides what "auto" left open; `weights`, `kv_cache`
-and `activations` give each part as a function of tokens and batch; `per_device` adds them up on the fullest device and searches for the longest
-context and the largest batch; `result` is the estimate with its laws, ranges, caveats and sources.
+and `activations` give each part as a function of tokens and batch; `per_device` adds them up on the fullest device and searches for the
+longest context and the largest batch; `result` is the estimate with its laws, ranges, caveats and sources.
 """
 
 from __future__ import annotations

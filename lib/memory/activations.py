@@ -93,7 +93,7 @@ class Activation:
     @property
     def inputs(self) -> dict[str, str]:
         """Symbols of the law with their values."""
-        if self._diffusion:
+        if self._diffusion and self._request.mode == "inference":
             return {}
         s = self._sizes
         symbols = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
