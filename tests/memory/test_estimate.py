@@ -251,7 +251,7 @@ def test_capacity_of_offers_and_cards() -> None:
 
 @given(st.integers(0, 10**12), st.integers(1, 10**6), st.integers(0, 10**13), st.integers(1, 2**24))
 def test_the_search_for_the_largest_asks_rarely(fixed: int, slope: int, capacity: int, limit: int) -> None:
-    """LayerSizes are straight lines, some with a bend: the largest that fits is found with few questions, so that a slider can move freely."""
+    """Sizes are straight lines, some with a bend: few questions find the largest that fits, so that a slider can move freely."""
     for bend in (2 * limit, limit // 2):
         asked: list[int] = []
 
