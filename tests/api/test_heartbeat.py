@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import httpx
 import pytest
 from contract import check_fields
@@ -32,13 +30,11 @@ def test_heartbeat_is_valid_and_below_the_roof(client: Client) -> None:
 
 
 def test_refusal_reaches_the_caller(client: Client) -> None:
-    """What does not fit the machine is refused with the arithmetic, at once."""
-    began = time.monotonic()
+    """What does not fit the machine is refused with the arithmetic."""
     with pytest.raises(AppError, match="The three matrices take"):
         client.predict(batch=65_536, hidden=131_072, intermediate=131_072, api_name="/heartbeat")
     with pytest.raises(AppError, match="dtype was 'int8'"):
         client.predict(dtype="int8", api_name="/heartbeat")
-    assert time.monotonic() - began < 20
 
 
 def test_heartbeat_over_mcp(app_url: str) -> None:

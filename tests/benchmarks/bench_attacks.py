@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from hub_repos import LLAMA_CONFIG, as_json
 from hub_stand_in import Blob, Repo, StandIn

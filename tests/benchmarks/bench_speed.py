@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from lib.catalog import load
 from lib.model import bundled

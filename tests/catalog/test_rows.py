@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from lib.catalog import DATA, load, load_from
+from lib.catalog import load
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.catalog.silicon import Accelerator
 
@@ -218,16 +217,6 @@ def test_listed_offers_by_platform() -> None:
     assert not [offer for offer in CATALOG.on(["endpoints"]) if "h100" in offer.id and offer.id.startswith("aws")]
 
 
-def test_loading_is_quick_and_once() -> None:
-    """Less than 30 ms on an idle machine; the bound here is wide enough for a busy one."""
-    started = time.perf_counter()
-    best = min(_timed() for _ in range(3))
-    assert best < 0.1
-    assert time.perf_counter() - started < 2
+def test_the_catalog_is_loaded_once() -> None:
+    """Whoever asks gets the same one."""
     assert load() is load()
-
-
-def _timed() -> float:
-    started = time.perf_counter()
-    load_from(DATA)
-    return time.perf_counter() - started

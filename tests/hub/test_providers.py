@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -110,15 +109,11 @@ def test_refusals_are_sentences(router: StandIn, fault: Fault, error: type[Excep
 
 
 def test_a_router_that_hangs_costs_one_wait(router: StandIn) -> None:
-    """The first question gives up after 1.5 s; the next ones are answered from memory for five minutes."""
+    """The first question gives up at its deadline; the next ones are answered from memory for five minutes."""
     router.faults["/v1/models/"] = Fault(hang=True)
-    start = time.monotonic()
     assert offered(MODEL, endpoint=router.url).status == "unknown"
-    first = time.monotonic() - start
-    assert first < 4
-    start = time.monotonic()
     assert "did not come within 1.5 s" in offered("org/other", endpoint=router.url).reason
-    assert time.monotonic() - start < 0.2
+    assert len(router.requests) == 1
 
 
 def test_too_long_an_answer_is_not_read(router: StandIn) -> None:

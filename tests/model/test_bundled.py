@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 from model_facts import config, counted, facts
@@ -78,22 +77,17 @@ def test_a_damaged_line_names_the_script() -> None:
         bundled.from_json({"id": "x"})
 
 
-def test_listing_and_one_answer_are_fast_and_import_no_torch() -> None:
-    """A fresh process lists all ids and answers one within 100 ms, imports of this module aside, without torch."""
+def test_listing_and_one_answer_import_no_torch() -> None:
+    """A fresh process lists all ids and answers one without torch and pydantic."""
     code = (
-        "import sys, time; from lib.model import bundled; t = time.perf_counter(); n = len(bundled.ids()); "
-        "bundled.find('openai/gpt-oss-20b'); print(n, time.perf_counter() - t, 'torch' in sys.modules, 'pydantic' in sys.modules)"
+        "import sys; from lib.model import bundled; n = len(bundled.ids()); bundled.find('openai/gpt-oss-20b'); "
+        "print(n, 'torch' in sys.modules, 'pydantic' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert int(told[0]) == len(bundled.ids())
-    assert float(told[1]) < 0.1
-    assert told[2:] == ["False", "False"]
+    assert told[1:] == ["False", "False"]
 
 
 def test_an_answer_is_remembered() -> None:
-    """The second look-up is a dictionary access."""
-    bundled.find("google/gemma-3-27b-it")
-    started = time.perf_counter()
-    for _ in range(100):
-        bundled.find("google/gemma-3-27b-it")
-    assert time.perf_counter() - started < 0.01
+    """The second look-up returns the very object of the first."""
+    assert bundled.find("google/gemma-3-27b-it") is bundled.find("google/gemma-3-27b-it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -48,11 +47,9 @@ json_values = st.recursive(
     ],
 )
 def test_what_cannot_be_built_is_refused_with_what_is_accepted(text: str, said: str) -> None:
-    """Each kind of bad text gets a sentence about itself, in well under a second."""
-    started = time.perf_counter()
+    """Each kind of bad text gets a sentence about itself."""
     with pytest.raises(BadConfig, match=said):
         parse(text)
-    assert time.perf_counter() - started < 2
 
 
 def test_a_long_flat_list_is_refused() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from model_facts import LLAMA
 
@@ -33,9 +31,7 @@ def test_names_match_as_each_method_means_them(method: str, listed: tuple[str, .
     assert tuple(p for p in PATHS if test(p)) == skipped
 
 
-def test_a_hostile_expression_takes_no_time() -> None:
-    """Nested repetition on a long path would never end; it is not tried."""
+def test_a_hostile_expression_is_not_tried() -> None:
+    """Nested repetition on a long path would run for years: that this test ends shows that nobody tried."""
     test = skip_test(Quantization(method="compressed-tensors", format="", skipped=("re:(.*a)*(.*b)*$", "re:(x|xx)+y")), build(LLAMA).model)
-    started = time.perf_counter()
     assert not test("x" * 200 + "." + "a" * 200)
-    assert time.perf_counter() - started < 0.5

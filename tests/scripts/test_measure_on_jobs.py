@@ -299,9 +299,7 @@ def test_late_log_is_waited_for_but_not_for_ever(hub: JobsStandIn, tmp_path: Pat
     monkeypatch.setattr(jobs, "_read", lambda _, lines: (time.sleep(0.3), lines.put("late"), lines.put(None)))
     assert list(jobs.follow(job, limit_s=30)) == ["late"]
     monkeypatch.setattr(jobs, "_read", lambda *_: None)
-    began = time.monotonic()
     assert list(jobs.follow(job, limit_s=30)) == []
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import ANY
 
 import gradio as gr
 import pytest
 from page_fake import LLAMA, FakeServices
 
+from lib.service.app import Services
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
 
@@ -158,10 +158,13 @@ def test_suggestions_do_without_the_hub() -> None:
     assert model_field.suggestions(FakeServices(), '{"model_type"') == []
 
 
-def test_every_output_has_a_value(services: Any) -> None:
+def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     """Each event returns exactly one value for each component it fills."""
-    recommend = recommend_tab.recommended(services, LLAMA, RECOMMEND).updates()
-    memory = memory_tab.measured(services, LLAMA, MEMORY).updates()
-    assert len(recommend) == 10
-    assert len(memory) == 3
-    assert page.model_changed(services, LLAMA, "", [*RECOMMEND, *MEMORY]) == [ANY] * (5 + 10 + 3 + 2)
+    filled = {fn.api_name: len(fn.outputs) for fn in page.build_page(whole).fns.values()}
+    assert len(page.opened(services, {})) == filled["page_opened"]
+    for model in (LLAMA, "no/such", ""):
+        assert len(page.model_changed(services, model, "", [*RECOMMEND, *MEMORY])) == filled["model_changed"]
+    assert len(recommend_tab.recommended(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
+    assert len(memory_tab.measured(services, LLAMA, MEMORY).updates()) == filled["memory_changed"]
+    curve = memory_tab.curve(services, LLAMA, 131_072, MEMORY)
+    assert len(memory_tab.curve_updates(curve)) == len(memory_tab.curve_updates(None)) == filled["curve_changed"]

@@ -14,7 +14,6 @@ from space_fake import preview, progress, size, status
 from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
 from lib.service.app import Services
-from lib.service.models import Models
 from lib.ui import code_box, login, space_actions, space_look
 from lib.ui import fields as ask
 from lib.ui.space_actions import Asked, Reviewed, carried_out, reviewed
@@ -73,12 +72,6 @@ class FakeAccount:
         if self.lost:
             raise HubUnreachable("The Hub could not be reached.")
         yield progress(stage="RUNNING", arrived=True, done=True, hardware="l4x1", usd_per_hour=0.8)
-
-
-@pytest.fixture(scope="module")
-def whole() -> Services:
-    """The services as the app has them, offline."""
-    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: pytest.fail("no provider is asked for"))
 
 
 @pytest.fixture

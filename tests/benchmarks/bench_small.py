@@ -1,0 +1,84 @@
+"""Short times that a busy machine must not judge: medians, each beside its bound. Exits with 1 when one is above it.
+
+python tests/benchmarks/bench_small.py
+
+Run it on a quiet machine. The tests check what makes these times short (what is imported, what is remembered, what is not tried).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from lib.catalog import DATA, load, load_from
+from lib.errors import AdvisorError
+from lib.hub.safetensors_header import parse_header
+from lib.model.config import parse
+from lib.service.app import services
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+FIND = "from lib.model import bundled; bundled.ids(); bundled.find('openai/gpt-oss-20b')"
+
+
+def median_s(work: Callable[[], object], rounds: int) -> float:
+    """Median time of a call in seconds, after one that is not counted."""
+    work()
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def process(*arguments: str) -> Callable[[], object]:
+    """A run of this Python from start to end."""
+    return lambda: subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
+
+
+def refused(work: Callable[[], object]) -> Callable[[], object]:
+    """A call that ends in a refusal."""
+
+    def call() -> None:
+        with suppress(AdvisorError):
+            work()
+
+    return call
+
+
+def main() -> None:
+    """Measure, print, judge."""
+    advisor, catalog = services(), load()
+    offers = [offer.id for offer in catalog.on(("spaces",))]
+    lists = b"[[]," * 2_000_000
+    deep = json.dumps({"num_hidden_layers": 10**9})
+    cases: list[tuple[str, float, Callable[[], object], int]] = [
+        ("the catalog is read and checked", 0.1, lambda: load_from(DATA), 5),
+        ("a fresh process finds a bundled model", 0.5, process("-c", FIND), 5),
+        ("scripts/manage_space.py --help", 0.3, process("scripts/manage_space.py", "--help"), 10),
+        ("a configuration that cannot be built is refused", 0.1, refused(lambda: parse(deep)), 20),
+        ("a header of 8 MB of empty lists is refused", 1.0, refused(lambda: parse_header(lists, "x.safetensors", None)), 5),
+        ("/estimate_speed, warm", 0.010, lambda: advisor.estimate_speed(MODEL, "l4x1", concurrency=4), 20),
+        ("/estimate_memory, warm", 0.050, lambda: advisor.estimate_memory(MODEL), 20),
+        ("/recommend on every platform, warm", 0.1, lambda: advisor.recommend(MODEL, platforms="all"), 10),
+        (f"/estimate_cost of {len(offers)} tiers, warm", 0.5, lambda: [advisor.estimate_cost(offer, model=MODEL) for offer in offers], 5),
+    ]
+    late = 0
+    for words, bound, work, rounds in cases:
+        took = median_s(work, rounds)
+        late += took > bound
+        print(f"{words:55} {took * 1e3:8.1f} ms   bound {bound * 1e3:6.0f} ms{'   ABOVE' if took > bound else ''}")  # noqa: T201
+    sys.exit(late > 0)
+
+
+if __name__ == "__main__":
+    main()

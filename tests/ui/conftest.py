@@ -1,0 +1,15 @@
+"""What the tests of the page share."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.catalog import load
+from lib.service.app import Services
+from lib.service.models import Models
+
+
+@pytest.fixture(scope="session")
+def whole() -> Services:
+    """The services as the app has them, offline."""
+    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: pytest.fail("no provider is asked for"))
