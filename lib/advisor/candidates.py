@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lib.advisor.result import Reason
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
 from lib.precision import NAMES, weight_format
+from lib.provenance import Reason
 from lib.workload import Engine
 
 AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from lib.advisor.candidates import Candidate, options
 from lib.advisor.headroom import Room, room
-from lib.advisor.result import Reason, Value
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
 from lib.memory import MemoryEstimate, usable_memory
 from lib.model.spec import ModelSpec
+from lib.provenance import Reason, Value
 from lib.speed import SpeedRequest
 from lib.workload import MemoryRequest, Workload
 

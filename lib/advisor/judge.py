@@ -31,7 +31,7 @@ from lib.advisor.candidates import Candidate
 from lib.advisor.fit import Case, Fit, Fits, fitting
 from lib.advisor.headroom import Room
 from lib.advisor.reasons import configuration_reasons, offer_reasons
-from lib.advisor.result import Cost, Entry, Reason, Rejection, Speed, Value
+from lib.advisor.result import Cost, Entry, Rejection, Speed
 from lib.advisor.speed import Key, key, machine, predictions, speed_bounds, with_bounds
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
@@ -40,6 +40,7 @@ from lib.cost import Usage, cost
 from lib.errors import BadCatalog
 from lib.memory import usable_memory
 from lib.model.spec import ModelSpec
+from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from lib.advisor.candidates import DIVIDED, EIGHT_BITS, FOUR_BITS, Candidate
 from lib.advisor.headroom import Room
-from lib.advisor.result import Cost, Reason, Speed, Value
+from lib.advisor.result import Cost, Speed
 from lib.catalog.offers import Offer, Rule
 from lib.catalog.rules import PlatformRules
+from lib.provenance import Reason, Value
 
 NEEDS: Mapping[Rule, str] = {
     "prepaid_credits": "needs_credits",

@@ -17,7 +17,7 @@ from __future__ import annotations
 from lib.advisor.fit import Case, Memory, Model
 from lib.advisor.judge import judge_all
 from lib.advisor.rank import ranked
-from lib.advisor.result import Entry, ProviderOption, Reason, Recommendation, Rejection, Speed, Value
+from lib.advisor.result import Entry, ProviderOption, Recommendation, Rejection, Speed
 from lib.advisor.speed import shape
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import Catalog
@@ -26,7 +26,7 @@ from lib.catalog.rules import ProviderCredits
 from lib.catalog.silicon import Accelerator
 from lib.memory import MemoryEstimate, estimate_memory
 from lib.model.spec import ModelSpec
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Reason, Source, Value
 from lib.workload import MemoryRequest, Workload
 
 SERVED_TASKS = frozenset(

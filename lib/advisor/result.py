@@ -1,28 +1,18 @@
-"""What the advisor answers. Reasons are data: a code and its values; `lib.present.sentences` makes the sentences."""
+"""What the advisor answers. Its reasons are codes with values (`lib.provenance`); `lib.present.sentences` words them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
 from lib.catalog.offers import Offer
 from lib.memory import MemoryEstimate
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Reason, Source
 from lib.speed import SpeedEstimate
 from lib.workload import Engine, Workload
 
 Verdict = Literal["comfortable", "tight"]
-Value = str | int | float | Decimal | bool
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why something is as it is: a stable code, and the numbers and names that its sentence needs."""
-
-    code: str
-    values: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

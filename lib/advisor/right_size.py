@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.advisor.judge import cost_of
-from lib.advisor.result import Entry, Reason, Recommendation, Rejection, Value
+from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
+from lib.provenance import Reason, Value
 
 Decision = Literal["stay", "move", "none"]
 TIER_OF = {"zero-a10g-xlarge": "zero-a10g"}

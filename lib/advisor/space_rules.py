@@ -1,12 +1,10 @@
-"""What the platform's rules say about changing a Space's hardware and sleep time, before anybody asks the Hub.
+"""What the platform's rules say about a Space: the tier that a name means, whether a change is allowed, its sleep time, its stage.
 
-Pure: the state of the Space and the catalog come in; what comes out is the tier that is meant, what to send and what to tell, or a
-refusal. Names of tiers: ids of Spaces and ZeroGPU and their aliases; the ZeroGPU sizes are one tier, `zero-a10g`.
-
-The stages of a Space: in plain words, whether they last, and whether they are billed.
+Pure: the state of the Space and the catalog come in; the tier, what to send to the Hub and what to tell come out, or a refusal. Names of
+tiers are ids of Spaces and ZeroGPU and their aliases; the sizes of ZeroGPU are one tier, `zero-a10g`.
 
 Billed is what is Starting or Running, used or not; builds, sleep and pause are not. While a running Space builds its next version the
-old one goes on, and is billed. A stage that is not in the table is passed on as text, with nothing said about it.
+old one goes on, and is billed. A stage that is not in the table is passed on as text, and whether it is billed is not known.
 Sources: huggingface_hub 2.4.0 `SpaceStage`, the JavaScript client (SLEEPING); billing: hub-docs spaces-gpus.md of 2026-07-21.
 """
 
@@ -20,10 +18,11 @@ from lib.catalog import Catalog, hardware_names
 from lib.catalog.offers import Offer, Platform
 from lib.catalog.rules import PlatformRules
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware, shown
-from lib.provenance import Caveat
+from lib.provenance import Caveat, Reason
 
 ZEROGPU_TIER = "zero-a10g"
 HOURS_PER_MONTH = 24 * 30
+HOUR_S = 3600
 FLOAT_NOISE = Decimal("1e-9")
 """USD per hour: far below the smallest step of a price, far above the noise of a binary fraction (0.1 + 0.2)."""
 SAME_MEMORY = 0.9
@@ -32,49 +31,44 @@ _ELSEWHERE: dict[Platform, str] = {"jobs": "Jobs", "endpoints": "Inference Endpo
 _GRADIO = "gradio"
 
 
+# Tiers and their names
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tier:
-    """The tier that a name means, and what to tell about the name."""
+class SpaceTier:
+    """The tier of a Space that a name means, and what to tell about the name."""
 
     offer: Offer
     caveats: tuple[Caveat, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sleep:
-    """The sleep time to send; `seconds` is `None` where none is sent."""
-
-    seconds: int | None
-    caveats: tuple[Caveat, ...] = ()
-
-
-def tier(catalog: Catalog, name: str) -> Tier:
+def resolve_tier(catalog: Catalog, name: str) -> SpaceTier:
     """The tier of a Space that this name means.
 
     Raises:
         AgainstRules: it was withdrawn, or is hardware of another product.
         UnknownHardware: nothing is called so.
     """
-    zero = _called(catalog, name, "zerogpu")
-    if zero is not None:
-        return _zerogpu(catalog, zero, name)
-    found = _called(catalog, name, "spaces")
-    if found is None:
-        raise _elsewhere(catalog, name)
-    if found.status == "retired":
-        raise AgainstRules(_withdrawn(catalog, found))
-    return Tier(offer=found, caveats=_renamed(name, found.id))
+    zerogpu = _find_by_name(catalog, name, "zerogpu")
+    if zerogpu is not None:
+        return _resolve_zerogpu(catalog, zerogpu, name)
+    offer = _find_by_name(catalog, name, "spaces")
+    if offer is None:
+        raise _refuse_unknown(catalog, name)
+    if offer.status == "retired":
+        raise _refuse_withdrawn(catalog, offer)
+    return SpaceTier(offer=offer, caveats=_renamed(name, offer.id))
 
 
-def known(catalog: Catalog, flavor: str | None) -> Offer | None:
-    """The offer of a flavor that the Hub told, retired ones too; `None` where it is not in the catalog."""
+def find_offer(catalog: Catalog, flavor: str | None) -> Offer | None:
+    """The offer of a flavor that the Hub reports, retired ones too; `None` where it is not in the catalog."""
     if flavor is None:
         return None
-    names = catalog.names.offers
-    return names.get(("zerogpu", flavor)) or names.get(("spaces", flavor))
+    offers = catalog.names.offers
+    return offers.get(("zerogpu", flavor)) or offers.get(("spaces", flavor))
 
 
-def _called(catalog: Catalog, name: str, platform: Platform) -> Offer | None:
+def _find_by_name(catalog: Catalog, name: str, platform: Platform) -> Offer | None:
     try:
         return hardware_names.offer(catalog.names, name, platform)
     except UnknownHardware:
@@ -82,30 +76,29 @@ def _called(catalog: Catalog, name: str, platform: Platform) -> Offer | None:
         return next((row for row in rows if row.platform == platform), None)  # withdrawn, or nothing
 
 
-def _zerogpu(catalog: Catalog, size: Offer, name: str) -> Tier:
+def _resolve_zerogpu(catalog: Catalog, size: Offer, name: str) -> SpaceTier:
     """ZeroGPU is one tier; its sizes are asked for by the functions of the app."""
     offer = catalog.offer(ZEROGPU_TIER, "zerogpu")
     if size.id == offer.id:
-        return Tier(offer=offer, caveats=_renamed(name, offer.id))
+        return SpaceTier(offer=offer, caveats=_renamed(name, offer.id))
     declared = catalog.rules.zerogpu.size(size.id).size
-    message = f"'{size.id}' is a size, not a tier: the Space runs on {offer.id}, and its function asks for it with size='{declared}'."
-    return Tier(offer=offer, caveats=(Caveat(code="zerogpu_size", message=message),))
+    return SpaceTier(offer=offer, caveats=(Caveat("zerogpu_size", {"size_id": size.id, "hardware": offer.id, "size": declared}),))
 
 
 def _renamed(name: str, current: str) -> tuple[Caveat, ...]:
     if name.strip() == current:
         return ()
-    return (Caveat(code="renamed", message=f"{shown(name.strip())} is called '{current}' today."),)
+    return (Caveat("renamed", {"name": shown(name.strip()), "hardware": current}),)
 
 
-def _withdrawn(catalog: Catalog, gone: Offer) -> str:
+def _refuse_withdrawn(catalog: Catalog, gone: Offer) -> AgainstRules:
     since = f" since {gone.since}" if gone.since else ""
-    instead = nearest(catalog, gone)
+    instead = nearest_tier(catalog, gone)
     price = "" if instead is None else f" Nearest today: '{instead.id}' ({instead.name}), {instead.usd_per_hour} USD per hour."
-    return f"'{gone.id}' ({gone.name}) is no longer offered on Spaces{since}.{price} /list_hardware lists every tier."
+    return AgainstRules(f"'{gone.id}' ({gone.name}) is no longer offered on Spaces{since}.{price} /list_hardware lists every tier.")
 
 
-def nearest(catalog: Catalog, gone: Offer) -> Offer | None:
+def nearest_tier(catalog: Catalog, gone: Offer) -> Offer | None:
     """Today's cheapest tier with about as much memory of accelerators, else the one with the most; without a card the largest CPU."""
     listed = [offer for offer in catalog.on(("spaces",)) if offer.usd_per_hour]
     successor = next((offer for offer in listed if offer.id == gone.successor), None)
@@ -120,18 +113,21 @@ def nearest(catalog: Catalog, gone: Offer) -> Offer | None:
     return max(cards, key=lambda offer: offer.vram_bytes or 0, default=None)
 
 
-def _elsewhere(catalog: Catalog, name: str) -> AgainstRules | UnknownHardware:
+def _refuse_unknown(catalog: Catalog, name: str) -> AgainstRules | UnknownHardware:
     rows = catalog.names.called.get(name.strip().casefold(), ())
     for row in rows:
         if row.platform in _ELSEWHERE:
-            instead = nearest(catalog, row)
+            instead = nearest_tier(catalog, row)
             near = f" Nearest tier of a Space: '{instead.id}'." if instead is not None else ""
             return AgainstRules(f"'{row.id}' is hardware of {_ELSEWHERE[row.platform]}, which a Space cannot run on.{near}")
     return UnknownHardware(catalog.names.unknown(name, "spaces"))
 
 
-def confirmed(offer: Offer, usd_per_hour: Decimal) -> Decimal:
-    """Today's price, which the caller confirmed.
+# What a change needs
+
+
+def confirm_price(offer: Offer, usd_per_hour: Decimal) -> Decimal:
+    """Check that the caller confirmed today's price, and return it.
 
     Raises:
         PriceNotConfirmed: it is another one.
@@ -191,7 +187,18 @@ def check_hosting(rules: PlatformRules, owner: str, plan: str, hosted: int) -> N
         )
 
 
-def sleep_with(offer: Offer, seconds: int, rules: PlatformRules) -> Sleep:
+# Sleep time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SleepSetting:
+    """The sleep time to send to the Hub; `seconds` is `None` where none is sent."""
+
+    seconds: int | None
+    caveats: tuple[Caveat, ...] = ()
+
+
+def plan_sleep_with_switch(offer: Offer, seconds: int, rules: PlatformRules) -> SleepSetting:
     """What a switch to this tier sends as sleep time; -1 is never, and left out where the tier has a rule of its own.
 
     Raises:
@@ -200,85 +207,76 @@ def sleep_with(offer: Offer, seconds: int, rules: PlatformRules) -> Sleep:
     never = seconds == rules.sleep.never_value
     if "sleeps_after_48h" in offer.rules:
         if not never and seconds != rules.sleep.cpu_basic_after_s:
-            raise _fixed(offer, rules)
-        return Sleep(seconds=None, caveats=(Caveat(code="sleep_fixed", message=sleep_words(offer, None, rules)),))
+            raise _refuse_sleep_time(offer, rules)
+        return SleepSetting(seconds=None, caveats=(Caveat("sleep_fixed", {"hardware": offer.id, "hours": _fixed_hours(rules)}),))
     if offer.platform == "zerogpu":
-        return Sleep(seconds=None if never else seconds, caveats=(_UNDOCUMENTED,))
-    return Sleep(seconds=seconds)
+        return SleepSetting(seconds=None if never else seconds, caveats=(_UNDOCUMENTED,))
+    return SleepSetting(seconds=seconds)
 
 
-def kept_sleep(offer: Offer, current: Offer | None, told: int | None, rules: PlatformRules) -> int:
-    """The sleep time to ask for when nobody named one: what a Space on paid hardware has is kept, else -1 (never).
-
-    `told` is what the Hub says of the Space now. A time that only belongs to the free tier it leaves is not taken along.
-    """
-    leaves_the_choice = "sleeps_after_48h" not in offer.rules and offer.platform != "zerogpu"
-    if leaves_the_choice and _paid(current) and told is not None and told > 0:
-        return told
-    return rules.sleep.never_value
-
-
-def sleep_alone(offer: Offer | None, space: str, seconds: int, rules: PlatformRules) -> Sleep:
+def plan_sleep_change(offer: Offer | None, space: str, seconds: int, rules: PlatformRules) -> SleepSetting:
     """What a change of the sleep time alone sends.
 
     Raises:
         AgainstRules: the tier's is fixed.
     """
     if offer is None:
-        message = f"It is not known what {space} runs on, so whether its sleep time can be set is left to the platform."
-        return Sleep(seconds=seconds, caveats=(Caveat(code="tier_unknown", message=message),))
+        return SleepSetting(seconds=seconds, caveats=(Caveat("tier_unknown", {"space": space}, variant="sleep"),))
     if "sleeps_after_48h" in offer.rules:
-        raise _fixed(offer, rules)
-    return Sleep(seconds=seconds, caveats=(_UNDOCUMENTED,) if offer.platform == "zerogpu" else ())
+        raise _refuse_sleep_time(offer, rules)
+    return SleepSetting(seconds=seconds, caveats=(_UNDOCUMENTED,) if offer.platform == "zerogpu" else ())
 
 
-_UNDOCUMENTED = Caveat(
-    code="sleep_not_documented", message="When a Space on ZeroGPU sleeps is not documented: the platform may ignore a sleep time there."
-)
+_UNDOCUMENTED = Caveat("sleep_not_documented")
 
 
-def _fixed(offer: Offer, rules: PlatformRules) -> AgainstRules:
+def _fixed_hours(rules: PlatformRules) -> int:
+    return rules.sleep.cpu_basic_after_s // HOUR_S
+
+
+def _refuse_sleep_time(offer: Offer, rules: PlatformRules) -> AgainstRules:
     return AgainstRules(
-        f"The sleep time of {offer.id} is fixed at {rules.sleep.cpu_basic_after_s // 3600} hours and cannot be set. "
-        "Leave it out, or choose paid hardware."
+        f"The sleep time of {offer.id} is fixed at {_fixed_hours(rules)} hours and cannot be set. Leave it out, or choose paid hardware."
     )
 
 
-def sleep_time(offer: Offer | None, told: int | None, rules: PlatformRules) -> int | None:
-    """Seconds until the Space sleeps; -1 never, `None` where nobody says. `told` is what the Hub answered (`None`: the tier's default)."""
+def default_sleep_time(offer: Offer, current: Offer | None, reported_s: int | None, rules: PlatformRules) -> int:
+    """The sleep time to ask for when nobody named one: that of a Space on paid hardware is taken along, else -1 (never).
+
+    `reported_s` is what the Hub says of the Space now. A time that only belongs to the free tier it leaves is not taken along.
+    """
+    leaves_the_choice = "sleeps_after_48h" not in offer.rules and offer.platform != "zerogpu"
+    if leaves_the_choice and _is_paid(current) and reported_s is not None and reported_s > 0:
+        return reported_s
+    return rules.sleep.never_value
+
+
+def sleep_time(offer: Offer | None, reported_s: int | None, rules: PlatformRules) -> int | None:
+    """Seconds until the Space sleeps; -1 never, `None` where nobody says. `reported_s` is what the Hub answered (`None`: the default)."""
     if offer is not None and "sleeps_after_48h" in offer.rules:
         return rules.sleep.cpu_basic_after_s
-    if told is not None or offer is None or offer.platform == "zerogpu":
-        return told
+    if reported_s is not None or offer is None or offer.platform == "zerogpu":
+        return reported_s
     return rules.sleep.never_value if rules.sleep.paid_default_s is None else rules.sleep.paid_default_s
 
 
-def sleep_words(offer: Offer | None, told: int | None, rules: PlatformRules) -> str:
-    """The sleep time as a sentence."""
-    seconds = sleep_time(offer, told, rules)
+def describe_sleep(offer: Offer | None, reported_s: int | None, rules: PlatformRules) -> Reason:
+    """When and whether the Space sleeps, to be worded."""
+    seconds = sleep_time(offer, reported_s, rules)
     if offer is not None and "sleeps_after_48h" in offer.rules:
-        return f"{offer.id} sleeps after {rules.sleep.cpu_basic_after_s // 3600} hours without a visit; that is fixed."
+        return Reason("sleep_fixed", {"hardware": offer.id, "hours": _fixed_hours(rules)})
     if seconds is None:
-        return "When it sleeps is not documented." if offer is not None else "When it sleeps is not known."
+        return Reason("sleep_unknown" if offer is None else "sleep_not_documented")
     if seconds == rules.sleep.never_value:
-        return "It never sleeps by itself: it is billed around the clock, used or not." if _paid(offer) else "It never sleeps by itself."
-    return f"It sleeps after {span(seconds)} without a visit, and is not billed until a visit wakes it."
+        return Reason("never_sleeps", variant="paid" if _is_paid(offer) else "")
+    return Reason("sleeps_after", {"sleep_after_s": seconds})
 
 
-def _paid(offer: Offer | None) -> bool:
+def _is_paid(offer: Offer | None) -> bool:
     return offer is not None and bool(offer.usd_per_hour)
 
 
-def span(seconds: int) -> str:
-    """A time in the largest unit that it is a whole number of.
-
-    >>> span(172_800), span(100)
-    ('48 hours', '100 seconds')
-    """
-    for size, word in ((3600, "hour"), (60, "minute")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds // size} {word}{'' if seconds == size else 's'}"
-    return f"{seconds:,} seconds"
+# Stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +284,6 @@ class Stage:
     """A stage. `settled`: it does not change by itself; `failed`: an error to look at; `billed`: `None` where nobody knows."""
 
     name: str
-    words: str
     settled: bool = False
     failed: bool = False
     billed: bool | None = False
@@ -298,23 +295,23 @@ class Stage:
 
 
 _STAGES = (
-    Stage(name="RUNNING", words="It is running.", settled=True, billed=True),
-    Stage(name="RUNNING_BUILDING", words="It is running, and its next version is being built.", billed=True),
-    Stage(name="RUNNING_APP_STARTING", words="It is running, and its next version is starting.", billed=True),
-    Stage(name="BUILDING", words="It is being built."),
-    Stage(name="APP_STARTING", words="The app is starting.", billed=True),
-    Stage(name="SLEEPING", words="It is asleep; a visit wakes it.", settled=True),
-    Stage(name="PAUSED", words="It is paused; only its owner can restart it.", settled=True),
-    Stage(name="STOPPED", words="It is stopped.", settled=True),
-    Stage(name="DELETING", words="It is being deleted.", settled=True),
-    Stage(name="NO_APP_FILE", words="It has no app file yet: push one.", settled=True, failed=True),
-    Stage(name="CONFIG_ERROR", words="The configuration in its README.md is wrong.", settled=True, failed=True),
-    Stage(name="BUILD_ERROR", words="The build failed: its build log says why.", settled=True, failed=True),
-    Stage(name="RUNTIME_ERROR", words="The app ended with an error: its log says why.", settled=True, failed=True),
+    Stage(name="RUNNING", settled=True, billed=True),
+    Stage(name="RUNNING_BUILDING", billed=True),
+    Stage(name="RUNNING_APP_STARTING", billed=True),
+    Stage(name="BUILDING"),
+    Stage(name="APP_STARTING", billed=True),
+    Stage(name="SLEEPING", settled=True),
+    Stage(name="PAUSED", settled=True),
+    Stage(name="STOPPED", settled=True),
+    Stage(name="DELETING", settled=True),
+    Stage(name="NO_APP_FILE", settled=True, failed=True),
+    Stage(name="CONFIG_ERROR", settled=True, failed=True),
+    Stage(name="BUILD_ERROR", settled=True, failed=True),
+    Stage(name="RUNTIME_ERROR", settled=True, failed=True),
 )
 STAGES = MappingProxyType({stage.name: stage for stage in _STAGES})
 
 
-def stage(name: str) -> Stage:
-    """The stage of this name; an unknown one is kept as text."""
-    return STAGES.get(name) or Stage(name=name, words=f"Its stage is {name}, which is not known here.", billed=None)
+def find_stage(name: str) -> Stage:
+    """The stage of this name; of an unknown one only the name is known."""
+    return STAGES.get(name) or Stage(name=name, billed=None)

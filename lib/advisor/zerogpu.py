@@ -10,13 +10,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from lib.advisor.result import Reason, Speed, Value
+from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import exact
 from lib.laws.zerogpu_quota import calls_per_day, quota_seconds, visitors_needed
+from lib.provenance import Reason, Value
 from lib.workload import Workload
 
 LIGHT_TRAFFIC_VISITORS = 10

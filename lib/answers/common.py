@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from lib.catalog import PriceState
-    from lib.provenance import Caveat, Source
+    from lib.provenance import Source
 
 SCHEMA = 1
 
@@ -365,11 +365,6 @@ class RooflineAnswer(TypedDict):
 def usd(amount: Decimal | None) -> float | None:
     """A price as a JSON number that prints as in the catalog: JSON writes the shortest decimal that means the float, 0.80 → 0.8."""
     return None if amount is None else float(amount)
-
-
-def caveat_entries(caveats: Iterable[Caveat]) -> list[CaveatEntry]:
-    """Each distinct caveat once, in the order met."""
-    return [{"code": caveat.code, "message": caveat.message} for caveat in dict.fromkeys(caveats)]
 
 
 def source_entries(sources: Iterable[Source]) -> list[SourceEntry]:

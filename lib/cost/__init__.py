@@ -5,7 +5,7 @@ from __future__ import annotations
 from lib.cost.bill import cost
 from lib.cost.break_even import Crossing, break_even
 from lib.cost.result import CostEstimate, CostPart, ZeroGpuUse
-from lib.cost.tokens import TokenPrice, per_token, retired_tier, today
+from lib.cost.tokens import TokenPrice, describe_retired_tier, per_token, retired_tier
 from lib.cost.usage import Usage
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "ZeroGpuUse",
     "break_even",
     "cost",
+    "describe_retired_tier",
     "per_token",
     "retired_tier",
-    "today",
 ]

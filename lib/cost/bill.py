@@ -1,6 +1,12 @@
-"""The bill of one offer at one use.
+"""The bill of one offer at one use, in parts that add up, and what it leaves open.
 
-What a rent leaves open, as sentences.
+    C = p · (h · r + x) + exposed ports + storage          (`lib.laws.price`: rent, storage)
+
+    p  USD per hour      h  billed hours of one replica per month (`lib.cost.usage.hours`)      r  replicas
+    x  hours of additional replicas per month
+
+ZeroGPU costs the owner nothing; there the bill states what its visitors spend of their quota (`lib.cost.zerogpu`). Taxes, network traffic
+and the plan of the account are not counted.
 """
 
 from __future__ import annotations
@@ -15,102 +21,12 @@ from lib.cost.usage import SLEEPS, STARTUP_S, Hours, Usage, exact, hours, reques
 from lib.cost.zerogpu import quota_caveats, zerogpu_use
 from lib.errors import BadArgument, UnknownHardware
 from lib.laws.price import answer_price, prompt_price, rent, share
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Source, Value
 from lib.speed import SpeedEstimate
 
 DAY_H = 24
-
-
-def rent_caveats(
-    offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal, speed: SpeedEstimate | None, price: Decimal
-) -> list[Caveat]:
-    """Remarks on price, account, sleep and traffic, in this order."""
-    return [
-        *_price(offer, usage, rules, price),
-        *_sleep(offer, usage, rules, daily, sleeps_after),
-        *_traffic(usage, daily, speed),
-        *_platform(offer, usage, rules, price),
-    ]
-
-
-def _price(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> list[Caveat]:
-    found = []
-    if not offer.price_verified and offer.price_basis == "bundled":
-        found.append(Caveat(code="price_unverified", message=f"The price of {offer.id} is from a secondary source of {offer.checked}."))
-    if offer.status == "deprecated":
-        found.append(Caveat(code="deprecated", message=f"{offer.id} is on its way out since {offer.since}: it may not be granted."))
-    plan = rules.accounts.plan_usd_per_month.get(usage.account, Decimal(0))
-    if plan > 0:
-        message = f"The plan itself ({usage.account}, {plan} USD/month and user) is not counted."
-        found.append(Caveat(code="plan_not_counted", message=message))
-    elif "paid_plan_to_create" in offer.rules:
-        message = f"Creating a Gradio or Docker Space on {offer.id} needs PRO, Team or Enterprise."
-        found.append(Caveat(code="needs_plan", message=message))
-    if usage.replicas > 1 and offer.platform == "spaces" and price == 0 and rules.sleep.replicas_paid_only:
-        found.append(Caveat(code="replicas_paid_only", message=f"{offer.id} runs as one replica: replicas need paid hardware."))
-    return found
-
-
-def _sleep(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal) -> list[Caveat]:
-    asked = usage.sleep_after_s
-    if offer.platform not in SLEEPS:
-        if asked > 0:
-            return [Caveat(code="never_sleeps", message=f"The sleep time is not used: nothing sleeps on {offer.platform}.")]
-        return []
-    found = []
-    if asked not in {Decimal(0), sleeps_after}:
-        hours = rules.sleep.cpu_basic_after_s // 3600
-        found.append(Caveat(code="sleep_fixed", message=f"{offer.id} sleeps after {hours} h without visits; that cannot be changed."))
-    elif asked > 0 and not daily.slept:
-        message = "No requests per day are stated, so it counts as awake all of its hours. With them, the cost shows what sleep saves."
-        found.append(Caveat(code="traffic_not_stated", message=message))
-    elif asked == 0 and sleeps_after == 0 and usage.hours_per_day < DAY_H:
-        what = "paused by hand" if offer.platform == "spaces" else "paused or scaled to zero"
-        message = f"Without a sleep time it runs round the clock unless it is {what} outside its {usage.hours_per_day} hours."
-        found.append(Caveat(code="paused_outside_hours", message=message))
-    if daily.slept and usage.startup_s is None:
-        message = f"Each wake counts {STARTUP_S} s of billed start-up, an assumption: your Space's logs tell the real figure."
-        found.append(Caveat(code="startup_assumed", message=message))
-    if daily.slept and offer.platform == "endpoints":
-        status, header = rules.endpoints.status_while_starting, rules.endpoints.hold_header
-        message = f"Scaled to zero, it answers {status} while it starts, unless the request carries {header}."
-        found.append(Caveat(code="cold_start", message=message))
-    return found
-
-
-def _traffic(usage: Usage, daily: Hours, speed: SpeedEstimate | None) -> list[Caveat]:
-    if usage.requests_per_day <= 0:
-        return []
-    seconds = request_seconds(usage, speed)
-    if seconds is None:
-        message = "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it awake."
-        return [Caveat(code="request_time_unknown", message=message)] if daily.slept else []
-    needed = usage.requests_per_day * seconds / (3600 * usage.concurrency * usage.replicas)
-    if needed <= usage.hours_per_day:
-        return []
-    message = (
-        f"{usage.requests_per_day:f} requests of {seconds:.3g} s take {needed:.3g} hours a day with {usage.concurrency} at a time on "
-        f"{usage.replicas} replica(s); only {usage.hours_per_day} are there."
-    )
-    return [Caveat(code="too_little_capacity", message=message)]
-
-
-def _platform(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> list[Caveat]:
-    found = []
-    if offer.platform == "jobs" and usage.hours_per_day * 3600 > rules.jobs.default_timeout_s:
-        minutes = rules.jobs.default_timeout_s // 60
-        message = f"A Job ends after {minutes} minutes unless a longer timeout is set."
-        found.append(Caveat(code="job_timeout", message=message))
-    if offer.platform == "tpu" and usage.region is None and offer.tpu is not None:
-        dearest = max(offer.usd_per_hour_by_region.values())
-        if dearest > price:
-            message = f"Price of us-central1; other regions ask up to {dearest} USD per hour."
-            found.append(Caveat(code="region_price", message=message))
-    return found
-
-
-MILLION = 1_000_000
 HOUR_S = 3600
+MILLION = 1_000_000
 DIGITS = 60  # products of a price, hours and counts stay exact, so that parts add up to the last digit
 RENT_LAW = "USD/h · (hours · replicas + extra replica hours)"
 
@@ -174,7 +90,7 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         zerogpu=used,
         parts=parts if stored is None else (*parts, stored),
         caveats=(
-            *([] if used else rent_caveats(offer, usage, rules, daily, sleep_time(offer, usage, rules), speed, price)),
+            *([] if used else _rent_caveats(offer, usage, rules, daily, sleep_time(offer, usage, rules), speed, price)),
             *(quota_caveats(used, usage, rules.zerogpu) if used else []),
             *storage_caveats(usage, rules.storage, offer.platform),
         ),
@@ -256,3 +172,82 @@ def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours) -> 
     }.get(offer.platform, ())
     stored = rules.storage.sources[:2] if usage.storage_gb > 0 else ()
     return tuple(dict.fromkeys((*offer.sources, *of_platform, *stored)))
+
+
+def _rent_caveats(
+    offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal, speed: SpeedEstimate | None, price: Decimal
+) -> list[Caveat]:
+    """What a rent leaves open about price, account, sleep and traffic, in this order."""
+    return [
+        *_price_caveats(offer, usage, rules, price),
+        *_sleep_caveats(offer, usage, rules, daily, sleeps_after),
+        *_traffic_caveats(usage, daily, speed),
+        *_platform_caveats(offer, usage, rules, price),
+    ]
+
+
+def _price_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> list[Caveat]:
+    caveats = []
+    if not offer.price_verified and offer.price_basis == "bundled":
+        caveats.append(Caveat("price_unverified", {"hardware": offer.id, "checked": offer.checked}))
+    if offer.status == "deprecated":
+        caveats.append(Caveat("deprecated", {"hardware": offer.id, "since": str(offer.since)}))
+    plan = rules.accounts.plan_usd_per_month.get(usage.account, Decimal(0))
+    if plan > 0:
+        caveats.append(Caveat("plan_not_counted", {"account": usage.account, "usd_per_month": plan}))
+    elif "paid_plan_to_create" in offer.rules:
+        caveats.append(Caveat("needs_plan", {"hardware": offer.id}))
+    if usage.replicas > 1 and offer.platform == "spaces" and price == 0 and rules.sleep.replicas_paid_only:
+        caveats.append(Caveat("replicas_paid_only", {"hardware": offer.id}))
+    return caveats
+
+
+def _sleep_caveats(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal) -> list[Caveat]:
+    asked = usage.sleep_after_s
+    if offer.platform not in SLEEPS:
+        return [Caveat("never_sleeps", {"platform": offer.platform})] if asked > 0 else []
+    caveats = []
+    if asked not in {Decimal(0), sleeps_after}:
+        caveats.append(Caveat("sleep_fixed", {"hardware": offer.id, "hours": rules.sleep.cpu_basic_after_s // HOUR_S}, variant="bill"))
+    elif asked > 0 and not daily.slept:
+        caveats.append(Caveat("traffic_not_stated"))
+    elif asked == 0 and sleeps_after == 0 and usage.hours_per_day < DAY_H:
+        scales = "" if offer.platform == "spaces" else "scales_to_zero"
+        caveats.append(Caveat("paused_outside_hours", {"hours": usage.hours_per_day}, variant=scales))
+    if daily.slept and usage.startup_s is None:
+        caveats.append(Caveat("startup_assumed", {"startup_s": STARTUP_S}))
+    if daily.slept and offer.platform == "endpoints":
+        values: dict[str, Value] = {"status": rules.endpoints.status_while_starting, "header": rules.endpoints.hold_header}
+        caveats.append(Caveat("cold_start", values))
+    return caveats
+
+
+def _traffic_caveats(usage: Usage, daily: Hours, speed: SpeedEstimate | None) -> list[Caveat]:
+    if usage.requests_per_day <= 0:
+        return []
+    seconds = request_seconds(usage, speed)
+    if seconds is None:
+        return [Caveat("request_time_unknown")] if daily.slept else []
+    needed = usage.requests_per_day * seconds / (HOUR_S * usage.concurrency * usage.replicas)
+    if needed <= usage.hours_per_day:
+        return []
+    values: dict[str, Value] = {
+        "requests_per_day": usage.requests_per_day,
+        "request_s": seconds,
+        "needed_hours": needed,
+        "concurrency": usage.concurrency,
+        "replicas": usage.replicas,
+        "hours": usage.hours_per_day,
+    }
+    return [Caveat("too_little_capacity", values)]
+
+
+def _platform_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> list[Caveat]:
+    caveats = []
+    if offer.platform == "jobs" and usage.hours_per_day * HOUR_S > rules.jobs.default_timeout_s:
+        caveats.append(Caveat("job_timeout", {"minutes": rules.jobs.default_timeout_s // 60}))
+    if offer.platform == "tpu" and usage.region is None and offer.tpu is not None:
+        dearest = max(offer.usd_per_hour_by_region.values())
+        if dearest > price:
+            caveats.append(Caveat("region_price", {"usd_per_hour": dearest}))
+    return caveats

@@ -12,7 +12,7 @@ from lib.catalog.rules import ProviderCredits, RetiredStorageTier, StoragePrices
 from lib.cost.result import CostEstimate, CostPart, summed
 from lib.cost.usage import Usage
 from lib.laws.price import GB_PER_TB, share, storage, tokens_usd
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Source, Value
 from lib.units import GB
 
 LAW = "requests · tokens · USD/10⁶"
@@ -124,19 +124,18 @@ def included_gb(usage: Usage, prices: StoragePrices) -> Decimal:
 
 def storage_caveats(usage: Usage, prices: StoragePrices, platform: str) -> list[Caveat]:
     """What the line for storage leaves open, and which old tier it may have been meant as."""
-    found: list[Caveat] = []
     if usage.storage_gb <= 0:
-        return found
+        return []
+    caveats = []
     tier = retired_tier(usage.storage_gb, prices)
     if tier is not None:
-        found.append(today(tier, usage, prices))
+        caveats.append(describe_retired_tier(tier, usage, prices))
     if platform == "tpu":
-        found.append(Caveat(code="storage_elsewhere", message="Storage is priced as on the Hub; Google Cloud bills its own disks besides."))
+        caveats.append(Caveat("storage_elsewhere"))
     rates = prices.public_volume_rates if usage.storage_public else prices.private_volume_rates
     if rates and usage.storage_gb > rates[0][0] * GB_PER_TB:
-        message = f"From {rates[0][0]} TB on the lower rate is taken for what lies above; if it covers everything, it costs less."
-        found.append(Caveat(code="volume_rate", message=message))
-    return found
+        caveats.append(Caveat("volume_rate", {"from_tb": rates[0][0]}))
+    return caveats
 
 
 def retired_tier(asked: Decimal | str, prices: StoragePrices) -> RetiredStorageTier | None:
@@ -147,17 +146,19 @@ def retired_tier(asked: Decimal | str, prices: StoragePrices) -> RetiredStorageT
     return None
 
 
-def today(tier: RetiredStorageTier, usage: Usage, prices: StoragePrices) -> Caveat:
+def describe_retired_tier(tier: RetiredStorageTier, usage: Usage, prices: StoragePrices) -> Caveat:
     """What became of a tier, and what its size costs now."""
     size = Decimal(tier.size) / GB
     base = prices.private_usd_per_tb_month
     included = included_gb(usage, prices)
     amount = storage(gigabytes=size, included_gigabytes=included, usd_per_tb_month=base, volume_rates=prices.private_volume_rates)
-    return Caveat(
-        code="storage_tier_retired",
-        message=(
-            f"The persistent-storage tier '{tier.id}' ({size:f} GB for {tier.last_usd_per_month} USD/month) is gone since {tier.until}. "
-            f"Today a bucket holds the same: {amount.normalize():f} USD/month for private data on this account, "
-            f"of which {included:f} GB are included, then {base} USD/TB/month."
-        ),
-    )
+    values: dict[str, Value] = {
+        "tier": tier.id,
+        "size_gb": size,
+        "last_usd_per_month": tier.last_usd_per_month,
+        "until": tier.until,
+        "usd_per_month": amount,
+        "included_gb": included,
+        "usd_per_tb_month": base,
+    }
+    return Caveat("storage_tier_retired", values)

@@ -9,7 +9,7 @@ from lib.catalog.rules import ZeroGpuRules
 from lib.cost.result import ZeroGpuUse
 from lib.cost.usage import Usage, request_seconds
 from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, visitors_needed
-from lib.provenance import Caveat
+from lib.provenance import Caveat, Value
 from lib.speed import SpeedEstimate
 
 
@@ -39,28 +39,23 @@ def zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: SpeedEst
     )
 
 
-def quota_caveats(used: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Caveat]:
+def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Caveat]:
     """Who pays, and how far a day's quota goes."""
-    minutes = Decimal(used.daily_quota_s) / 60
-    who = (
-        f"A call of {used.seconds.normalize():f} s takes {used.quota_s_per_request.normalize():f} s of the visitor's own quota "
-        f"({minutes.normalize():f} minutes a day for the account '{usage.account}'): {used.requests_in_quota} such calls a day. "
-        "The owner of the Space pays nothing for the GPU."
-    )
-    found = [Caveat(code="visitor_pays", message=who)]
-    if usage.requests_per_day > 0 and used.requests_in_quota == 0:
-        found.append(Caveat(code="quota_too_small", message="A single call takes more than this account's whole daily quota."))
-    elif usage.requests_per_day > used.requests_in_quota:
-        found.append(
-            Caveat(
-                code="quota_spread",
-                message=f"{usage.requests_per_day.normalize():f} requests a day need the quota of at least {used.visitors} such visitors.",
-            )
-        )
-    if used.usd_per_request_beyond is None:
-        paying = ", ".join(rules.overquota_accounts)
-        found.append(Caveat(code="no_overquota", message=f"Beyond the quota this account waits for the next day; {paying} can pay."))
+    calls = use.requests_in_quota
+    pays: dict[str, Value] = {
+        "seconds": use.seconds,
+        "request_quota_s": use.quota_s_per_request,
+        "quota_minutes": Decimal(use.daily_quota_s) / 60,
+        "account": usage.account,
+        "requests_per_visitor": calls,
+    }
+    caveats = [Caveat("visitor_pays", pays)]
+    if usage.requests_per_day > 0 and calls == 0:
+        caveats.append(Caveat("quota_too_small"))
+    elif usage.requests_per_day > calls:
+        caveats.append(Caveat("quota_spread", {"requests_per_day": usage.requests_per_day, "visitors": use.visitors}))
+    if use.usd_per_request_beyond is None:
+        caveats.append(Caveat("no_overquota", {"accounts": ", ".join(rules.overquota_accounts)}))
     else:
-        each = f"{used.usd_per_request_beyond.quantize(Decimal('0.0001')):f}"
-        found.append(Caveat(code="overquota", message=f"Beyond the quota each further call costs its visitor {each} USD."))
-    return found
+        caveats.append(Caveat("overquota", {"usd_per_request": use.usd_per_request_beyond}))
+    return caveats

@@ -26,12 +26,6 @@ SECONDS = 25.0
 _MAX_COMPONENTS = 40
 _cache: Cache[tuple[str, str, str | None], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: 1000 + model.tensor_count)
 
-_WHY = {
-    "variant": "Only a half-precision copy of these weights is stored, so that one was read.",
-    "consolidated": "Only the vendor's own format (consolidated.safetensors) is stored; transformers does not load it as it is.",
-    "single_file": "The weights lie in one file of an unusual name; it was read as the model.",
-}
-
 
 def read_model(repo_id: str, revision: str | None = None, token: str | None = None, *, endpoint: str | None = None) -> HubModel:
     """Read a model's configuration and the headers of its weights from the Hub.
@@ -139,13 +133,13 @@ def _told(read: Read, choice: repository.Choice) -> Read:
     """Add why this copy was read when it is not the usual one."""
     if not choice.why:
         return read
-    return replace(read, caveats=(*read.caveats, Caveat(code=f"weights_{choice.why}", message=_WHY[choice.why])))
+    return replace(read, caveats=(*read.caveats, Caveat(f"weights_{choice.why}")))
 
 
 def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[Read]) -> HubModel:
     caveats = list(dict.fromkeys(caveat for read in reads for caveat in read.caveats))
     if not any(part.weights.files for part in parts):
-        caveats.append(Caveat(code="no_weights", message=f"The model {shown(listing.id)} holds no weight files in a known place."))
+        caveats.append(Caveat("no_weights", {"model": shown(listing.id)}))
     used = [file for part in parts for file in part.weights.files]
     gguf = next((read.gguf for read in reads if read.gguf), {})
     return HubModel(

@@ -158,19 +158,14 @@ def _doubts(weights: Weights, index: _Index | None, twice: int) -> tuple[Caveat,
     """What index and headers do not agree on."""
     found = []
     if twice:
-        found.append(
-            Caveat(code="tensors_stored_twice", message=f"{twice:,} tensors lie in more than one file; their bytes are counted each time.")
-        )
+        found.append(Caveat("tensors_stored_twice", {"tensors": twice}))
     if index is None:
         return tuple(found)
     if index.names - weights.tensors.keys():
         count = len(index.names - weights.tensors.keys())
-        found.append(Caveat(code="tensors_missing", message=f"{count:,} tensors that the index names are in none of its files."))
+        found.append(Caveat("tensors_missing", {"tensors": count}))
     if index.total_bytes is not None and index.total_bytes != weights.total_bytes:
-        message = (
-            f"The index states {index.total_bytes:,} bytes of weights and the files hold {weights.total_bytes:,}; the files are right."
-        )
-        found.append(Caveat(code="index_total_differs", message=message))
+        found.append(Caveat("index_total_differs", {"index_bytes": index.total_bytes, "file_bytes": weights.total_bytes}))
     return tuple(found)
 
 
@@ -179,10 +174,7 @@ def _pickle(source: Source, files: tuple[str, ...], index: _Index | None) -> Rea
     known = [source.listing.files.get(file) for file in files]
     stated = index.total_bytes if index else None
     total = stated if stated is not None else sum(size or 0 for size in known)
-    caveat = Caveat(
-        code="pickle_not_opened",
-        message=f"The weights are pickle files (.bin), which are not opened; their size ({total:,} bytes) is known, their dtypes are not.",
-    )
+    caveat = Caveat("pickle_not_opened", {"total_bytes": total})
     if stated is None and None in known:
         raise refusals.garbage(source.listing.id, "it tells no sizes for its files")
     return Read(weights=Weights(format="pickle", files=files, total_bytes=total), caveats=(caveat,))

@@ -278,8 +278,4 @@ def _figures(pace: Pace, precision: str) -> str:
 
 def told(pace: Pace, precision: str) -> Caveat:
     """What a prediction from these rates leaves open."""
-    message = (
-        f"The speed is predicted from rates measured on this machine just now ({pace.bytes_per_s / 1e9:.1f} GB/s, "
-        f"{pace.flop_per_s / 1e9:.0f} GFLOP/s in {precision}), not from a datasheet; what else it does meanwhile makes a run slower."
-    )
-    return Caveat(code="rates_measured", message=message)
+    return Caveat("rates_measured", {"gb_per_s": pace.bytes_per_s / 1e9, "gflop_per_s": pace.flop_per_s / 1e9, "precision": precision})

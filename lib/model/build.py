@@ -150,12 +150,12 @@ def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[
             f"transformers has no model class for architectures {shown(names)} with model_type {shown(config.model_type)}. "
             "Name a class of transformers in 'architectures', or give the parameter count instead (such as '7B')."
         )
-    seen = f"'{names[0][:60]}' is not a class of transformers for this model_type" if names else "The config names no architecture"
-    return found, (Caveat(code="architecture_inferred", message=f"{seen}; counted as {found.__name__}, the class of its model_type."),)
+    values = {"class": found.__name__, "stated": names[0][:60]} if names else {"class": found.__name__}
+    return found, (Caveat("architecture_inferred", values, variant="unknown_class" if names else ""),)
 
 
 def _spelling(name: str, found: type[PreTrainedModel]) -> Caveat:
-    return Caveat(code="architecture_spelling", message=f"'{name}' is spelled {found.__name__} in transformers; counted as that class.")
+    return Caveat("architecture_spelling", {"stated": name, "class": found.__name__})
 
 
 TABLE = "vision_towers.json"
@@ -328,8 +328,7 @@ def _untie_head(model: PreTrainedModel, raw: Mapping[str, Any]) -> tuple[Caveat,
     if head is None or table is None or head.weight is not table.weight:
         return ()
     head.weight = Parameter(head.weight.detach().clone(), requires_grad=False)
-    said = "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights hold it."
-    return (Caveat(code="separate_head", message=said),)
+    return (Caveat("separate_head"),)
 
 
 def _without_values(model: PreTrainedModel) -> None:
@@ -374,8 +373,7 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
         known = not isinstance(model_type, str) or model_type in transformers.CONFIG_MAPPING
         llama = None if known else as_llama(raw)
         if llama is not None:
-            said = f"{what} needs remote code, which is never run here; every size in it is one of a Llama decoder: counted as one."
-            caveats = (Caveat(code="remote_code_as_llama", message=said),)
+            caveats = (Caveat("remote_code_as_llama", {"config": what}),)
         used = _cleaned(llama or raw)
         config = config_class(used).from_dict(dict(used))
         kind, inferred = model_class(config, used)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _VIDEO_CLASSES = ("Wan", "CogVideo", "LTX", "Hunyuan", "Mochi", "Allegro", "3D", "Video")
-_PARAMETERS_ONLY = "Activations of a pipeline depend on picture size and steps; they are not part of this total."
 
 
 def _diffusers_class(name: str) -> Any:
@@ -157,6 +156,6 @@ def resolve_pipeline(
         stored=Stored(dtype="", bytes_by_dtype=dict(bytes_by_dtype or {})),
         license=license,
         gated=gated,
-        caveats=(Caveat(code="pipeline_activations", message=_PARAMETERS_ONLY),),
+        caveats=(Caveat("pipeline_activations"),),
         sources=(Source(what="parameters", source=f"classes on the meta device ({classes})", checked=checked),),
     )

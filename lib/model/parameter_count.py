@@ -74,10 +74,7 @@ def resolve_count(text: str) -> ModelSpec:
     kept = CacheTerm(
         kind="full attention", holds="keys and values", layers=sizes.layers, elements=2 * sizes.kv_heads * HEAD_DIM, growth="tokens"
     )
-    message = (
-        f"Only a parameter count is known. Cache and activations are those of a typical decoder of that size ({sizes.layers} layers of "
-        f"width {sizes.hidden_size}, {sizes.kv_heads} key/value heads); name the model for exact figures."
-    )
+    values = {"layers": sizes.layers, "hidden_size": sizes.hidden_size, "kv_heads": sizes.kv_heads}
     return ModelSpec(
         id="",
         architecture="",
@@ -95,6 +92,6 @@ def resolve_count(text: str) -> ModelSpec:
         activations=(),
         context_limit=None,
         stored=Stored(dtype=""),
-        caveats=(Caveat(code="typical_model", message=message),),
+        caveats=(Caveat("typical_model", values),),
         sources=(Source(what="proportions of a decoder", source="Kaplan et al. 2020, arXiv:2001.08361", checked="2026-11-21"),),
     )

@@ -224,8 +224,7 @@ def unknown_routing(built: Built, tensors: tuple[TensorGroup, ...]) -> tuple[Cav
         return ()
     if any(field_of(config, name) for name in _PER_TOKEN):
         return ()
-    said = f"{built.architecture} has routed experts but does not say how many of them a token reaches; all are counted as active."
-    return (Caveat(code="unknown_routing", message=said),)
+    return (Caveat("unknown_routing", {"architecture": built.architecture}),)
 
 
 def parameters_active(tensors: tuple[TensorGroup, ...]) -> int:
@@ -330,8 +329,7 @@ def sizes_not_stated(built: Built) -> tuple[Caveat, ...]:
             told.append(f"{own} = {size:,}")
     if not told:
         return ()
-    said = f"The configuration does not state {', '.join(told)}: the default of {type(config).__name__} is used. Check that it is meant."
-    return (Caveat(code="class_defaults", message=said),)
+    return (Caveat("class_defaults", {"fields": ", ".join(told), "config_class": type(config).__name__}),)
 
 
 def _keys(raw: Any) -> set[str]:

@@ -93,30 +93,20 @@ def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, .
     buffers = {n for n in tensors if n not in extra and n.endswith(_BUFFERS)}
     packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
     found = (
-        ("extra_layers_stored", extra, "belong to layers for multi-token prediction that transformers does not load"),
-        ("tied_weight_stored", twice, "are a second copy of a tied embedding, held once in memory"),
-        ("buffers_stored", buffers, "are buffers, which are not parameters"),
-        ("scales_stored", scales, "are scales and other data of the quantization, not parameters"),
+        ("extra_layers_stored", extra),
+        ("tied_weight_stored", twice),
+        ("buffers_stored", buffers),
+        ("scales_stored", scales),
     )
-    told = [
-        Caveat(code=code, message=f"{_elements(tensors[n] for n in names):,} of the {stored:,} stored elements {why}.")
-        for code, names, why in found
-        if names
-    ]
-    explained = sum(_elements(tensors[n] for n in names) for _code, names, _why in found)
+    told = [Caveat(code, {"elements": _elements(tensors[n] for n in names), "stored": stored}) for code, names in found if names]
+    explained = sum(_elements(tensors[n] for n in names) for _code, names in found)
     if missing := _missing_head(spec, tensors):
         explained -= missing
-        told.append(
-            Caveat(
-                code="head_not_stored", message=f"The files hold no output head; the {missing:,} parameters of the class's own are counted."
-            )
-        )
+        told.append(Caveat("head_not_stored", {"parameters": missing}))
     if packed:
         count = _elements(tensors[n] for n in packed)
-        told.append(Caveat(code="packed_weights", message=f"{count:,} stored elements hold several quantized weights each."))
+        told.append(Caveat("packed_weights", {"elements": count}))
     elif explained != difference:
-        seen = f"The files hold {stored:,} elements and the architecture {spec.parameters_total:,} parameters"
-        told.append(
-            Caveat(code="unexplained_difference", message=f"{seen}; {abs(difference - explained):,} of the difference are not explained.")
-        )
+        values = {"stored": stored, "parameters": spec.parameters_total, "unexplained": abs(difference - explained)}
+        told.append(Caveat("unexplained_difference", values))
     return tuple(told)

@@ -29,7 +29,7 @@ def _cache(built: Built) -> Cache:
     try:
         return run_cache(built) or None, False, ()
     except UnknownGrowth as error:  # what was seen contradicts every law, the closed form's too
-        return None, True, (Caveat(code="unknown_cache", message=f"{error} The cache is left out of the total."),)
+        return None, True, (Caveat("unknown_cache", {"failure": str(error)}, variant="executed"),)
     except AdvisorError as error:
         failure = str(error)
     from lib.model.cache_closed_form import closed_form  # noqa: PLC0415
@@ -39,9 +39,8 @@ def _cache(built: Built) -> Cache:
     except AdvisorError:
         terms = None
     if terms:
-        said = f"{failure} It is computed from the layer kinds that the configuration states."
-        return terms, False, (Caveat(code="cache_not_executed", message=said),)
-    return None, True, (Caveat(code="unknown_cache", message=f"{failure} The cache is left out of the total."),)
+        return terms, False, (Caveat("cache_not_executed", {"failure": failure}),)
+    return None, True, (Caveat("unknown_cache", {"failure": failure}, variant="executed"),)
 
 
 def _activations(built: Built) -> tuple[ActivationFit, ...]:

@@ -92,6 +92,21 @@ def seconds(amount: Number) -> str:
     return f"{value:.1f} s" if value < 10 and value != int(value) else f"{value:,.0f} s"  # noqa: PLR2004  one decimal below ten
 
 
+_SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+
+
+def span(amount: int, *, days: bool = False) -> str:
+    """A time in the largest unit that it is a whole number of; days only where they are wanted.
+
+    >>> span(172_800), span(172_800, days=True), span(100)
+    ('48 hours', '2 days', '100 seconds')
+    """
+    for size, word in _SPANS if days else _SPANS[1:]:
+        if amount >= size and amount % size == 0:
+            return f"{amount // size} {word}{'' if amount == size else 's'}"
+    return f"{amount:,} seconds"
+
+
 def deviation(seen: Number, true: Number) -> str:
     """How far a figure lies from another: "12 % below", "3.4 × above", "the same"."""
     ratio = Decimal(str(seen)) / Decimal(str(true))

@@ -1,45 +1,131 @@
-"""The wording of the advisor's reasons, by code. Names in braces are values of the reason, already shown with their units.
+"""The wording of everything that the core states as a code with values: reasons, caveats, stages, ways to save, break-even points.
 
-The wording of what right-sizing found, by code; values in braces as in `lib.present.sentences`.
+    sentence(Reason("price", {"usd_per_hour": …, "usd_per_month": …, "days": 30, "hours": 24}))
 
-Break-even points as sentences; all rounding of money happens here and in `lib.present.numbers`.
-
-Ways to save as sentences.
-
-The advisor's reasons as sentences: one template per code; a value is shown by the unit in its name.
+One template per code. A name in braces is a value of the statement, shown with the unit at the end of its name ("…_bytes" as GiB,
+"…_s" as a time, "usd_per_hour" as dollars); `!s` shows it as it is, `:plain` as the shortest decimal without exponent, `:span` as a
+time in its largest whole unit, and any other format as Python does. A code with several sentences has them under "code:variant".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from types import MappingProxyType
 
-from lib.advisor.result import Reason, Value
 from lib.advisor.savings import NoWay, Way
+from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.cost import Crossing
-from lib.present.numbers import Number, gib, seconds, tokens_per_s, usd
+from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
+from lib.provenance import Caveat, Reason, Statement, Value
 
-RIGHT_SIZE: Mapping[str, str] = MappingProxyType(
-    {
-        "stay": "Stay on {current}: it is the pick for this model and workload.",
-        "stay_does_it": "Stay on {current}: it does what is asked, with room to spare. For a new Space {pick} would be the pick.",
-        "stay_declare_size": "The tier stays the same; its functions have to declare the size of {size}.",
-        "saves": "Moving from {current} to {pick} saves {usd_per_month} a month per replica.",
-        "costs_more": "Moving from {current} to {pick} costs {usd_per_month} a month more per replica.",
-        "costs_the_same": "{pick} costs the same as {current}.",
-        "current_does_not_do_it": "{current} does not do it, which is the reason to move to {pick}.",
-        "current_not_judged": "{current} is not among the tiers offered today, so it was not judged.",
-        "pick_keeps_precision": "{current} does it only with more compressed weights than {pick}.",
-        "pick_has_room": "{current} does it with less than a tenth of its memory free; {pick} leaves room.",
-        "pick_is_faster": "{current} does it too; {pick} is faster.",
-        "pick_ranks_first": "{current} does it too; {pick} ranks before it for the priority that was asked for.",
-        "pick_elsewhere": "{pick} is hardware of {platform}, not a tier of a Space: moving there is more than a switch.",
-        "nothing_else_fits": "{current} does it; on the chosen platforms nothing does.",
-        "nothing_fits_here": "Neither {current} nor anything on the chosen platforms does it; the rejected entries say why.",
-    }
+ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
+BOUNDS = {"bandwidth": "memory bandwidth limits it", "compute": "arithmetic limits it", "overhead": "launch and host time limit it"}
+SERVED = frozenset({"generate", "vision_language"})
+
+
+def sentence(statement: Statement) -> str:
+    """A reason or a caveat as a sentence.
+
+    Raises:
+        KeyError: the code has no sentence, or a value that it names is missing; the tests hold every code against this.
+    """
+    if isinstance(statement, Caveat):
+        return statement.message or CAVEATS[_key(statement, statement.variant)].format_map(_Shown(statement.values))
+    return REASONS[_key(statement, _variant(statement))].format_map(_Shown(statement.values))
+
+
+def reason_entries(reasons: Iterable[Reason]) -> list[ReasonEntry]:
+    """Reasons with their sentences, as answers carry them."""
+    return [{"code": reason.code, "message": sentence(reason)} for reason in reasons]
+
+
+def caveat_entries(caveats: Iterable[Caveat]) -> list[CaveatEntry]:
+    """Each distinct caveat once, in the order met."""
+    return [{"code": caveat.code, "message": sentence(caveat)} for caveat in dict.fromkeys(caveats)]
+
+
+def _key(statement: Statement, variant: str) -> str:
+    return f"{statement.code}:{variant}" if variant else statement.code
+
+
+def _variant(reason: Statement) -> str:
+    """Of codes that are worded by the kind of work, or by the account."""
+    code, values = reason.code, reason.values
+    if code in {"cpu_too_slow", "cpu_enough"}:
+        family = str(values["family"])
+        return "generate" if family in SERVED else "draw" if family in {"image", "video"} else family
+    if code == "quota_too_small" and values["requests_per_visitor"] == 0:
+        return "one"
+    if code == "retired" and values["since"]:
+        return "since"
+    if code == "free" and values.get("gradio_only"):
+        return "gradio"
+    if code == "price" and values["usd_per_month"] == 0:
+        return "idle"
+    return reason.variant
+
+
+class _Shown(Mapping[str, "_Figure"]):
+    """The values as text, made when a sentence names them."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> _Figure:
+        return _Figure(name, self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class _Figure:
+    """One value: by the unit of its name, or in the format that the template asks for."""
+
+    def __init__(self, name: str, value: Value) -> None:
+        self._name, self._value = name, value
+
+    def __str__(self) -> str:
+        return str(self._value)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return shown(self._name, self._value)
+        if spec == "span":
+            return span(int(self._value))
+        return _plain(self._value) if spec == "plain" else format(self._value, spec)
+
+
+def shown(name: str, value: Value) -> str:
+    """A value as text, with its unit from the end of its name."""
+    if isinstance(value, str | bool):
+        words = {"account": ACCOUNTS, "bound": BOUNDS}.get(name, {})
+        return words.get(str(value), str(value))
+    for unit, written in _UNITS:
+        if name.endswith(unit):
+            return written(value)
+    return f"{value:,}" if isinstance(value, int) else _plain(value)
+
+
+def _plain(value: Value) -> str:
+    return f"{Decimal(str(value)).normalize():f}"
+
+
+_UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
+    ("bytes", gib),
+    ("tokens_per_s", tokens_per_s),
+    ("usd", usd),
+    ("usd_per_hour", usd),
+    ("usd_per_month", usd),
+    ("usd_per_gpu_hour", usd),
+    ("seconds", seconds),
+    ("_s", seconds),
 )
 
+# Reasons of the advisor: what an offer holds, how fast, at what price, and what stands in the way.
 
 _HOLDS = {
     "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {capacity_bytes} used.",
@@ -126,22 +212,166 @@ _PROVIDER = {
 }
 _NOTES = {
     "context_clamped": "The model is limited to {limit_tokens} tokens: those are counted, not the {asked_tokens} asked for.",
-    "nothing_fits": "Nothing on the chosen platforms does it; the rejected entries say why. Try more platforms, a larger budget, a shorter "
-    "context or a smaller precision.",
+    "nothing_fits": "Nothing on the chosen platforms does it; the rejected entries say why. Try more platforms, a larger budget, a "
+    "shorter context or a smaller precision.",
     "picked_balanced": "Chosen for giving up the least (as stored, one device, a tenth to spare), then for the price.",
     "picked_cheapest": "Chosen for the lowest price that does it.",
     "picked_fastest": "Chosen for the highest predicted speed.",
-    "speed_is_predicted": "Speeds are predictions for {prompt_tokens} tokens in and {output_tokens} out, {concurrency} at a time; each has "
-    "its range.",
+    "speed_is_predicted": "Speeds are predictions for {prompt_tokens} tokens in and {output_tokens} out, {concurrency} at a time; each "
+    "has its range.",
     "speed_is_a_bound": "Speeds are upper bounds from datasheets, to compare hardware and to rule out what cannot be quick enough; real "
     "engines reach 25 to 90 % of them, and the exchange between devices is left out.",
     "rate_not_judged": "This kind of work has no tokens per second, so the wanted rate was not judged.",
     "account_needed": "Hosting or renting anything needs an account.",
 }
-SENTENCES: Mapping[str, str] = MappingProxyType(
-    _HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES | dict(RIGHT_SIZE)
+_RIGHT_SIZE = {
+    "stay": "Stay on {current}: it is the pick for this model and workload.",
+    "stay_does_it": "Stay on {current}: it does what is asked, with room to spare. For a new Space {pick} would be the pick.",
+    "stay_declare_size": "The tier stays the same; its functions have to declare the size of {size}.",
+    "saves": "Moving from {current} to {pick} saves {usd_per_month} a month per replica.",
+    "costs_more": "Moving from {current} to {pick} costs {usd_per_month} a month more per replica.",
+    "costs_the_same": "{pick} costs the same as {current}.",
+    "current_does_not_do_it": "{current} does not do it, which is the reason to move to {pick}.",
+    "current_not_judged": "{current} is not among the tiers offered today, so it was not judged.",
+    "pick_keeps_precision": "{current} does it only with more compressed weights than {pick}.",
+    "pick_has_room": "{current} does it with less than a tenth of its memory free; {pick} leaves room.",
+    "pick_is_faster": "{current} does it too; {pick} is faster.",
+    "pick_ranks_first": "{current} does it too; {pick} ranks before it for the priority that was asked for.",
+    "pick_elsewhere": "{pick} is hardware of {platform}, not a tier of a Space: moving there is more than a switch.",
+    "nothing_else_fits": "{current} does it; on the chosen platforms nothing does.",
+    "nothing_fits_here": "Neither {current} nor anything on the chosen platforms does it; the rejected entries say why.",
+}
+# Spaces: when one sleeps, and what its stage means.
+
+_SLEEP = {
+    "sleep_fixed": "{hardware} sleeps after {hours} hours without a visit; that is fixed.",
+    "sleep_not_documented": "When it sleeps is not documented.",
+    "sleep_unknown": "When it sleeps is not known.",
+    "never_sleeps": "It never sleeps by itself.",
+    "never_sleeps:paid": "It never sleeps by itself: it is billed around the clock, used or not.",
+    "sleeps_after": "It sleeps after {sleep_after_s:span} without a visit, and is not billed until a visit wakes it.",
+}
+STAGE_SENTENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "RUNNING": "It is running.",
+        "RUNNING_BUILDING": "It is running, and its next version is being built.",
+        "RUNNING_APP_STARTING": "It is running, and its next version is starting.",
+        "BUILDING": "It is being built.",
+        "APP_STARTING": "The app is starting.",
+        "SLEEPING": "It is asleep; a visit wakes it.",
+        "PAUSED": "It is paused; only its owner can restart it.",
+        "STOPPED": "It is stopped.",
+        "DELETING": "It is being deleted.",
+        "NO_APP_FILE": "It has no app file yet: push one.",
+        "CONFIG_ERROR": "The configuration in its README.md is wrong.",
+        "BUILD_ERROR": "The build failed: its build log says why.",
+        "RUNTIME_ERROR": "The app ended with an error: its log says why.",
+    }
 )
 
+
+def stage_sentence(name: str) -> str:
+    """What a Space at this stage is doing."""
+    return STAGE_SENTENCES.get(name) or f"Its stage is {name}, which is not known here."
+
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    _HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES | _RIGHT_SIZE | _SLEEP
+)
+
+# Caveats: what an answer leaves open.
+
+_MODEL = {
+    "typical_model": "Only a parameter count is known. Cache and activations are those of a typical decoder of that size ({layers!s} "
+    "layers of width {hidden_size!s}, {kv_heads!s} key/value heads); name the model for exact figures.",
+    "class_defaults": "The configuration does not state {fields}: the default of {config_class} is used. Check that it is meant.",
+    "architecture_inferred": "The config names no architecture; counted as {class}, the class of its model_type.",
+    "architecture_inferred:unknown_class": "'{stated}' is not a class of transformers for this model_type; counted as {class}, the class "
+    "of its model_type.",
+    "architecture_spelling": "'{stated}' is spelled {class} in transformers; counted as that class.",
+    "remote_code_as_llama": "{config} needs remote code, which is never run here; every size in it is one of a Llama decoder: counted as "
+    "one.",
+    "separate_head": "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights "
+    "hold it.",
+    "unknown_routing": "{architecture} has routed experts but does not say how many of them a token reaches; all are counted as active.",
+    "unknown_quantization": "The checkpoint is quantized with {method} in a variant that is not known here. Weights are counted from the "
+    "files' headers where they were read, else in the dtype of the config; choose a precision to see another.",
+    "unknown_cache:executed": "{failure} The cache is left out of the total.",
+    "cache_not_executed": "{failure} It is computed from the layer kinds that the configuration states.",
+    "pipeline_activations": "Activations of a pipeline depend on picture size and steps; they are not part of this total.",
+}
+_FILES = {
+    "extra_layers_stored": "{elements} of the {stored} stored elements belong to layers for multi-token prediction that transformers does "
+    "not load.",
+    "tied_weight_stored": "{elements} of the {stored} stored elements are a second copy of a tied embedding, held once in memory.",
+    "buffers_stored": "{elements} of the {stored} stored elements are buffers, which are not parameters.",
+    "scales_stored": "{elements} of the {stored} stored elements are scales and other data of the quantization, not parameters.",
+    "head_not_stored": "The files hold no output head; the {parameters} parameters of the class's own are counted.",
+    "packed_weights": "{elements} stored elements hold several quantized weights each.",
+    "unexplained_difference": "The files hold {stored} elements and the architecture {parameters} parameters; {unexplained} of the "
+    "difference are not explained.",
+    "weights_variant": "Only a half-precision copy of these weights is stored, so that one was read.",
+    "weights_consolidated": "Only the vendor's own format (consolidated.safetensors) is stored; transformers does not load it as it is.",
+    "weights_single_file": "The weights lie in one file of an unusual name; it was read as the model.",
+    "no_weights": "The model {model} holds no weight files in a known place.",
+    "tensors_stored_twice": "{tensors} tensors lie in more than one file; their bytes are counted each time.",
+    "tensors_missing": "{tensors} tensors that the index names are in none of its files.",
+    "index_total_differs": "The index states {index_bytes:,} bytes of weights and the files hold {file_bytes:,}; the files are right.",
+    "pickle_not_opened": "The weights are pickle files (.bin), which are not opened; their size ({total_bytes:,} bytes) is known, their "
+    "dtypes are not.",
+}
+_RUN = {
+    "rates_measured": "The speed is predicted from rates measured on this machine just now ({gb_per_s:.1f} GB/s, {gflop_per_s:.0f} "
+    "GFLOP/s in {precision}), not from a datasheet; what else it does meanwhile makes a run slower.",
+}
+_BILL = {
+    "price_unverified": "The price of {hardware} is from a secondary source of {checked}.",
+    "deprecated": "{hardware} is on its way out since {since}: it may not be granted.",
+    "plan_not_counted": "The plan itself ({account!s}, {usd_per_month!s} USD/month and user) is not counted.",
+    "needs_plan": "Creating a Gradio or Docker Space on {hardware} needs PRO, Team or Enterprise.",
+    "replicas_paid_only": "{hardware} runs as one replica: replicas need paid hardware.",
+    "never_sleeps": "The sleep time is not used: nothing sleeps on {platform}.",
+    "sleep_fixed:bill": "{hardware} sleeps after {hours} h without visits; that cannot be changed.",
+    "traffic_not_stated": "No requests per day are stated, so it counts as awake all of its hours. With them, the cost shows what sleep "
+    "saves.",
+    "paused_outside_hours": "Without a sleep time it runs round the clock unless it is paused by hand outside its {hours!s} hours.",
+    "paused_outside_hours:scales_to_zero": "Without a sleep time it runs round the clock unless it is paused or scaled to zero outside "
+    "its {hours!s} hours.",
+    "startup_assumed": "Each wake counts {startup_s!s} s of billed start-up, an assumption: your Space's logs tell the real figure.",
+    "cold_start": "Scaled to zero, it answers {status!s} while it starts, unless the request carries {header}.",
+    "request_time_unknown": "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it "
+    "awake.",
+    "too_little_capacity": "{requests_per_day:f} requests of {request_s:.3g} s take {needed_hours:.3g} hours a day with {concurrency!s} "
+    "at a time on {replicas!s} replica(s); only {hours!s} are there.",
+    "job_timeout": "A Job ends after {minutes!s} minutes unless a longer timeout is set.",
+    "region_price": "Price of us-central1; other regions ask up to {usd_per_hour!s} USD per hour.",
+}
+_QUOTA = {
+    "visitor_pays": "A call of {seconds:plain} s takes {request_quota_s:plain} s of the visitor's own quota ({quota_minutes:plain} "
+    "minutes a day for the account '{account!s}'): {requests_per_visitor!s} such calls a day. The owner of the Space pays nothing for the "
+    "GPU.",
+    "quota_too_small": "A single call takes more than this account's whole daily quota.",
+    "quota_spread": "{requests_per_day:plain} requests a day need the quota of at least {visitors!s} such visitors.",
+    "no_overquota": "Beyond the quota this account waits for the next day; {accounts} can pay.",
+    "overquota": "Beyond the quota each further call costs its visitor {usd_per_request:.4f} USD.",
+}
+_STORAGE = {
+    "storage_elsewhere": "Storage is priced as on the Hub; Google Cloud bills its own disks besides.",
+    "volume_rate": "From {from_tb!s} TB on the lower rate is taken for what lies above; if it covers everything, it costs less.",
+    "storage_tier_retired": "The persistent-storage tier '{tier}' ({size_gb:f} GB for {last_usd_per_month!s} USD/month) is gone since "
+    "{until}. Today a bucket holds the same: {usd_per_month:plain} USD/month for private data on this account, of which {included_gb:f} "
+    "GB are included, then {usd_per_tb_month!s} USD/TB/month.",
+}
+_TIER = {
+    "sleep_fixed": _SLEEP["sleep_fixed"],
+    "sleep_not_documented": "When a Space on ZeroGPU sleeps is not documented: the platform may ignore a sleep time there.",
+    "tier_unknown:sleep": "It is not known what {space} runs on, so whether its sleep time can be set is left to the platform.",
+    "zerogpu_size": "'{size_id}' is a size, not a tier: the Space runs on {hardware}, and its function asks for it with size='{size}'.",
+    "renamed": "{name} is called '{hardware}' today.",
+}
+CAVEATS: Mapping[str, str] = MappingProxyType(_MODEL | _FILES | _RUN | _BILL | _QUOTA | _STORAGE | _TIER)
+
+# Break-even points and ways to save.
 
 WAYS = {
     "always_on": "running around the clock",
@@ -179,7 +409,7 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-WHAT = {
+SAVING = {
     "provider": "Pay {provider} per token instead of renting hardware",
     "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests per visitor and day} such requests each a day",
     "cheaper_tier": "Move to {offer}, which holds it as it is",
@@ -211,7 +441,7 @@ TRADES = {
     "development_tier": "Only while you work on it; its answers are those of a four-bit model.",
 }
 """What a way gives up, in words: no figure is claimed where none was measured."""
-REASONS = {
+NO_SAVING = {
     "price_unknown": "no price per token is known",
     "traffic_not_stated": "it needs the requests per day",
     "not_for_this_account": "this account cannot host it",
@@ -227,7 +457,7 @@ REASONS = {
 
 def what_to_do(way: Way) -> str:
     """What to do, without its figures."""
-    return WHAT[way.code].format(**(dict(way.inputs) | {"offer": "" if way.offer is None else way.offer.id}))
+    return SAVING[way.code].format(**(dict(way.inputs) | {"offer": "" if way.offer is None else way.offer.id}))
 
 
 def effect(way: Way) -> str:
@@ -253,74 +483,4 @@ def way_sentence(way: Way) -> str:
 def no_way_sentence(none: NoWay) -> str:
     """Why a way saves nothing here."""
     freed = "" if not none.freed_bytes else f" It would free {none.freed_bytes / 2**30:.1f} GiB."
-    return f"{REASONS[none.reason][:1].upper()}{REASONS[none.reason][1:]}.{freed}"
-
-
-ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
-BOUNDS = {"bandwidth": "memory bandwidth limits it", "compute": "arithmetic limits it", "overhead": "launch and host time limit it"}
-SERVED = frozenset({"generate", "vision_language"})
-
-
-def sentence(reason: Reason) -> str:
-    """One reason as a sentence.
-
-    Raises:
-        KeyError: the code has no sentence, or a value that it names is missing; the tests hold every code against this.
-    """
-    return SENTENCES[_variant(reason)].format_map(_Shown(reason.values))
-
-
-class _Shown(Mapping[str, str]):
-    """The values as text, made when a sentence names them."""
-
-    def __init__(self, values: Mapping[str, Value]) -> None:
-        self._values = values
-
-    def __getitem__(self, name: str) -> str:
-        return shown(name, self._values[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
-def _variant(reason: Reason) -> str:
-    """Codes that are worded by the kind of work, or by the account."""
-    code, values = reason.code, reason.values
-    if code in {"cpu_too_slow", "cpu_enough"}:
-        family = str(values["family"])
-        return f"{code}:{'generate' if family in SERVED else 'draw' if family in {'image', 'video'} else family}"
-    if code == "quota_too_small" and values["requests_per_visitor"] == 0:
-        return "quota_too_small:one"
-    if code == "retired" and values["since"]:
-        return "retired:since"
-    if code == "free" and values.get("gradio_only"):
-        return "free:gradio"
-    if code == "price" and values["usd_per_month"] == 0:
-        return "price:idle"
-    return code
-
-
-def shown(name: str, value: Value) -> str:
-    """A value as text, with its unit from the end of its name."""
-    if isinstance(value, str | bool):
-        words = {"account": ACCOUNTS, "bound": BOUNDS}.get(name, {})
-        return words.get(str(value), str(value))
-    for unit, written in _UNITS:
-        if name.endswith(unit):
-            return written(value)
-    return f"{value:,}" if isinstance(value, int) else f"{Decimal(str(value)).normalize():f}"
-
-
-_UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
-    ("bytes", gib),
-    ("tokens_per_s", tokens_per_s),
-    ("usd", usd),
-    ("usd_per_hour", usd),
-    ("usd_per_month", usd),
-    ("usd_per_gpu_hour", usd),
-    ("seconds", seconds),
-    ("_s", seconds),
-)
+    return f"{NO_SAVING[none.reason][:1].upper()}{NO_SAVING[none.reason][1:]}.{freed}"

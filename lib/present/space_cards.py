@@ -8,22 +8,16 @@ from typing import Any
 
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import bullets, escaped
-from lib.present.numbers import gib, usd, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
 
 Row = Mapping[str, Any]
 STATIC = "static"
 _SDKS = {"gradio": "Gradio", "docker": "Docker", STATIC: "static files", "streamlit": "Streamlit"}
-_SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
-def span(seconds: int) -> str:
-    """A sleep time in the largest unit that divides it: "1 hour", "90 minutes", "never"."""
-    if seconds < 0:
-        return "never"
-    for size, word in _SPANS:
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds // size} {word}{'' if seconds == size else 's'}"
-    return f"{seconds:,} seconds"
+def sleep_words(seconds: int) -> str:
+    """A sleep time: "1 hour", "90 minutes", "never"."""
+    return "never" if seconds < 0 else span(seconds, days=True)
 
 
 def tier_words(name: str | None, hardware: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from lib.present.markup import bullets, escaped
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
-from lib.present.space_cards import price_words, span, tier_words
+from lib.present.space_cards import price_words, sleep_words, tier_words
 from lib.present.tables import table
 
 Row = Mapping[str, Any]
@@ -26,7 +26,7 @@ def title(action: Action, space: str, hardware: str | None, sleep_time_s: int | 
         case "switch":
             return f"Switch {name} to <code>{escaped(hardware or '')}</code>"
         case "sleep":
-            return f"Let {name} never sleep" if (sleep_time_s or 0) < 0 else f"Let {name} sleep after {span(sleep_time_s or 0)}"
+            return f"Let {name} never sleep" if (sleep_time_s or 0) < 0 else f"Let {name} sleep after {sleep_words(sleep_time_s or 0)}"
         case "pause":
             return f"Pause {name}"
         case "restart":
@@ -46,7 +46,7 @@ def confirm_label(action: Action, preview: Row) -> str:
             return f"Switch to {after['hardware']} {price}"
         case "sleep":
             seconds = int(after["sleep_time_s"] or 0)
-            return "Never sleep" if seconds < 0 else f"Sleep after {span(seconds)}"
+            return "Never sleep" if seconds < 0 else f"Sleep after {sleep_words(seconds)}"
         case "pause":
             return f"Pause {preview['space']}"
         case "restart":
@@ -93,7 +93,7 @@ def _rows(action: Action, preview: Row) -> list[tuple[str, str, str]]:
 
 
 def _sleep(seconds: int | None) -> str:
-    return "not documented" if seconds is None else span(seconds)
+    return "not documented" if seconds is None else sleep_words(seconds)
 
 
 def _change(preview: Row) -> str:
@@ -177,7 +177,7 @@ def done_card(action: Action, answer: Row) -> str:
         words = "It is paused and not billed. Only its owner can restart it."
     else:
         seconds = answer["sleep_time_s"]
-        words = "When it sleeps is not documented." if seconds is None else f"Sleep time: {span(seconds)}."
+        words = "When it sleeps is not documented." if seconds is None else f"Sleep time: {sleep_words(seconds)}."
     cautions = bullets([escaped(caveat["message"]) for caveat in answer["caveats"]], "notes")
     return (
         f'<section class="card progress arrived"><p class="eyebrow">{escaped(answer["space"])}</p>'

@@ -15,7 +15,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lib.answers.common import SCHEMA, caveat_entries, source_entries
+from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import ChatMetrics, ChatPiece, ChatPrediction, RunFigures
 from lib.catalog import Catalog
 from lib.errors import AdvisorError, BadArgument
@@ -25,6 +25,7 @@ from lib.live.device import Device
 from lib.live.limits import Pace, paces
 from lib.live.prompt import Message, prompt
 from lib.live.zerogpu import arithmetic
+from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service import arguments
 from lib.service.arguments import seen

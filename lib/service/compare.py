@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from lib.answers.common import caveat_entries, usd
+from lib.answers.common import usd
 from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -19,6 +19,7 @@ from lib.errors import BadArgument, InvalidInput
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
+from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
 from lib.service import arguments
 from lib.service.arguments import offer_of

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from lib.answers.common import SCHEMA, caveat_entries, price_entry, source_entries, usd
+from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenEntry, TokenPriceEntry, ZeroGpuEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -19,7 +19,7 @@ from lib.cost.usage import request_seconds
 from lib.hub.providers import Offered
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
-from lib.present.sentences import crossing_sentence
+from lib.present.sentences import caveat_entries, crossing_sentence
 from lib.provenance import Caveat
 from lib.service import arguments
 from lib.service.arguments import MAX_HARDWARE, memory_request, offer_of, read

@@ -21,7 +21,6 @@ from lib.answers.common import (
     ModelAnswer,
     PartEntry,
     QuantizationEntry,
-    caveat_entries,
     source_entries,
     usd,
 )
@@ -29,6 +28,7 @@ from lib.errors import BadArgument
 from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.precision import weight_format
+from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
 from lib.workload import MemoryRequest
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import cast
 
-from lib.answers.common import SCHEMA, caveat_entries, source_entries
+from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
 from lib.live.device import Device, at_hand
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Case, Dtype
 from lib.live.heartbeat_run import LIMIT_S, Outcome, Progress, Told, on_device
 from lib.live.measure_process import turn
+from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service import arguments
 

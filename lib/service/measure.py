@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
-from lib.answers.common import SCHEMA, caveat_entries, source_entries
+from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import ExpectedAnswer, MeasureAnswer, MeasureStage
 from lib.catalog import Catalog
 from lib.errors import UnsupportedModel
@@ -18,6 +18,7 @@ from lib.live.device import Device, at_hand
 from lib.live.limits import Pace, paces, room
 from lib.live.measure import Ask, Measured, Stage
 from lib.model.spec import ModelSpec
+from lib.present.sentences import caveat_entries
 from lib.provenance import Source
 from lib.service import arguments
 from lib.service.measure_report import measure_answer

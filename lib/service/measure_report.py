@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from lib.advisor.speed import read_parameters
-from lib.answers.common import SCHEMA, caveat_entries, source_entries
+from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, MeasurePrediction
 from lib.catalog import Catalog
 from lib.laws.roofline import decode_floor
@@ -15,6 +15,7 @@ from lib.live.measure import Measured
 from lib.live.measure_process import gpu_seconds, gpu_size
 from lib.live.verdict import RESOLUTION, Figure, verdict
 from lib.live.zerogpu import arithmetic
+from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.run_prediction import Case, Predicted, ratio
 from lib.service.speed import run_end

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from decimal import Decimal
-
 from lib.advisor import recommend
-from lib.advisor.result import Cost, Entry, ProviderOption, Reason, Recommendation, Rejection, Speed
+from lib.advisor.result import Cost, Entry, ProviderOption, Recommendation, Rejection, Speed
 from lib.answers.common import (
     SCHEMA,
     EntryCost,
@@ -14,23 +11,17 @@ from lib.answers.common import (
     EntrySpeed,
     ProviderEntry,
     RankedEntry,
-    ReasonEntry,
     RecommendationAnswer,
     RejectedEntry,
-    caveat_entries,
     price_entry,
     source_entries,
+    usd,
 )
 from lib.catalog import Catalog
 from lib.model.spec import ModelSpec
-from lib.present.sentences import sentence
+from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.service.speed import speed_end
 from lib.workload import Workload
-
-
-def reason_entries(reasons: Iterable[Reason]) -> list[ReasonEntry]:
-    """Reasons with their sentences."""
-    return [{"code": reason.code, "message": sentence(reason)} for reason in reasons]
 
 
 def _memory(entry: Entry) -> EntryMemory | None:
@@ -76,13 +67,9 @@ def _cost(cost: Cost) -> EntryCost:
         "total_usd_per_month": float(cost.usd_per_month),
         "hours_per_day": float(cost.hours_per_day),
         "days_per_month": cost.days_per_month,
-        "usd_per_million_output_tokens": _money(cost.usd_per_million_output_tokens),
-        "usd_per_request": _money(cost.usd_per_request),
+        "usd_per_million_output_tokens": usd(cost.usd_per_million_output_tokens),
+        "usd_per_request": usd(cost.usd_per_request),
     }
-
-
-def _money(amount: Decimal | None) -> float | None:
-    return None if amount is None else float(amount)
 
 
 def ranked_entry(entry: Entry) -> RankedEntry:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from lib.advisor import recommend
 from lib.advisor.result import Recommendation
 from lib.advisor.right_size import Verdict, right_size
-from lib.advisor.space_rules import known
+from lib.advisor.space_rules import find_offer
 from lib.advisor.tasks import FAMILIES
-from lib.answers.common import ReasonEntry, RecommendationAnswer, caveat_entries, usd
+from lib.answers.common import ReasonEntry, RecommendationAnswer, usd
 from lib.answers.spaces import CurrentTier, RightSizeAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -18,9 +18,9 @@ from lib.errors import AdvisorError, BadArgument
 from lib.hub.spaces import Space
 from lib.memory import estimate_memory
 from lib.model.spec import ModelSpec
-from lib.present.sentences import sentence
+from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat
-from lib.service.recommend import ranked_entry, reason_entries, recommended
+from lib.service.recommend import ranked_entry, recommended
 from lib.service.space_status import price_caveats, tier_name
 from lib.workload import MemoryRequest, Workload
 
@@ -83,7 +83,7 @@ def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog:
     """The recommendation beside the Space's tier, and what moving saves or costs."""
     sdk = space.sdk or "gradio"
     flavor = space.requested_hardware or space.hardware
-    current = known(catalog, flavor)
+    current = find_offer(catalog, flavor)
     catalog = _there_already(catalog, current, workload)
     found = recommend(choice.spec, workload, catalog, sdk=sdk)
     verdict = right_size(current, _judged(current, found, choice.spec, catalog, sdk), found, catalog.rules)

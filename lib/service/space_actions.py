@@ -16,25 +16,26 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.advisor.space_rules import (
-    Sleep,
+    SleepSetting,
     check_change,
     check_hosting,
     check_sdk,
-    kept_sleep,
-    known,
-    sleep_with,
-    sleep_words,
-    span,
-    stage,
-    tier,
+    default_sleep_time,
+    describe_sleep,
+    find_offer,
+    find_stage,
+    plan_sleep_with_switch,
+    resolve_tier,
 )
-from lib.answers.common import SCHEMA, caveat_entries, price_entry, source_entries, usd
+from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import ActionPreview, Progress, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
 from lib.hub.spaces import Runtime, Space, Spaces
 from lib.present import numbers
+from lib.present.numbers import span
+from lib.present.sentences import caveat_entries, sentence, stage_sentence
 from lib.provenance import Caveat
 from lib.service.space_status import BILLED_EACH, is_changing, per_month, price, price_caveats, status_answer, tier_entry
 
@@ -47,7 +48,7 @@ class Switch:
 
     space: Space
     offer: Offer
-    sleep: Sleep
+    sleep: SleepSetting
     catalog: Catalog
     caveats: tuple[Caveat, ...]
 
@@ -72,13 +73,17 @@ def planned(
         UnknownHardware: no tier is called so.
         HubError: the Space cannot be looked at.
     """
-    sleep_with(tier(catalog, hardware).offer, catalog.rules.sleep.never_value if sleep_time_s is None else sleep_time_s, catalog.rules)
+    plan_sleep_with_switch(
+        resolve_tier(catalog, hardware).offer, catalog.rules.sleep.never_value if sleep_time_s is None else sleep_time_s, catalog.rules
+    )
     space = spaces.look(space_id)
     fresh = today()
-    target = tier(fresh, hardware)
+    target = resolve_tier(fresh, hardware)
     if sleep_time_s is None:
-        sleep_time_s = kept_sleep(target.offer, known(fresh, space.requested_hardware or space.hardware), space.sleep_time_s, fresh.rules)
-    sleep = sleep_with(target.offer, sleep_time_s, fresh.rules)
+        sleep_time_s = default_sleep_time(
+            target.offer, find_offer(fresh, space.requested_hardware or space.hardware), space.sleep_time_s, fresh.rules
+        )
+    sleep = plan_sleep_with_switch(target.offer, sleep_time_s, fresh.rules)
     check_sdk(target.offer, space.id, space.sdk)
     check_change(target.offer, space.id, space.hardware, space.requested_hardware)
     found = [*target.caveats, *sleep.caveats, *_cautions(space, target.offer, sleep), *price_caveats(target.offer)]
@@ -111,9 +116,9 @@ def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
     return [Caveat(code="hosting_conditions", message=f"A free account also needs a {needs} to host on ZeroGPU.")]
 
 
-def _cautions(space: Space, offer: Offer, sleep: Sleep) -> list[Caveat]:
+def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
     found = []
-    if stage(space.stage).name == "PAUSED":
+    if find_stage(space.stage).name == "PAUSED":
         message = f"{space.id} is paused: whether a switch starts it is not documented; /restart_space does."
         found.append(Caveat(code="paused", message=message))
     if (space.replicas or 1) > 1:
@@ -145,14 +150,14 @@ ACTIONS: tuple[Action, ...] = ("switch", "sleep", "pause", "restart")
 def preview_switch(switch: Switch) -> ActionPreview:
     """What a switch that the rules allow would do."""
     space, offer, catalog = switch.space, switch.offer, switch.catalog
-    now = known(catalog, space.hardware)
+    now = find_offer(catalog, space.hardware)
     before = tier_entry(catalog, space.hardware, space.sleep_time_s)
     after = tier_entry(catalog, offer.id, switch.sleep.seconds)
     old, new = price(now), price(offer)
     effects = [
         f"{space.id} moves from {space.hardware or 'no hardware'} to {offer.id}: {_rate(new)} instead of {_rate(old)}.",
         "The app restarts on the new hardware; the time of a build is not billed.",
-        sleep_words(offer, switch.sleep.seconds, catalog.rules),
+        sentence(describe_sleep(offer, switch.sleep.seconds, catalog.rules)),
     ]
     change = None if old is None or new is None else new - old
     return _preview(space, "switch", catalog, before, after, effects, change, switch.caveats, confirm=offer)
@@ -162,15 +167,15 @@ def preview_sleep(space: Space, seconds: int, catalog: Catalog, caveats: tuple[C
     """What another sleep time would do."""
     flavor = space.requested_hardware or space.hardware
     before, after = tier_entry(catalog, flavor, space.sleep_time_s), tier_entry(catalog, flavor, seconds)
-    effects = [sleep_words(known(catalog, flavor), seconds, catalog.rules)]
+    effects = [sentence(describe_sleep(find_offer(catalog, flavor), seconds, catalog.rules))]
     return _preview(space, "sleep", catalog, before, after, effects, Decimal(0), caveats)
 
 
 def preview_pause(space: Space, catalog: Catalog) -> ActionPreview:
     """What a pause would do."""
     tier = tier_entry(catalog, space.hardware, space.sleep_time_s)
-    cost = price(known(catalog, space.hardware))
-    billed = stage(space.stage).billed
+    cost = price(find_offer(catalog, space.hardware))
+    billed = find_stage(space.stage).billed
     effects = ["The app stops and visitors find it paused; only its owner can restart it.", "A paused Space is not billed."]
     change = Decimal(0) if billed is False else None if cost is None or billed is None else -cost
     return _preview(space, "pause", catalog, tier, tier, effects, change, ())
@@ -180,8 +185,8 @@ def preview_restart(space: Space, catalog: Catalog, *, factory: bool) -> ActionP
     """What a restart would do: a paused or sleeping Space is billed again from then on."""
     flavor = space.requested_hardware or space.hardware
     tier = tier_entry(catalog, flavor, space.sleep_time_s)
-    offer = known(catalog, flavor)
-    cost, billed = price(offer), stage(space.stage).billed
+    offer = find_offer(catalog, flavor)
+    cost, billed = price(offer), find_stage(space.stage).billed
     how = "It is built from scratch, without what earlier builds left, and starts anew." if factory else "The app starts anew."
     bill = "not billed" if cost == 0 else f"billed {_rate(cost)} from the start of the app on"
     effects = [how, f"On {flavor or 'its hardware'} it is {bill}."]
@@ -206,15 +211,15 @@ def _preview(
     caveats: tuple[Caveat, ...],
     confirm: Offer | None = None,
 ) -> ActionPreview:
-    replicas, at = max(1, space.replicas or 1), stage(space.stage)
+    replicas, at = max(1, space.replicas or 1), find_stage(space.stage)
     whole = None if change is None else change * replicas
-    involved = [offer for flavor in (before["hardware"], after["hardware"]) if (offer := known(catalog, flavor)) is not None]
+    involved = [offer for flavor in (before["hardware"], after["hardware"]) if (offer := find_offer(catalog, flavor)) is not None]
     return {
         "schema": SCHEMA,
         "space": space.id,
         "action": action,
         "stage": at.name,
-        "stage_message": at.words,
+        "stage_message": stage_sentence(at.name),
         "before": before,
         "after": after,
         "confirm_usd_per_hour": None if confirm is None else usd(confirm.usd_per_hour),
@@ -269,12 +274,12 @@ class _View:
     def arrived(self, hardware: str | None) -> bool:
         """Whether it runs on what was asked for; without a name, on what the Hub says was asked for."""
         at = self.space
-        return self.trouble is None and stage(at.stage).running and not is_changing(at) and hardware in {None, at.hardware}
+        return self.trouble is None and find_stage(at.stage).running and not is_changing(at) and hardware in {None, at.hardware}
 
     @property
     def rests(self) -> bool:
         """Whether nothing more will happen by itself, as far as this look tells."""
-        at = stage(self.space.stage)
+        at = find_stage(self.space.stage)
         return self.trouble is None and at.settled and not (at.running and is_changing(self.space))
 
 
@@ -295,7 +300,7 @@ def watched(
         now = time.clock()
         arrived = view.arrived(hardware)
         left = view.space.stage != first.space.stage or now - began >= GRACE_S
-        done = arrived or (view.rests and left and not stage(view.space.stage).running) or now - began >= seconds
+        done = arrived or (view.rests and left and not find_stage(view.space.stage).running) or now - began >= seconds
         done = done or (view.rests and now - began >= GRACE_S)  # it runs, and not on what was asked for
         if done or view != shown or now - told >= BEAT_S:
             yield _progress(view, catalog(), now - began, done=done, arrived=arrived)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from lib.advisor.space_rules import HOURS_PER_MONTH, ZEROGPU_TIER, known, sleep_time, sleep_words, stage
-from lib.answers.common import SCHEMA, caveat_entries, price_entry, source_entries, usd
+from lib.advisor.space_rules import HOURS_PER_MONTH, ZEROGPU_TIER, describe_sleep, find_offer, find_stage, sleep_time
+from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.hub.spaces import Runtime, Space
+from lib.present.sentences import caveat_entries, sentence, stage_sentence
 from lib.provenance import Caveat, Source
 
 BILLED_EACH = Caveat(code="replicas", message="Every replica is billed at the tier's price; the totals count all of them.")
@@ -27,7 +28,7 @@ def price(offer: Offer | None) -> Decimal | None:
 
 def tier_entry(catalog: Catalog, flavor: str | None, told_sleep_s: int | None) -> TierEntry:
     """A flavor that the Hub told, with what it costs; `told_sleep_s` is the Hub's word on its sleep (`None`: the default)."""
-    offer = known(catalog, flavor)
+    offer = find_offer(catalog, flavor)
     return {
         "hardware": flavor,
         "name": None if offer is None else tier_name(offer),
@@ -44,18 +45,18 @@ def tier_name(offer: Offer) -> str:
 
 def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
     """What a Space is doing, on what, and what that costs."""
-    now, asked = known(catalog, space.hardware), known(catalog, space.requested_hardware)
+    now, asked = find_offer(catalog, space.hardware), find_offer(catalog, space.requested_hardware)
     changing = is_changing(space)
     each = price(now)
     total = None if each is None else each * max(1, space.replicas or 1)
-    at, bound_for = stage(space.stage), asked if changing else now
+    at, bound_for = find_stage(space.stage), asked if changing else now
     return {
         "schema": SCHEMA,
         "space": space.id,
         "sdk": space.sdk,
         "private": space.private,
         "stage": at.name,
-        "stage_message": at.words,
+        "stage_message": stage_sentence(at.name),
         "settled": at.settled and not changing,
         "failed": at.failed,
         "error": space.error,
@@ -69,7 +70,7 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
         "requested_usd_per_month": usd(per_month(price(asked))),
         "changing": changing,
         "sleep_time_s": sleep_time(bound_for, space.sleep_time_s, catalog.rules),
-        "sleep_message": sleep_words(bound_for, space.sleep_time_s, catalog.rules),
+        "sleep_message": sentence(describe_sleep(bound_for, space.sleep_time_s, catalog.rules)),
         "replicas": space.replicas,
         "requested_replicas": space.requested_replicas,
         "total_usd_per_hour": usd(total),
@@ -89,19 +90,19 @@ def is_changing(space: Runtime) -> bool:
     """Whether other hardware than the current was asked for; a Space at rest (paused, asleep) has none, and that is no change."""
     if space.requested_hardware is None or space.requested_hardware == space.hardware:
         return False
-    return space.hardware is not None or not stage(space.stage).settled
+    return space.hardware is not None or not find_stage(space.stage).settled
 
 
 def action_answer(space_id: str, after: Runtime, catalog: Catalog, caveats: tuple[Caveat, ...] = ()) -> ActionAnswer:
     """The state right after an action."""
     flavor = after.requested_hardware or after.hardware
-    offer = known(catalog, flavor)
-    at = stage(after.stage)
+    offer = find_offer(catalog, flavor)
+    at = find_stage(after.stage)
     return {
         "schema": SCHEMA,
         "space": space_id,
         "stage": at.name,
-        "stage_message": at.words,
+        "stage_message": stage_sentence(at.name),
         "hardware": after.hardware,
         "requested_hardware": after.requested_hardware,
         "usd_per_hour": usd(price(offer)),
@@ -115,7 +116,7 @@ def action_answer(space_id: str, after: Runtime, catalog: Catalog, caveats: tupl
 
 def running_costs(space_id: str, after: Runtime, catalog: Catalog) -> tuple[Caveat, ...]:
     """What a Space that was started costs from now on, where that is something."""
-    offer = known(catalog, after.requested_hardware or after.hardware)
+    offer = find_offer(catalog, after.requested_hardware or after.hardware)
     if offer is None or not offer.usd_per_hour:
         return ()
     message = f"{space_id} is billed {offer.usd_per_hour} USD per hour and replica on {offer.id} while it is Starting or Running."
@@ -144,8 +145,8 @@ def _caveats(space: Space, now: Offer | None, asked: Offer | None, catalog: Cata
     if (space.replicas or 1) > 1:
         found.append(BILLED_EACH)
     if now is not None and now.platform == "zerogpu":
-        message = f"Free for its owner: visitors spend their own daily quota. {sleep_words(now, space.sleep_time_s, catalog.rules)}"
-        found.append(Caveat(code="zerogpu", message=message))
+        sleep = sentence(describe_sleep(now, space.sleep_time_s, catalog.rules))
+        found.append(Caveat(code="zerogpu", message=f"Free for its owner: visitors spend their own daily quota. {sleep}"))
     if space.storage:
         message = "Persistent storage tiers are no longer offered; buckets and volumes took their place."
         found.append(Caveat(code="storage_retired", message=message))

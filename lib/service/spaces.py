@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from lib.advisor.space_rules import check_sdk, confirmed, known, sleep_alone, tier
+from lib.advisor.space_rules import check_sdk, confirm_price, find_offer, plan_sleep_change, resolve_tier
 from lib.answers.spaces import ActionAnswer, ActionPreview, Progress, RightSizeAnswer, SpaceStatus, SwitchAnswer
 from lib.catalog import Catalog
 from lib.errors import BadArgument
@@ -144,7 +144,7 @@ class AccountQuestions:
         usd = arguments.decimal("confirm_usd_per_hour", confirm_usd_per_hour, 0, MAX_USD_PER_HOUR)
         spaces = self._spaces(own)
         switch = self._planned(spaces, name, wanted, _kept_or_seconds(sleep_time_s), signed=True)
-        confirmed(switch.offer, usd)
+        confirm_price(switch.offer, usd)
         after = spaces.switch(switch.space.id, switch.offer.id, switch.sleep.seconds)
         then = after.sleep_time_s if after.sleep_time_s is not None else switch.sleep.seconds
         return {
@@ -169,7 +169,7 @@ class AccountQuestions:
         spaces, catalog = self._spaces(own), self._catalog()
         space = spaces.look(name)
         check_sdk(None, space.id, space.sdk)
-        sleep = sleep_alone(known(catalog, space.requested_hardware or space.hardware), space.id, after_s, catalog.rules)
+        sleep = plan_sleep_change(find_offer(catalog, space.requested_hardware or space.hardware), space.id, after_s, catalog.rules)
         after = spaces.sleep(space.id, after_s)
         return action_answer(space.id, after, catalog, sleep.caveats)
 
@@ -230,7 +230,7 @@ class AccountQuestions:
             return preview_pause(space, catalog)
         if kind == "restart":
             return preview_restart(space, catalog, factory=anew)
-        sleep = sleep_alone(known(catalog, space.requested_hardware or space.hardware), space.id, seconds, catalog.rules)
+        sleep = plan_sleep_change(find_offer(catalog, space.requested_hardware or space.hardware), space.id, seconds, catalog.rules)
         return preview_sleep(space, seconds, catalog, sleep.caveats)
 
     def watch(self, space_id: str, *, token: str | None = None, hardware: str = "", seconds: float | None = None) -> Iterator[Progress]:
@@ -240,7 +240,7 @@ class AccountQuestions:
         """
         catalog = self._catalog()
         limit = catalog.rules.sleep.startup_timeout_s if seconds is None else arguments.number("seconds", seconds, 0, MAX_WATCH_S)
-        wanted = tier(catalog, arguments.text("hardware", hardware, "l4x1")).offer.id if hardware else None
+        wanted = resolve_tier(catalog, arguments.text("hardware", hardware, "l4x1")).offer.id if hardware else None
         return watched(self._spaces(token or None), space_of(space_id), wanted, limit, self._catalog, self._at)
 
     def _planned(self, spaces: Spaces, name: str, hardware: str, sleep_time_s: int | None, *, signed: bool) -> Switch:

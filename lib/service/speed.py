@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lib.answers.common import (
-    SCHEMA,
-    PassEntry,
-    RooflineAnswer,
-    SpeedAnswer,
-    SpeedEnd,
-    SpeedFigures,
-    SpeedPartEntry,
-    caveat_entries,
-    source_entries,
-)
+from lib.answers.common import SCHEMA, PassEntry, RooflineAnswer, SpeedAnswer, SpeedEnd, SpeedFigures, SpeedPartEntry, source_entries
 from lib.answers.live import RunEnd
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -33,6 +23,7 @@ from lib.cost import Usage
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.forward_pass import attention_flop, cache_read, linear_flop, share_reached, weights_read
 from lib.model.spec import ModelSpec
+from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
 from lib.service import arguments
 from lib.service.arguments import memory_request, offer_of

@@ -19,7 +19,7 @@ from anyio import to_thread
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.present.markup import hint, refusal
 from lib.present.snippets import action_code, of_action
-from lib.present.space_cards import price_words, span
+from lib.present.space_cards import price_words, sleep_words
 from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card, stopped_card
 from lib.ui import login, space_look
 from lib.ui.space_look import shown_status
@@ -36,7 +36,7 @@ ACTION_WORDS: tuple[tuple[str, Action], ...] = (
 )
 SLEEP_WORDS: tuple[tuple[str, int], ...] = (
     ("Never", -1),
-    *((span(seconds), seconds) for seconds in (300, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800)),
+    *((sleep_words(seconds), seconds) for seconds in (300, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800)),
 )
 USUAL_SLEEP_S = 3_600
 OWN_SLEEP = frozenset({"cpu-basic", "zero-a10g"})

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from advisor_specs import decoder, encoder, pipeline
 
-from lib.advisor import Entry, Reason, Recommendation, Rejection, recommend
+from lib.advisor import Entry, Recommendation, Rejection, recommend
 from lib.advisor.fit import Case
 from lib.advisor.judge import judge_all
 from lib.advisor.rank import rate
@@ -18,6 +18,7 @@ from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec, Quantization
+from lib.provenance import Reason
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import Account, Workload
 

@@ -16,7 +16,7 @@ from lib.catalog.offers import Offer
 from lib.cost import Usage, cost, per_token
 from lib.memory import estimate_memory, usable_memory
 from lib.model.parameter_count import resolve_count
-from lib.present.sentences import REASONS, no_way_sentence, way_sentence
+from lib.present.sentences import NO_SAVING, no_way_sentence, way_sentence
 from lib.workload import MemoryRequest
 
 RULES = CATALOG.rules
@@ -179,7 +179,7 @@ def test_every_way_saves_fits_and_reads_well(model: str, offer: Offer, engine: s
             needed = estimate_memory(resolve_count(model), one.request, one.offer.silicon).per_device_bytes
             assert needed <= (1 - COMFORT) * held
     for none in found.others:
-        assert none.reason in REASONS
+        assert none.reason in NO_SAVING
         assert no_way_sentence(none)
     codes = [one.code for one in (*found.ways, *found.others)]
     assert len(codes) == len(set(codes)) == 11

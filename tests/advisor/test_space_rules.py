@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.advisor import space_rules
-from lib.advisor.space_rules import STAGES, stage
+from lib.advisor.space_rules import STAGES, find_stage
 from lib.catalog import load
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware
+from lib.present.sentences import STAGE_SENTENCES, sentence, stage_sentence
 
 CATALOG = load()
 RULES = CATALOG.rules
@@ -32,7 +33,7 @@ RULES = CATALOG.rules
 )
 def test_ids_and_older_names(name: str, tier: str) -> None:
     """An older name is answered with today's id, and told; an id is not."""
-    found = space_rules.tier(CATALOG, name)
+    found = space_rules.resolve_tier(CATALOG, name)
     assert found.offer.id == tier
     assert [caveat.code for caveat in found.caveats] == ([] if name == tier else ["renamed"])
 
@@ -40,11 +41,11 @@ def test_ids_and_older_names(name: str, tier: str) -> None:
 def test_every_listed_tier_is_found_by_its_own_id() -> None:
     """All of Spaces, and ZeroGPU, whose second size is a matter of the app's functions."""
     for offer in CATALOG.on(("spaces",)):
-        assert space_rules.tier(CATALOG, offer.id).offer is offer
-    large = space_rules.tier(CATALOG, "zero-a10g-xlarge")
+        assert space_rules.resolve_tier(CATALOG, offer.id).offer is offer
+    large = space_rules.resolve_tier(CATALOG, "zero-a10g-xlarge")
     assert large.offer.id == "zero-a10g"
     assert [caveat.code for caveat in large.caveats] == ["zerogpu_size"]
-    assert "size='xlarge'" in large.caveats[0].message
+    assert "size='xlarge'" in sentence(large.caveats[0])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_what_was_withdrawn_names_the_nearest_of_today(name: str, nearest: str, 
     with pytest.raises(
         AgainstRules, match=f"'{name}' .* is no longer offered on Spaces since .* Nearest today: '{nearest}' .* {price} USD"
     ):
-        space_rules.tier(CATALOG, name)
+        space_rules.resolve_tier(CATALOG, name)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +72,14 @@ def test_what_was_withdrawn_names_the_nearest_of_today(name: str, nearest: str, 
 def test_hardware_of_other_products(name: str, product: str) -> None:
     """Known, but nothing that a Space runs on."""
     with pytest.raises(AgainstRules, match=f"is hardware of {product}, which a Space cannot run on"):
-        space_rules.tier(CATALOG, name)
+        space_rules.resolve_tier(CATALOG, name)
 
 
 @pytest.mark.parametrize("name", ["l5x1", "H100-SXM", "x", "l4x1; rm"])
 def test_unknown_names(name: str) -> None:
     """Also plain silicon: no Space runs on that."""
     with pytest.raises(UnknownHardware):
-        space_rules.tier(CATALOG, name)
+        space_rules.resolve_tier(CATALOG, name)
 
 
 def test_a_tier_that_the_live_list_dropped_is_withdrawn_too() -> None:
@@ -88,24 +89,24 @@ def test_a_tier_that_the_live_list_dropped_is_withdrawn_too() -> None:
         for row in CATALOG.offers
     )
     with pytest.raises(AgainstRules, match="since 2026-11-21"):
-        space_rules.tier(replace(CATALOG, offers=offers), "l4")
+        space_rules.resolve_tier(replace(CATALOG, offers=offers), "l4")
 
 
 @pytest.mark.parametrize("offer", CATALOG.on(("spaces", "zerogpu")), ids=lambda offer: offer.id)
 def test_only_todays_price_confirms(offer: object) -> None:
     """The figure as JSON shows it is accepted; a cent more or less, half of it and nothing at all are not."""
     price = offer.usd_per_hour  # type: ignore[attr-defined]
-    assert space_rules.confirmed(offer, Decimal(str(float(price)))) == price  # type: ignore[arg-type]
+    assert space_rules.confirm_price(offer, Decimal(str(float(price)))) == price  # type: ignore[arg-type]
     for wrong in (price + Decimal("0.01"), price + Decimal("0.0001"), price / 2 if price else Decimal(1)):
         with pytest.raises(PriceNotConfirmed, match="Nothing was changed"):
-            space_rules.confirmed(offer, wrong)  # type: ignore[arg-type]
+            space_rules.confirm_price(offer, wrong)  # type: ignore[arg-type]
 
 
 def test_the_noise_of_binary_fractions_is_tolerated() -> None:
     """0.1 + 0.7 is 0.8 but for the last bit."""
     noisy = 0.1 + 0.7
     assert noisy != 0.8
-    assert space_rules.confirmed(CATALOG.offer("l4x1", "spaces"), Decimal(str(noisy))) == Decimal("0.80")
+    assert space_rules.confirm_price(CATALOG.offer("l4x1", "spaces"), Decimal(str(noisy))) == Decimal("0.80")
 
 
 @given(st.decimals(min_value=0, max_value=10_000, allow_nan=False, places=4))
@@ -113,45 +114,45 @@ def test_no_other_price_confirms(amount: Decimal) -> None:
     """Whatever the figure, it confirms exactly when it is the price."""
     offer = CATALOG.offer("a100-large", "spaces")
     if amount == Decimal("2.50"):
-        assert space_rules.confirmed(offer, amount) == amount
+        assert space_rules.confirm_price(offer, amount) == amount
     else:
         with pytest.raises(PriceNotConfirmed, match=r"costs 2\.50 USD per hour for each replica"):
-            space_rules.confirmed(offer, amount)
+            space_rules.confirm_price(offer, amount)
 
 
 def test_the_sleep_of_cpu_basic_is_fixed() -> None:
     """48 hours: never asked for, and refused when anything else is."""
     offer = CATALOG.offer("cpu-basic", "spaces")
-    assert space_rules.sleep_with(offer, -1, RULES).seconds is None
-    assert space_rules.sleep_with(offer, 172_800, RULES).seconds is None
+    assert space_rules.plan_sleep_with_switch(offer, -1, RULES).seconds is None
+    assert space_rules.plan_sleep_with_switch(offer, 172_800, RULES).seconds is None
     with pytest.raises(AgainstRules, match="fixed at 48 hours"):
-        space_rules.sleep_with(offer, 3600, RULES)
+        space_rules.plan_sleep_with_switch(offer, 3600, RULES)
     for seconds in (-1, 3600, 172_800):
         with pytest.raises(AgainstRules, match="fixed at 48 hours"):
-            space_rules.sleep_alone(offer, "ada/chat", seconds, RULES)
+            space_rules.plan_sleep_change(offer, "ada/chat", seconds, RULES)
     assert space_rules.sleep_time(offer, None, RULES) == 172_800
 
 
 def test_paid_hardware_sleeps_as_told() -> None:
     """-1 is sent as never; without a word of the Hub it never sleeps."""
     offer = CATALOG.offer("l4x1", "spaces")
-    assert space_rules.sleep_with(offer, -1, RULES) == space_rules.Sleep(seconds=-1)
-    assert space_rules.sleep_with(offer, 3600, RULES) == space_rules.Sleep(seconds=3600)
-    assert space_rules.sleep_alone(offer, "ada/chat", 900, RULES) == space_rules.Sleep(seconds=900)
+    assert space_rules.plan_sleep_with_switch(offer, -1, RULES) == space_rules.SleepSetting(seconds=-1)
+    assert space_rules.plan_sleep_with_switch(offer, 3600, RULES) == space_rules.SleepSetting(seconds=3600)
+    assert space_rules.plan_sleep_change(offer, "ada/chat", 900, RULES) == space_rules.SleepSetting(seconds=900)
     assert space_rules.sleep_time(offer, None, RULES) == -1
-    assert "billed around the clock" in space_rules.sleep_words(offer, None, RULES)
-    assert "after 1 hour without" in space_rules.sleep_words(offer, 3600, RULES)
-    assert "after 15 minutes without" in space_rules.sleep_words(offer, 900, RULES)
-    assert "after 100 seconds without" in space_rules.sleep_words(offer, 100, RULES)
+    assert "billed around the clock" in sentence(space_rules.describe_sleep(offer, None, RULES))
+    assert "after 1 hour without" in sentence(space_rules.describe_sleep(offer, 3600, RULES))
+    assert "after 15 minutes without" in sentence(space_rules.describe_sleep(offer, 900, RULES))
+    assert "after 100 seconds without" in sentence(space_rules.describe_sleep(offer, 100, RULES))
 
 
 def test_the_sleep_of_zerogpu_is_not_documented() -> None:
     """Nothing is sent unless asked for, and nothing is made up."""
     offer = CATALOG.offer("zero-a10g", "zerogpu")
-    assert space_rules.sleep_with(offer, -1, RULES).seconds is None
-    assert space_rules.sleep_with(offer, 3600, RULES).seconds == 3600
+    assert space_rules.plan_sleep_with_switch(offer, -1, RULES).seconds is None
+    assert space_rules.plan_sleep_with_switch(offer, 3600, RULES).seconds == 3600
     assert space_rules.sleep_time(offer, None, RULES) is None
-    for found in (space_rules.sleep_with(offer, -1, RULES), space_rules.sleep_alone(offer, "ada/chat", 60, RULES)):
+    for found in (space_rules.plan_sleep_with_switch(offer, -1, RULES), space_rules.plan_sleep_change(offer, "ada/chat", 60, RULES)):
         assert [caveat.code for caveat in found.caveats] == ["sleep_not_documented"]
 
 
@@ -193,5 +194,6 @@ def test_stages() -> None:
     assert {name for name, at in STAGES.items() if at.billed} == {"RUNNING", "RUNNING_BUILDING", "RUNNING_APP_STARTING", "APP_STARTING"}
     assert {name for name, at in STAGES.items() if at.failed} == {"NO_APP_FILE", "CONFIG_ERROR", "BUILD_ERROR", "RUNTIME_ERROR"}
     assert not STAGES["BUILDING"].settled
-    assert stage("TELEPORTING").billed is None
-    assert "TELEPORTING" in stage("TELEPORTING").words
+    assert STAGES.keys() == STAGE_SENTENCES.keys()
+    assert find_stage("TELEPORTING").billed is None
+    assert "TELEPORTING" in stage_sentence("TELEPORTING")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from stated_speed import stated_speed
 
 from lib.catalog.offers import Offer
-from lib.cost import Usage, cost, per_token, retired_tier, today
+from lib.cost import Usage, cost, describe_retired_tier, per_token, retired_tier
 from lib.errors import BadArgument, UnknownHardware
+from lib.present.sentences import sentence
 
 RENTED = CATALOG.on(("all",))
 
@@ -157,10 +158,10 @@ def test_old_storage_tiers_answer_as_retired(name: str, gigabytes: int, price: i
     by_name, by_size = retired_tier(name, RULES.storage), retired_tier(Decimal(gigabytes), RULES.storage)
     assert by_name is not None
     assert by_name == by_size
-    said = today(by_name, Usage(), RULES.storage)
-    assert said.code == "storage_tier_retired"
-    for word in (f"'{name}'", f"{price} USD/month", "2026-04-08", f" {now} USD/month"):
-        assert word in said.message
+    caveat = describe_retired_tier(by_name, Usage(), RULES.storage)
+    assert caveat.code == "storage_tier_retired"
+    for words in (f"'{name}' ({gigabytes} GB for {price} USD/month)", "since 2026-04-08", f" {now} USD/month for private data"):
+        assert words in sentence(caveat)
     assert "storage_tier_retired" in codes(L4, Usage(storage_gb=Decimal(gigabytes)))
     assert retired_tier(Decimal(21), RULES.storage) is None
 

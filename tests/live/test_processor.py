@@ -11,6 +11,7 @@ from lib.catalog import load
 from lib.live.device import Device, hardware, last_cache_bytes
 from lib.live.limits import KEPT_S, Pace, Paces, processor, told, working_set
 from lib.model import bundled
+from lib.present.sentences import sentence
 from lib.service.run_prediction import Run, predicted
 from lib.speed import SpeedRequest, predict_speed
 
@@ -107,7 +108,7 @@ def test_the_prediction_says_where_its_rates_are_from() -> None:
     mine, typical = predicted(run, load()), predicted(replace(run, pace=None), load())
     assert (mine.hardware, typical.hardware) == ("this-machine", "cpu-basic")
     assert mine.peak_bytes == typical.peak_bytes
-    said = {caveat.code: caveat.message for caveat in mine.caveats}
+    said = {caveat.code: sentence(caveat) for caveat in mine.caveats}
     assert "20.0 GB/s, 100 GFLOP/s in bf16" in said["rates_measured"]
     assert "not from a datasheet" in said["rates_measured"]
     assert "cpu_estimate" not in said

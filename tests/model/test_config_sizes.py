@@ -7,10 +7,11 @@ from typing import Any
 from model_facts import LLAMA
 
 from lib.model.resolve import resolve_config
+from lib.present.sentences import sentence
 
 
 def _told(config: dict[str, Any]) -> str:
-    return " ".join(c.message for c in resolve_config(config).caveats if c.code == "class_defaults")
+    return " ".join(sentence(c) for c in resolve_config(config).caveats if c.code == "class_defaults")
 
 
 def test_a_size_under_an_older_name_is_stated() -> None:

@@ -10,6 +10,7 @@ from model_facts import LLAMA
 from lib.model.reconcile import reconcile
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
+from lib.present.sentences import sentence
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def test_each_reason_is_told_with_its_number(tied: ModelSpec, more: dict[str, En
     """One extra kind of tensor gives one caveat, with how many elements it explains."""
     told = reconcile(tied, header(tied) | more)
     assert [c.code for c in told] == [code]
-    assert number in told[0].message
+    assert number in sentence(told[0])
 
 
 def test_a_missing_head_is_told() -> None:
@@ -60,7 +61,7 @@ def test_a_missing_head_is_told() -> None:
     apart = resolve_config(LLAMA)
     told = reconcile(apart, {n: e for n, e in header(apart).items() if n != "lm_head.weight"})
     assert [c.code for c in told] == ["head_not_stored"]
-    assert "32,768" in told[0].message
+    assert "32,768" in sentence(told[0])
 
 
 def test_packed_weights_are_told(tied: ModelSpec) -> None:

@@ -4,41 +4,62 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
+from string import Formatter
 
 import pytest
 
-import lib.advisor
-from lib.advisor import Reason
-from lib.present.sentences import SENTENCES, sentence, shown
+import lib
+from lib.present.sentences import CAVEATS, REASONS, sentence, shown
+from lib.provenance import Reason
 
-ADVISOR = Path(lib.advisor.__file__).parent
+LIB = Path(lib.__file__).parent
 
 
-def codes_in_the_advisor() -> set[str]:
-    """Every code that the advisor's source gives to a `Reason` as a literal."""
-    calls = (
-        node
-        for path in ADVISOR.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-    )
-    named = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Reason" and call.args)
+def statements(kind: str) -> Iterator[ast.Call]:
+    """Every call of `Reason` or `Caveat` in the source that gives a code, not a sentence of its own."""
+    for path in LIB.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind and node.args:
+                yield node
+
+
+def codes(kind: str) -> set[str]:
+    """The codes that the source states as literals, by themselves or as one of two."""
     return {
         part.value
-        for call in named
+        for call in statements(kind)
         for part in ast.walk(call.args[0])
         if isinstance(part, ast.Constant) and isinstance(part.value, str) and re.fullmatch(r"[a-z][a-z0-9_]+[a-z0-9]", part.value)
     }
 
 
-def test_every_code_has_a_sentence() -> None:
-    """Codes written in the advisor's source are worded, and at least thirty are found (the search itself works)."""
-    worded = {code.split(":")[0] for code in SENTENCES}
-    found = codes_in_the_advisor()
-    assert len(found) >= 30
-    assert found <= worded
+@pytest.mark.parametrize(("kind", "sentences", "least"), [("Reason", REASONS, 30), ("Caveat", CAVEATS, 20)])
+def test_every_code_has_a_sentence(kind: str, sentences: Mapping[str, str], least: int) -> None:
+    """Codes written in the source are worded, and at least so many are found (the search itself works)."""
+    found = codes(kind)
+    assert len(found) >= least
+    assert found <= {key.split(":")[0] for key in sentences}
+
+
+@pytest.mark.parametrize(("kind", "sentences"), [("Reason", REASONS), ("Caveat", CAVEATS)])
+def test_a_sentence_names_only_values_that_are_stated(kind: str, sentences: Mapping[str, str]) -> None:
+    """Where code and values are literals, every name in braces is among the values."""
+    checked = 0
+    for call in statements(kind):
+        variant = next((word.value for word in call.keywords if word.arg == "variant"), None)
+        literal = isinstance(call.args[0], ast.Constant) and (variant is None or isinstance(variant, ast.Constant))
+        if not literal or (len(call.args) > 1 and not isinstance(call.args[1], ast.Dict)):
+            continue
+        key = ast.literal_eval(call.args[0]) + (f":{ast.literal_eval(variant)}" if variant is not None else "")
+        stated = {ast.literal_eval(name) for name in call.args[1].keys if name is not None} if len(call.args) > 1 else set()
+        for sentence_key in (name for name in sentences if name == key or (variant is None and name.startswith(f"{key}:"))):
+            named = {name for _, name, _, _ in Formatter().parse(sentences[sentence_key]) if name}
+            assert named <= stated, sentence_key
+            checked += 1
+    assert checked >= 10
 
 
 @pytest.mark.parametrize(

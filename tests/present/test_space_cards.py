@@ -18,7 +18,7 @@ NASTY = '<img src=x onerror="document.title=1">'
 )
 def test_a_sleep_time_in_its_largest_unit(seconds: int, words: str) -> None:
     """The unit is the largest that divides the time."""
-    assert space_cards.span(seconds) == words
+    assert space_cards.sleep_words(seconds) == words
 
 
 def test_the_card_names_stage_hardware_and_both_prices() -> None:
