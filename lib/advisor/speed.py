@@ -17,7 +17,7 @@ from lib.advisor.result import Speed
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
-from lib.laws.forward_pass import share_reached
+from lib.laws.forward_pass import expert_share
 from lib.laws.roofline import decode_floor, prefill_floor
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
@@ -133,7 +133,7 @@ def _step(spec: ModelSpec, memory: MemoryEstimate, on: Machine, batch: int) -> S
         bandwidth=on.bandwidth,
         active_parameters=read,
         batch=batch,
-        share_read=float(share_reached(experts=dense, per_token=read, tokens=batch)),
+        share_read=float(expert_share(experts=dense, per_token=read, tokens=batch)),
         peak=on.peak,
     )
     return Seconds(least.seconds)

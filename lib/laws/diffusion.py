@@ -12,7 +12,13 @@ Source: FLOP per evaluation as listed with the measurements; η, τ from `script
 
 from __future__ import annotations
 
-from lib.laws.forward_pass import Quantity
+from lib.laws import Law
+from lib.laws.forward_pass import FITTED, Quantity
+
+LAW = Law(
+    "pictures · (steps · evaluations · FLOP + FLOP of the decoder) / compute reached + evaluations · host time",
+    "lib/laws/diffusion.py; " + FITTED,
+)
 
 
 def denoising(

@@ -11,7 +11,7 @@ One decode step reads the weights once for all sequences and each sequence's cac
 
     M = r · W + B · C        F = 2 · P · B
 
-    W  bytes of weights      r  share of W that the step reads (`lib.laws.forward_pass.share_reached`; 1 for a dense model)
+    W  bytes of weights      r  share of W that the step reads (`lib.laws.forward_pass.expert_share`; 1 for a dense model)
     B  sequences             C  bytes of cache of one sequence        P  parameters that one token uses
 
 Reading a prompt, or one pass of an encoder, over B sequences of T tokens:

@@ -21,7 +21,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.cost import Usage
 from lib.errors import InvalidInput, UnsupportedModel
-from lib.laws.forward_pass import attention_flop, cache_read, linear_flop, share_reached, weights_read
+from lib.laws.forward_pass import attention_flop, cache_bytes_read, expert_share, linear_flop, weight_bytes_read
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
@@ -206,13 +206,13 @@ def roofline_answer(offer: Offer, found: SpeedTable) -> RooflineAnswer:
 
 
 def _weights(row: dict[str, float], tokens: float) -> float:
-    reached = share_reached(experts=row["experts"], per_token=row["per_token"], tokens=tokens)
-    return float(np.asarray(weights_read(dense_bytes=row["dense_bytes"], expert_bytes=row["expert_bytes"], reached=reached)))
+    reached = expert_share(experts=row["experts"], per_token=row["per_token"], tokens=tokens)
+    return float(np.asarray(weight_bytes_read(dense_bytes=row["dense_bytes"], expert_bytes=row["expert_bytes"], expert_share=reached)))
 
 
 def _cache(found: SpeedTable, length: float) -> float:
     c = found.cases
-    held = cache_read(
+    held = cache_bytes_read(
         constant=c.cache_constant[0],
         per_token=c.cache_per_token[0],
         windowed_per_token=c.cache_windowed[0],

@@ -16,8 +16,8 @@ from lib import precision as precisions
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import UnsupportedModel
-from lib.laws.forward_pass import Array, cache_read
-from lib.laws.serving import admitted
+from lib.laws.forward_pass import Array, cache_bytes_read
+from lib.laws.serving import running_requests
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed.constants import ADMITTED, EAGER, ENGINES, FORMS
@@ -151,7 +151,7 @@ def _running(n: ModelNumbers, on: Machine, laid: Layout, request: SpeedRequest) 
     """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes."""
     if n.decoder is None or not on.memory:
         return float(request.concurrency)
-    held = cache_read(
+    held = cache_bytes_read(
         constant=n.cache_constant,
         per_token=n.cache_per_token,
         windowed_per_token=n.cache_windowed,
@@ -160,7 +160,9 @@ def _running(n: ModelNumbers, on: Machine, laid: Layout, request: SpeedRequest) 
     )
     copied = laid.split / min(laid.split, n.cache_split)
     limit = float("inf") if laid.engine in EAGER else ADMITTED.get(laid.engine, 256)
-    one = admitted(limit=limit, memory=on.memory * laid.split * laid.stages, weight_bytes=n.total_bytes, sequence_bytes=held * copied)
+    one = running_requests(
+        limit=limit, memory=on.memory * laid.split * laid.stages, weight_bytes=n.total_bytes, sequence_bytes=held * copied
+    )
     return min(float(request.concurrency), float(one) * laid.copies)
 
 

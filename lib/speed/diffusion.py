@@ -9,7 +9,7 @@ import numpy as np
 
 from lib import precision as precisions
 from lib.errors import UnsupportedModel, shown
-from lib.laws.diffusion import denoising
+from lib.laws.diffusion import LAW, denoising
 from lib.laws.forward_pass import Quantity, fraction
 from lib.provenance import Caveat, Source
 from lib.speed.batch import arithmetic_of
@@ -81,9 +81,9 @@ def predict_pictures(
             SpeedPart(
                 name="denoising",
                 seconds=whole.value,
-                law="pictures · (steps · evaluations · FLOP + FLOP of the decoder) / compute reached + evaluations · host time",
+                law=LAW.equation,
                 inputs={"shape": what, "evaluations per step": str(work["evaluations_per_step"]), "TFLOP": f"{work['flop'] / 1e12:g}"},
-                source="lib/laws/speed/denoising.py; constants fitted by scripts/calibrate.py",
+                source=LAW.source,
             ),
         ),
         caveats=(

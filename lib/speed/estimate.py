@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lib.errors import InvalidInput, UnsupportedModel
+from lib.laws import forward_pass, serving
 from lib.provenance import Caveat, Source
 from lib.speed.batch import setup
 from lib.speed.constants import Fitted, fitted
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.speed.batch import Question, Setup
     from lib.speed.predict import SpeedTable, Step
-
-FITTED = "constants fitted by scripts/calibrate.py"
-ROOFLINE = "Williams et al. 2009, doi:10.1145/1498765.1498785; " + FITTED
 
 
 def _rate(per_s: float, unit: str) -> str:
@@ -45,16 +43,16 @@ def _common(step: Step, of: Setup) -> list[SpeedPart]:
         SpeedPart(
             name="host and launches",
             seconds=float(step.host[0]),
-            law="layers · time of a layer + time of a step + sequences · time of a sequence",
+            law=forward_pass.LAUNCHES.equation,
             inputs={"layers": layers, "engine": of.laid.engine},
-            source="lib/laws/speed/host_time.py; " + FITTED,
+            source=forward_pass.LAUNCHES.source,
         ),
         SpeedPart(
             name="exchange between devices",
             seconds=float(step.exchange[0]),
-            law="2 · layers · (latency · log₂ N + bytes / link · (N - 1)/N)",
+            law=forward_pass.ALL_REDUCE.equation,
             inputs={"N": str(of.laid.split), "link": _rate(of.on.link, "B")},
-            source="Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002; " + FITTED,
+            source=forward_pass.ALL_REDUCE.source,
         ),
     ]
 
@@ -65,9 +63,9 @@ def _arithmetic(seconds: float, of: Setup, tokens: float) -> SpeedPart:
     return SpeedPart(
         name="arithmetic",
         seconds=seconds,
-        law="2 · parameters · tokens / compute reached",
+        law=forward_pass.ARITHMETIC.equation,
         inputs={"parameters a token uses": f"{used:,.0f}", "tokens": f"{tokens:,.0f}", "units": of.arithmetic},
-        source="Kaplan et al. 2020, arXiv:2001.08361; " + FITTED,
+        source=forward_pass.ARITHMETIC.source,
     )
 
 
@@ -80,20 +78,20 @@ def decode_parts(found: SpeedTable) -> tuple[SpeedPart, ...]:
         SpeedPart(
             name="reading weights",
             seconds=float(step.weights[0]),
-            law="(dense bytes + expert bytes · (1 - (1 - k/E)ⁿ)) / N / bandwidth reached",
+            law=forward_pass.WEIGHTS.equation,
             inputs={"bytes": f"{held:,.0f}", "precision": of.precision, "sequences": f"{of.running:g}", **_card(of)},
-            source=ROOFLINE,
+            source=forward_pass.WEIGHTS.source,
         ),
         SpeedPart(
             name="reading the cache",
             seconds=float(step.cache[0]),
-            law="sequences · cache of one sequence / N / bandwidth reached",
+            law=forward_pass.CACHE.equation,
             inputs={
                 "bytes per token": f"{of.numbers.cache_per_token:,.0f}",
                 "tokens": f"{of.request.prompt_tokens + of.request.output_tokens / 2:g}",
                 "sequences": f"{of.running:g}",
             },
-            source="lib/laws/speed/cache_read.py; " + FITTED,
+            source=forward_pass.CACHE.source,
         ),
         _arithmetic(float(step.compute[0]), of, of.running),
         *_common(step, of),
@@ -110,16 +108,16 @@ def prompt_parts(found: SpeedTable) -> tuple[SpeedPart, ...]:
         SpeedPart(
             name="attention",
             seconds=float(f.prompt_attention[0]),
-            law="2 · heads · width · (full layers · T² + windowed layers · T · min(T, 2w)) / compute reached",
+            law=forward_pass.ATTENTION.equation,
             inputs={"T": f"{of.request.prompt_tokens}"},
-            source="lib/laws/speed/work.py; " + FITTED,
+            source=forward_pass.ATTENTION.source,
         ),
         SpeedPart(
             name="reading weights",
             seconds=float(f.prompt_step.weights[0]),
-            law="bytes / N / bandwidth reached",
+            law=forward_pass.PROMPT_WEIGHTS.equation,
             inputs=_card(of),
-            source=ROOFLINE,
+            source=forward_pass.PROMPT_WEIGHTS.source,
         ),
         *_common(f.prompt_step, of),
     ]
@@ -130,16 +128,16 @@ def prompt_parts(found: SpeedTable) -> tuple[SpeedPart, ...]:
                 seconds=float(found.encoder_s[0]),
                 law="as for the prompt, with the encoder's layers",
                 inputs={"positions": f"{of.numbers.encoder_tokens or of.request.prompt_tokens}"},
-                source=FITTED,
+                source=forward_pass.FITTED,
             )
         )
     parts.append(
         SpeedPart(
             name="requests ahead and fixed time",
             seconds=float(found.ttft_s.value[0]) - known,
-            law="queue of a closed loop; negative where a request does not wait for the prompts of all others",
+            law=serving.QUEUE.equation,
             inputs={"in flight": f"{of.request.concurrency}", "running": f"{of.running:g}"},
-            source="Reiser and Lavenberg 1980, doi:10.1145/322186.322195; " + FITTED,
+            source=serving.QUEUE.source,
         )
     )
     return tuple(parts)

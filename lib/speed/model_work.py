@@ -36,7 +36,7 @@ class Stack(NamedTuple):
 
 
 class ModelNumbers(NamedTuple):
-    """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_read`."""
+    """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_bytes_read`."""
 
     decoder: Stack | None
     encoder: Stack | None

@@ -16,18 +16,26 @@ from lib.laws.forward_pass import (
     Quantity,
     achieved_bandwidth,
     achieved_compute,
+    all_reduce_time,
     attention_flop,
-    cache_read,
+    cache_bytes_read,
     device_time,
-    exchange_time,
-    host_time,
+    expert_share,
+    launch_overhead,
     linear_flop,
-    share_reached,
+    pipeline_share,
     step_time,
-    weights_read,
+    weight_bytes_read,
 )
 from lib.laws.roofline import floor
-from lib.laws.serving import admitted, between_tokens, decoding, first_token, waiting
+from lib.laws.serving import (
+    decoding_requests,
+    full_load_throughput,
+    queue_time,
+    running_requests,
+    time_per_output_token,
+    time_to_first_token,
+)
 from lib.speed.batch import Cases, Question, Setup, cases, rows, setup
 from lib.speed.constants import ADMITTED, CLASSES, ENGINES, FORMS, Constants, Fitted, fitted
 from lib.speed.hardware import card_class, peak, with_reached
@@ -89,15 +97,15 @@ def rates(c: Cases, k: Constants) -> Rates:
 
 def stored(c: Cases, length: Quantity) -> Quantity:
     """Bytes of cache of one sequence of this length."""
-    return cache_read(
+    return cache_bytes_read(
         constant=c.cache_constant, per_token=c.cache_per_token, windowed_per_token=c.cache_windowed, window=c.window, tokens=length
     )
 
 
 def forward(c: Cases, k: Constants, r: Rates, tokens: Quantity, length: Quantity, sequences: Quantity) -> Step:
     """One pass over `tokens` tokens of `sequences` sequences whose caches hold `length` tokens each."""
-    reached = share_reached(experts=c.experts, per_token=c.per_token, tokens=tokens)
-    weights = weights_read(dense_bytes=c.dense_bytes, expert_bytes=c.expert_bytes, reached=reached) / c.split / r.bandwidth
+    reached = expert_share(experts=c.experts, per_token=c.per_token, tokens=tokens)
+    weights = weight_bytes_read(dense_bytes=c.dense_bytes, expert_bytes=c.expert_bytes, expert_share=reached) / c.split / r.bandwidth
     held = stored(c, np.where(c.static > 0, c.static, length))
     cache = np.where(np.asarray(length) > 0, sequences * held / np.minimum(c.split, c.cache_split) / r.cache_bandwidth, 0.0)
     speed = achieved_compute(
@@ -108,7 +116,7 @@ def forward(c: Cases, k: Constants, r: Rates, tokens: Quantity, length: Quantity
         half_rows=np.append(np.exp(k.rows_half[0] + k.rows_half_class) * _MATRIX_UNITS, 0.0),
     )
     compute = linear_flop(parameters=c.active, tokens=tokens) / c.split / speed
-    host = host_time(
+    host = launch_overhead(
         layers=c.layers,
         layer_s=r.layer_s,
         step_s=np.exp(k.step_s[c.engine]),
@@ -116,9 +124,9 @@ def forward(c: Cases, k: Constants, r: Rates, tokens: Quantity, length: Quantity
         sequences=sequences,
         factor=r.unpacking,
     )
-    exchange = exchange_time(layers=c.layers, devices=c.split, tokens=tokens, hidden=c.hidden, latency_s=r.latency_s, link=r.link)
+    exchange = all_reduce_time(layers=c.layers, devices=c.split, tokens=tokens, hidden=c.hidden, latency_s=r.latency_s, link=r.link)
     device = device_time(weights_s=weights, compute_s=compute, cache_s=cache)
-    total = step_time(device_s=device, host_s=host, exchange_s=exchange, eager=c.eager)
+    total = step_time(device_s=device, launch_s=host, all_reduce_s=exchange, eager=c.eager)
     return Step(total=total, weights=weights, cache=cache, compute=compute, host=np.asarray(host), exchange=exchange)
 
 
@@ -142,7 +150,7 @@ def prefill(c: Cases, k: Constants, r: Rates, sequences: Quantity) -> tuple[Arra
     step = forward(c, k, r, tokens, 0.0, sequences)
     attention = attention_time(c, k, r, sequences)
     chunks = np.maximum(1.0, tokens / _CHUNK)
-    staged = np.where(c.staged, (chunks + c.stages - 1.0) / chunks / c.stages, 1.0)
+    staged = np.where(c.staged, pipeline_share(chunks=chunks, stages=c.stages), 1.0)
     return (step.total + attention) * staged, step, attention
 
 
@@ -169,14 +177,16 @@ def forecast(c: Cases, k: Constants) -> Forecast:
     whole, prompt_step, attention = prefill(c, k, r, batch)
     step = forward(c, k, r, batch, mean, batch)
     one, _, _ = prefill(c, k, r, 1.0)
-    busy = decoding(requests=batch, prompt_s=one, step_s=step.total, answer=c.answer)
+    busy = decoding_requests(requests=batch, prompt_s=one, step_s=step.total, output_tokens=c.answer)
     served = forward(c, k, r, busy, mean, busy)
-    token = between_tokens(step_s=served.total, prompt_s=one, requests=batch, answer=c.answer, interruption=np.exp(k.interruption[0]))
-    first = first_token(
+    tpot = time_per_output_token(
+        step_s=served.total, prompt_s=one, requests=batch, output_tokens=c.answer, interference=np.exp(k.interruption[0])
+    )
+    ttft = time_to_first_token(
         prompt_s=one,
         requests=batch,
         queued=np.exp(k.queued[0]),
-        token_s=token,
+        tpot_s=tpot,
         steps=np.exp(k.steps_waited[0]),
         fixed_s=np.exp(k.first_s[c.engine]),
     )
@@ -188,8 +198,8 @@ def forecast(c: Cases, k: Constants) -> Forecast:
         request=np.exp(k.request_s[c.engine]),
         served_step=served.total,
         served_running=busy,
-        served_first=np.asarray(first),
-        served_between=np.asarray(token),
+        served_first=np.asarray(ttft),
+        served_between=np.asarray(tpot),
     )
 
 
@@ -197,7 +207,7 @@ def full_load(c: Cases, k: Constants) -> Array:
     """Generated tokens per second when more requests wait than the engine takes; prompts are read in full chunks between steps."""
     r = rates(c, k)
     sequence = stored(c, c.prompt + c.answer * _MEAN_FILL)
-    batch = admitted(
+    batch = running_requests(
         limit=_LIMITS[c.engine], memory=c.memory * c.split * c.stages, weight_bytes=c.dense_bytes + c.expert_bytes, sequence_bytes=sequence
     )
     step = forward(c, k, r, batch, c.prompt + c.answer / 2.0, batch)
@@ -211,8 +221,8 @@ def full_load(c: Cases, k: Constants) -> Array:
         rows=np.full(len(c), _MANY),
         half_rows=_NOTHING_LOST,
     )
-    per_request = flop / c.split / speed + c.answer * step.total / batch
-    rate: Array = c.copies * c.stages * c.answer / per_request * np.exp(k.full_load[0])
+    each = full_load_throughput(prompt_s=flop / c.split / speed, step_s=step.total, running=batch, output_tokens=c.answer)
+    rate: Array = c.copies * c.stages * each * np.exp(k.full_load[0])
     return rate
 
 
@@ -277,8 +287,8 @@ def _estimate(of: Setup, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bou
 
 def floors(of: Sequence[Setup], c: Cases, tokens: Quantity, sequences: Quantity, length: Quantity) -> Array:
     """Datasheet floors of a pass in each case; 0 where the rates were reached on the machine, for those are no ceilings."""
-    reached = share_reached(experts=c.experts, per_token=c.per_token, tokens=tokens)
-    moved = weights_read(dense_bytes=c.dense_bytes, expert_bytes=c.expert_bytes, reached=reached)
+    reached = expert_share(experts=c.experts, per_token=c.per_token, tokens=tokens)
+    moved = weight_bytes_read(dense_bytes=c.dense_bytes, expert_bytes=c.expert_bytes, expert_share=reached)
     least = floor(
         read_bytes=moved + np.multiply(sequences, stored(c, length)) * np.greater(length, 0),
         flop=linear_flop(parameters=c.active, tokens=tokens),
@@ -374,7 +384,7 @@ def _times(of: Sequence[Setup], c: Cases, f: Forecast, ahead: Array, decodes: Ar
     least_between = floors(of, c, busy, busy, c.prompt + c.answer / 2)
     between = np.maximum(np.where(together, f.step.total, f.served_between), least_between)
     first = np.maximum(np.where(together, f.prompt + f.request, f.served_first) + ahead, least_first)
-    first = first + waiting(requests=asked, running=c.batch, first_s=first, token_s=between * decodes, answer=c.answer)
+    first = first + queue_time(requests=asked, running=c.batch, ttft_s=first, tpot_s=between * decodes, output_tokens=c.answer)
     return _Times(first=first, between=between, least_first=least_first, least_between=least_between)
 
 

@@ -44,7 +44,7 @@ def test_all_who_ask_agree() -> None:
                     devices_used(Case(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
                     == degree
                 )
-                laid = layout(machine(hardware), engine, spec)
+                laid = layout(machine(hardware, CATALOG.accelerators), engine, spec)
                 assert (laid.split, laid.split * laid.copies <= count) == (degree, True), spec.id
 
 

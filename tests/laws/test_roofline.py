@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.laws.forward_pass import share_reached
+from lib.laws.forward_pass import expert_share
 from lib.laws.roofline import decode_floor, floor, prefill_floor, roofline
 
 sizes = st.integers(1, 10**12)
@@ -57,5 +57,5 @@ def test_one_case_and_many_have_the_same_floor(moved: int, flop: int, bandwidth:
 
 def test_a_mixture_reads_more_with_every_sequence() -> None:
     """13 of 47 billion parameters for one token; with 20 independent tokens nearly all: 1 - (34/47)^20 = 0.9985."""
-    assert float(share_reached(experts=47, per_token=13, tokens=1)) == pytest.approx(13 / 47)
-    assert float(share_reached(experts=47, per_token=13, tokens=20)) == pytest.approx(0.9985, abs=1e-4)
+    assert float(expert_share(experts=47, per_token=13, tokens=1)) == pytest.approx(13 / 47)
+    assert float(expert_share(experts=47, per_token=13, tokens=20)) == pytest.approx(0.9985, abs=1e-4)

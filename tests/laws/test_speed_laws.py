@@ -13,28 +13,36 @@ from lib.laws.diffusion import denoising
 from lib.laws.forward_pass import (
     achieved_bandwidth,
     achieved_compute,
+    all_reduce_time,
     attention_flop,
-    cache_read,
+    cache_bytes_read,
     device_time,
-    exchange_time,
-    host_time,
+    expert_share,
+    launch_overhead,
     linear_flop,
-    share_reached,
+    pipeline_share,
     step_time,
-    weights_read,
+    weight_bytes_read,
 )
 from lib.laws.roofline import floor
-from lib.laws.serving import admitted, between_tokens, decoding, first_token, waiting
+from lib.laws.serving import (
+    decoding_requests,
+    full_load_throughput,
+    queue_time,
+    running_requests,
+    time_per_output_token,
+    time_to_first_token,
+)
 
 TIMES = st.floats(min_value=1e-7, max_value=1e4)
 
 
 def test_one_token_reads_its_experts_and_many_tokens_nearly_all() -> None:
     """Mixtral reaches 2 of 8 experts: 1/4 of them for one token, 1 - 0.75³² = 99.99 % for 32; a dense model is always read whole."""
-    assert float(share_reached(experts=8, per_token=2, tokens=1)) == pytest.approx(0.25)
-    assert float(share_reached(experts=8, per_token=2, tokens=32)) == pytest.approx(1 - 0.75**32)
-    assert float(share_reached(experts=0, per_token=0, tokens=1)) == 1.0
-    assert weights_read(dense_bytes=10.0, expert_bytes=100.0, reached=0.25) == 35.0
+    assert float(expert_share(experts=8, per_token=2, tokens=1)) == pytest.approx(0.25)
+    assert float(expert_share(experts=8, per_token=2, tokens=32)) == pytest.approx(1 - 0.75**32)
+    assert float(expert_share(experts=0, per_token=0, tokens=1)) == 1.0
+    assert weight_bytes_read(dense_bytes=10.0, expert_bytes=100.0, expert_share=0.25) == 35.0
 
 
 def test_the_cache_read_is_the_sum_of_the_kinds_of_layers() -> None:
@@ -42,7 +50,7 @@ def test_the_cache_read_is_the_sum_of_the_kinds_of_layers() -> None:
 
     Full: 10 · 4096 · 2 · 8192 = 671,088,640; windowed: 52 · 4096 · 2 · 1023 = 435,781,632.
     """
-    held = cache_read(constant=0, per_token=10 * 8192, windowed_per_token=52 * 8192, window=1023, tokens=8192)
+    held = cache_bytes_read(constant=0, per_token=10 * 8192, windowed_per_token=52 * 8192, window=1023, tokens=8192)
     assert held == 671_088_640 + 435_781_632
 
 
@@ -69,13 +77,13 @@ def test_compute_grows_with_the_rows() -> None:
 
 def test_host_time_adds_layers_steps_and_sequences() -> None:
     """10 layers of 2 ms, doubled by the format, a step of 3 ms, 5 sequences of 1 ms: 40 + 3 + 5."""
-    assert host_time(layers=10, layer_s=0.002, step_s=0.003, sequence_s=0.001, sequences=5, factor=2) == pytest.approx(0.048)
+    assert launch_overhead(layers=10, layer_s=0.002, step_s=0.003, sequence_s=0.001, sequences=5, factor=2) == pytest.approx(0.048)
 
 
 def test_exchange_is_nothing_alone_and_two_all_reduces_a_layer_together() -> None:
     """Four devices: 2 · 10 layers · (10 µs · log₂ 4 + 2 · 100 · 1000 B / 1 GB/s · 3/4) = 20 · (20 µs + 150 µs) = 3.4 ms."""
-    assert float(exchange_time(layers=10, devices=1, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == 0.0
-    assert float(exchange_time(layers=10, devices=4, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == pytest.approx(3.4e-3)
+    assert float(all_reduce_time(layers=10, devices=1, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == 0.0
+    assert float(all_reduce_time(layers=10, devices=4, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == pytest.approx(3.4e-3)
 
 
 @given(weights=TIMES, compute=TIMES, cache=TIMES, host=TIMES, eager=st.booleans())
@@ -84,34 +92,34 @@ def test_a_step_is_at_least_its_longest_part_and_at_most_their_sum(
 ) -> None:
     """Overlap saves time but cannot hide the longest part."""
     device = device_time(weights_s=weights, compute_s=compute, cache_s=cache)
-    whole = float(step_time(device_s=device, host_s=host, exchange_s=0.0, eager=eager))
+    whole = float(step_time(device_s=device, launch_s=host, all_reduce_s=0.0, eager=eager))
     assert max(weights + cache, compute + cache, host) <= whole * (1 + 1e-9)
     assert whole <= (weights + compute + cache + host) * (1 + 1e-9)
 
 
 def test_admitted_is_bounded_by_the_engine_and_by_the_memory() -> None:
     """92 GB claimed less 80 GB of weights leave room for 12 sequences of 1 GB; the engine's own limit may be less; one always runs."""
-    assert float(admitted(limit=256, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == pytest.approx(12)
-    assert float(admitted(limit=8, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == 8
-    assert float(admitted(limit=8, memory=100e9, weight_bytes=200e9, sequence_bytes=1e12)) == 1
+    assert float(running_requests(limit=256, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == pytest.approx(12)
+    assert float(running_requests(limit=8, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == 8
+    assert float(running_requests(limit=8, memory=100e9, weight_bytes=200e9, sequence_bytes=1e12)) == 1
 
 
 def test_a_closed_loop_of_one_has_no_queue() -> None:
     """One request: it decodes alone, nothing interrupts it, and its first token is prompt + steps + fixed time."""
-    assert float(decoding(requests=1, prompt_s=1.0, step_s=0.01, answer=100)) == 1
-    assert between_tokens(step_s=0.01, prompt_s=1.0, requests=1, answer=100, interruption=0.7) == 0.01
-    assert first_token(prompt_s=1.0, requests=1, queued=0.1, token_s=0.01, steps=2, fixed_s=0.05) == pytest.approx(1.07)
+    assert float(decoding_requests(requests=1, prompt_s=1.0, step_s=0.01, output_tokens=100)) == 1
+    assert time_per_output_token(step_s=0.01, prompt_s=1.0, requests=1, output_tokens=100, interference=0.7) == 0.01
+    assert time_to_first_token(prompt_s=1.0, requests=1, queued=0.1, tpot_s=0.01, steps=2, fixed_s=0.05) == pytest.approx(1.07)
 
 
 def test_others_prompts_are_in_the_time_between_tokens() -> None:
     """Eleven requests: ten prompts of 1 s interrupt 100 tokens, 70 % of each: 0.01 + 0.7 · 10 / 100 = 0.08 s."""
-    assert between_tokens(step_s=0.01, prompt_s=1.0, requests=11, answer=100, interruption=0.7) == pytest.approx(0.08)
+    assert time_per_output_token(step_s=0.01, prompt_s=1.0, requests=11, output_tokens=100, interference=0.7) == pytest.approx(0.08)
 
 
 def test_requests_beyond_the_places_wait_for_others_to_end() -> None:
     """Thirty in flight, ten places, 1 s + 100 · 0.01 s each: every request waits for two others: 4 s."""
-    assert waiting(requests=30, running=10, first_s=1.0, token_s=0.01, answer=100) == pytest.approx(4.0)
-    assert waiting(requests=5, running=10, first_s=1.0, token_s=0.01, answer=100) == 0.0
+    assert queue_time(requests=30, running=10, ttft_s=1.0, tpot_s=0.01, output_tokens=100) == pytest.approx(4.0)
+    assert queue_time(requests=5, running=10, ttft_s=1.0, tpot_s=0.01, output_tokens=100) == 0.0
 
 
 def test_the_floor_is_the_slower_of_memory_and_arithmetic() -> None:
@@ -130,6 +138,20 @@ def test_denoising_counts_evaluations_and_the_decoder() -> None:
 def test_laws_take_arrays_as_they_take_numbers() -> None:
     """The calibration runs the same lines on columns."""
     many = np.array([1.0, 8.0])
-    each = [float(share_reached(experts=8, per_token=2, tokens=n)) for n in many]
-    assert share_reached(experts=np.array([8, 8]), per_token=np.array([2, 2]), tokens=many).tolist() == each
+    each = [float(expert_share(experts=8, per_token=2, tokens=n)) for n in many]
+    assert expert_share(experts=np.array([8, 8]), per_token=np.array([2, 2]), tokens=many).tolist() == each
     assert not math.isnan(float(np.sum(device_time(weights_s=many, compute_s=many, cache_s=many))))
+
+
+@given(st.floats(1, 1e4), st.integers(1, 16))
+def test_a_pipeline_saves_at_most_its_stages(chunks: float, stages: int) -> None:
+    """One stage saves nothing; many chunks on S stages come close to 1/S, and never below."""
+    share = pipeline_share(chunks=chunks, stages=float(stages))
+    assert 1 / stages <= share * (1 + 1e-12)
+    assert share <= 1 + 1e-12
+    assert pipeline_share(chunks=1e9, stages=float(stages)) == pytest.approx(1 / stages)
+
+
+def test_full_load_is_the_prompt_and_a_share_of_every_step() -> None:
+    """Prompts of 0.5 s, 20 sequences, steps of 40 ms, 100 tokens: 100 / (0.5 + 100 · 0.04 / 20) = 100 / 0.7."""
+    assert full_load_throughput(prompt_s=0.5, step_s=0.04, running=20, output_tokens=100) == pytest.approx(100 / 0.7)
