@@ -6,7 +6,7 @@
     vllm-tpu       `tpu_cache_bytes`, pages whose rows are padded to the chip's registers
 
 Symbols are those of `lib.laws.kv_cache`; each law stands with its function, with its limits and sources, and returns codes of what it
-leaves open (`CODES` has their sentences).
+leaves open.
 """
 
 from __future__ import annotations
@@ -37,16 +37,9 @@ LAWS = {
 }
 """The law of each engine, as shown."""
 
-CODES = {
-    "engine_cache_layout": "The engine lays out a kind of layer of this model in its own way; it is counted as transformers does.",
-    "engine_state_dtype": "Recurrent states are counted in the dtype that transformers keeps; the engine has a setting of its own.",
-    "engine_latent_build": "Latent attention is counted as builds of 2026 keep it; older builds expand it to full heads.",
-}
-"""Sentences for the codes of what an engine's law leaves open."""
-
 
 class EngineCache(NamedTuple):
-    """Bytes by layer kind, and codes of what is left open (keys of `CODES`)."""
+    """Bytes by layer kind, and codes of what is left open."""
 
     by_kind: dict[str, Bytes]
     codes: tuple[str, ...]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lib.laws import runtime
-from lib.laws.kv_cache_by_engine import CODES, LAWS
+from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.activations import lighter_bytes, unchecked_bytes
 from lib.precision import unstated, weight_format
@@ -78,21 +78,6 @@ class MemoryFit:
     max_batch_size: int | None
 
 
-_SENTENCES = {
-    "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
-    "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
-    "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
-    "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
-    "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
-    "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
-    "vllm_preallocates": "vLLM takes a share of the device at start (0.9 by default) and fills it with cache; this is what is needed.",
-    "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
-    "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
-    "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
-    "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
-    "training_assumed": "Training: AdamW, gradient checkpointing, no 8-bit or paged optimizer; LoRA of rank 16 on all plain matrices.",
-    "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
-}
 _TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
 _AUTO = frozenset({"bf16", "fp16", "gguf:BF16"})  # what auto takes where nothing is stated
 _LONG = 1024
@@ -100,7 +85,7 @@ CHECKED = "2026-11-21"
 
 
 def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
-    """The sentences that hold for this estimate at this length."""
+    """What this estimate leaves open at this length."""
     spec, request = of.spec, of.request
     inference, own = request.mode == "inference", request.engine == "transformers"
     untraced = own and inference and not spec.activations
@@ -119,13 +104,11 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "training_assumed": not inference,
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
-    open_points = [Caveat(code=code, message=_SENTENCES[code]) for code, true in holds.items() if true]
+    open_points = [Caveat(code) for code, true in holds.items() if true]
     limit = spec.context_limit
     if limit is not None and tokens > limit:
-        open_points.append(
-            Caveat(code="beyond_context_limit", message=f"The model is limited to {limit:,} tokens: {tokens:,} were counted.")
-        )
-    return (*open_points, *(Caveat(code=code, message=CODES[code]) for code in of.cache.codes))
+        open_points.append(Caveat("beyond_context_limit", {"limit_tokens": limit, "counted_tokens": tokens}))
+    return (*open_points, *(Caveat(code) for code in of.cache.codes))
 
 
 def sources(of: PerDevice) -> tuple[Source, ...]:

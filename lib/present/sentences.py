@@ -320,7 +320,42 @@ _FILES = {
     "pickle_not_opened": "The weights are pickle files (.bin), which are not opened; their size ({total_bytes:,} bytes) is known, their "
     "dtypes are not.",
 }
-_RUN = {
+_MEMORY = {
+    "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
+    "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
+    "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
+    "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
+    "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
+    "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
+    "vllm_preallocates": "vLLM takes a share of the device at start (0.9 by default) and fills it with cache; this is what is needed.",
+    "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
+    "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
+    "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
+    "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
+    "training_assumed": "Training: AdamW, gradient checkpointing, no 8-bit or paged optimizer; LoRA of rank 16 on all plain matrices.",
+    "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
+    "beyond_context_limit": "The model is limited to {limit_tokens} tokens: {counted_tokens} were counted.",
+    "engine_cache_layout": "The engine lays out a kind of layer of this model in its own way; it is counted as transformers does.",
+    "engine_state_dtype": "Recurrent states are counted in the dtype that transformers keeps; the engine has a setting of its own.",
+    "engine_latent_build": "Latent attention is counted as builds of 2026 keep it; older builds expand it to full heads.",
+}
+_PREDICTION = {
+    "extrapolated": "No measurement of {engine} on a card like {silicon} was published with its conditions; the ranges are wider for that.",
+    "one_after_another": "{engine} puts layers on each of the {devices!s} devices, which work one after another: more memory, no more "
+    "speed for one request.",
+    "cpu_estimate": "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
+    "cache_unknown": "How this model's cache grows is not known; reading it is left out of the times.",
+    "typical_model:speed": "Only a parameter count is known: sizes of a typical decoder are taken.",
+    "static_batch": "The requests start together as one batch; this engine does not take new ones in between.",
+    "does_not_fit:speed": "The weights take {needed_gib:.1f} GiB and there are {capacity_gib:.1f} GiB: this is how fast it would be if "
+    "they fitted.",
+    "requests_wait": "Of {concurrency} requests about {running_requests:,.0f} run at once; the others wait for a place, which is in the "
+    "time to the first token.",
+    "picture_shape": "One picture or clip of {shape}, without torch.compile, on one device.",
+    "engine_replaced:tpu": "On a TPU this is the figure of vllm-tpu; the engine that was asked for does not run there.",
+    "engine_replaced:neuron": "On Inferentia and Trainium this is the figure of AWS Neuron; the engine that was asked for does not run "
+    "there.",
+    "processor_scaled": "The processor is not in the catalog; its figures are those of {size!s} virtual CPUs, scaled to {vcpu!s}.",
     "rates_measured": "The speed is predicted from rates measured on this machine just now ({gb_per_s:.1f} GB/s, {gflop_per_s:.0f} "
     "GFLOP/s in {precision}), not from a datasheet; what else it does meanwhile makes a run slower.",
 }
@@ -369,7 +404,7 @@ _TIER = {
     "zerogpu_size": "'{size_id}' is a size, not a tier: the Space runs on {hardware}, and its function asks for it with size='{size}'.",
     "renamed": "{name} is called '{hardware}' today.",
 }
-CAVEATS: Mapping[str, str] = MappingProxyType(_MODEL | _FILES | _RUN | _BILL | _QUOTA | _STORAGE | _TIER)
+CAVEATS: Mapping[str, str] = MappingProxyType(_MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER)
 
 # Break-even points and ways to save.
 

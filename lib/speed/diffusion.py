@@ -87,7 +87,7 @@ def predict_pictures(
             ),
         ),
         caveats=(
-            Caveat(code="picture_shape", message=f"One picture or clip of {what}, without torch.compile, on one device."),
+            Caveat("picture_shape", {"shape": what}),
             *on.caveats,
         ),
         sources=(Source(what="constants and work per picture", source=held.source, checked=held.checked), *on.silicon.sources),

@@ -214,38 +214,25 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
 def _caveats(of: Setup, held: Fitted) -> tuple[Caveat, ...]:
     """What the answer leaves open."""
     spec, card, engine = of.spec, of.on.silicon, of.laid.engine
-    said = {
-        "extrapolated": (engine, card_class(card)) not in held.measured
-        and f"No measurement of {engine} on a card like {card.name} was published with its conditions; the ranges are wider for that.",
-        "one_after_another": of.laid.stages > 1
-        and f"{engine} puts layers on each of the {of.on.count} devices, which work one after another: "
-        "more memory, no more speed for one request.",
-        "cpu_estimate": card.kind == "cpu"
-        and not card.reached
-        and "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
-        "cache_unknown": spec.unknown_cache and "How this model's cache grows is not known; reading it is left out of the times.",
-        "typical_model": spec.source == "rule_of_thumb" and "Only a parameter count is known: sizes of a typical decoder are taken.",
-        "static_batch": engine in STATIC
-        and of.request.concurrency > 1
-        and "The requests start together as one batch; this engine does not take new ones in between.",
-    }
-    found = [Caveat(code=code, message=message) for code, message in said.items() if message]
-    return (*of.on.caveats, *of.laid.caveats, *_room(of), *found)
+    possible = (
+        ((engine, card_class(card)) not in held.measured, Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
+        (of.laid.stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.on.count})),
+        (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
+        (spec.unknown_cache, Caveat("cache_unknown")),
+        (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
+        (engine in STATIC and of.request.concurrency > 1, Caveat("static_batch")),
+    )
+    return (*of.on.caveats, *of.laid.caveats, *_room(of), *(caveat for holds, caveat in possible if holds))
 
 
 def _room(of: Setup) -> tuple[Caveat, ...]:
     """Whether the weights and all requests fit."""
     memory = of.on.memory * of.laid.split * of.laid.stages
     if memory and of.numbers.total_bytes > memory * _LARGEST_SHARE:
-        need, there = of.numbers.total_bytes / GIB, memory / GIB
-        message = f"The weights take {need:.1f} GiB and there are {there:.1f} GiB: this is how fast it would be if they fitted."
-        return (Caveat(code="does_not_fit", message=message),)
+        values = {"needed_gib": of.numbers.total_bytes / GIB, "capacity_gib": memory / GIB}
+        return (Caveat("does_not_fit", values, variant="speed"),)
     if of.running < of.request.concurrency:
-        message = (
-            f"Of {of.request.concurrency:,} requests about {of.running:,.0f} run at once; the others wait for a place, "
-            "which is in the time to the first token."
-        )
-        return (Caveat(code="requests_wait", message=message),)
+        return (Caveat("requests_wait", {"concurrency": of.request.concurrency, "running_requests": of.running}),)
     return ()
 
 

@@ -111,14 +111,8 @@ def link(card: Accelerator) -> tuple[float, bool]:
     return (rate, rate < _BUS) if rate else (_SLOT, True)
 
 
-ON_TPU = Caveat(
-    code="engine_replaced", message="On a TPU this is the figure of vllm-tpu; the engine that was asked for does not run there."
-)
-ON_NEURON = Caveat(
-    code="engine_replaced",
-    message="On Inferentia and Trainium this is the figure of AWS Neuron; the engine that was asked for does not run there.",
-)
-SCALED = "The processor is not in the catalog; its figures are those of {size} virtual CPUs, scaled to {vcpu}."
+ON_TPU = Caveat("engine_replaced", variant="tpu")
+ON_NEURON = Caveat("engine_replaced", variant="neuron")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +148,7 @@ def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accele
         raise UnknownHardware(f"Nothing is known about the processor of {shown(offer.id)}. Name the silicon instead, such as 'CPU-8vCPU'.")
     near = max((cpu for cpu in known if cpu.vcpu and cpu.vcpu <= offer.vcpu), key=lambda cpu: cpu.vcpu or 0, default=known[0])
     size = near.vcpu or offer.vcpu
-    caveat = Caveat(code="processor_scaled", message=SCALED.format(size=size, vcpu=offer.vcpu))
+    caveat = Caveat("processor_scaled", {"size": size, "vcpu": offer.vcpu})
     return near, offer.vcpu / size, (caveat,)
 
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.laws.kv_cache import cache_bytes
-from lib.laws.kv_cache_by_engine import CODES, engine_cache
+from lib.laws.kv_cache_by_engine import engine_cache
 from lib.model.spec import CacheTerm
+from lib.present.sentences import CAVEATS
 
 LLAMA = CacheTerm(kind="full attention", holds="keys and values", layers=32, elements=2048, growth="tokens")
 LATENT = CacheTerm(kind="latent attention (MLA)", holds="latent and rope key", layers=61, elements=576, growth="tokens")
@@ -117,7 +118,7 @@ def test_what_is_left_open_has_a_sentence() -> None:
     compressed = CacheTerm(kind="compressed attention", holds="entries", layers=3, elements=512, growth="blocks", span=128)
     for engine in ENGINES:
         for terms in ((LATENT, INDEX), HYBRID, (LLAMA, compressed)):
-            assert set(engine_cache(engine, terms, tokens=5000, batch=2, element_bytes=2, head_dim=128).codes) <= CODES.keys()
+            assert set(engine_cache(engine, terms, tokens=5000, batch=2, element_bytes=2, head_dim=128).codes) <= CAVEATS.keys()
     assert engine_cache("vllm", HYBRID, tokens=1, batch=1, element_bytes=2).codes == ("engine_state_dtype",)
     assert engine_cache("llama.cpp", (LATENT,), tokens=1, batch=1, element_bytes=2).codes == ("engine_latent_build",)
     cross = CacheTerm(kind="cross attention", holds="keys and values", layers=32, elements=3_840_000, growth="constant")
