@@ -173,7 +173,7 @@ def main(
 
     from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.hub.jobs import Jobs  # noqa: PLC0415
-    from lib.live.measurements import Ledger, Place, place  # noqa: PLC0415
+    from lib.live.measurements import Ledger, LedgerPlace, ledger_place  # noqa: PLC0415
     from lib.service import arguments  # noqa: PLC0415
     from lib.service.jobs import PRECISIONS, Asked, most_usd, planned  # noqa: PLC0415
 
@@ -202,7 +202,7 @@ def main(
         click.echo("Nothing was started.")
         sys.exit(4)
     disable_progress_bars()  # of the script's way into the bucket
-    where = place() if file is None else Place(path=file, lasting=True, words="the file of --ledger")
+    where = ledger_place() if file is None else LedgerPlace(path=file, lasting=True, words="the file of --ledger")
     ledger = Ledger(where)
     good = _run(plans, asked, Jobs(token, namespace=namespace), ledger, catalog)
     problem = ledger.status().problem

@@ -22,7 +22,7 @@ from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, answer, end
 from lib.cli.show import acted_lines, preview_lines, progress_line
 from lib.errors import NotSignedIn
 from lib.hub.prices import PriceFeed
-from lib.hub.providers import offered
+from lib.hub.providers import find_providers
 from lib.present.numbers import usd
 from lib.present.setup_files import setup
 from lib.service.app import Services
@@ -34,7 +34,7 @@ def opened() -> Services:
     """The services, with the platform's prices of now if it answers within some seconds, else the bundled ones."""
     feed = PriceFeed(load())
     feed.refresh()
-    return Services(catalog=feed.catalog, models=Models(), search=lambda _: (), offered=offered, today=feed.refresh)
+    return Services(catalog=feed.catalog, models=Models(), search=lambda _: (), offered=find_providers, today=feed.refresh)
 
 
 def login() -> str | None:

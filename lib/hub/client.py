@@ -178,7 +178,7 @@ def open_hub(token: str | None = None, endpoint: str | None = None) -> Hub:
     return Hub(endpoint=(endpoint or constants.ENDPOINT).rstrip("/"), token=token)
 
 
-def checked_id(repo_id: str, revision: str | None) -> str:
+def check_id(repo_id: str, revision: str | None) -> str:
     """A repository id in the Hub's own form, and a revision that may be asked for.
 
     Raises:

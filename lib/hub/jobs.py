@@ -35,7 +35,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class JobState:
     """A job's stage, what the platform says about it ("" where nothing), and seconds that it has run, where told."""
 
     stage: str
@@ -102,7 +102,7 @@ class Jobs:
         except Exception as error:
             raise _refusal(error, doing) from error
 
-    def look(self, job: Job) -> State:
+    def look(self, job: Job) -> JobState:
         """How it stands.
 
         Raises:
@@ -112,7 +112,7 @@ class Jobs:
             seen = self._api.inspect_job(job_id=job.id, namespace=job.owner)
             stage = getattr(seen.status.stage, "value", seen.status.stage)
             ran = None if seen.durations is None else seen.durations.running_secs
-            return State(stage=_printable(stage), message=_printable(seen.status.message), running_s=ran)
+            return JobState(stage=_printable(stage), message=_printable(seen.status.message), running_s=ran)
         except Exception as error:
             raise _refusal(error, f"asking for the job {job.id}") from error
 

@@ -89,7 +89,7 @@ def run(work: Callable[[AsyncClient], Awaitable[T]], seconds: float) -> T:
 
 
 @asynccontextmanager
-async def together() -> AsyncIterator[asyncio.TaskGroup]:
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
     """A task group whose first refusal stops the others and is raised as itself, not as a group."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -101,14 +101,14 @@ async def together() -> AsyncIterator[asyncio.TaskGroup]:
         raise _first(refused) from None
 
 
-async def gathered(*work: Coroutine[Any, Any, T]) -> list[T]:
+async def gather(*work: Coroutine[Any, Any, T]) -> list[T]:
     """The results of coroutines that run together."""
-    async with together() as group:
+    async with task_group() as group:
         tasks = [group.create_task(one) for one in work]
     return [task.result() for task in tasks]
 
 
-async def aside(size: int, parse: Callable[..., T], *given: object) -> T:
+async def parse_aside(size: int, parse: Callable[..., T], *given: object) -> T:
     """Parse here when it is quick; a long text is parsed in a thread, so that other visitors' requests go on."""
     return parse(*given) if size < _LONG_BYTES else await asyncio.to_thread(parse, *given)
 

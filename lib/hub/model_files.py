@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from lib.errors import shown
 from lib.hub import loop, refusals, repository
-from lib.hub.client import Cache, checked_id, open_hub
-from lib.hub.repository import MAX_LISTING_BYTES, Component, HubModel, Kind, Listing, as_json, as_object, read_listing
-from lib.hub.weights import MAX_DOCUMENT_NODES, Read, Source, read_weights
+from lib.hub.client import Cache, check_id, open_hub
+from lib.hub.repository import MAX_LISTING_BYTES, Component, HubModel, Kind, Listing, parse_json, parse_object, read_listing
+from lib.hub.weights import MAX_DOCUMENT_NODES, RepositoryReader, WeightsReading, read_weights
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read_model(repo_id: str, revision: str | None = None, token: str | None = No
         UnknownModel: the text cannot be an id.
         HubError: RepoNotFound, RepoGated, NotPermitted, RateLimited, HubUnreachable or HubGarbage.
     """
-    hub, repo_id = open_hub(token, endpoint), checked_id(repo_id, revision)
+    hub, repo_id = open_hub(token, endpoint), check_id(repo_id, revision)
     key = (hub.endpoint, repo_id, revision)
     known = _cache.find(key) if token is None else None
     if known is not None:
@@ -54,32 +54,32 @@ def read_model(repo_id: str, revision: str | None = None, token: str | None = No
     return model
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Empty the cache."""
     _cache.clear()
 
 
 async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None) -> HubModel:
     described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
-    listing = await loop.aside(len(described.body), read_listing, described.body, repo_id)
-    source, kind = Source(client, hub, listing), repository.kind_of(listing.files)
+    listing = await loop.parse_aside(len(described.body), read_listing, described.body, repo_id)
+    source, kind = RepositoryReader(client, hub, listing), repository.kind_of(listing.files)
     names = [name for name in repository.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
         documents = await _documents(source, names)
         parts, reads = await _parts(source, kind, documents)
     else:
-        choice = repository.choose(listing.files, "", kind)
-        async with loop.together() as group:
+        choice = repository.choose_weights(listing.files, "", kind)
+        async with loop.task_group() as group:
             texts, weights = group.create_task(_documents(source, names)), group.create_task(read_weights(source, choice))
         documents, read = texts.result(), weights.result()
-        reads, parts = [_told(read, choice)], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
+        reads, parts = [_with_caveat(read, choice)], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
     return _model(listing, kind, documents, parts, reads)
 
 
-async def _documents(source: Source, names: list[str]) -> dict[str, str]:
+async def _documents(source: RepositoryReader, names: list[str]) -> dict[str, str]:
     """Small files as text."""
     texts: dict[str, str] = {}
-    for name, body in zip(names, await loop.gathered(*(source.document(name) for name in names)), strict=True):
+    for name, body in zip(names, await loop.gather(*(source.document(name) for name in names)), strict=True):
         try:
             texts[name] = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -87,17 +87,17 @@ async def _documents(source: Source, names: list[str]) -> dict[str, str]:
     return texts
 
 
-async def _parts(source: Source, kind: Kind, documents: dict[str, str]) -> tuple[list[Component], list[Read]]:
+async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]) -> tuple[list[Component], list[WeightsReading]]:
     """The components that model_index.json or modules.json names, each with its own folder, configuration and weights."""
     files = source.listing.files
     named = _pipeline(source, documents) if kind == "diffusers" else _modules(source, documents)
-    present = set(repository.folders(files, named))
-    chosen = [(folder, repository.choose(files, folder, kind)) for folder in named if folder in present]
+    present = set(repository.present_folders(files, named))
+    chosen = [(folder, repository.choose_weights(files, folder, kind)) for folder in named if folder in present]
     chosen = [(folder, choice) for folder, choice in chosen if choice.format != "none"]
     configs = [f"{folder}/config.json" if folder else "config.json" for folder, _ in chosen]
     texts = await _documents(source, [name for name in configs if name in files])
-    reads = await loop.gathered(*(read_weights(source, choice) for _, choice in chosen))
-    told = [_told(read, choice) for read, (_, choice) in zip(reads, chosen, strict=True)]
+    reads = await loop.gather(*(read_weights(source, choice) for _, choice in chosen))
+    told = [_with_caveat(read, choice) for read, (_, choice) in zip(reads, chosen, strict=True)]
     parts = [
         Component(folder=folder, weights=read.weights, config_text=texts.get(config), library=named[folder][0], class_name=named[folder][1])
         for (folder, _), config, read in zip(chosen, configs, reads, strict=True)
@@ -105,9 +105,9 @@ async def _parts(source: Source, kind: Kind, documents: dict[str, str]) -> tuple
     return parts, told
 
 
-def _pipeline(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
+def _pipeline(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from model_index.json; a component that is switched off is [null, null]."""
-    data = as_object(documents["model_index.json"].encode(), source.listing.id, "model_index.json", MAX_DOCUMENT_NODES)
+    data = parse_object(documents["model_index.json"].encode(), source.listing.id, "model_index.json", MAX_DOCUMENT_NODES)
     named: dict[str, tuple[str, str]] = {}
     for name, value in data.items():
         match value:
@@ -116,9 +116,9 @@ def _pipeline(source: Source, documents: dict[str, str]) -> dict[str, tuple[str,
     return named
 
 
-def _modules(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
+def _modules(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from modules.json."""
-    data = as_json(documents["modules.json"].encode(), source.listing.id, "modules.json", MAX_DOCUMENT_NODES)
+    data = parse_json(documents["modules.json"].encode(), source.listing.id, "modules.json", MAX_DOCUMENT_NODES)
     named: dict[str, tuple[str, str]] = {}
     for value in data if isinstance(data, list) else ():
         match value:
@@ -129,14 +129,14 @@ def _modules(source: Source, documents: dict[str, str]) -> dict[str, tuple[str, 
     return named
 
 
-def _told(read: Read, choice: repository.Choice) -> Read:
+def _with_caveat(read: WeightsReading, choice: repository.WeightsChoice) -> WeightsReading:
     """Add why this copy was read when it is not the usual one."""
     if not choice.why:
         return read
     return replace(read, caveats=(*read.caveats, Caveat(f"weights_{choice.why}")))
 
 
-def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[Read]) -> HubModel:
+def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[WeightsReading]) -> HubModel:
     caveats = list(dict.fromkeys(caveat for read in reads for caveat in read.caveats))
     if not any(part.weights.files for part in parts):
         caveats.append(Caveat("no_weights", {"model": shown(listing.id)}))
@@ -167,7 +167,7 @@ def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
     """What an adapter was trained on: its adapter_config.json says it, else a tag of its card."""
     if "adapter_config.json" not in documents:
         return listing.base_model
-    adapter = as_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json", MAX_DOCUMENT_NODES)
+    adapter = parse_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json", MAX_DOCUMENT_NODES)
     named = adapter.get("base_model_name_or_path")
     usable = isinstance(named, str) and 0 < len(named) <= 200 and named.isprintable()  # noqa: PLR2004 - longest owner/name is 193
     return named if usable else listing.base_model

@@ -104,7 +104,7 @@ def _accelerator(row: Any) -> tuple[str | None, int, Bytes | None]:
     return card.model, count, _size(card.vram, binary=True)
 
 
-def flavor(row: Any) -> LiveFlavor:
+def parse_flavor(row: Any) -> LiveFlavor:
     """One row of the list.
 
     Raises:
@@ -131,7 +131,7 @@ def flavor(row: Any) -> LiveFlavor:
     )
 
 
-def flavors(rows: Sequence[Any]) -> tuple[tuple[LiveFlavor, ...], tuple[str, ...]]:
+def parse_flavors(rows: Sequence[Any]) -> tuple[tuple[LiveFlavor, ...], tuple[str, ...]]:
     """The rows that can be read, and a sentence for each that cannot; an id that comes twice counts once.
 
     Raises:
@@ -143,7 +143,7 @@ def flavors(rows: Sequence[Any]) -> tuple[tuple[LiveFlavor, ...], tuple[str, ...
     remarks = []
     for number, row in enumerate(rows, 1):
         try:
-            found = flavor(row)
+            found = parse_flavor(row)
         except HubGarbage as error:
             remarks.append(f"Row {number} of the live list is left out: it has {error}.")
             continue
@@ -184,7 +184,7 @@ def as_hub_error(error: Exception, name: LiveListName) -> HubError:
     return HubUnreachable(f"{what} could not be reached ({type(error).__name__}). The prices known before stay; it is asked again later.")
 
 
-def fetch(name: LiveListName, endpoint: str | None = None) -> LiveList:
+def fetch_flavors(name: LiveListName, endpoint: str | None = None) -> LiveList:
     """Ask for a platform's list, anonymously. Takes as long as the server does: bound it from outside.
 
     Raises:
@@ -194,7 +194,7 @@ def fetch(name: LiveListName, endpoint: str | None = None) -> LiveList:
 
     try:
         rows = getattr(HfApi(endpoint=endpoint, token=False), CALLS[name])(token=False)
-        read, remarks = flavors(rows)
+        read, remarks = parse_flavors(rows)
     except Exception as error:
         raise as_hub_error(error, name) from error
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -212,7 +212,7 @@ class _Call(threading.Thread):
 
     def run(self) -> None:
         try:
-            self.done = fetch(self.list_name, self.endpoint)
+            self.done = fetch_flavors(self.list_name, self.endpoint)
         except HubError as error:
             self.done = error
 

@@ -1,7 +1,7 @@
 """Who serves a model per token today, and for how much: asked of the router of Inference Providers, as a stranger.
 
-A price is a convenience: `offered` never raises. When the router cannot be asked, `status` is "unknown" and `reason` says why, so that
-the page can ask the visitor for a number of their own; nothing is invented. Answers are remembered for an hour, failures for five
+A price is a convenience: `find_providers` never raises. When the router cannot be asked, `status` is "unknown" and `reason` says why,
+so that the page can ask the visitor for a number of their own; nothing is invented. Answers are remembered for an hour, failures for five
 minutes, so that a router that is down costs one visitor a second and a half and not every one of them.
 Source of the form: hub-docs inference-providers/hub-api.md (2026-07-09): prices in USD per million tokens, status live or error.
 """
@@ -17,7 +17,7 @@ from lib.bounded_json import UnreadableJson, read_json
 from lib.cost.tokens import TokenPrice
 from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, shown
 from lib.hub import loop
-from lib.hub.client import Cache, checked_id, open_hub
+from lib.hub.client import Cache, check_id, open_hub
 from lib.provenance import Source
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _INSTEAD = "Enter your provider's price per million tokens instead."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class ProviderOffers:
     """What the router said about a model.
 
     `live` names the providers that serve it now, `prices` those of them that state a price, cheapest answer first. `status` is "none"
@@ -50,26 +50,26 @@ class Offered:
     reason: str = ""
 
 
-_answers: Cache[tuple[str, str], Offered] = Cache(most=2048, seconds=3600, weight=lambda _: 1)
-_failures: Cache[str, Offered] = Cache(most=16, seconds=300, weight=lambda _: 1)
+_answers: Cache[tuple[str, str], ProviderOffers] = Cache(most=2048, seconds=3600, weight=lambda _: 1)
+_failures: Cache[str, ProviderOffers] = Cache(most=16, seconds=300, weight=lambda _: 1)
 
 
-def offered(model_id: str, *, endpoint: str | None = None) -> Offered:
+def find_providers(model_id: str, *, endpoint: str | None = None) -> ProviderOffers:
     """Providers and prices of a model on the Hub, within 1.5 s; `endpoint` is the router's address."""
     try:
-        return ask(model_id, endpoint=endpoint)
+        return request_providers(model_id, endpoint=endpoint)
     except (HubError, InvalidInput) as error:
-        return Offered(status="unknown", reason=str(error))
+        return ProviderOffers(status="unknown", reason=str(error))
 
 
-def ask(model_id: str, *, endpoint: str | None = None) -> Offered:
-    """As `offered`, with refusals as errors; "nobody serves it" is an answer.
+def request_providers(model_id: str, *, endpoint: str | None = None) -> ProviderOffers:
+    """As `find_providers`, with refusals as errors; "nobody serves it" is an answer.
 
     Raises:
         UnknownModel: the text cannot be the id of a model.
         HubError: the router could not be asked, or its answer could not be read.
     """
-    model = checked_id(model_id, None)
+    model = check_id(model_id, None)
     router = _router(endpoint)
     known = _answers.find((router.endpoint, model)) or _failures.find(router.endpoint)
     if known is not None:
@@ -79,17 +79,17 @@ def ask(model_id: str, *, endpoint: str | None = None) -> Offered:
     try:
         found = loop.run(lambda client: _fetch(client, router, model), SECONDS)
     except RepoNotFound:
-        found = Offered(status="none")
+        found = ProviderOffers(status="none")
     except (TimeoutError, HubError) as error:
         refused = _refusal(error, model)
         if isinstance(refused, HubUnreachable):
-            _failures.keep(router.endpoint, Offered(status="unknown", reason=str(refused)))
+            _failures.keep(router.endpoint, ProviderOffers(status="unknown", reason=str(refused)))
         raise refused from error
     _answers.keep((router.endpoint, model), found)
     return found
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Empty the memory."""
     _answers.clear()
     _failures.clear()
@@ -122,13 +122,13 @@ def _refusal(error: Exception, model: str) -> HubError:
     return HubUnreachable(f"The router of Inference Providers could not be reached. {_INSTEAD}")
 
 
-async def _fetch(client: AsyncClient, router: Hub, model: str) -> Offered:
+async def _fetch(client: AsyncClient, router: Hub, model: str) -> ProviderOffers:
     address = f"{router.endpoint}/v1/models/{model}"
     answer = await router.fetch(client, address, what=model, limit=_MAX_ANSWER_BYTES)
-    return read_offered(answer.body, model, address)
+    return parse_providers(answer.body, model, address)
 
 
-def read_offered(body: bytes, model: str, address: str) -> Offered:
+def parse_providers(body: bytes, model: str, address: str) -> ProviderOffers:
     """The router's answer: live providers, and prices where both are stated.
 
     Raises:
@@ -142,16 +142,16 @@ def read_offered(body: bytes, model: str, address: str) -> Offered:
     entries = told.get("providers") if isinstance(told, dict) else None
     if not isinstance(entries, list):
         raise HubGarbage(f"The answer about {shown(model)} lists no providers.")
-    live = [one for one in entries[:_MAX_PROVIDERS] if isinstance(one, dict) and one.get("status") == "live" and _named(one)]
+    live = [one for one in entries[:_MAX_PROVIDERS] if isinstance(one, dict) and one.get("status") == "live" and _provider_name(one)]
     checked = datetime.now(UTC).date().isoformat()
     source = Source(what=f"prices per token of {model}", source=address, checked=checked)
     prices = [price for one in live if (price := _price(one, source)) is not None]
     prices.sort(key=lambda price: (price.usd_per_million_output, price.usd_per_million_input, price.provider))
     names = tuple(dict.fromkeys(one["provider"] for one in live))
-    return Offered(status="live" if names else "none", live=names, prices=tuple(prices))
+    return ProviderOffers(status="live" if names else "none", live=names, prices=tuple(prices))
 
 
-def _named(entry: dict[str, Any]) -> bool:
+def _provider_name(entry: dict[str, Any]) -> bool:
     name = entry.get("provider")
     return isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
 

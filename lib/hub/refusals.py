@@ -210,7 +210,7 @@ def moved(act: Act, what: str) -> HubGarbage:
     return HubGarbage(f"The answer about {shown(what)} points to an address that is not asked: another host, or no part of the Spaces.")
 
 
-def remark(text: str, token: str | None) -> str:
+def quotable(text: str, token: str | None) -> str:
     """What the Hub wrote, fit to be quoted: one line of plain characters; nothing if a part of the token stands in it."""
     squeezed = "".join(text.lower().split())
     secret = (token or "").lower()

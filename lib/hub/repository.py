@@ -35,7 +35,7 @@ from typing import Any, Literal, NamedTuple
 from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import InvalidInput
 from lib.hub import refusals
-from lib.hub.client import checked_id
+from lib.hub.client import check_id
 from lib.provenance import Caveat
 
 Kind = Literal["transformers", "diffusers", "sentence-transformers", "adapter", "gguf", "weights", "none"]
@@ -143,15 +143,15 @@ class HubModel:
     @property
     def bytes_by_dtype(self) -> dict[str, int]:
         """Bytes by stored dtype, over all components."""
-        return _summed(part.weights.bytes_by_dtype for part in self.components)
+        return _sum_tables(part.weights.bytes_by_dtype for part in self.components)
 
     @property
     def elements_by_dtype(self) -> dict[str, int]:
         """Stored elements by dtype, over all components."""
-        return _summed(part.weights.elements_by_dtype for part in self.components)
+        return _sum_tables(part.weights.elements_by_dtype for part in self.components)
 
 
-def _summed(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_tables(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for table in tables:
         total.update(table)
@@ -169,7 +169,7 @@ _PICKLES = {"model": "pytorch_model"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class WeightsChoice:
     """The copy of the weights that counts: its files, or the index that names them.
 
     `why` is empty for the default copy, else a code: "variant" (only an fp16 or bf16 copy exists), "consolidated" (only the
@@ -188,7 +188,7 @@ def kind_of(files: Mapping[str, int | None]) -> Kind:
         return "diffusers"
     if "modules.json" in files:
         return "sentence-transformers"
-    root = choose(files, "", "transformers")
+    root = choose_weights(files, "", "transformers")
     usual = root.format != "none" and root.why in ("", "variant")
     if "adapter_config.json" in files and not usual:
         return "adapter"
@@ -199,19 +199,19 @@ def kind_of(files: Mapping[str, int | None]) -> Kind:
     return "none" if root.format == "none" else "weights"
 
 
-def choose(files: Mapping[str, int | None], folder: str, kind: Kind) -> Choice:
+def choose_weights(files: Mapping[str, int | None], folder: str, kind: Kind) -> WeightsChoice:
     """The copy of the weights in one folder that the library of this kind loads."""
     if kind == "gguf":
-        return Choice(format="gguf", files=_gguf(files))
+        return WeightsChoice(format="gguf", files=_gguf(files))
     at = f"{folder}/" if folder else ""
     for stem in _STEMS.get(kind, ("model", "diffusion_pytorch_model")):
-        found = _named(files, at, stem)
+        found = _named_copy(files, at, stem)
         if found:
             return found
-    return _last_resort(files, at) if kind != "diffusers" else Choice(format="none")
+    return _last_resort(files, at) if kind != "diffusers" else WeightsChoice(format="none")
 
 
-def _named(files: Mapping[str, int | None], at: str, stem: str) -> Choice | None:
+def _named_copy(files: Mapping[str, int | None], at: str, stem: str) -> WeightsChoice | None:
     """The default copy under one name, else the variants of that name."""
     pickle = _PICKLES.get(stem, stem)
     candidates: list[tuple[str, Format, str]] = [(stem, "safetensors", ""), (pickle, "pickle", "")]
@@ -221,23 +221,23 @@ def _named(files: Mapping[str, int | None], at: str, stem: str) -> Choice | None
         ending = "bin" if form == "pickle" else "safetensors"
         index = f"{at}{stored}.{ending}.index.{variant}.json" if variant else f"{at}{name}.{ending}.index.json"
         if f"{at}{name}.{ending}" in files:
-            return Choice(format=form, files=(f"{at}{name}.{ending}",), why=why)
+            return WeightsChoice(format=form, files=(f"{at}{name}.{ending}",), why=why)
         if index in files:
-            return Choice(format=form, index=index, why=why)
+            return WeightsChoice(format=form, index=index, why=why)
     return None
 
 
-def _last_resort(files: Mapping[str, int | None], at: str) -> Choice:
+def _last_resort(files: Mapping[str, int | None], at: str) -> WeightsChoice:
     """The vendor's own format, or a single file of any name."""
     if f"{at}consolidated.safetensors" in files:
-        return Choice(format="safetensors", files=(f"{at}consolidated.safetensors",), why="consolidated")
+        return WeightsChoice(format="safetensors", files=(f"{at}consolidated.safetensors",), why="consolidated")
     if f"{at}consolidated.safetensors.index.json" in files:
-        return Choice(format="safetensors", index=f"{at}consolidated.safetensors.index.json", why="consolidated")
+        return WeightsChoice(format="safetensors", index=f"{at}consolidated.safetensors.index.json", why="consolidated")
     here = [name for name in files if name.startswith(at) and "/" not in name.removeprefix(at)]
     loose = [name for name in here if name.endswith(".safetensors")]
     if len(loose) == 1:
-        return Choice(format="safetensors", files=(loose[0],), why="single_file")
-    return Choice(format="none")
+        return WeightsChoice(format="safetensors", files=(loose[0],), why="single_file")
+    return WeightsChoice(format="none")
 
 
 def _gguf(files: Mapping[str, int | None]) -> tuple[str, ...]:
@@ -252,7 +252,7 @@ def _gguf(files: Mapping[str, int | None]) -> tuple[str, ...]:
     return tuple(name for name in found if _PART.sub("", name) == _PART.sub("", first) and part[2] in name)
 
 
-def folders(files: Mapping[str, int | None], named: Iterable[str]) -> tuple[str, ...]:
+def present_folders(files: Mapping[str, int | None], named: Iterable[str]) -> tuple[str, ...]:
     """Those of the named folders that hold any file."""
     present = {name.rpartition("/")[0] for name in files}
     return tuple(dict.fromkeys(folder for folder in named if folder in present))
@@ -295,7 +295,7 @@ class Listing:
     published_parameters: Mapping[str, int]
 
 
-def as_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
+def parse_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
     """JSON from outside of at most `most` nodes (`lib.bounded_json`); `of` names it in the sentence.
 
     Raises:
@@ -307,13 +307,13 @@ def as_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
         raise refusals.garbage(what, f"{of} cannot be read: {error}") from error
 
 
-def as_object(text: bytes, what: str, of: str, most: int = MAX_NODES) -> dict[str, Any]:
+def parse_object(text: bytes, what: str, of: str, most: int = MAX_NODES) -> dict[str, Any]:
     """JSON that has to be an object.
 
     Raises:
         HubGarbage: it is not.
     """
-    value = as_json(text, what, of, most)
+    value = parse_json(text, what, of, most)
     if not isinstance(value, dict):
         raise refusals.garbage(what, f"{of} is not a JSON object")
     return value
@@ -325,7 +325,7 @@ def read_listing(text: bytes, asked: str) -> Listing:
     Raises:
         HubGarbage: not JSON, or an id, a commit or a file list that cannot be one.
     """
-    data = as_object(text, asked, "the description of the model")
+    data = parse_object(text, asked, "the description of the model")
     sha = data.get("sha")
     if not (isinstance(sha, str) and _SHA.fullmatch(sha)):
         raise refusals.garbage(asked, "the description of the model names no commit")
@@ -362,7 +362,7 @@ def _id(value: Any, asked: str) -> str:
     if text is None or text.lower() == asked.lower():
         return text or asked
     try:
-        return checked_id(text, None)
+        return check_id(text, None)
     except InvalidInput as error:
         raise refusals.garbage(asked, "the description of the model names no id") from error
 

@@ -76,10 +76,10 @@ def parse_header(text: bytes, file: str, data_bytes: int | None) -> Header:
     entries.pop("__metadata__", None)
     tensors, at, in_order = _tensors(entries, file)
     if not in_order:
-        at = _covered(entries, file)
+        at = _check_coverage(entries, file)
     if at > MAX_FILE_BYTES or (data_bytes is not None and at != data_bytes):
         _refuse(file, f"its header describes {at:,} bytes of data" + ("" if data_bytes is None else f" and {data_bytes:,} follow"))
-    return _added_up(tensors, entries)
+    return _sum_by_dtype(tensors, entries)
 
 
 def _load(text: bytes, file: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _tensors(entries: dict[str, Any], file: str) -> tuple[dict[str, Tensor], int
             begin, end = entry["data_offsets"]
             found = known.get((dtype, *shape))
             if found is None:
-                found = known[dtype, *shape] = _checked(name, dtype, shape, end - begin, file)
+                found = known[dtype, *shape] = _check_tensor(name, dtype, shape, end - begin, file)
             tensors[name], size = found
             if end - begin != size:
                 _refuse(file, f"{shown(name)} of {dtype} {shown(shape)} takes {size:,} bytes and its span has {end - begin:,}")
@@ -119,7 +119,7 @@ def _tensors(entries: dict[str, Any], file: str) -> tuple[dict[str, Tensor], int
     return tensors, at, in_order
 
 
-def _checked(name: str, dtype: Any, shape: Any, span: int, file: str) -> tuple[Tensor, int]:
+def _check_tensor(name: str, dtype: Any, shape: Any, span: int, file: str) -> tuple[Tensor, int]:
     """A tensor of a dtype and shape seen for the first time, and its bytes."""
     if not (isinstance(dtype, str) and dtype.isascii() and 0 < len(dtype) <= _MAX_DTYPE):
         _refuse(file, f"{shown(name)} has the dtype {shown(dtype)}")
@@ -131,7 +131,7 @@ def _checked(name: str, dtype: Any, shape: Any, span: int, file: str) -> tuple[T
     return Tensor(dtype, tuple(shape), file), bits // 8
 
 
-def _covered(entries: dict[str, Any], file: str) -> int:
+def _check_coverage(entries: dict[str, Any], file: str) -> int:
     """Where the data ends when the spans are sorted; they have to follow each other without gap or overlap."""
     at = 0
     for begin, end in sorted(entry["data_offsets"] for entry in entries.values()):
@@ -141,7 +141,7 @@ def _covered(entries: dict[str, Any], file: str) -> int:
     return at
 
 
-def _added_up(tensors: dict[str, Tensor], entries: dict[str, Any]) -> Header:
+def _sum_by_dtype(tensors: dict[str, Tensor], entries: dict[str, Any]) -> Header:
     counts = Counter(tensors.values())
     elements: Counter[str] = Counter()
     size: Counter[str] = Counter()

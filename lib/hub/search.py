@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 from lib.errors import HubError, InvalidInput
 from lib.hub import loop, refusals
-from lib.hub.client import Cache, checked_id, open_hub
-from lib.hub.repository import as_json
+from lib.hub.client import Cache, check_id, open_hub
+from lib.hub.repository import parse_json
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -37,7 +37,7 @@ class Suggestions:
 _cache: Cache[tuple[str, str, int], Suggestions] = Cache(most=512, seconds=300, weight=lambda _: 1)
 
 
-def suggest(words: str, *, limit: int = 8, endpoint: str | None = None) -> Suggestions:
+def suggest_models(words: str, *, limit: int = 8, endpoint: str | None = None) -> Suggestions:
     """Public models whose id resembles the words; asked as a stranger, within 1.5 s."""
     words = " ".join(words.split())
     if len(words) < _MIN_WORDS or len(words) > _MAX_WORDS or not words.isprintable():
@@ -58,7 +58,7 @@ def suggest(words: str, *, limit: int = 8, endpoint: str | None = None) -> Sugge
     return found
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Empty the cache."""
     _cache.clear()
 
@@ -66,7 +66,7 @@ def forget() -> None:
 async def _search(client: AsyncClient, hub: Hub, words: str, limit: int) -> Suggestions:
     query = urlencode({"search": words, "limit": limit, "sort": "downloads"})
     answer = await hub.fetch(client, f"{hub.endpoint}/api/models?{query}", what=_WHAT, limit=_MAX_ANSWER_BYTES)
-    entries = as_json(answer.body, _WHAT, "it")
+    entries = parse_json(answer.body, _WHAT, "it")
     if not isinstance(entries, list):
         raise refusals.garbage(_WHAT, "it is not a list")
     names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
@@ -75,7 +75,7 @@ async def _search(client: AsyncClient, hub: Hub, words: str, limit: int) -> Sugg
 
 def _usable(name: str) -> bool:
     try:
-        checked_id(name, None)
+        check_id(name, None)
     except InvalidInput:
         return False
     return True

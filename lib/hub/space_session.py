@@ -2,7 +2,7 @@
 
 huggingface_hub's own session waits for ever, reads bodies of any length, follows redirects, keeps cookies for everyone, repeats a
 refused page of a list after a pause that the server chooses, and sends the token to whatever address the next page has. So it gets
-one that hands the requests of `bounded` calls to our background loop (`lib.hub.loop`) and treats all others as before:
+one that hands the requests of `bound_requests` calls to our background loop (`lib.hub.loop`) and treats all others as before:
 
 - only the Hub's origin and only the paths that Spaces need are asked (the client's look-up of its agent registry is not);
 - headers are written here: the visitor's token or none, whatever the client put there;
@@ -51,7 +51,7 @@ _REDIRECTS, _REFUSED = 300, 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _HubResponse:
     """An answer as it came: of a refusal the first bytes, of anything else the whole body."""
 
     status: int
@@ -60,7 +60,7 @@ class _Told:
 
 
 @dataclass(slots=True, kw_only=True)
-class Call:
+class BoundedCall:
     """One question or action for one visitor, which is over after `seconds`."""
 
     hub: Hub
@@ -90,7 +90,7 @@ class Call:
                 raise refusals.moved(self.act, self.what)
             url = urljoin(url, target)
 
-    def _sent(self, method: str, url: str, body: bytes, kind: str | None) -> _Told:
+    def _sent(self, method: str, url: str, body: bytes, kind: str | None) -> _HubResponse:
         self.requests += 1
         if self.requests > _MAX_REQUESTS:
             raise refusals.unreadable(self.act, self.what, f"it takes more than {_MAX_REQUESTS} requests")
@@ -118,12 +118,12 @@ class Call:
         if origin(url) != origin(self.hub.endpoint) or not (path in _PATHS or path.startswith(_UNDER)):
             raise refusals.moved(self.act, self.what)
 
-    async def _exchange(self, client: AsyncClient, method: str, url: str, body: bytes, headers: dict[str, str]) -> _Told:
+    async def _exchange(self, client: AsyncClient, method: str, url: str, body: bytes, headers: dict[str, str]) -> _HubResponse:
         patience = Timeout(self.seconds, connect=CONNECT_S)
         async with client.stream(method, url, content=body, headers=headers, timeout=patience, follow_redirects=False) as response:
             told = {name: value for name, value in response.headers.items() if name in _KEPT}
             if response.status_code >= _REFUSED:
-                return _Told(status=response.status_code, headers=told, body=await _beginning(response))
+                return _HubResponse(status=response.status_code, headers=told, body=await _beginning(response))
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise refusals.unreadable(self.act, self.what, "it is compressed although that was not asked for")
             held = bytearray()
@@ -131,9 +131,9 @@ class Call:
                 held += piece
                 if len(held) > MAX_BYTES:
                     raise refusals.unreadable(self.act, self.what, f"it is longer than {MAX_BYTES:,} bytes")
-            return _Told(status=response.status_code, headers=told, body=bytes(held))
+            return _HubResponse(status=response.status_code, headers=told, body=bytes(held))
 
-    def _response(self, told: _Told, request: Request) -> Response:
+    def _response(self, told: _HubResponse, request: Request) -> Response:
         """What the client gets to see: of a refusal no word that the server wrote, but a remark fit to be quoted beside it."""
         headers = {name: value for name, value in told.headers.items() if name not in ("location", "x-error-message")}
         if told.status < _REFUSED:
@@ -145,7 +145,7 @@ class Call:
         message = told.headers.get("x-error-message", "")
         if message == refusals.INVALID_TOKEN:
             headers["x-error-message"] = message
-        said = refusals.remark(message or _message(told.body), self.hub.token)
+        said = refusals.quotable(message or _message(told.body), self.hub.token)
         response = Response(told.status, headers=headers, request=request, extensions={"remark": said})
         hf_raise_for_status(response)
         return response
@@ -173,7 +173,7 @@ def _message(body: bytes) -> str:
     return error if isinstance(error, str) else ""
 
 
-_call: ContextVar[Call | None] = ContextVar("_call", default=None)
+_call: ContextVar[BoundedCall | None] = ContextVar("_call", default=None)
 _lock = threading.Lock()
 _installed: list[bool] = []
 
@@ -187,7 +187,7 @@ class _Session(Client):
         return super().send(request, **options) if call is None else call.answer(request)
 
 
-def install() -> None:
+def install_session() -> None:
     """Give huggingface_hub this session, once; its other users keep the hooks, the time limit and the redirects that they had."""
     with _lock:
         if _installed:
@@ -199,9 +199,9 @@ def install() -> None:
 
 
 @contextmanager
-def bounded(call: Call) -> Iterator[None]:
+def bound_requests(call: BoundedCall) -> Iterator[None]:
     """Within this block, and in this thread only, the client's requests belong to `call`."""
-    install()
+    install_session()
     mark = _call.set(call)
     try:
         yield

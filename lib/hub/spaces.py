@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.errors import BadArgument, HubError, HubGarbage, InvalidInput, NotSignedIn, shown
 from lib.hub import refusals
-from lib.hub.client import checked_id, open_hub
+from lib.hub.client import check_id, open_hub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ class Account:
     organizations: tuple[tuple[str, Plan], ...]
 
 
-def checked_space(space_id: object) -> str:
+def check_space_id(space_id: object) -> str:
     """A Space's id, owner/name.
 
     Raises:
@@ -111,7 +111,7 @@ def checked_space(space_id: object) -> str:
     if not isinstance(space_id, str) or space_id.count("/") != 1:
         raise BadArgument("space_id", space_id, accepted)
     try:
-        return checked_id(space_id, None)
+        return check_id(space_id, None)
     except InvalidInput as error:
         raise BadArgument("space_id", space_id, accepted) from error
 
@@ -121,7 +121,7 @@ def garbage(what: str, seen: str) -> HubGarbage:
     return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. Look at it on the Hub itself, or try again later.")
 
 
-def plain(text: str, most: int) -> str:
+def plain_line(text: str, most: int) -> str:
     """One printable line of at most `most` characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
     return line if len(line) <= most else line[: most - 1] + "…"
@@ -152,18 +152,18 @@ def read_runtime(raw: Any, what: str) -> Runtime:
         requested_replicas=None if isinstance(asked, str) else _number(asked, "requested number of replicas", 0, _MAX_REPLICAS, what),
         storage=_text(raw.get("storage"), "storage", what),
         volumes=_volumes(raw.get("volumes"), what),
-        error=plain(error, _MAX_ERROR) or None if isinstance(error, str) else None,
+        error=plain_line(error, _MAX_ERROR) or None if isinstance(error, str) else None,
     )
 
 
-def space_of(info: Any, runtime: Runtime, asked: str) -> Space:
+def parse_space(info: Any, runtime: Runtime, asked: str) -> Space:
     """A Space from the client's `SpaceInfo` and its runtime.
 
     Raises:
         HubGarbage: no id, or an SDK or a privacy flag of a wrong type.
     """
     try:
-        space_id = checked_space(info.id)
+        space_id = check_space_id(info.id)
     except InvalidInput as error:
         raise garbage(asked, "it names no id") from error
     if info.private is not None and not isinstance(info.private, bool):
@@ -263,7 +263,7 @@ def _models(card: Any, related: Any) -> tuple[str, ...]:
         for name in (listed if isinstance(listed, list) else [listed])[:_MAX_MODELS]:
             if isinstance(name, str):
                 try:
-                    found[checked_id(name, None)] = None
+                    found[check_id(name, None)] = None
                 except InvalidInput:
                     continue
     return tuple(found)[:_MAX_MODELS]
@@ -303,13 +303,13 @@ class Spaces:
         Raises:
             HubError: it is missing or closed to this visitor, or the Hub does not answer as it should.
         """
-        asked = checked_space(space_id)
+        asked = check_space_id(space_id)
         wanted: Any = ["cardData", "models", "private", "runtime", "sdk"]
 
         def read(api: HfApi) -> Space:
             info = api.space_info(asked, expand=wanted, token=self._token())
             held = info.runtime if info.runtime is not None else api.get_space_runtime(asked, token=self._token())
-            return space_of(info, read_runtime(held.raw, asked), asked)
+            return parse_space(info, read_runtime(held.raw, asked), asked)
 
         return self._asked("look", asked, read)
 
@@ -319,7 +319,7 @@ class Spaces:
         Raises:
             HubError: as for `look`.
         """
-        asked = checked_space(space_id)
+        asked = check_space_id(space_id)
         return self._asked("look", asked, lambda api: read_runtime(api.get_space_runtime(asked, token=self._token()).raw, asked))
 
     def account(self) -> Account:
@@ -353,7 +353,7 @@ class Spaces:
         """
         if not FLAVOR.fullmatch(hardware):
             raise BadArgument("hardware", hardware, "the id of a Space's hardware such as l4x1")
-        seconds = None if sleep_time_s is None else _checked_seconds(sleep_time_s)
+        seconds = None if sleep_time_s is None else _check_seconds(sleep_time_s)
         flavor: Any = hardware  # the client's list of names is older than the Hub's
         return self._done(
             "hardware", space_id, lambda api, at, token: api.request_space_hardware(at, flavor, sleep_time=seconds, token=token)
@@ -361,7 +361,7 @@ class Spaces:
 
     def sleep(self, space_id: str, seconds: int) -> Runtime:
         """Set after how many idle seconds a Space sleeps, -1 = never. Raises as `switch`."""
-        asked = _checked_seconds(seconds)
+        asked = _check_seconds(seconds)
         return self._done("sleeptime", space_id, lambda api, at, token: api.set_space_sleep_time(at, asked, token=token))
 
     def pause(self, space_id: str) -> Runtime:
@@ -373,7 +373,7 @@ class Spaces:
         return self._done("restart", space_id, lambda api, at, token: api.restart_space(at, factory_reboot=factory, token=token))
 
     def _done(self, act: Act, space_id: str, order: Callable[[HfApi, str, str], Any]) -> Runtime:
-        asked = checked_space(space_id)
+        asked = check_space_id(space_id)
         token = self._signed_in(act, asked)
         return self._asked(act, asked, lambda api: read_runtime(order(api, asked, token).raw, asked))
 
@@ -391,11 +391,11 @@ class Spaces:
         from huggingface_hub import HfApi  # noqa: PLC0415 - 0.1 s, and only when the Hub is asked
         from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
 
-        from lib.hub.space_session import Call, bounded  # noqa: PLC0415
+        from lib.hub.space_session import BoundedCall, bound_requests  # noqa: PLC0415
 
-        call = Call(hub=self._hub, act=act, what=what, seconds=SECONDS)
+        call = BoundedCall(hub=self._hub, act=act, what=what, seconds=SECONDS)
         try:
-            with bounded(call):
+            with bound_requests(call):
                 return question(HfApi(endpoint=self._hub.endpoint, token=self._token()))
         except HfHubHTTPError as error:
             raise refusals.space_refusal(error.response, hub=self._hub, act=act, what=what) from error
@@ -414,7 +414,7 @@ class Spaces:
         return self._hub.token
 
 
-def _checked_seconds(seconds: int) -> int:
+def _check_seconds(seconds: int) -> int:
     if type(seconds) is not int or not (seconds == NEVER or 0 < seconds <= _MAX_SLEEP_S):
         raise BadArgument("sleep time", seconds, f"whole seconds from 1 to {_MAX_SLEEP_S:,}, or -1 for never")
     return seconds

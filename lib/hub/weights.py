@@ -17,7 +17,7 @@ from lib.hub import loop, refusals
 from lib.hub.client import Answer, Hub
 from lib.hub.gguf_header import MAX_HEADER_BYTES as MAX_GGUF_BYTES
 from lib.hub.gguf_header import GgufHeader, NeedMore, parse_gguf
-from lib.hub.repository import Choice, Listing, Tensor, Weights, as_object
+from lib.hub.repository import Listing, Tensor, Weights, WeightsChoice, parse_object
 from lib.hub.safetensors_header import PREFIX_BYTES, header_length, parse_header
 from lib.provenance import Caveat
 
@@ -37,7 +37,7 @@ _SLACK_BYTES = 4096
 _GGUF_FIRST_BYTES = 2**20
 
 
-class Source:
+class RepositoryReader:
     """One model at one commit, read by one caller; counts what it has read."""
 
     def __init__(self, client: AsyncClient, hub: Hub, listing: Listing) -> None:
@@ -63,7 +63,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class WeightsReading:
     """The weights of a component, what has to be told about them, and a GGUF file's keys."""
 
     weights: Weights
@@ -71,7 +71,7 @@ class Read:
     gguf: Mapping[str, str | int | float | bool] | None = None
 
 
-async def read_weights(source: Source, choice: Choice) -> Read:
+async def read_weights(source: RepositoryReader, choice: WeightsChoice) -> WeightsReading:
     """Read what the headers of the chosen copy say; never the weights themselves."""
     index = await _index(source, choice.index) if choice.index else None
     files = tuple(index.files) if index else choice.files
@@ -81,7 +81,7 @@ async def read_weights(source: Source, choice: Choice) -> Read:
         return await _safetensors(source, files, index)
     if choice.format == "pickle":
         return _pickle(source, files, index)
-    return Read(weights=Weights(format="none", files=(), total_bytes=0))
+    return WeightsReading(weights=Weights(format="none", files=(), total_bytes=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +93,9 @@ class _Index:
     total_bytes: int | None
 
 
-async def _index(source: Source, file: str) -> _Index:
+async def _index(source: RepositoryReader, file: str) -> _Index:
     text = await source.document(file, MAX_INDEX_BYTES)
-    data = await loop.aside(len(text), as_object, text, source.listing.id, f"the index {shown(file)}", _MAX_INDEX_NODES)
+    data = await loop.parse_aside(len(text), parse_object, text, source.listing.id, f"the index {shown(file)}", _MAX_INDEX_NODES)
     table, folder = data.get("weight_map"), file.rpartition("/")[0]
     if not isinstance(table, dict) or not all(isinstance(part, str) for part in table.values()):
         raise refusals.garbage(source.listing.id, f"the index {shown(file)} maps no tensors to files")
@@ -116,16 +116,16 @@ async def _index(source: Source, file: str) -> _Index:
     return _Index(files=files, names=frozenset(table), total_bytes=total)
 
 
-async def _safetensors(source: Source, files: tuple[str, ...], index: _Index | None) -> Read:
+async def _safetensors(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:
     tensors: dict[str, Tensor] = {}
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
     twice = 0
-    async with loop.together() as group:
+    async with loop.task_group() as group:
         tasks = [group.create_task(_header(source, file, index.files[file] if index else _FIRST_BYTES)) for file in files]
         for file, task in zip(files, tasks, strict=True):
             text, data_bytes = await task
-            header = await loop.aside(len(text), parse_header, text, file, data_bytes)
+            header = await loop.parse_aside(len(text), parse_header, text, file, data_bytes)
             twice += len(tensors.keys() & header.tensors.keys())
             tensors |= header.tensors
             sizes.update(header.bytes_by_dtype)
@@ -138,10 +138,10 @@ async def _safetensors(source: Source, files: tuple[str, ...], index: _Index | N
         bytes_by_dtype=dict(sizes),
         elements_by_dtype=dict(elements),
     )
-    return Read(weights=weights, caveats=_doubts(weights, index, twice))
+    return WeightsReading(weights=weights, caveats=_compare_with_index(weights, index, twice))
 
 
-async def _header(source: Source, file: str, foreseen: int) -> tuple[bytes, int | None]:
+async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[bytes, int | None]:
     """The JSON of one file's header and the length of the data behind it."""
     first = await source.part(file, 0, foreseen)
     size = first.file_bytes if first.file_bytes is not None else source.listing.files[file]
@@ -154,7 +154,7 @@ async def _header(source: Source, file: str, foreseen: int) -> tuple[bytes, int 
     return text, None if size is None else size - PREFIX_BYTES - length
 
 
-def _doubts(weights: Weights, index: _Index | None, twice: int) -> tuple[Caveat, ...]:
+def _compare_with_index(weights: Weights, index: _Index | None, twice: int) -> tuple[Caveat, ...]:
     """What index and headers do not agree on."""
     found = []
     if twice:
@@ -169,7 +169,7 @@ def _doubts(weights: Weights, index: _Index | None, twice: int) -> tuple[Caveat,
     return tuple(found)
 
 
-def _pickle(source: Source, files: tuple[str, ...], index: _Index | None) -> Read:
+def _pickle(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:
     """Sizes only: a pickle runs code when it is opened, so it is not."""
     known = [source.listing.files.get(file) for file in files]
     stated = index.total_bytes if index else None
@@ -177,11 +177,11 @@ def _pickle(source: Source, files: tuple[str, ...], index: _Index | None) -> Rea
     caveat = Caveat("pickle_not_opened", {"total_bytes": total})
     if stated is None and None in known:
         raise refusals.garbage(source.listing.id, "it tells no sizes for its files")
-    return Read(weights=Weights(format="pickle", files=files, total_bytes=total), caveats=(caveat,))
+    return WeightsReading(weights=Weights(format="pickle", files=files, total_bytes=total), caveats=(caveat,))
 
 
-async def _gguf(source: Source, files: tuple[str, ...]) -> Read:
-    headers = await loop.gathered(*(_gguf_header(source, file, first=at == 0) for at, file in enumerate(files)))
+async def _gguf(source: RepositoryReader, files: tuple[str, ...]) -> WeightsReading:
+    headers = await loop.gather(*(_gguf_header(source, file, first=at == 0) for at, file in enumerate(files)))
     tensors: dict[str, Tensor] = {}
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
@@ -197,17 +197,17 @@ async def _gguf(source: Source, files: tuple[str, ...]) -> Read:
         bytes_by_dtype=dict(sizes),
         elements_by_dtype=dict(elements),
     )
-    return Read(weights=weights, gguf=headers[0].keys)
+    return WeightsReading(weights=weights, gguf=headers[0].keys)
 
 
-async def _gguf_header(source: Source, file: str, *, first: bool) -> GgufHeader:
+async def _gguf_header(source: RepositoryReader, file: str, *, first: bool) -> GgufHeader:
     """Ask for the start of the file, then for ever larger pieces, until the header is whole (the first holds a vocabulary)."""
     data, ahead = b"", _GGUF_FIRST_BYTES if first else _FIRST_BYTES
     while True:
         answer = await source.part(file, len(data), len(data) + ahead)
         data += answer.body
         try:
-            return await loop.aside(len(data), parse_gguf, data, file)
+            return await loop.parse_aside(len(data), parse_gguf, data, file)
         except NeedMore:
             if len(answer.body) < ahead or len(data) > MAX_GGUF_BYTES:
                 raise refusals.garbage(source.listing.id, f"the file {shown(file)} ends inside its header") from None

@@ -27,8 +27,8 @@ from queue import Empty
 from typing import Any, Literal
 
 from lib.errors import NoGpuFree
-from lib.live.demo_model import ROOM, DemoModel, Loaded, Note
-from lib.live.device import Device, Size, at_hand, on_zero_gpu
+from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note
+from lib.live.device import Device, Size, current_device, on_zero_gpu
 from lib.live.measure_process import AT_WORK
 from lib.live.memory_gauge import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
@@ -49,7 +49,7 @@ _WARM_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class AnswerFigures:
     """What a run took; `decode_tokens_per_s` is None where only one token came, `peak_of` says how the peak was found."""
 
     ttft_s: float
@@ -62,13 +62,13 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class AnswerPiece:
     """The answer so far; `note` says what is going on while there is none, `taken` comes with the last piece."""
 
     stage: Stage
     text: str = ""
     note: str = ""
-    taken: Taken | None = None
+    taken: AnswerFigures | None = None
 
 
 class _Halted(Exception):
@@ -92,7 +92,7 @@ class _Run:
         now = time.perf_counter()
         self.times.append(now)
         self.tokens.append(int(ids[0, -1]))
-        return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.started + self.seconds, dtype=_bool())
+        return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.started + self.seconds, dtype=_bool_dtype())
 
     def halt(self, *_: Any) -> None:
         """Called before every layer: a long prompt is not read to its end for nobody."""
@@ -100,7 +100,7 @@ class _Run:
             raise _Halted
 
 
-def _bool() -> Any:
+def _bool_dtype() -> Any:
     import torch  # noqa: PLC0415
 
     return torch.bool
@@ -116,7 +116,7 @@ def _layers(model: Any) -> list[Any]:
 _warm: dict[int, int] = {}
 
 
-def warm_up(of: Loaded) -> None:
+def warm_up(of: LoadedModel) -> None:
     """Run the model once in this process, so that what is only done the first time is not taken for its speed."""
     if _warm.get(id(of.model)) == os.getpid():
         return
@@ -127,7 +127,7 @@ def warm_up(of: Loaded) -> None:
     _warm[id(of.model)] = os.getpid()
 
 
-def _generate(of: Loaded, run: _Run, streamer: Any, ids: list[int], limit: int, temperature: float) -> None:
+def _generate(of: LoadedModel, run: _Run, streamer: Any, ids: list[int], limit: int, temperature: float) -> None:
     """The thread: whatever happens, the stream is ended."""
     import torch  # noqa: PLC0415
 
@@ -157,7 +157,7 @@ def _generate(of: Loaded, run: _Run, streamer: Any, ids: list[int], limit: int, 
         streamer.on_finalized_text("", stream_end=True)
 
 
-def answer(of: Loaded, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[Piece, None, None]:
+def stream_answer(of: LoadedModel, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
     """At most `limit` tokens after the prompt `ids`, within `seconds`.
 
     Raises:
@@ -172,19 +172,19 @@ def answer(of: Loaded, ids: list[int], limit: int, temperature: float, seconds: 
     text = ""
     try:
         for text in _texts(streamer):
-            yield _so_far(run, text, len(ids))
+            yield _stream_pieces(run, text, len(ids))
     finally:
         run.stop.set()
         thread.join(_JOIN_S)
     if run.failure is not None:
         raise run.failure
-    yield Piece(stage="done", text=text, taken=_taken(of, run, len(ids), limit))
+    yield AnswerPiece(stage="done", text=text, taken=_answer_figures(of, run, len(ids), limit))
 
 
-def _so_far(run: _Run, text: str, prompt: int) -> Piece:
+def _stream_pieces(run: _Run, text: str, prompt: int) -> AnswerPiece:
     if run.times:
-        return Piece(stage="writing", text=text)
-    return Piece(stage="reading", text=text, note=f"Reading {prompt:,} tokens.")
+        return AnswerPiece(stage="writing", text=text)
+    return AnswerPiece(stage="reading", text=text, note=f"Reading {prompt:,} tokens.")
 
 
 def _texts(streamer: Any) -> Iterator[str]:
@@ -207,10 +207,10 @@ def _texts(streamer: Any) -> Iterator[str]:
 class _Memory:
     """Watches the peak of a run, as far as this device tells it."""
 
-    def __init__(self, of: Loaded) -> None:
+    def __init__(self, of: LoadedModel) -> None:
         self._cuda = of.model.device.type == "cuda"
         if not self._cuda:
-            _give_back()
+            _return_freed_pages()
         self._gauge = CudaGauge() if self._cuda else HostGauge()
         self._held = self._gauge.before if self._cuda else of.weights_bytes
         self._gauge.restart()
@@ -224,20 +224,20 @@ class _Memory:
         self._gauge.close()
 
 
-def _give_back() -> None:
+def _return_freed_pages() -> None:
     """Return freed pages to the system: memory that the process still holds would be taken again unseen."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # another C library than GNU's has no such call
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-def _taken(of: Loaded, run: _Run, prompt: int, limit: int) -> Taken:
+def _answer_figures(of: LoadedModel, run: _Run, prompt: int, limit: int) -> AnswerFigures:
     count = len(run.times)
     spent = run.times[-1] - run.times[0] if count > 1 else 0.0
     assert run.peak is not None, "it ended"  # noqa: S101 or its failure was raised
     peak, peak_of = run.peak
     stopped: Stopped = "end" if run.tokens and run.tokens[-1] in of.end_ids else "limit" if count >= limit else "stopped"
-    return Taken(
+    return AnswerFigures(
         ttft_s=run.times[0] - run.started,
         decode_tokens_per_s=(count - 1) / spent if spent > 0 else None,
         peak_bytes=peak,
@@ -253,11 +253,11 @@ WAIT_S = 120.0
 
 
 @dataclass(slots=True)
-class Waiting:
+class ModelLoad:
     """A model on its way: what is going on, and what came of it."""
 
     note: Note = "Looking at the device."
-    found: tuple[Loaded, Device] | None = None
+    found: tuple[LoadedModel, Device] | None = None
     failure: Exception | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -265,13 +265,13 @@ class Waiting:
         """What is going on now."""
         self.note = note
 
-    def piece(self) -> Piece:
+    def piece(self) -> AnswerPiece:
         """A sign of life."""
         words = self.note if isinstance(self.note, str) else self.note()
-        return Piece(stage="loading", note=f"{words} ({time.monotonic() - self.started:.0f} s)")
+        return AnswerPiece(stage="loading", note=f"{words} ({time.monotonic() - self.started:.0f} s)")
 
 
-class Talk:
+class Conversations:
     """The model, the device and whose turn it is. Make it before the app is launched."""
 
     def __init__(self, demo: DemoModel) -> None:
@@ -289,7 +289,7 @@ class Talk:
         held = self._demo.held
         return "large" if held is None else size_for(held.weights_bytes * ROOM)
 
-    def ready(self) -> Generator[Piece | tuple[Loaded, Device], None, None]:
+    def ready(self) -> Generator[AnswerPiece | tuple[LoadedModel, Device], None, None]:
         """Signs of life until the model is loaded, then the model and the device it is on. Abandoned, loading goes on for the next one.
 
         Raises:
@@ -298,9 +298,9 @@ class Talk:
         """
         held = self._demo.held
         if held is not None:
-            yield held, at_hand(self.size())
+            yield held, current_device(self.size())
             return
-        waiting = Waiting()
+        waiting = ModelLoad()
         thread = threading.Thread(target=self._load, args=(waiting,), daemon=True, name="load")
         thread.start()
         while thread.is_alive():
@@ -311,19 +311,19 @@ class Talk:
         assert waiting.found is not None, "loaded or failed"  # noqa: S101 the thread does one of the two
         yield waiting.found
 
-    def _load(self, waiting: Waiting) -> None:
+    def _load(self, waiting: ModelLoad) -> None:
         try:
-            device = at_hand()
+            device = current_device()
             waiting.found = self._demo.load(device, waiting.tell), device
         except Exception as error:  # noqa: BLE001 raised by the one who waits
             waiting.failure = error
 
-    def _on_device(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[Piece, None, None]:
+    def _on_device(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
         held = self._demo.held
         assert held is not None, "asked for when ready"  # noqa: S101 `say` is called after `ready`
-        yield from answer(held, ids, limit, temperature, seconds)
+        yield from stream_answer(held, ids, limit, temperature, seconds)
 
-    def say(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[Piece, None, None]:
+    def say(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
         """The answer, when it is this conversation's turn. Call it after `ready`.
 
         Raises:
@@ -340,9 +340,11 @@ class Talk:
             if own:
                 AT_WORK.release()
 
-    def _wait(self) -> Iterator[Piece]:
+    def _wait(self) -> Iterator[AnswerPiece]:
         until = time.monotonic() + WAIT_S
         while not AT_WORK.acquire(timeout=LIFE_S):
             if time.monotonic() > until:
                 raise NoGpuFree("Others kept the device busy for two minutes, and your message was not read. Next: try again in a minute.")
-            yield Piece(stage="waiting", note="The device answers somebody else or measures something; your message waits for its turn.")
+            yield AnswerPiece(
+                stage="waiting", note="The device answers somebody else or measures something; your message waits for its turn."
+            )

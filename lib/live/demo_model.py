@@ -29,7 +29,7 @@ from typing import Any
 
 from lib.errors import AdvisorError, LiveError, ModelNotAtHand, shown
 from lib.live import faults
-from lib.live.device import Device, at_hand, on_zero_gpu
+from lib.live.device import Device, current_device, on_zero_gpu
 from lib.units import GIB
 
 Note = str | Callable[[], str]
@@ -44,23 +44,23 @@ _SPARE_BYTES = 1 << 30
 _LOOK_S = 10.0
 
 
-def _refused(name: str, why: str, after: str) -> ModelNotAtHand:
+def _load_refusal(name: str, why: str, after: str) -> ModelNotAtHand:
     return ModelNotAtHand(f"The chat's model {shown(name)} is not at hand: {why}. Next: {after}. {AFTER}")
 
 
-def weigh(folder: Path) -> int:
+def weights_bytes_in(folder: Path) -> int:
     """Bytes of the weights in a folder."""
     return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
 
 
-def chosen(sizes: Mapping[str, int]) -> dict[str, int]:
+def choose_files(sizes: Mapping[str, int]) -> dict[str, int]:
     """The files to fetch with their bytes: one copy of the weights, and the small files beside them; none without safetensors."""
     weights = [_SINGLE] if _SINGLE in sizes else [name for name in sizes if _SHARD.fullmatch(name)] if _INDEX in sizes else []
     small = [name for name in sizes if _SETTINGS.fullmatch(name)]
     return {name: sizes[name] for name in (*weights, *small)} if weights else {}
 
 
-def whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Whether a folder holds a model to read: its config and every file of its weights."""
     if not (folder / "config.json").is_file():
         return False
@@ -73,7 +73,7 @@ def whole(folder: Path) -> bool:
     return bool(shards) and all(isinstance(shard, str) and (folder / shard).is_file() for shard in shards)
 
 
-def fetched(wanted: str, name: str, tell: Tell) -> Path:
+def fetch_model(wanted: str, name: str, tell: Tell) -> Path:
     """The folder that holds the model's files.
 
     Raises:
@@ -81,31 +81,31 @@ def fetched(wanted: str, name: str, tell: Tell) -> Path:
     """
     own = Path(wanted)
     if own.is_dir():
-        if whole(own):
+        if is_complete(own):
             return own
-        raise _refused(name, "the folder holds no config.json with safetensors weights", "the owner of the Space mends DEMO_MODEL")
+        raise _load_refusal(name, "the folder holds no config.json with safetensors weights", "the owner of the Space mends DEMO_MODEL")
     from huggingface_hub import constants  # noqa: PLC0415
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
 
     try:
-        kept = _kept(wanted)
+        kept = _cached_copy(wanted)
         if kept is not None:
             return kept
         if constants.is_offline_mode():
-            raise _refused(
+            raise _load_refusal(
                 name, "this server runs offline (HF_HUB_OFFLINE=1) and holds no copy", "the owner of the Space lets it go online"
             )
         return _download(wanted, name, tell)
     except HFValidationError:
-        raise _refused(name, "that is neither a folder nor the id of a model", "the owner of the Space mends DEMO_MODEL") from None
+        raise _load_refusal(name, "that is neither a folder nor the id of a model", "the owner of the Space mends DEMO_MODEL") from None
 
 
-def _kept(wanted: str) -> Path | None:
+def _cached_copy(wanted: str) -> Path | None:
     """The copy in the Hub's cache, if it is whole; the Hub is not asked whether there is a newer one."""
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
 
     config = try_to_load_from_cache(wanted, "config.json")
-    return Path(config).parent if isinstance(config, str) and whole(Path(config).parent) else None
+    return Path(config).parent if isinstance(config, str) and is_complete(Path(config).parent) else None
 
 
 def _download(wanted: str, name: str, tell: Tell) -> Path:
@@ -115,16 +115,18 @@ def _download(wanted: str, name: str, tell: Tell) -> Path:
     tell(f"Asking the Hub for {name}.")
     try:
         info = HfApi(token=False).model_info(wanted, files_metadata=True, timeout=_LOOK_S)
-        files = chosen({file.rfilename: file.size or 0 for file in info.siblings or ()})
+        files = choose_files({file.rfilename: file.size or 0 for file in info.siblings or ()})
         if not files:
-            raise _refused(name, "the repository holds no safetensors weights", "the owner of the Space names another model in DEMO_MODEL")
-        _space(name, sum(files.values()))
+            raise _load_refusal(
+                name, "the repository holds no safetensors weights", "the owner of the Space names another model in DEMO_MODEL"
+            )
+        _check_disk_space(name, sum(files.values()))
         tell(_progress(wanted, name, sum(files.values())))
         return Path(snapshot_download(wanted, allow_patterns=list(files), token=False))
     except ModelNotAtHand:
         raise
     except (OSError, HTTPError) as error:
-        raise _unfetched(name, error) from error
+        raise _fetch_refusal(name, error) from error
 
 
 def _cache() -> Path:
@@ -133,11 +135,11 @@ def _cache() -> Path:
     return Path(constants.HF_HUB_CACHE)
 
 
-def _space(name: str, need: int) -> None:
+def _check_disk_space(name: str, need: int) -> None:
     place = next((folder for folder in (_cache(), *_cache().parents) if folder.is_dir()), Path("/"))
     free = shutil.disk_usage(place).free
     if need + _SPARE_BYTES > free:
-        raise _refused(
+        raise _load_refusal(
             name,
             f"its files take {need / 1e9:.1f} GB and the disk has {free / 1e9:.1f} GB free",
             "the owner of the Space sets DEMO_MODEL to a smaller model, or attaches storage and points HF_HOME there",
@@ -158,25 +160,25 @@ def _progress(wanted: str, name: str, total: int) -> Callable[[], str]:
     return lambda: f"Fetching {name}: {min(sum(sizes()), total) / 1e6:,.0f} of {total / 1e6:,.0f} MB."
 
 
-def _unfetched(name: str, error: Exception) -> ModelNotAtHand:
+def _fetch_refusal(name: str, error: Exception) -> ModelNotAtHand:
     """Why the files did not come."""
     from huggingface_hub import errors as hub  # noqa: PLC0415
 
     owner = "the owner of the Space names a public, open model in DEMO_MODEL"
     match error:
         case hub.OfflineModeIsEnabled():
-            return _refused(name, "this server runs offline (HF_HUB_OFFLINE=1)", "the owner of the Space lets it go online")
+            return _load_refusal(name, "this server runs offline (HF_HUB_OFFLINE=1)", "the owner of the Space lets it go online")
         case hub.GatedRepoError():
-            return _refused(name, "it is gated, and no token is sent for it", f"{owner}, or a folder with its files")
+            return _load_refusal(name, "it is gated, and no token is sent for it", f"{owner}, or a folder with its files")
         case hub.RepositoryNotFoundError() | hub.RevisionNotFoundError() | hub.DisabledRepoError():
-            return _refused(name, "the Hub has no such public model", owner)
+            return _load_refusal(name, "the Hub has no such public model", owner)
         case hub.HfHubHTTPError(response=response) if response is not None:
-            return _refused(name, f"the Hub answered with status {response.status_code}", "try again later")
+            return _load_refusal(name, f"the Hub answered with status {response.status_code}", "try again later")
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return _refused(
+        return _load_refusal(
             name, "the disk was full before all of it had come", "the owner of the Space attaches storage, or sets a smaller model"
         )
-    return _refused(
+    return _load_refusal(
         name,
         f"the Hub could not be reached ({type(error).__name__})",
         "try again later; on a server without network, DEMO_MODEL may name a folder",
@@ -198,7 +200,7 @@ _AMPERE = (8, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedModel:
     """A model that can be talked to. `config_text` is its config.json, `context_tokens` what a conversation may take."""
 
     name: str
@@ -222,7 +224,7 @@ def precision_for(device: Device) -> str:
     return "fp16" if device.capability is not None and device.capability < _AMPERE else "bf16"
 
 
-def shown_name(model: str) -> str:
+def display_name(model: str) -> str:
     """The model's name for visitors: of a folder, there or not, its last part only."""
     return Path(model).name if Path(model).is_dir() or model.count("/") != 1 or model.startswith((".", "/", "~")) else model
 
@@ -234,7 +236,7 @@ class DemoModel:
         """Read DEMO_MODEL from `environment`; nothing is loaded yet."""
         self._wanted = environment.get("DEMO_MODEL", "").strip()
         self._loading = threading.Lock()
-        self._held: Loaded | None = None
+        self._held: LoadedModel | None = None
         self._refused: LiveError | None = None
 
     def wanted(self, device: Device) -> str:
@@ -242,7 +244,7 @@ class DemoModel:
         return self._wanted or (ON_CPU if device.kind == "cpu" else ON_GPU)
 
     @property
-    def held(self) -> Loaded | None:
+    def held(self) -> LoadedModel | None:
         """The model, if it is loaded."""
         return self._held
 
@@ -254,12 +256,14 @@ class DemoModel:
         if not on_zero_gpu():
             return
         try:
-            self._held = load(self.wanted(at_hand()), at_hand("xlarge"), lambda _: None)  # the size is chosen by what was loaded
+            self._held = load(
+                self.wanted(current_device()), current_device("xlarge"), lambda _: None
+            )  # the size is chosen by what was loaded
         except LiveError as error:
             log.warning("no model for the chat: %s", error)
             self._refused = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
 
-    def load(self, device: Device, tell: Tell) -> Loaded:
+    def load(self, device: Device, tell: Tell) -> LoadedModel:
         """The model, loaded now if it is not yet; `tell` hears what is going on.
 
         Raises:
@@ -278,24 +282,24 @@ class DemoModel:
         return self._held
 
 
-def load(wanted: str, device: Device, tell: Tell) -> Loaded:
+def load(wanted: str, device: Device, tell: Tell) -> LoadedModel:
     """Fetch what is missing, read it, put it on the device.
 
     Raises:
         ModelNotAtHand: it cannot be had, with the reason.
         LiveError: the device failed to take it.
     """
-    name = shown_name(wanted)
-    folder = fetched(wanted, name, tell)
+    name = display_name(wanted)
+    folder = fetch_model(wanted, name, tell)
     precision = precision_for(device)
-    _room(name, folder, device, precision)
+    _check_memory(name, folder, device, precision)
     tell(f"Reading {name} into the memory of {device.name}.")
-    return read(name, folder, device, precision)
+    return load_from_folder(name, folder, device, precision)
 
 
-def _room(name: str, folder: Path, device: Device, precision: str) -> None:
+def _check_memory(name: str, folder: Path, device: Device, precision: str) -> None:
     """Refuse before the memory is full."""
-    need = weigh(folder) * (2 if precision == "fp32" else 1) * ROOM  # checkpoints are stored in 16 bits
+    need = weights_bytes_in(folder) * (2 if precision == "fp32" else 1) * ROOM  # checkpoints are stored in 16 bits
     if need > device.free_bytes:
         raise ModelNotAtHand(
             f"{name} needs about {need / GIB:.1f} GiB as {precision} and {device.name} has {device.free_bytes / GIB:.1f} GiB free. "
@@ -303,7 +307,7 @@ def _room(name: str, folder: Path, device: Device, precision: str) -> None:
         )
 
 
-def read(name: str, folder: Path, device: Device, precision: str) -> Loaded:
+def load_from_folder(name: str, folder: Path, device: Device, precision: str) -> LoadedModel:
     """Tokenizer and weights from a folder, on the device.
 
     Raises:
@@ -323,7 +327,7 @@ def read(name: str, folder: Path, device: Device, precision: str) -> Loaded:
     except AdvisorError:
         raise
     except Exception as error:
-        told = faults.understood(error)
+        told = faults.translate_failure(error)
         if told is not None:
             raise told from error
         log.warning("the model %s cannot be read", name, exc_info=True)
@@ -338,7 +342,7 @@ def read(name: str, folder: Path, device: Device, precision: str) -> Loaded:
     return _ready(name, model, tokenizer, config_text, precision, device)
 
 
-def _ready(name: str, model: Any, tokenizer: Any, config_text: str, precision: str, device: Device) -> Loaded:
+def _ready(name: str, model: Any, tokenizer: Any, config_text: str, precision: str, device: Device) -> LoadedModel:
     from transformers import GenerationConfig  # noqa: PLC0415
 
     stated, ours = model.generation_config, CONTEXT_ON_CPU if device.kind == "cpu" else CONTEXT_ON_GPU
@@ -349,7 +353,7 @@ def _ready(name: str, model: Any, tokenizer: Any, config_text: str, precision: s
     kind: Any = GenerationConfig
     model.generation_config = kind(eos_token_id=sorted(end_ids) or None, pad_token_id=pad, bos_token_id=tokenizer.bos_token_id)
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return Loaded(
+    return LoadedModel(
         name=name,
         model=model,
         tokenizer=tokenizer,

@@ -93,7 +93,7 @@ def _quota(root: Path) -> float:
     return float("inf")
 
 
-def host(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Host:
+def read_host(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Host:
     """What this process may use now.
 
     `CPU_CORES` and `MEMORY` are what Spaces writes into a container's environment ("2", "16Gi"); they can only lower the figures.
@@ -162,7 +162,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9]+", text.lower())) - _PLAIN
 
 
-def matched(card: Card, accelerators: Mapping[str, Accelerator]) -> str | None:
+def match_accelerator(card: Card, accelerators: Mapping[str, Accelerator]) -> str | None:
     """The catalog's id of a card: same capability and processors, nearly the same memory, and the model's number in the name."""
     best: tuple[int, float, str] | None = None
     for known in accelerators.values():
@@ -220,12 +220,12 @@ def _card() -> Card | None:
     )
 
 
-def at_hand(size: Size = "large") -> Device:
+def current_device(size: Size = "large") -> Device:
     """The device as it is now; on ZeroGPU, the one that a call of this size will get.
 
     The first call imports torch. On CUDA, asking what is free creates the process's context on the card.
     """
-    machine = host()
+    machine = read_host()
     base = Device(
         kind="cpu",
         name=machine.name,
@@ -245,7 +245,7 @@ def at_hand(size: Size = "large") -> Device:
         return base
     import torch  # noqa: PLC0415 loaded above
 
-    free, known = torch.cuda.mem_get_info(0)[0], matched(card, load().accelerators)
+    free, known = torch.cuda.mem_get_info(0)[0], match_accelerator(card, load().accelerators)
     on_card = replace(base, kind="cuda", name=card.name, accelerator=known, capability=card.capability)
     return replace(on_card, memory_bytes=card.memory_bytes, free_bytes=free)
 
@@ -261,7 +261,7 @@ def _zero_gpu(base: Device, size: Size) -> Device:
     return replace(on_card, memory_bytes=memory, free_bytes=memory)
 
 
-def hardware(device: Device, catalog: Catalog, size: Size = "large", cpu: Accelerator | None = None) -> Offer | Cards | None:
+def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu: Accelerator | None = None) -> Offer | Cards | None:
     """The device as the laws of memory and speed take it; None where nothing is known about the card.
 
     A CPU is `cpu`, such as one whose rates were measured (`lib.live.limits`); else a shared host with these many processors.

@@ -47,12 +47,12 @@ class Fault:
         return found
 
 
-def as_value(error: AdvisorError) -> Fault:
+def to_fault(error: AdvisorError) -> Fault:
     """The error in a form that survives the way between processes."""
     return Fault(code=error.code, sentence=str(error))
 
 
-def understood(error: BaseException) -> AdvisorError | None:
+def translate_failure(error: BaseException) -> AdvisorError | None:
     """What a failure on the device means to a visitor; None when it is none of those that are known."""
     if isinstance(error, AdvisorError):
         return error
@@ -69,7 +69,7 @@ def understood(error: BaseException) -> AdvisorError | None:
     return None
 
 
-def unknown(error: BaseException, doing: str) -> LiveError:
+def unknown_failure(error: BaseException, doing: str) -> LiveError:
     """A failure that nobody foresaw: its class's name, no more, for its words may hold anything."""
     return LiveError(
         f"The device failed while {doing} ({type(error).__name__}). Nothing is left running; try again, and with less if it happens again."

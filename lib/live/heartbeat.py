@@ -36,7 +36,7 @@ UNKNOWN_CACHE_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class MatmulCase:
     """What is multiplied, and how often."""
 
     batch: int = 128
@@ -63,7 +63,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roof:
+class DeviceRoof:
     """What bounds a device: bytes/s, FLOP/s where a peak is known, bytes of cache that need not be read again, and where it is from.
 
     `measured` marks a bandwidth that was measured here instead of read in a datasheet.
@@ -77,7 +77,7 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class MatmulTimes:
     """Seconds of the first product, before anything was warm, and of each one after the warm-up."""
 
     cold_first_s: float
@@ -85,7 +85,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class HeartbeatResult:
     """The verdict. `p95_s` is the nearest rank: the shortest time that at least 95 % of the warm iterations did not exceed.
 
     `valid` is false when any time lies below the floor; then `efficiency` is None, for it would be a share above one.
@@ -102,7 +102,7 @@ class Beat:
     valid: bool
 
 
-def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) -> Roof:
+def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) -> DeviceRoof:
     """The roof of a card or chip by its datasheet.
 
     Where the type has no unit of its own the fastest floating-point unit stands in: nothing on the chip is faster, so the floor stays
@@ -111,7 +111,7 @@ def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) ->
     name = "tf32" if tf32 and dtype == "float32" else SHORT[dtype]
     fastest = max((rate for unit in ("fp32", "tf32", "fp16", "bf16") if (rate := silicon.peak(unit)) is not None), default=None)
     peak = silicon.peak(name) or fastest
-    return Roof(
+    return DeviceRoof(
         bandwidth=silicon.bandwidth,
         peak=peak,
         cache_bytes=UNKNOWN_CACHE_BYTES if silicon.l2 is None and silicon.kind == "gpu" else silicon.l2 or 0,
@@ -120,7 +120,7 @@ def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) ->
     )
 
 
-def floor(case: Case, roof: Roof) -> Floor:
+def floor(case: MatmulCase, roof: DeviceRoof) -> Floor:
     """The time that one product of the case takes at least."""
     crossing = max(0, case.moved_bytes - roof.cache_bytes)
     return roofline(moved_bytes=crossing, flop=case.flops, bandwidth=roof.bandwidth, peak=roof.peak)
@@ -133,12 +133,12 @@ def nearest_rank(times: Sequence[float], share: float) -> float:
     return ordered[max(0, int(rank) - 1)]
 
 
-def beat(case: Case, times: Times, least: Floor) -> Beat:
+def judge_times(case: MatmulCase, times: MatmulTimes, least: Floor) -> HeartbeatResult:
     """The figures of a run, and whether it can be believed."""
     median = statistics.median(times.warm_s)
     shortest = min(*times.warm_s, times.cold_first_s)
     valid = shortest >= least.seconds
-    return Beat(
+    return HeartbeatResult(
         mean_s=statistics.fmean(times.warm_s),
         median_s=median,
         p95_s=nearest_rank(times.warm_s, 0.95),

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from lib.catalog import load
 from lib.errors import DoesNotFit, LiveError, TooLong
-from lib.live.heartbeat import Beat, Case, Roof, Times, beat, datasheet_roof, floor
+from lib.live.heartbeat import DeviceRoof, HeartbeatResult, MatmulCase, MatmulTimes, datasheet_roof, floor, judge_times
 from lib.live.zerogpu import gpu_task, release_memory, start_seconds
 from lib.provenance import Source
 
@@ -95,7 +95,7 @@ class CudaTimer:
         return result, begun.elapsed_time(ended) / 1e3
 
 
-def waiting(device: torch.device) -> Callable[[], object]:
+def synchronizer(device: torch.device) -> Callable[[], object]:
     """What returns when the device has done all that it was given."""
     import torch  # noqa: PLC0415 loaded when first needed
 
@@ -104,10 +104,10 @@ def waiting(device: torch.device) -> Callable[[], object]:
 
 def timer(device: torch.device) -> Timer:
     """The clock that fits the device."""
-    return CudaTimer() if device.type == "cuda" else HostTimer(waiting(device))
+    return CudaTimer() if device.type == "cuda" else HostTimer(synchronizer(device))
 
 
-def emulated(case: Case, device: torch.device, capability: tuple[int, int] | None) -> bool:
+def is_emulated(case: MatmulCase, device: torch.device, capability: tuple[int, int] | None) -> bool:
     """Whether the device multiplies this type without a unit of its own: by converting, or element by element."""
     import torch  # noqa: PLC0415 loaded when first needed
 
@@ -120,7 +120,7 @@ def emulated(case: Case, device: torch.device, capability: tuple[int, int] | Non
     return not any(ask() for ask in asked if ask is not None)
 
 
-def check_time(case: Case, first_s: float, limit_s: float, *, how: str) -> None:
+def check_time(case: MatmulCase, first_s: float, limit_s: float, *, how: str) -> None:
     """Refuse a run whose fewest products would take longer than it may.
 
     Raises:
@@ -135,13 +135,13 @@ def check_time(case: Case, first_s: float, limit_s: float, *, how: str) -> None:
         )
 
 
-def _made(rows: int, columns: int, case: Case, device: torch.device) -> torch.Tensor:
+def _random_matrix(rows: int, columns: int, case: MatmulCase, device: torch.device) -> torch.Tensor:
     import torch  # noqa: PLC0415 loaded when first needed
 
     return torch.rand(rows, columns, dtype=getattr(torch, case.dtype), device=device)
 
 
-def _probe(case: Case, x: torch.Tensor, w: torch.Tensor, clock: Timer, limit_s: float, flops: int) -> None:
+def _probe(case: MatmulCase, x: torch.Tensor, w: torch.Tensor, clock: Timer, limit_s: float, flops: int) -> None:
     """Time a corner of the product first when the whole could take long, and refuse by that.
 
     The corner is cut from the real matrices: how far apart their rows lie decides how fast they are read.
@@ -157,15 +157,15 @@ def _probe(case: Case, x: torch.Tensor, w: torch.Tensor, clock: Timer, limit_s: 
     check_time(case, seconds / part, limit_s, how=f"by a corner of it, {part:.2g} of the whole")
 
 
-def beats(
-    case: Case,
+def run_matmuls(
+    case: MatmulCase,
     device: torch.device,
     *,
     limit_s: float,
     slow_type: bool = False,
     clock: Timer | None = None,
     now: Callable[[], float] = time.perf_counter,
-) -> Iterator[Progress | Times]:
+) -> Iterator[Progress | MatmulTimes]:
     """Run the case and tell how it goes; the last item is the times. Fewer than asked for when `limit_s` ends first.
 
     `slow_type` says that the type is emulated, so that the probe is small. Closing the generator ends the run and frees its memory.
@@ -178,10 +178,10 @@ def beats(
 
     clock = clock or timer(device)
     with torch.inference_mode():
-        x, w = _made(case.batch, case.hidden, case, device), _made(case.hidden, case.intermediate, case, device)
+        x, w = _random_matrix(case.batch, case.hidden, case, device), _random_matrix(case.hidden, case.intermediate, case, device)
         _probe(case, x, w, clock, limit_s, _EMULATED_PROBE_FLOPS if slow_type else _PROBE_FLOPS[device.type])
         first, total = x[0, 0].clone(), torch.zeros((), dtype=torch.float32, device=device)
-        waiting(device)()
+        synchronizer(device)()
     began, told, cold, warm = now(), -math.inf, 0.0, list[float]()
     planned = 1 + case.warmup + case.iterations
     for done in range(planned):
@@ -203,7 +203,7 @@ def beats(
             break
     with torch.inference_mode():
         _check_sums(float(total) / (done + 1), float(x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32)))
-    yield Times(cold_first_s=cold, warm_s=tuple(warm))
+    yield MatmulTimes(cold_first_s=cold, warm_s=tuple(warm))
 
 
 def _check_sums(seen: float, expected: float) -> None:
@@ -271,20 +271,20 @@ _MOST_ON_CPU = 4 * 2**30  # making the matrices alone would take a CPU many seco
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class HeartbeatRun:
     """A finished run: the figures, the roof they are held against, how many products it took, and whether the type was emulated."""
 
-    beat: Beat
-    roof: Roof
+    beat: HeartbeatResult
+    roof: DeviceRoof
     done: int
     emulated: bool
     in_tf32: bool
 
 
-Told = Progress | Literal["bandwidth"] | Outcome
+Told = Progress | Literal["bandwidth"] | HeartbeatRun
 
 
-def check_room(case: Case, device: Device) -> None:
+def check_memory(case: MatmulCase, device: Device) -> None:
     """Refuse what does not fit, before anything is made.
 
     Raises:
@@ -301,8 +301,8 @@ def check_room(case: Case, device: Device) -> None:
         )
 
 
-def run(
-    case: Case,
+def run_heartbeat(
+    case: MatmulCase,
     device: Device,
     placed_bytes: int = 0,  # noqa: ARG001 what `gpu_seconds` has to know
     *,
@@ -320,13 +320,13 @@ def run(
     """
     import torch  # noqa: PLC0415 loaded when first needed
 
-    check_room(case, device)
+    check_memory(case, device)
     on = torch.device(device.torch_name)
-    times: Times | None = None
-    slow_type = emulated(case, on, device.capability)
+    times: MatmulTimes | None = None
+    slow_type = is_emulated(case, on, device.capability)
     try:
-        for told in beats(case, on, limit_s=limit_s or LIMIT_S[device.kind], slow_type=slow_type, clock=clock):
-            if isinstance(told, Times):
+        for told in run_matmuls(case, on, limit_s=limit_s or LIMIT_S[device.kind], slow_type=slow_type, clock=clock):
+            if isinstance(told, MatmulTimes):
                 times = told
             else:
                 yield told
@@ -340,10 +340,12 @@ def run(
         release_memory()
     least = floor(case, roof)
     done = len(times.warm_s)
-    yield Outcome(beat=beat(case, times, least), roof=roof, done=done, emulated=slow_type, in_tf32=tf32 and case.dtype == "float32")
+    yield HeartbeatRun(
+        beat=judge_times(case, times, least), roof=roof, done=done, emulated=slow_type, in_tf32=tf32 and case.dtype == "float32"
+    )
 
 
-def _roof(case: Case, device: Device, on: torch.device, times: Times, *, tf32: bool) -> Roof:
+def _roof(case: MatmulCase, device: Device, on: torch.device, times: MatmulTimes, *, tf32: bool) -> DeviceRoof:
     """The datasheet's roof, or one of a measured bandwidth and no known peak.
 
     A measured bandwidth can be too low when a neighbour was busy just then: so before a time is called impossible it is measured again.
@@ -352,14 +354,14 @@ def _roof(case: Case, device: Device, on: torch.device, times: Times, *, tf32: b
         return datasheet_roof(load().accelerator(device.accelerator), case.dtype, tf32=tf32)
     seen, shortest = 0.0, min(*times.warm_s, times.cold_first_s)
     for _ in range(_MEASURED_AT_MOST):
-        seen = max(seen, read_bandwidth(case.moved_bytes, on, waiting(on)))
-        roof = Roof(bandwidth=seen * MARGIN, peak=None, cache_bytes=0, measured=True, sources=(_measured(case, seen),))
+        seen = max(seen, read_bandwidth(case.moved_bytes, on, synchronizer(on)))
+        roof = DeviceRoof(bandwidth=seen * MARGIN, peak=None, cache_bytes=0, measured=True, sources=(_measured_times(case, seen),))
         if shortest >= floor(case, roof).seconds:
             break
     return roof
 
 
-def _measured(case: Case, seen: float) -> Source:
+def _measured_times(case: MatmulCase, seen: float) -> Source:
     return Source(
         what=f"read bandwidth, {seen / 1e9:.1f} GB/s over {case.moved_bytes / 1e6:,.3g} MB",
         source="measured on this device after the products, the fastest of many passes on all threads",
@@ -367,7 +369,7 @@ def _measured(case: Case, seen: float) -> Source:
     )
 
 
-def gpu_seconds(case: Case, device: Device, placed_bytes: int = 0) -> float:
+def gpu_seconds(case: MatmulCase, device: Device, placed_bytes: int = 0) -> float:
     """Seconds of a GPU that a run on ZeroGPU declares: `_SLOWER` times what all products take at least, and the start."""
     least = LIMIT_S["zerogpu"]
     if device.accelerator is not None:
@@ -376,5 +378,5 @@ def gpu_seconds(case: Case, device: Device, placed_bytes: int = 0) -> float:
     return start_seconds(placed_bytes) + 1.0 + min(least, LIMIT_S["zerogpu"])
 
 
-on_device = gpu_task(run, duration=gpu_seconds, doing="timing the heartbeat")
-"""`run` where the device is: on ZeroGPU in the process that is given a GPU."""
+on_device = gpu_task(run_heartbeat, duration=gpu_seconds, doing="timing the heartbeat")
+"""`run_heartbeat` where the device is: on ZeroGPU in the process that is given a GPU."""

@@ -53,7 +53,7 @@ if __name__ == "__main__":
 """
 
 
-def sources() -> bytes:
+def zip_sources() -> bytes:
     """This app's `lib` as a zip, without the page and the command line."""
     root = Path(next(iter(lib.__path__)))
     out = io.BytesIO()
@@ -71,7 +71,7 @@ def _head(dependencies: Sequence[str], asked: Mapping[str, Any]) -> str:
 
 def own_script(asked: Mapping[str, Any]) -> str:
     """The script for one GPU or a CPU; `asked` is what `lib.service.jobs.main` takes."""
-    packed = base64.b64encode(sources()).decode()
+    packed = base64.b64encode(zip_sources()).decode()
     return f'{_head(DEPENDENCIES, asked)}SOURCES = "{packed}"\n\n{_UNPACK}'
 
 
@@ -87,12 +87,12 @@ LONGEST = 20_000
 """Characters of a line that is read; the log of a job may hold anything."""
 
 
-def marked(told: Mapping[str, Any]) -> str:
+def marked_line(told: Mapping[str, Any]) -> str:
     """The line that a job prints."""
     return f"{BEGIN}{json.dumps(told, allow_nan=False)}{END}"
 
 
-def results(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:
+def parse_results(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:
     """What stands between the marks, in order; a line that is cut off, too long or no JSON object is none."""
     found = []
     for line in lines:

@@ -58,7 +58,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class DeviceRates:
     """What the device does, measured just now."""
 
     flop_per_s: float
@@ -92,7 +92,7 @@ def _best(call: Callable[[], object], wait: Callable[[], None]) -> float:
     return max(min(seconds), 1e-9)
 
 
-def probe(dtype: str, device: str, read_bytes: int = 0) -> Pace:
+def measure_rates(dtype: str, device: str, read_bytes: int = 0) -> DeviceRates:
     """Time a product of many rows and one of a single row; it also brings in the libraries that every run needs.
 
     The single row goes through matrices of `read_bytes` in all, one at least: to leave the caches it takes several times their size.
@@ -112,10 +112,10 @@ def probe(dtype: str, device: str, read_bytes: int = 0) -> Pace:
         row_s = _best(lambda: [torch.nn.functional.linear(one, matrix) for matrix in matrices], wait)
         part = many.view(1, ROWS, -1, 64).transpose(1, 2)
         torch.nn.functional.scaled_dot_product_attention(part, part, part, is_causal=True)
-    return Pace(flop_per_s=2 * ROWS * SIDE * SIDE / rows_s, bytes_per_s=sum(matrix.nbytes for matrix in matrices) / row_s)
+    return DeviceRates(flop_per_s=2 * ROWS * SIDE * SIDE / rows_s, bytes_per_s=sum(matrix.nbytes for matrix in matrices) / row_s)
 
 
-def duration(work: Work, pace: Pace, device: str) -> Duration:
+def estimate_duration(work: Work, pace: DeviceRates, device: str) -> Duration:
     """Seconds that the work takes at this pace."""
     read = 2 * work.parameters_per_token * (WARM_PROMPT + work.prompt_tokens) / pace.flop_per_s
     step = work.step_bytes / pace.bytes_per_s + LAYER_S * work.layers
@@ -154,14 +154,14 @@ def _gib(count: float) -> str:
     return f"{count / GIB:,.2f} GiB"
 
 
-def room(device: Device) -> int:
+def usable_bytes(device: Device) -> int:
     """Bytes that a run may take on the device now."""
     return int(device.free_bytes * SHARE[device.kind])
 
 
-def free_for(need: Need, device: Device) -> int:
+def required_free_bytes(need: Need, device: Device) -> int:
     """The least free memory in which `check_memory` lets a run start."""
-    return math.ceil(need.total_bytes / SHARE[device.kind]) + 1  # `room` rounds down
+    return math.ceil(need.total_bytes / SHARE[device.kind]) + 1  # `usable_bytes` rounds down
 
 
 def check_memory(need: Need, device: Device, advice: str) -> None:
@@ -175,7 +175,7 @@ def check_memory(need: Need, device: Device, advice: str) -> None:
     Raises:
         DoesNotFit: with the arithmetic.
     """
-    allowed = room(device)
+    allowed = usable_bytes(device)
     if need.total_bytes > allowed:
         raise DoesNotFit(
             f"This run needs {_gib(need.total_bytes)}: weights {_gib(need.weights_bytes)} + cache {_gib(need.kv_cache_bytes)} + "
@@ -184,7 +184,7 @@ def check_memory(need: Need, device: Device, advice: str) -> None:
         )
 
 
-def check_time(work: Work, pace: Pace, needed: Duration, limit_s: float) -> None:
+def check_time(work: Work, pace: DeviceRates, needed: Duration, limit_s: float) -> None:
     """Refuse what takes longer than a run may.
 
     Raises:
@@ -203,22 +203,22 @@ def check_time(work: Work, pace: Pace, needed: Duration, limit_s: float) -> None
     )
 
 
-KEPT_S = 60.0
+RATES_VALID_S = 60.0
 _CACHES, _LEAST, _MOST = 4, 64 << 20, 512 << 20  # the working set: so many times the last cache, within these bytes
 
-Probe = Callable[[str, str, int], Pace]
+MeasureRates = Callable[[str, str, int], DeviceRates]
 
 
-class Paces:
+class RateProbe:
     """The best rates of this machine by type, measured when they are first asked for and again when they are old."""
 
-    def __init__(self, run: Probe = probe, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, run: MeasureRates = measure_rates, now: Callable[[], float] = time.monotonic) -> None:
         """`run` measures, `now` is the clock in seconds."""
         self._run, self._now = run, now
-        self._seen: dict[str, tuple[float, Pace]] = {}
+        self._seen: dict[str, tuple[float, DeviceRates]] = {}
         self._one = threading.Lock()  # two at a time would measure each other
 
-    def __call__(self, device: Device, precision: str) -> Pace | None:
+    def __call__(self, device: Device, precision: str) -> DeviceRates | None:
         """The rates in this precision; None for a card, which has a datasheet, and for a format that no product is computed in."""
         if device.kind != "cpu":
             return None
@@ -229,16 +229,16 @@ class Paces:
             return None
         with self._one:
             at, pace = self._seen.get(dtype, (0.0, None))
-            if pace is None or self._now() - at > KEPT_S:
+            if pace is None or self._now() - at > RATES_VALID_S:
                 new = self._run(dtype, "cpu", working_set(last_cache_bytes(), device.free_bytes))
                 pace = new if pace is None else _faster(pace, new)
                 self._seen[dtype] = self._now(), pace
             return pace
 
 
-def _faster(one: Pace, other: Pace) -> Pace:
+def _faster(one: DeviceRates, other: DeviceRates) -> DeviceRates:
     """The better of each rate."""
-    return Pace(flop_per_s=max(one.flop_per_s, other.flop_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s))
+    return DeviceRates(flop_per_s=max(one.flop_per_s, other.flop_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s))
 
 
 def working_set(cache_bytes: int, free_bytes: int) -> int:
@@ -246,11 +246,11 @@ def working_set(cache_bytes: int, free_bytes: int) -> int:
     return min(max(_CACHES * cache_bytes, _LEAST), _MOST, free_bytes // 4)
 
 
-paces = Paces()
+device_rates = RateProbe()
 """Those of this process."""
 
 
-def processor(pace: Pace, precision: str, device: Device, known: Accelerator) -> Accelerator:
+def measured_processor(pace: DeviceRates, precision: str, device: Device, known: Accelerator) -> Accelerator:
     """The processor with the rates that were measured: of `known` only what it computes natively is left."""
     today = datetime.now(UTC).date().isoformat()
     source = Source(what=_figures(pace, precision), source=_HOW.format(torch=device.torch), checked=today)
@@ -272,10 +272,10 @@ def processor(pace: Pace, precision: str, device: Device, known: Accelerator) ->
 _HOW = f"measured on this machine with torch {{torch}}: products of {ROWS} rows and of one row with matrices of {SIDE} × {SIDE}"
 
 
-def _figures(pace: Pace, precision: str) -> str:
+def _figures(pace: DeviceRates, precision: str) -> str:
     return f"rates of this processor: {pace.bytes_per_s / 1e9:.1f} GB/s and {pace.flop_per_s / 1e9:.0f} GFLOP/s in {precision}"
 
 
-def told(pace: Pace, precision: str) -> Caveat:
+def rates_caveat(pace: DeviceRates, precision: str) -> Caveat:
     """What a prediction from these rates leaves open."""
     return Caveat("rates_measured", {"gb_per_s": pace.bytes_per_s / 1e9, "gflop_per_s": pace.flop_per_s / 1e9, "precision": precision})

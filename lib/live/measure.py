@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lib.errors import AdvisorError
-from lib.live.faults import understood, unknown
-from lib.live.limits import Work, check_time, duration, probe
+from lib.live.faults import translate_failure, unknown_failure
+from lib.live.limits import Work, check_time, estimate_duration, measure_rates
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ DOING = "measuring this model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class MeasureRequest:
     """What to measure: a parsed configuration, a precision, lengths; and what it is estimated to cost.
 
     `device` is torch's name, `need_bytes` the memory that the device has to have, `placed_bytes` of it what ZeroGPU moves there before.
@@ -44,7 +44,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredRun:
     """The figures of one run.
 
     `peak_bytes` is over what was held before the run; `weights_bytes` what was held when the weights were made. `before_bytes` is what was
@@ -66,7 +66,7 @@ class Measured:
     device_name: str | None
 
 
-def measuring(ask: Ask) -> Iterator[Stage | Measured]:
+def measure_run(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
     """The measurement as it goes: what is being done, and as the last item the figures.
 
     Raises:
@@ -78,24 +78,24 @@ def measuring(ask: Ask) -> Iterator[Stage | Measured]:
     except AdvisorError:
         raise
     except Exception as error:
-        known = understood(error)
+        known = translate_failure(error)
         if known is None:
             log.exception("unforeseen failure while %s", DOING)
-        raise known or unknown(error, DOING) from None
+        raise known or unknown_failure(error, DOING) from None
 
 
-def _stages(ask: Ask) -> Iterator[Stage | Measured]:
+def _stages(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
     import torch  # noqa: PLC0415 loaded when first needed
 
     from lib.live import memory_gauge  # noqa: PLC0415
-    from lib.live.run_model import DTYPES, give_memory, on_meta, run, warm_up  # noqa: PLC0415  # noqa: PLC0415
+    from lib.live.run_model import DTYPES, build_on_meta, give_memory, time_run, warm_up  # noqa: PLC0415  # noqa: PLC0415
 
     yield "building"
-    built = on_meta(ask.config, ask.precision)
+    built = build_on_meta(ask.config, ask.precision)
     # Before the first product: torch's allocator then gives out the workspace of cuBLAS, which is part of the run and of its prediction.
     on_card = memory_gauge.CudaGauge() if ask.device == "cuda" else None
-    pace = probe(DTYPES[ask.precision], ask.device)
-    check_time(ask.work, pace, duration(ask.work, pace, ask.device), ask.limit_s)
+    pace = measure_rates(DTYPES[ask.precision], ask.device)
+    check_time(ask.work, pace, estimate_duration(ask.work, pace, ask.device), ask.limit_s)
     gc.collect()
     gauge = on_card or memory_gauge.HostGauge()  # a process's set of pages counts libraries too, which the products have brought in
     try:
@@ -110,9 +110,9 @@ def _stages(ask: Ask) -> Iterator[Stage | Measured]:
         warm_up(model, ask.prompt_tokens, ask.device)
         yield "running"
         gauge.restart()
-        timed = run(model, ask.prompt_tokens, ask.output_tokens, ask.device)
+        timed = time_run(model, ask.prompt_tokens, ask.output_tokens, ask.device)
         cuda = ask.device == "cuda"
-        yield Measured(
+        yield MeasuredRun(
             peak_bytes=gauge.peak(),
             weights_bytes=weights_bytes,
             before_bytes=gauge.before,

@@ -27,7 +27,7 @@ from lib.live.child_process import END_S, end, environment, start
 from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
-from lib.live.measure import DOING, Ask, Measured, Stage, measuring
+from lib.live.measure import DOING, MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
 from lib.model.build import LOCK, SMALLEST, build
 
@@ -60,8 +60,8 @@ def turn(patience_s: float = PATIENCE_S) -> Iterator[None]:
         AT_WORK.release()
 
 
-def isolated(ask: Ask, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | Measured]:
-    """`lib.live.measure.measuring` in a process of its own. Closing the iterator ends it.
+def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | MeasuredRun]:
+    """`lib.live.measure.measure_run` in a process of its own. Closing the iterator ends it.
 
     Raises:
         AdvisorError: what the worker refused.
@@ -73,22 +73,22 @@ def isolated(ask: Ask, *, command: Sequence[str] = COMMAND, longest_s: float | N
         yield "starting"
         worker = start(command, environment(home) | {"HF_HUB_OFFLINE": "1"})
         try:
-            yield from _heard(worker, ask, longest_s or OVERRUN * ask.limit_s + START_S)
+            yield from _read_answers(worker, ask, longest_s or OVERRUN * ask.limit_s + START_S)
         finally:
             end(worker)
 
 
-def _heard(worker: subprocess.Popen[bytes], ask: Ask, longest_s: float) -> Iterator[Stage | Measured]:
+def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_s: float) -> Iterator[Stage | MeasuredRun]:
     """What the worker says, until its last word."""
     assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
     assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
     said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(worker.stdout, said), name="worker", daemon=True).start()
+    threading.Thread(target=_forward_lines, args=(worker.stdout, said), name="worker", daemon=True).start()
     try:
         worker.stdin.write(json.dumps(asdict(ask)).encode() + b"\n")
         worker.stdin.flush()  # and left open: its end is the worker's sign that we are gone
     except BrokenPipeError:
-        raise _silent(worker) from None
+        raise _exit_error(worker) from None
     until = time.monotonic() + longest_s
     stage: Stage = "starting"
     while True:
@@ -103,26 +103,26 @@ def _heard(worker: subprocess.Popen[bytes], ask: Ask, longest_s: float) -> Itera
                 "Next: a shorter prompt, fewer tokens or a smaller model."
             ) from None
         if not line:
-            raise _silent(worker)
+            raise _exit_error(worker)
         word = json.loads(line)
         if "stage" in word:
             stage = word["stage"]
             yield stage
         elif "measured" in word:
-            yield Measured(**word["measured"])
+            yield MeasuredRun(**word["measured"])
             return
         else:
             raise Fault(code=word["code"], sentence=word["sentence"]).error()
 
 
-def _listen(stdout: IO[bytes], said: queue.SimpleQueue[bytes]) -> None:
+def _forward_lines(stdout: IO[bytes], said: queue.SimpleQueue[bytes]) -> None:
     """Hand on line after line; an empty one when there are no more."""
     for line in stdout:
         said.put(line)
     said.put(b"")
 
 
-def _silent(worker: subprocess.Popen[bytes]) -> LiveError:
+def _exit_error(worker: subprocess.Popen[bytes]) -> LiveError:
     """Why a worker ended without an answer, as its exit status tells."""
     status = worker.wait(timeout=END_S)
     if status == -signal.SIGKILL:
@@ -142,17 +142,17 @@ START_OF_TRANSFORMERS_S = 5.0
 """Seconds of a GPU's process until the architecture stands. An allowance, not a measurement."""
 
 
-def gpu_seconds(ask: Ask) -> float:
+def gpu_seconds(ask: MeasureRequest) -> float:
     """Seconds of a GPU that a run declares."""
     return start_seconds(ask.placed_bytes) + START_OF_TRANSFORMERS_S + ask.limit_s
 
 
-def gpu_size(ask: Ask) -> Size:
+def gpu_size(ask: MeasureRequest) -> Size:
     """The size whose memory holds the run."""
     return size_for(ask.need_bytes)
 
 
-_on_gpu = gpu_task(measuring, duration=gpu_seconds, size=gpu_size, doing=DOING)
+_on_gpu = gpu_task(measure_run, duration=gpu_seconds, size=gpu_size, doing=DOING)
 
 if on_zero_gpu():
     # The GPU's process is a fork of this one and builds the architecture anew: a lock that another thread holds now, it would hold forever.
@@ -168,7 +168,7 @@ def warm_up() -> None:
         threading.Thread(target=build, args=(SMALLEST,), name="warm-up", daemon=True).start()
 
 
-def run(ask: Ask, device: Device) -> Iterator[Stage | Measured]:
+def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[Stage | MeasuredRun]:
     """The measurement as it goes; the last item is the figures. Closing the iterator ends it.
 
     Raises:
@@ -177,4 +177,4 @@ def run(ask: Ask, device: Device) -> Iterator[Stage | Measured]:
     if device.kind == "zerogpu":
         yield from _on_gpu(ask)
     else:
-        yield from isolated(ask)
+        yield from run_in_child(ask)

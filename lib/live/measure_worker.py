@@ -15,12 +15,12 @@ from typing import Any
 from lib.errors import AdvisorError
 from lib.live.child_process import answer_descriptor, confine, end_with_parent
 from lib.live.limits import Work
-from lib.live.measure import Ask, Measured, measuring
+from lib.live.measure import MeasuredRun, MeasureRequest, measure_run
 
 
-def read_ask(found: dict[str, Any]) -> Ask:
+def read_ask(found: dict[str, Any]) -> MeasureRequest:
     """The question from its JSON form."""
-    return Ask(**{**found, "work": Work(**found["work"])})
+    return MeasureRequest(**{**found, "work": Work(**found["work"])})
 
 
 def main() -> None:
@@ -34,8 +34,8 @@ def main() -> None:
         ask = read_ask(json.loads(sys.stdin.readline()))
         end_with_parent()
         confine(ask.memory_limit_bytes)
-        for item in measuring(ask):
-            if isinstance(item, Measured):
+        for item in measure_run(ask):
+            if isinstance(item, MeasuredRun):
                 tell(measured=asdict(item))
             else:
                 tell(stage=item)

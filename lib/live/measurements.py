@@ -51,7 +51,7 @@ _LARGEST = 1e18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Measurement:
     """A measurement.
 
     `when` is UTC, to the minute or the day. `accelerator` is the catalog's id of the silicon, None for a CPU. `model` is a public Hub id,
@@ -103,14 +103,14 @@ class Row:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
-NAMES = tuple(f.name for f in fields(Row))
+NAMES = tuple(f.name for f in fields(Measurement))
 TEXTS = ("device", "accelerator", "driver", "torch", "engine", "model", "architecture", "precision", "provenance")
 COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes")
 RATES = ("predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s")
 MAY_BE_NONE = frozenset({"accelerator", "driver", "predicted_peak_bytes", "peak_bytes", *RATES})
 
 
-def _check(row: Row, name: str, good: bool, accepted: str) -> None:
+def _check(row: Measurement, name: str, good: bool, accepted: str) -> None:
     if not good:
         raise BadArgument(f"{name} of a measurement", str(getattr(row, name))[:_LONGEST], accepted)
 
@@ -133,7 +133,7 @@ def _measures(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 < value < _LARGEST
 
 
-def read_row(found: Mapping[str, Any]) -> Row:
+def read_row(found: Mapping[str, Any]) -> Measurement:
     """A row from JSON.
 
     Raises:
@@ -142,10 +142,10 @@ def read_row(found: Mapping[str, Any]) -> Row:
     if set(found) != set(NAMES):
         odd = sorted(set(found) ^ set(NAMES))
         raise BadArgument("a measurement's fields", ", ".join(str(name)[:40] for name in odd[:5]), "exactly those of a row")
-    return Row(**found)
+    return Measurement(**found)
 
 
-def label(spec: ModelSpec) -> str:
+def model_label(spec: ModelSpec) -> str:
     """The model's name in the ledger: its Hub id (read without anyone's token, so it is public), else class and digest of its shapes."""
     if spec.id:
         return spec.id
@@ -169,7 +169,7 @@ _INSERT = f"INSERT OR IGNORE INTO measurement VALUES ({', '.join('?' * (1 + len(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LedgerPlace:
     """Where the ledger lies; `lasting` when it outlives a restart. `path` is never shown to a visitor."""
 
     path: Path | None
@@ -178,7 +178,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class LedgerStatus:
     """What became of the ledger: where it is kept, in words; how many own rows; what is wrong, if anything is."""
 
     kept: str
@@ -187,22 +187,22 @@ class Status:
     problem: str | None
 
 
-def place(environment: Mapping[str, str] = os.environ, is_mount: Callable[[Path], bool] = os.path.ismount) -> Place:
+def ledger_place(environment: Mapping[str, str] = os.environ, is_mount: Callable[[Path], bool] = os.path.ismount) -> LedgerPlace:
     """Where this machine's ledger belongs."""
     told = environment.get("LEDGER_PATH", "").strip()
     on_space = bool(environment.get("SPACE_ID"))
     if told:
         path = Path(told).expanduser()
         mounted = any(is_mount(folder) for folder in path.absolute().parents if folder != Path("/"))
-        return Place(path=path, lasting=mounted or not on_space, words="the file that LEDGER_PATH names")
+        return LedgerPlace(path=path, lasting=mounted or not on_space, words="the file that LEDGER_PATH names")
     if is_mount(VOLUME) and os.access(VOLUME, os.W_OK):
-        return Place(path=VOLUME / FILE, lasting=True, words="a file on the mounted volume")
+        return LedgerPlace(path=VOLUME / FILE, lasting=True, words="a file on the mounted volume")
     folder = Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return Place(path=folder / "spaces-hardware-advisor" / FILE, lasting=not on_space, words="a file in the app's own folder")
+    return LedgerPlace(path=folder / "spaces-hardware-advisor" / FILE, lasting=not on_space, words="a file in the app's own folder")
 
 
 @cache
-def shipped() -> tuple[Row, ...]:
+def bundled_rows() -> tuple[Measurement, ...]:
     """Rows that were measured before and come with the app; none where there is no such file.
 
     Raises:
@@ -220,15 +220,15 @@ def shipped() -> tuple[Row, ...]:
 class Ledger:
     """The rows of this machine. Safe to use from several threads; opened at the first use."""
 
-    def __init__(self, where: Place, *, most_rows: int = MOST_ROWS) -> None:
+    def __init__(self, where: LedgerPlace, *, most_rows: int = MOST_ROWS) -> None:
         """Nothing is opened yet."""
         self._where, self._most = where, most_rows
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
-        self._read: dict[int, _Read | None] = {}
+        self._read: dict[int, _StoredRow | None] = {}
         self._problem: str | None = None
 
-    def keep(self, row: Row) -> bool:
+    def keep(self, row: Measurement) -> bool:
         """Write a row; false when it stood there already."""
         with self._lock:
             try:
@@ -237,16 +237,16 @@ class Ledger:
                 self._to_memory(error, "could no longer be written")
                 return self._write(row)
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[Measurement, ...]:
         """Own rows and shipped ones, newest first, each once."""
-        found = {one.digest: one for one in (*self._own(), *_shipped())}
+        found = {one.digest: one for one in (*self._own(), *_read_bundled())}
         return tuple(one.row for one in sorted(found.values(), key=lambda one: (one.row.when, one.digest), reverse=True))
 
-    def own_rows(self) -> tuple[Row, ...]:
+    def own_rows(self) -> tuple[Measurement, ...]:
         """The rows that this machine measured or merged, oldest first; one that cannot be read is left out and logged."""
         return tuple(one.row for one in self._own())
 
-    def _own(self) -> list[_Read]:
+    def _own(self) -> list[_StoredRow]:
         with self._lock:
             try:
                 self._catch_up()
@@ -255,13 +255,13 @@ class Ledger:
                 self._catch_up()
             return [one for one in self._read.values() if one is not None]
 
-    def status(self) -> Status:
+    def status(self) -> LedgerStatus:
         """Where rows are kept, how many, and what is wrong."""
         count = len(self.own_rows())
         if self._problem is not None:
-            return Status(kept="memory, until the app restarts", lasting=False, own_rows=count, problem=self._problem)
+            return LedgerStatus(kept="memory, until the app restarts", lasting=False, own_rows=count, problem=self._problem)
         lost = "" if self._where.lasting else ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
-        return Status(kept=self._where.words + lost, lasting=self._where.lasting, own_rows=count, problem=None)
+        return LedgerStatus(kept=self._where.words + lost, lasting=self._where.lasting, own_rows=count, problem=None)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -270,7 +270,7 @@ class Ledger:
                 self._open.close()
             self._open, self._read = None, {}
 
-    def _write(self, row: Row) -> bool:
+    def _write(self, row: Measurement) -> bool:
         known = self._connection()
         with known:
             new = known.execute(_INSERT, (row.digest, *astuple(row))).rowcount > 0
@@ -288,15 +288,15 @@ class Ledger:
             held, new = {}, self._since(known, 0)
         self._read = held | new
 
-    def _since(self, known: sqlite3.Connection, last: int) -> dict[int, _Read | None]:
+    def _since(self, known: sqlite3.Connection, last: int) -> dict[int, _StoredRow | None]:
         asked = f"SELECT rowid, digest, {_COLUMNS} FROM measurement WHERE rowid > ? ORDER BY rowid"  # noqa: S608
         with closing(known.execute(asked, (last,))) as found:
-            return {at: _row(digest, tuple(values)) for at, digest, *values in found}
+            return {at: _parse_stored(digest, tuple(values)) for at, digest, *values in found}
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
             try:
-                self._open = _opened(self._where.path)
+                self._open = _open_database(self._where.path)
             except (sqlite3.Error, OSError) as error:
                 self._to_memory(error, "cannot be used")
         assert self._open is not None, "a file or memory"  # noqa: S101 `_to_memory` sets it
@@ -305,7 +305,7 @@ class Ledger:
     def _to_memory(self, error: Exception, what: str) -> None:
         """Go on in memory, with the rows that can still be read; logged here with its cause, told in the status without the path."""
         log.error("the ledger at %s %s; rows are held in memory", self._where.path, what, exc_info=error)
-        memory = _opened(None)
+        memory = _open_database(None)
         if self._open is not None:
             with suppress(sqlite3.Error):  # already being reported
                 memory.executemany(_INSERT, self._open.execute("SELECT * FROM measurement ORDER BY rowid").fetchall())
@@ -323,7 +323,7 @@ def _version(known: sqlite3.Connection) -> int:
     return int(known.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _make(known: sqlite3.Connection) -> None:
+def _create_tables(known: sqlite3.Connection) -> None:
     """Put the table into a new file, in one step: another process that opens it meanwhile would take half of it for another program's.
 
     Raises:
@@ -340,7 +340,7 @@ def _make(known: sqlite3.Connection) -> None:
         known.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _opened(path: Path | None) -> sqlite3.Connection:
+def _open_database(path: Path | None) -> sqlite3.Connection:
     """A connection with the table in it; None means memory.
 
     Raises:
@@ -352,7 +352,7 @@ def _opened(path: Path | None) -> sqlite3.Connection:
     known = sqlite3.connect(path or ":memory:", timeout=_PATIENCE_S, check_same_thread=False)
     try:
         if _version(known) != VERSION:
-            _make(known)
+            _create_tables(known)
         with suppress(sqlite3.OperationalError):  # busy: another one is opening the file, and it is the file that keeps the mode
             known.execute("PRAGMA journal_mode=WAL")  # readers do not wait; where the file system cannot, sqlite stays with its journal
     except BaseException:
@@ -362,23 +362,23 @@ def _opened(path: Path | None) -> sqlite3.Connection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
+class _StoredRow:
     """A row with its digest, which takes longer to find than all the rest."""
 
     digest: str
-    row: Row
+    row: Measurement
 
 
-def _row(digest: str, values: tuple[object, ...]) -> _Read | None:
+def _parse_stored(digest: str, values: tuple[object, ...]) -> _StoredRow | None:
     try:
-        return _Read(digest=digest, row=read_row(dict(zip(NAMES, values, strict=True))))
+        return _StoredRow(digest=digest, row=read_row(dict(zip(NAMES, values, strict=True))))
     except BadArgument:
         log.exception("a row of the ledger cannot be read and is left out")
         return None
 
 
-def _shipped() -> tuple[_Read, ...]:
-    return tuple(_Read(digest=row.digest, row=row) for row in shipped())
+def _read_bundled() -> tuple[_StoredRow, ...]:
+    return tuple(_StoredRow(digest=row.digest, row=row) for row in bundled_rows())
 
 
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
@@ -389,7 +389,7 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_RISKY) else value
 
 
-def csv_text(rows: Iterable[Row]) -> str:
+def csv_text(rows: Iterable[Measurement]) -> str:
     """Comma-separated, a header first, what is None left empty (RFC 4180)."""
     out = io.StringIO()
     writer = csv.writer(out)
@@ -398,7 +398,7 @@ def csv_text(rows: Iterable[Row]) -> str:
     return out.getvalue()
 
 
-def parquet_bytes(rows: Iterable[Row]) -> bytes:
+def parquet_bytes(rows: Iterable[Measurement]) -> bytes:
     """A Parquet file with typed columns: text, whole numbers, floats; what is None is null."""
     import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 only when someone asks for the file
     from pyarrow import parquet  # noqa: PLC0415

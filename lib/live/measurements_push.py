@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from lib.live.measurements import Row
+from lib.live.measurements import Measurement
 
 log = logging.getLogger(__name__)
 
@@ -47,20 +47,20 @@ def commit_scheduler(dataset: str, folder: Path) -> Scheduler:
     return CommitScheduler(repo_id=dataset, repo_type="dataset", folder_path=folder, every=EVERY_MINUTES, private=True, path_in_repo="data")
 
 
-class Push:
+class DatasetPush:
     """Appends rows to the file that is committed. Safe to use from several threads."""
 
     def __init__(self, dataset: str | None, start: Start = commit_scheduler) -> None:
         """`dataset` None turns it off. Nothing is started before the first row."""
         self._dataset, self._start = dataset, start
         self._lock = threading.Lock()
-        self._waiting: list[Row] = []
+        self._waiting: list[Measurement] = []
         self._thread: threading.Thread | None = None
         self._scheduler: Scheduler | None = None
         self._file: Path | None = None
         self._problem: str | None = None
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Measurement) -> None:
         """Have a row committed with the next push; returns at once."""
         if self._dataset is None:
             return
@@ -74,7 +74,7 @@ class Push:
         """In words: off, on, or what is wrong."""
         if self._dataset is None:
             return "Rows are not copied anywhere (the owner can set LEDGER_DATASET to a dataset of theirs)."
-        problem = self._problem or _failed(self._scheduler)
+        problem = self._problem or _failure_of(self._scheduler)
         if problem:
             return f"Rows should be copied to the dataset {self._dataset}, but {problem}. They stay in the ledger."
         return f"New rows are copied to the dataset {self._dataset} every {EVERY_MINUTES} minutes."
@@ -104,7 +104,7 @@ class Push:
                     self._thread = None
                 return
 
-    def _append(self, rows: list[Row]) -> None:
+    def _append(self, rows: list[Measurement]) -> None:
         assert self._dataset is not None, "checked by `add`"  # noqa: S101
         if self._scheduler is None or self._file is None:
             folder = Path(tempfile.mkdtemp(prefix="ledger-"))
@@ -118,7 +118,7 @@ class Push:
 _MOST_WAITING = 1_000
 
 
-def _failed(scheduler: Scheduler | None) -> str | None:
+def _failure_of(scheduler: Scheduler | None) -> str | None:
     """What became of the last push in the background."""
     last = getattr(scheduler, "last_future", None)
     if last is None or not last.done() or last.cancelled() or last.exception() is None:
@@ -126,10 +126,10 @@ def _failed(scheduler: Scheduler | None) -> str | None:
     return f"the last push failed ({type(last.exception()).__name__}; the log says more)"
 
 
-def push(environment: Mapping[str, str] = os.environ) -> Push:
+def start_push(environment: Mapping[str, str] = os.environ) -> DatasetPush:
     """As the environment says. A name that is no dataset's is logged and turns it off."""
     told = environment.get("LEDGER_DATASET", "").strip()
     if told and not _DATASET.fullmatch(told):
         log.error("LEDGER_DATASET is no dataset (owner/name): rows are not pushed")
-        return Push(None)
-    return Push(told or None)
+        return DatasetPush(None)
+    return DatasetPush(told or None)

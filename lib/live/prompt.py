@@ -44,7 +44,7 @@ def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
     return re.compile("|".join(re.escape(name) for name in names)) if names else None
 
 
-def _cut(text: str, control: re.Pattern[str] | None) -> list[str]:
+def _split_controls(text: str, control: re.Pattern[str] | None) -> list[str]:
     """The text in pieces, cut after the first letter of everything that looks like a control token."""
     if control is None:
         return [text]
@@ -55,16 +55,16 @@ def _cut(text: str, control: re.Pattern[str] | None) -> list[str]:
     return [piece for piece in [*pieces, text[start:]] if piece]
 
 
-def _encoded(tokenizer: Any, text: str) -> list[int]:
+def _encode(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer.encode(text, add_special_tokens=False)) if text else []
 
 
-def words(tokenizer: Any, text: str, control: re.Pattern[str] | None) -> list[int]:
+def encode_text(tokenizer: Any, text: str, control: re.Pattern[str] | None) -> list[int]:
     """The tokens of a person's words, none of them a control token."""
-    return [token for piece in _cut(text, control) for token in _encoded(tokenizer, piece)]
+    return [token for piece in _split_controls(text, control) for token in _encode(tokenizer, piece)]
 
 
-def _rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
+def _render_template(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
     """The template's text, ready for the answer; models that think aloud are asked not to.
 
     Raises:
@@ -85,7 +85,7 @@ def _rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
         ) from error
 
 
-def tokens(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+def encode_messages(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     """The tokens of a conversation that ends with the user's turn.
 
     Raises:
@@ -96,13 +96,13 @@ def tokens(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     stand_ins = [{"role": message.role, "content": f"{mark}x{number}x"} for number, message in enumerate(messages)]
     control = control_tokens(tokenizer)
     found: list[int] = []
-    parts = re.split(rf"{mark}x(\d+)x", _rendered(tokenizer, stand_ins))
+    parts = re.split(rf"{mark}x(\d+)x", _render_template(tokenizer, stand_ins))
     for at, part in enumerate(parts):
-        found += words(tokenizer, messages[int(part)].text, control) if at % 2 else _encoded(tokenizer, part)
+        found += encode_text(tokenizer, messages[int(part)].text, control) if at % 2 else _encode(tokenizer, part)
     return found
 
 
-def prompt(tokenizer: Any, history: Sequence[Message], message: str, room: int) -> Prompt:
+def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room: int) -> Prompt:
     """The conversation in at most `room` tokens: the oldest turns are left out until it fits.
 
     Raises:
@@ -111,7 +111,7 @@ def prompt(tokenizer: Any, history: Sequence[Message], message: str, room: int) 
     """
     kept = [*history, Message("user", message)]
     while True:
-        ids = tokens(tokenizer, kept)
+        ids = encode_messages(tokenizer, kept)
         if len(ids) <= room:
             return Prompt(ids, len(history) + 1 - len(kept))
         if len(kept) == 1:

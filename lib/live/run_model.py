@@ -37,7 +37,7 @@ _ENCODER_DTYPES = frozenset({"torch.int64", "torch.int32", "torch.bool"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class RunTimes:
     """Seconds to the first token (or of the whole pass), and of each decode step; () where nothing is decoded."""
 
     ttft_s: float
@@ -72,7 +72,7 @@ class _Clock:
         """Nothing is held back."""
 
 
-def writes(model: PreTrainedModel) -> bool:
+def generates_tokens(model: PreTrainedModel) -> bool:
     """Whether the model answers token ids with tokens: sounds and pictures to text are one forward pass here."""
     from lib.model.activation_storages import takes  # noqa: PLC0415 loaded when first needed
 
@@ -92,7 +92,7 @@ def _ids(model: PreTrainedModel, tokens: int, device: str) -> Tensor:
 
 
 @contextmanager
-def _settled(device: str) -> Iterator[None]:
+def _synchronized(device: str) -> Iterator[None]:
     """All that was sent to the device before is done, and so is all that is sent within."""
     import torch  # noqa: PLC0415 loaded when first needed
 
@@ -103,7 +103,7 @@ def _settled(device: str) -> Iterator[None]:
         torch.cuda.synchronize()
 
 
-def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, device: str) -> Timed:
+def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, device: str) -> RunTimes:
     import torch  # noqa: PLC0415 loaded when first needed
     from transformers import GenerationConfig  # noqa: PLC0415
 
@@ -121,14 +121,14 @@ def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, de
     )  # type: ignore[no-untyped-call]
     model.generation_config = wanted
     ids, clock = _ids(model, prompt_tokens, device), _Clock()
-    with torch.inference_mode(), _settled(device):
+    with torch.inference_mode(), _synchronized(device):
         began = time.perf_counter()
         model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=wanted, streamer=clock)  # type: ignore[operator]
     first, *later = clock.at
-    return Timed(ttft_s=first - began, steps_s=tuple(b - a for a, b in zip([first, *later], later, strict=False)))
+    return RunTimes(ttft_s=first - began, steps_s=tuple(b - a for a, b in zip([first, *later], later, strict=False)))
 
 
-def _forward(model: PreTrainedModel, prompt_tokens: int, device: str) -> Timed:
+def _forward(model: PreTrainedModel, prompt_tokens: int, device: str) -> RunTimes:
     import torch  # noqa: PLC0415 loaded when first needed
 
     from lib.model.activation_storages import Lengths, prompt  # noqa: PLC0415
@@ -138,24 +138,24 @@ def _forward(model: PreTrainedModel, prompt_tokens: int, device: str) -> Timed:
     if "input_ids" in given:
         given["input_ids"] = _ids(model, prompt_tokens, device)
     with torch.inference_mode():
-        with _settled(device):
+        with _synchronized(device):
             began = time.perf_counter()
             made = model(**given)
         ended = time.perf_counter()
     del made
-    return Timed(ttft_s=ended - began, steps_s=())
+    return RunTimes(ttft_s=ended - began, steps_s=())
 
 
-def run(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, device: str) -> Timed:
+def time_run(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, device: str) -> RunTimes:
     """Run the model once; `device` is torch's name of where its weights are."""
-    if writes(model):
+    if generates_tokens(model):
         return _generate(model, prompt_tokens, output_tokens, device)
     return _forward(model, prompt_tokens, device)
 
 
 def warm_up(model: PreTrainedModel, prompt_tokens: int, device: str) -> None:
     """A short run, so that the timed one loads no library, compiles no kernel and allocates no workspace."""
-    run(model, min(prompt_tokens, WARM_PROMPT), WARM_TOKENS, device)
+    time_run(model, min(prompt_tokens, WARM_PROMPT), WARM_TOKENS, device)
 
 
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -168,20 +168,20 @@ _RUNS_OWN = frozenset({"output_attentions", "output_hidden_states", "return_dict
 """Keys that say what a call keeps and returns; a measured run asks for that itself, as the prediction does."""
 
 
-def on_meta(config: Mapping[str, Any], precision: str) -> Built:
+def build_on_meta(config: Mapping[str, Any], precision: str) -> Built:
     """The architecture without memory, in the dtype of the run; holds the build lock for as long as that takes.
 
     Raises:
         BadConfig: the file does not describe a model that can be constructed.
         UnsupportedModel: it needs remote code or a library that is not installed.
     """
-    return build(_described(config), DTYPES[precision])
+    return build(_without_quantization(config), DTYPES[precision])
 
 
-def _described(config: Mapping[str, Any]) -> dict[str, Any]:
+def _without_quantization(config: Mapping[str, Any]) -> dict[str, Any]:
     """What the file says of the model, those of its parts included, and nothing of how it is called."""
     kept = {key: value for key, value in config.items() if key not in _RUNS_OWN}
-    return {key: _described(value) if isinstance(value, dict) else value for key, value in kept.items()}
+    return {key: _without_quantization(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
 def give_memory(built: Built, precision: str, device: str, seed: int = 0) -> PreTrainedModel:
@@ -200,14 +200,14 @@ def give_memory(built: Built, precision: str, device: str, seed: int = 0) -> Pre
         for name, held in module.named_parameters(recurse=False):
             always, in_fp16 = kept(f"{prefix}.{name}" if prefix else name)
             dtype = torch.float32 if always or (in_fp16 and precision == "fp16") else held.dtype
-            module._parameters[name] = made.setdefault(id(held), _filled(held, dtype, device, noise))  # noqa: SLF001
+            module._parameters[name] = made.setdefault(id(held), _random_like(held, dtype, device, noise))  # noqa: SLF001
         for name, buffer in module.named_buffers(recurse=False):
             module._buffers[name] = made.setdefault(id(buffer), torch.zeros_like(buffer, device=device))  # noqa: SLF001
     model.initialize_weights()  # type: ignore[no-untyped-call]
     return model.eval()  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _filled(held: Tensor, dtype: Any, device: str, noise: Tensor) -> Tensor:
+def _random_like(held: Tensor, dtype: Any, device: str, noise: Tensor) -> Tensor:
     """A parameter on the device: a matrix full of noise and marked as loaded; a vector left to the model's own initialisation."""
     import torch  # noqa: PLC0415 loaded when first needed
 

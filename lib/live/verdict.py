@@ -14,7 +14,7 @@ RESOLUTION = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class ComparedRate:
     """A prediction with its range, and what was measured; None where either is missing."""
 
     predicted: float | None
@@ -30,11 +30,11 @@ class Figure:
         return self.low <= self.measured <= self.high
 
 
-def _off(error: float) -> str:
+def _deviation_words(error: float) -> str:
     return f"{abs(error):.1%} {'more' if error > 0 else 'less'} than was measured"
 
 
-def _speed(rate: Figure) -> str:
+def _speed(rate: ComparedRate) -> str:
     if rate.measured is None:
         return "Nothing is decoded by this model: the first figure is the whole pass."
     if rate.inside is None or rate.predicted is None:
@@ -46,7 +46,9 @@ def _speed(rate: Figure) -> str:
     )
 
 
-def verdict(predicted: int, measured: int, rate: Figure, *, floor_tokens_per_s: float | None, resolution: int) -> tuple[Code, str]:
+def judge_prediction(
+    predicted: int, measured: int, rate: ComparedRate, *, floor_tokens_per_s: float | None, resolution: int
+) -> tuple[Code, str]:
     """A code and its sentence.
 
     Args:
@@ -65,7 +67,7 @@ def verdict(predicted: int, measured: int, rate: Figure, *, floor_tokens_per_s: 
     error, apart = predicted / max(1, measured) - 1, abs(predicted - measured)
     close = abs(error) <= MEMORY_WITHIN
     unclear = not close and apart <= resolution
-    memory = f"Memory: predicted {_off(error)}"
+    memory = f"Memory: predicted {_deviation_words(error)}"
     if close:
         memory += f", inside the promised {MEMORY_WITHIN:.0%}"
     if unclear:

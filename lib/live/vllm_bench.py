@@ -20,7 +20,7 @@ WARM, TIMED = 2, 5
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 
-def latencies(asked: dict[str, Any], model: str, folder: Path, output_tokens: int) -> list[float]:
+def measure_latencies(asked: dict[str, Any], model: str, folder: Path, output_tokens: int) -> list[float]:
     """Seconds of one request with so many answer tokens, some times."""
     out = folder / f"latency-{output_tokens}.json"
     program = [shutil.which("vllm") or "vllm", "bench", "latency", "--model", model, "--load-format", "dummy", "--skip-tokenizer-init"]
@@ -40,7 +40,7 @@ def latencies(asked: dict[str, Any], model: str, folder: Path, output_tokens: in
     return told
 
 
-def machine() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """The cards' name and the driver, as nvidia-smi tells them; the versions installed."""
     asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
@@ -51,7 +51,7 @@ def machine() -> dict[str, Any]:
     return {"device": name, "driver": driver, "torch": metadata.version("torch"), "vllm": metadata.version("vllm")}
 
 
-def measured(asked: dict[str, Any], model: str, config: dict[str, Any] | None) -> dict[str, Any]:
+def measure(asked: dict[str, Any], model: str, config: dict[str, Any] | None) -> dict[str, Any]:
     """One model: its result, or why there is none."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -59,15 +59,15 @@ def measured(asked: dict[str, Any], model: str, config: dict[str, Any] | None) -
             (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         source = model if config is None else str(folder)
         try:
-            first = latencies(asked, source, folder, 1)
-            whole = latencies(asked, source, folder, asked["output_tokens"])
+            first = measure_latencies(asked, source, folder, 1)
+            whole = measure_latencies(asked, source, folder, asked["output_tokens"])
         except (OSError, subprocess.CalledProcessError, ValueError, KeyError) as error:
             return {"model": model, "error": f"vllm bench latency failed ({type(error).__name__}); the log says more."}
-        return {"model": model, "first_s": first, "whole_s": whole} | machine()
+        return {"model": model, "first_s": first, "whole_s": whole} | describe_machine()
 
 
 def main(asked: dict[str, Any]) -> None:
     """Measure each model and print its line."""
     for model, config in asked["models"]:
-        sys.stdout.write(f"{BEGIN}{json.dumps(measured(asked, model, config))}{END}\n")
+        sys.stdout.write(f"{BEGIN}{json.dumps(measure(asked, model, config))}{END}\n")
         sys.stdout.flush()

@@ -32,7 +32,7 @@ from lib.cost.usage import exact
 from lib.errors import AdvisorError
 from lib.laws.zerogpu_quota import requested_quota_seconds
 from lib.live.device import OFFERS, Size, on_zero_gpu
-from lib.live.faults import Fault, as_value, understood, unknown
+from lib.live.faults import Fault, to_fault, translate_failure, unknown_failure
 
 log = logging.getLogger(__name__)
 
@@ -108,18 +108,18 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _translated(error: Exception, doing: str) -> AdvisorError:
+def _to_advisor_error(error: Exception, doing: str) -> AdvisorError:
     """Our error for it; what its frames held is dropped, and what nobody foresaw is logged here, where its words may be read."""
-    known = understood(error)
+    known = translate_failure(error)
     if known is None:
         log.error("unforeseen failure while %s", doing, exc_info=error)
-        known = unknown(error, doing)
+        known = unknown_failure(error, doing)
     if known is not error:
         traceback.clear_frames(error.__traceback__)
     return known
 
 
-def _inside(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
+def _run_on_gpu(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
     """The function as it runs on the GPU: an error leaves it as a value, for of an exception only the class's name would arrive."""
 
     @wraps(task)
@@ -127,7 +127,7 @@ def _inside(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
         try:
             return task(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 every failure becomes a sentence
-            told = as_value(_translated(error, doing))
+            told = to_fault(_to_advisor_error(error, doing))
         release_memory()
         return told
 
@@ -137,7 +137,7 @@ def _inside(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
             with closing(task(*args, **kwargs)) as items:
                 yield from items
         except Exception as error:  # noqa: BLE001 as above
-            told = as_value(_translated(error, doing))
+            told = to_fault(_to_advisor_error(error, doing))
         else:
             return
         release_memory()
@@ -146,14 +146,14 @@ def _inside(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
     return many if inspect.isgeneratorfunction(task) else once
 
 
-def _outside(call: Callable[..., Any], doing: str, *, streams: bool) -> Callable[..., Any]:
+def _call_gpu(call: Callable[..., Any], doing: str, *, streams: bool) -> Callable[..., Any]:
     """The function as it is called: values that mean an error are raised, and what the scheduler refuses becomes a sentence."""
 
     def once(*args: Any, **kwargs: Any) -> Any:
         try:
             found = call(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 as above
-            raise _translated(error, doing) from None
+            raise _to_advisor_error(error, doing) from None
         if isinstance(found, Fault):
             raise found.error()
         return found
@@ -166,7 +166,7 @@ def _outside(call: Callable[..., Any], doing: str, *, streams: bool) -> Callable
                 except StopIteration:
                     return
                 except Exception as error:  # noqa: BLE001 as above
-                    raise _translated(error, doing) from None
+                    raise _to_advisor_error(error, doing) from None
                 if isinstance(found, Fault):
                     raise found.error()
                 yield found
@@ -185,16 +185,16 @@ def gpu_task(task: Callable[P, R], *, duration: Seconds, size: Need = "large", d
     """
     streams = inspect.isgeneratorfunction(task)
     if not on_zero_gpu():
-        return cast("Callable[P, R]", _outside(_inside(task, doing), doing, streams=streams))
+        return cast("Callable[P, R]", _call_gpu(_run_on_gpu(task, doing), doing, streams=streams))
     import spaces  # type: ignore[import-untyped]  # noqa: PLC0415 app.py imported it first
 
     def asked(*args: Any, **kwargs: Any) -> int:
         return whole_seconds(duration(*args, **kwargs) if callable(duration) else duration)
 
     sizes: tuple[Size, ...] = ("large", "xlarge") if callable(size) else (size,)
-    on = {of: spaces.GPU(_inside(task, doing), duration=asked, size=of) for of in sizes}
+    on = {of: spaces.GPU(_run_on_gpu(task, doing), duration=asked, size=of) for of in sizes}
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         return on[size(*args, **kwargs) if callable(size) else size](*args, **kwargs)
 
-    return cast("Callable[P, R]", wraps(task)(_outside(chosen, doing, streams=streams)))
+    return cast("Callable[P, R]", wraps(task)(_call_gpu(chosen, doing, streams=streams)))

@@ -18,9 +18,9 @@ from lib.advisor.tasks import FAMILIES
 from lib.answers.common import HardwareAnswer, MemoryAnswer, ModelAnswer, PriceEntry, RecommendationAnswer, price_entry
 from lib.catalog import Catalog, load
 from lib.hub.prices import PriceFeed
-from lib.hub.providers import Offered, offered
-from lib.hub.search import suggest
-from lib.hub.space_session import install
+from lib.hub.providers import ProviderOffers, find_providers
+from lib.hub.search import suggest_models
+from lib.hub.space_session import install_session
 from lib.live import measure_process
 from lib.live.demo_model import DemoModel
 from lib.service import arguments
@@ -82,7 +82,7 @@ class Services:
         catalog: Callable[[], Catalog],
         models: Models,
         search: Callable[[str], Sequence[str]],
-        offered: Callable[[str], Offered],
+        offered: Callable[[str], ProviderOffers],
         predict: Predict = predict_speed,
         today: Callable[[], Catalog] | None = None,
     ) -> None:
@@ -228,11 +228,11 @@ class Services:
 
 
 def _search(text: str) -> Sequence[str]:
-    return suggest(text).ids
+    return suggest_models(text).ids
 
 
 def services() -> Services:
     """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
-    install()  # before the first request: taking over the Hub client's session closes the one that was there
+    install_session()  # before the first request: taking over the Hub client's session closes the one that was there
     feed = PriceFeed(load())
-    return Services(catalog=feed.catalog, models=Models(), search=_search, offered=offered, today=feed.refresh)
+    return Services(catalog=feed.catalog, models=Models(), search=_search, offered=find_providers, today=feed.refresh)

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 
 from lib.errors import AdvisorError, BadConfig
 from lib.live.child_process import answer_descriptor, confine, end_with_parent
-from lib.live.faults import Fault, as_value
+from lib.live.faults import Fault, to_fault
 from lib.live.memory_gauge import resident_bytes
 from lib.model.build import SMALLEST
 from lib.model.meta_device import no_network
@@ -34,12 +34,12 @@ def _result(function: Callable[..., object], arguments: tuple[object, ...], memo
         with no_network():
             return function(*arguments)
     except AdvisorError as refusal:
-        return as_value(refusal)
+        return to_fault(refusal)
     except MemoryError:
-        return as_value(too_large(memory_bytes))
+        return to_fault(too_large(memory_bytes))
     except Exception as error:
         log.exception("unforeseen failure while resolving a model")
-        return as_value(
+        return to_fault(
             BadConfig(
                 f"This configuration cannot be worked out ({type(error).__name__}). Check its sizes, or give the parameter count instead "
                 "(such as '7B')."
@@ -56,7 +56,7 @@ def _pickled(result: object) -> bytes:
         f"{seen}, and {MAX_ANSWER_BYTES / 2**10:,.0f} KiB are accepted. Check its counts, or give the parameter count instead "
         "(such as '7B')."
     )
-    return pickle.dumps((as_value(refusal), resident_bytes()))
+    return pickle.dumps((to_fault(refusal), resident_bytes()))
 
 
 def _warm_up() -> None:

@@ -19,11 +19,11 @@ from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import ChatMetrics, ChatPiece, ChatPrediction, RunFigures
 from lib.catalog import Catalog
 from lib.errors import AdvisorError, BadArgument
-from lib.live.chat import Piece, Taken, Talk
-from lib.live.demo_model import DemoModel, Loaded
+from lib.live.chat import AnswerFigures, AnswerPiece, Conversations
+from lib.live.demo_model import DemoModel, LoadedModel
 from lib.live.device import Device
-from lib.live.limits import Pace, paces
-from lib.live.prompt import Message, prompt
+from lib.live.limits import DeviceRates, device_rates
+from lib.live.prompt import Message, build_prompt
 from lib.live.zerogpu import arithmetic
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
@@ -36,7 +36,7 @@ from lib.speed import End
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
-    from lib.live.limits import Pace
+    from lib.live.limits import DeviceRates
     from lib.service.models import Models
 
 ANSWER_S = 120.0
@@ -62,7 +62,15 @@ class Exactly:
     """One run and its prediction: before, of the longest answer; afterwards, of the answer as it was."""
 
     def __init__(
-        self, *, catalog: Catalog, models: Models, loaded: Loaded, device: Device, prompt_tokens: int, limit: int, pace: Pace | None = None
+        self,
+        *,
+        catalog: Catalog,
+        models: Models,
+        loaded: LoadedModel,
+        device: Device,
+        prompt_tokens: int,
+        limit: int,
+        pace: DeviceRates | None = None,
     ) -> None:
         """Predict from `catalog`; the model is the bundled one where that is it, else what its own config says.
 
@@ -102,7 +110,7 @@ class Exactly:
         slow = speed.ttft_s.high + self._limit / rate.low
         return min(ANSWER_S, max(LEAST_S, slow * SLACK))
 
-    def ended(self, piece: Piece, taken: Taken, told: Sequence[Caveat]) -> ChatPiece:
+    def ended(self, piece: AnswerPiece, taken: AnswerFigures, told: Sequence[Caveat]) -> ChatPiece:
         """The last item."""
         expected = self.predicted(taken.output_tokens)
         caveats = [
@@ -116,12 +124,12 @@ class Exactly:
         sources = (self._measured(taken), *(expected.sources if expected is not None else ()))
         return item(piece, caveats, sources, self._metrics(taken, expected))
 
-    def _measured(self, taken: Taken) -> Source:
+    def _measured(self, taken: AnswerFigures) -> Source:
         versions = f"torch {self._device.torch}, transformers {self._device.transformers}"
         today = datetime.now(tz=UTC).date().isoformat()
         return Source(what=f"measured here ({PEAK_SOURCES[taken.peak_of]})", source=f"{self._device.name}, {versions}", checked=today)
 
-    def _metrics(self, taken: Taken, expected: Predicted | None) -> ChatMetrics:
+    def _metrics(self, taken: AnswerFigures, expected: Predicted | None) -> ChatMetrics:
         guess = run_end(None if expected is None else expected.speed, "value")
         return {
             "ttft_s": taken.ttft_s,
@@ -164,7 +172,9 @@ def _prediction(found: Predicted | None, *, on_cpu: bool) -> ChatPrediction:
     }
 
 
-def item(piece: Piece, caveats: Iterable[Caveat] = (), sources: Iterable[Source] = (), metrics: ChatMetrics | None = None) -> ChatPiece:
+def item(
+    piece: AnswerPiece, caveats: Iterable[Caveat] = (), sources: Iterable[Source] = (), metrics: ChatMetrics | None = None
+) -> ChatPiece:
     """A piece as plain JSON."""
     return {
         "schema": SCHEMA,
@@ -263,12 +273,12 @@ class ChatQuestion:
         catalog: Callable[[], Catalog],
         models: Models,
         demo: DemoModel | None = None,
-        pace: Callable[[Device, str], Pace | None] = paces,
+        pace: Callable[[Device, str], DeviceRates | None] = device_rates,
     ) -> None:
         """Predict from `catalog()` and `models`, and from what `pace` tells a processor to reach; nothing is loaded yet."""
         self._catalog, self._models, self._pace = catalog, models, pace
         self._demo = demo or DemoModel()
-        self._talk = Talk(self._demo)
+        self._talk = Conversations(self._demo)
 
     def place(self) -> None:
         """On ZeroGPU, put the model where the platform wants it while the app starts; elsewhere nothing."""
@@ -295,17 +305,17 @@ class ChatQuestion:
         said, before = check_message(message), check_history(history)
         most = arguments.whole("max_new_tokens", max_new_tokens, 1, MOST_TOKENS)
         heat = float(arguments.number("temperature", temperature, 0, MOST_TEMPERATURE))
-        ready: tuple[Loaded, Device] | None = None
+        ready: tuple[LoadedModel, Device] | None = None
         with closing(self._talk.ready()) as coming:
             for step in coming:
-                if isinstance(step, Piece):
+                if isinstance(step, AnswerPiece):
                     yield item(step)
                 else:
                     ready = step
         assert ready is not None, "`ready` ends with the model"  # noqa: S101 or it raises
         loaded, device = ready
         limit = min(most, max(1, loaded.context_tokens // 2))
-        asked = prompt(loaded.tokenizer, before, said, loaded.context_tokens - limit)
+        asked = build_prompt(loaded.tokenizer, before, said, loaded.context_tokens - limit)
         run = Exactly(
             catalog=self._catalog(),
             models=self._models,
@@ -328,7 +338,7 @@ class ChatQuestion:
         return (Caveat(code="quota_asked", message=arithmetic(self._talk.declared(None, None, None, seconds), self._talk.size())),)
 
 
-def _cuts(dropped: int, most: int, limit: int, loaded: Loaded) -> list[Caveat]:
+def _cuts(dropped: int, most: int, limit: int, loaded: LoadedModel) -> list[Caveat]:
     """What was left out to fit the conversation's length."""
     found = []
     if dropped:

@@ -16,7 +16,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, StoragePrices
 from lib.cost import CostEstimate, CostPart, Crossing, TokenPrice, Usage, ZeroGpuUse, break_even, cost, per_token, retired_tier
 from lib.cost.usage import request_seconds
-from lib.hub.providers import Offered
+from lib.hub.providers import ProviderOffers
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, crossing_sentence
@@ -40,7 +40,7 @@ def cost_answer(
     request: MemoryRequest | None = None,
     speed: ExplainedSpeed | Caveat | None = None,
     zerogpu_speed: SpeedEstimate | None = None,
-    offered: Offered | None = None,
+    offered: ProviderOffers | None = None,
     own_price: TokenPrice | None = None,
 ) -> CostAnswer:
     """The answer.
@@ -127,7 +127,7 @@ def _quota(used: ZeroGpuUse) -> ZeroGpuEntry:
     }
 
 
-def _per_token(offered: Offered | None, prices: tuple[TokenPrice, ...], usage: Usage, rules: PlatformRules) -> PerTokenEntry:
+def _per_token(offered: ProviderOffers | None, prices: tuple[TokenPrice, ...], usage: Usage, rules: PlatformRules) -> PerTokenEntry:
     return {
         "status": "unknown" if offered is None else offered.status,
         "providers": [] if offered is None else list(offered.live),
@@ -165,7 +165,7 @@ def _caveats(
     spec: ModelSpec | None,
     request: MemoryRequest | None,
     speed: ExplainedSpeed | Caveat | None,
-    offered: Offered | None,
+    offered: ProviderOffers | None,
 ) -> list[Caveat]:
     if spec is None or request is None:
         return []
@@ -242,7 +242,7 @@ class CostQuestion:
         *,
         catalog: Callable[[], Catalog],
         models: Callable[[object], ModelSpec],
-        offered: Callable[[str], Offered],
+        offered: Callable[[str], ProviderOffers],
         predict: Predict = predict_speed,
     ) -> None:
         """`offered` asks who serves a model per token, `predict` estimates how fast an offer runs it."""

@@ -8,9 +8,9 @@ from typing import cast
 
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
-from lib.live.device import Device, at_hand
-from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Case, Dtype
-from lib.live.heartbeat_run import LIMIT_S, Outcome, Progress, Told, on_device
+from lib.live.device import Device, current_device
+from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Dtype, MatmulCase
+from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress, Told, on_device
 from lib.live.measure_process import turn
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
@@ -21,13 +21,15 @@ MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many product
 MAX_ITERATIONS = 10_000
 MAX_WARMUP = 1_000
 
-Run = Callable[[Case, Device, int], Iterator[Told]]
+Run = Callable[[MatmulCase, Device, int], Iterator[Told]]
 
 
 class HeartbeatQuestion:
     """Runs the heartbeat on the device at hand."""
 
-    def __init__(self, *, run: Run = on_device, device: Callable[[], Device] = at_hand, placed: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self, *, run: Run = on_device, device: Callable[[], Device] = current_device, placed: Callable[[], int] = lambda: 0
+    ) -> None:
         """`run` runs a case where the device is (on ZeroGPU in the process that is given a GPU, after `placed()` bytes of weights)."""
         self._run, self._device, self._placed = run, device, placed
 
@@ -66,7 +68,7 @@ class HeartbeatQuestion:
         dtype: Dtype = "float32",
     ) -> Iterator[HeartbeatProgress | HeartbeatAnswer]:
         """`heartbeat` as it goes: how far it is, and as the last item the answer."""
-        case = Case(
+        case = MatmulCase(
             batch=arguments.whole("batch", batch, 1, MAX_BATCH),
             hidden=arguments.whole("hidden", hidden, 1, MAX_SIDE),
             intermediate=arguments.whole("intermediate", intermediate, 1, MAX_SIDE),
@@ -77,7 +79,7 @@ class HeartbeatQuestion:
         with turn():
             device = self._device()
             for told in self._run(case, device, self._placed()):
-                yield _progress(told) if not isinstance(told, Outcome) else _answer(case, device, told)
+                yield _progress(told) if not isinstance(told, HeartbeatRun) else _answer(case, device, told)
 
 
 def _progress(told: Progress | str) -> HeartbeatProgress:
@@ -86,7 +88,7 @@ def _progress(told: Progress | str) -> HeartbeatProgress:
     return {"phase": str(told), "done": 0, "of": 0, "last_s": None}
 
 
-def _answer(case: Case, device: Device, outcome: Outcome) -> HeartbeatAnswer:
+def _answer(case: MatmulCase, device: Device, outcome: HeartbeatRun) -> HeartbeatAnswer:
     beat, roof = outcome.beat, outcome.roof
     clock = "the host's clock" if device.kind == "cpu" else "events on the device's stream"
     today = datetime.now(UTC).date().isoformat()
@@ -126,7 +128,7 @@ def _answer(case: Case, device: Device, outcome: Outcome) -> HeartbeatAnswer:
     }
 
 
-def _caveats(case: Case, device: Device, outcome: Outcome) -> Iterator[Caveat]:
+def _caveats(case: MatmulCase, device: Device, outcome: HeartbeatRun) -> Iterator[Caveat]:
     beat, roof = outcome.beat, outcome.roof
     if not beat.valid:
         yield Caveat(code="beats_the_floor", message=_impossible(case, outcome))
@@ -172,7 +174,7 @@ def _caveats(case: Case, device: Device, outcome: Outcome) -> Iterator[Caveat]:
         )
 
 
-def _impossible(case: Case, outcome: Outcome) -> str:
+def _impossible(case: MatmulCase, outcome: HeartbeatRun) -> str:
     """Why a time below the floor cannot be one."""
     beat, roof = outcome.beat, outcome.roof
     shortest = min(beat.min_s, beat.cold_first_s)

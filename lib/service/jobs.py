@@ -18,9 +18,9 @@ from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
-from lib.live.jobs import marked, own_script, results, vllm_script
-from lib.live.measurements import Ledger, Place, Row, label, read_row
-from lib.live.measurements_push import Push
+from lib.live.jobs import marked_line, own_script, parse_results, vllm_script
+from lib.live.measurements import Ledger, LedgerPlace, Measurement, model_label, read_row
+from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.service.app import LiveQuestions
@@ -91,10 +91,10 @@ def _provenance(plan: Planned) -> str:
 
 def told(
     lines: Iterable[str], plan: Planned, asked: Asked, models: Models, accelerators: Mapping[str, Accelerator]
-) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
     """Rows and complaints from a job's log. What is no row is a complaint: a log is written by whoever ran the job."""
     rows, complaints = [], []
-    for found in results(lines):
+    for found in parse_results(lines):
         try:
             if "error" in found:
                 complaints.append(f"{_words(found.get('model'))}: {_words(found['error'])}")
@@ -124,7 +124,9 @@ def _median(found: Mapping[str, Any], name: str) -> float:
     return float(statistics.median(times))
 
 
-def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Models, accelerators: Mapping[str, Accelerator]) -> Row:
+def _vllm_row(
+    found: Mapping[str, Any], plan: Planned, asked: Asked, models: Models, accelerators: Mapping[str, Accelerator]
+) -> Measurement:
     """A row from two latencies: rate = (tokens − 1) / (whole − first).
 
     Raises:
@@ -136,7 +138,7 @@ def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Mod
     first, whole = _median(found, "first_s"), _median(found, "whole_s")
     further = asked.output_tokens - 1
     expected = run_end(_predicted(spec, plan, asked, accelerators), "value")
-    return Row(
+    return Measurement(
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         kind="job",
         device=f"{plan.offer.accelerator_count} × {found.get('device')}"[:200],
@@ -145,7 +147,7 @@ def _vllm_row(found: Mapping[str, Any], plan: Planned, asked: Asked, models: Mod
         driver=found.get("driver"),
         torch=str(found.get("torch")),
         engine=f"vllm {found.get('vllm')}",
-        model=label(spec),
+        model=model_label(spec),
         architecture=spec.architecture,
         weights="random",
         precision=asked.precision,
@@ -174,10 +176,10 @@ def most_usd(plans: Sequence[Planned]) -> Decimal:
 
 def main(asked: Mapping[str, Any]) -> None:
     """Measure `models`, with `prompt_tokens`, `output_tokens` and `precision`; a model that fails does not stop the others."""
-    ledger = Ledger(Place(path=None, lasting=False, words="memory of the job"))
-    live = LiveQuestions(catalog=load, models=Models(), ledger=LedgerQuestions(ledger, Push(None)))
+    ledger = Ledger(LedgerPlace(path=None, lasting=False, words="memory of the job"))
+    live = LiveQuestions(catalog=load, models=Models(), ledger=LedgerQuestions(ledger, DatasetPush(None)))
     for model in asked["models"]:
-        sys.stdout.write(marked(_one(model, asked, live, ledger)) + "\n")
+        sys.stdout.write(marked_line(_one(model, asked, live, ledger)) + "\n")
         sys.stdout.flush()
 
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, cast
 from lib.answers.live import LedgerEntry, LedgerStatus
 from lib.errors import AdvisorError, LiveError
 from lib.live.device import Device
-from lib.live.measurements import Kind, Ledger, Row, Weights, csv_text, label, parquet_bytes, place
-from lib.live.measurements_push import Push, push
+from lib.live.measurements import Kind, Ledger, Measurement, Weights, csv_text, ledger_place, model_label, parquet_bytes
+from lib.live.measurements_push import DatasetPush, start_push
 from lib.model.spec import ModelSpec
 
 log = logging.getLogger(__name__)
@@ -33,14 +33,14 @@ def row_of(
     weights: Weights = "random",
     provenance: str = HERE,
     now: datetime | None = None,
-) -> Row:
+) -> Measurement:
     """A row from what a run told: `figures` holds `peak_bytes`, `ttft_s`, `decode_tokens_per_s` and, under `predicted`, the same.
 
     Raises:
         BadArgument: a figure is none.
     """
     expected = figures["predicted"]
-    return Row(
+    return Measurement(
         when=(now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%MZ"),
         kind=kind,
         device=device.name[:200],
@@ -49,7 +49,7 @@ def row_of(
         driver=device.driver,
         torch=device.torch,
         engine=f"transformers {device.transformers}",
-        model=label(spec),
+        model=model_label(spec),
         architecture=spec.architecture[:200],
         weights=weights,
         precision=precision,
@@ -72,12 +72,12 @@ def _whole(amount: float | None) -> int | None:
 class LedgerQuestions:
     """The ledger behind the page and the measurements."""
 
-    def __init__(self, ledger: Ledger | None = None, copies: Push | None = None) -> None:
+    def __init__(self, ledger: Ledger | None = None, copies: DatasetPush | None = None) -> None:
         """By default where the environment says."""
-        self._ledger = ledger or Ledger(place())
-        self._copies = copies or push()
+        self._ledger = ledger or Ledger(ledger_place())
+        self._copies = copies or start_push()
 
-    def keep(self, row: Row) -> None:
+    def keep(self, row: Measurement) -> None:
         """Write a row and have it copied where the owner wants that. Never fails a measurement."""
         if self._ledger.keep(row):
             self._copies.add(row)

@@ -14,9 +14,9 @@ from lib.answers.live import ExpectedAnswer, MeasureAnswer, MeasureStage
 from lib.catalog import Catalog
 from lib.errors import UnsupportedModel
 from lib.live import measure_process
-from lib.live.device import Device, at_hand
-from lib.live.limits import Pace, paces, room
-from lib.live.measure import Ask, Measured, Stage
+from lib.live.device import Device, current_device
+from lib.live.limits import DeviceRates, device_rates, usable_bytes
+from lib.live.measure import MeasuredRun, MeasureRequest, Stage
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Source
@@ -29,7 +29,7 @@ from lib.service.speed import run_end
 MAX_PROMPT, MAX_OUTPUT = 1_048_576, 4_096
 PRECISIONS = ("fp32", "fp16", "bf16")
 
-Running = Callable[[Ask, Device], Iterator[Stage | Measured]]
+Running = Callable[[MeasureRequest, Device], Iterator[Stage | MeasuredRun]]
 
 
 class Recording(Protocol):
@@ -47,11 +47,11 @@ class MeasureQuestion:
         *,
         catalog: Callable[[], Catalog],
         models: Models,
-        run: Running = measure_process.run,
-        device: Callable[..., Device] = at_hand,
+        run: Running = measure_process.run_measurement,
+        device: Callable[..., Device] = current_device,
         record: Recording | None = None,
         placed: Callable[[], int] = lambda: 0,
-        pace: Callable[[Device, str], Pace | None] = paces,
+        pace: Callable[[Device, str], DeviceRates | None] = device_rates,
     ) -> None:
         """`run` measures where the device is; `record` is told of every finished run; `pace` tells what a processor reaches.
 
@@ -89,7 +89,7 @@ class MeasureQuestion:
         """
         case = self.case(model, prompt_tokens, output_tokens, precision)
         for item in self._run(case.ask, case.run.device):
-            if not isinstance(item, Measured):
+            if not isinstance(item, MeasuredRun):
                 yield {"stage": item}
                 continue
             answer = measure_answer(case, item, self._catalog())
@@ -151,7 +151,7 @@ class ExpectedQuestion:
             "activation_bytes": said.activation_bytes,
             "runtime_bytes": need.runtime_bytes,
             "need_bytes": need.total_bytes,
-            "allowed_bytes": room(run.device),
+            "allowed_bytes": usable_bytes(run.device),
             "free_bytes": run.device.free_bytes,
             "limit_s": case.ask.limit_s,
             "caveats": caveat_entries(said.caveats),

@@ -9,11 +9,11 @@ from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, MeasurePrediction
 from lib.catalog import Catalog
 from lib.laws.roofline import decode_floor
-from lib.live.device import Device, hardware
+from lib.live.device import Device, device_hardware
 from lib.live.heartbeat import datasheet_roof
-from lib.live.measure import Measured
+from lib.live.measure import MeasuredRun
 from lib.live.measure_process import gpu_seconds, gpu_size
-from lib.live.verdict import RESOLUTION, Figure, verdict
+from lib.live.verdict import RESOLUTION, ComparedRate, judge_prediction
 from lib.live.zerogpu import arithmetic
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
@@ -31,7 +31,7 @@ def _floor_rate(case: Case, catalog: Catalog) -> float | None:
     A bound that no honest clock beats: an input embedding of its own is only looked up, towers of pictures and sound are passed by, weights
     that a cache on chip may keep are left out, and a part of a card may have the bandwidth of the whole.
     """
-    on = hardware(case.run.device, catalog)
+    on = device_hardware(case.run.device, catalog)
     silicon = None if on is None else on.silicon
     spec, parts = case.run.spec, case.run.spec.parameters_by_component
     if silicon is None or not silicon.bandwidth_is_peak or "encoder" in parts:
@@ -58,7 +58,7 @@ def _predicted(case: Case) -> MeasurePrediction:
     }
 
 
-def _errors(said: Predicted, seen: Measured) -> ErrorRatio:
+def _errors(said: Predicted, seen: MeasuredRun) -> ErrorRatio:
     expected = run_end(said.speed, "value")
     return {
         "peak_bytes": ratio(said.peak_bytes, seen.peak_bytes),
@@ -80,7 +80,7 @@ def _device(device: Device) -> DeviceEntry:
     }
 
 
-def _caveats(case: Case, seen: Measured) -> list[Caveat]:
+def _caveats(case: Case, seen: MeasuredRun) -> list[Caveat]:
     run, said = case.run, []
     stored = run.spec.stored.quantization
     if stored is not None:
@@ -103,18 +103,18 @@ def _caveats(case: Case, seen: Measured) -> list[Caveat]:
     return said
 
 
-def measure_answer(case: Case, seen: Measured, catalog: Catalog) -> MeasureAnswer:
+def measure_answer(case: Case, seen: MeasuredRun, catalog: Catalog) -> MeasureAnswer:
     """The answer to a finished run."""
     run, said = case.run, case.expected
     rate = None if said.speed is None else said.speed.decode_tokens_per_s
     errors = _errors(said, seen)
-    figure = Figure(
+    figure = ComparedRate(
         predicted=rate.value if rate else None,
         low=rate.low if rate else None,
         high=rate.high if rate else None,
         measured=seen.decode_tokens_per_s,
     )
-    code, message = verdict(
+    code, message = judge_prediction(
         said.peak_bytes,
         seen.peak_bytes,
         figure,

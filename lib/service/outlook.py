@@ -20,7 +20,7 @@ from lib.cost import CostEstimate, TokenPrice, Usage, cost
 from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, bill, carried
 from lib.cost.tokens import storage_part
 from lib.errors import UnknownHardware
-from lib.hub.providers import Offered
+from lib.hub.providers import ProviderOffers
 from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
@@ -235,7 +235,7 @@ class OutlookQuestion:
         *,
         catalog: Callable[[], Catalog],
         models: Callable[[object], ModelSpec],
-        offered: Callable[[str], Offered],
+        offered: Callable[[str], ProviderOffers],
         predict: Predict = predict_speed,
     ) -> None:
         """As `lib.service.cost.CostQuestion`."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from lib.catalog import Catalog
 from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument, InvalidInput, TooLong, UnsupportedModel
-from lib.live.device import OFFERS, Device, hardware
-from lib.live.limits import LIMIT_S, Need, Work, check_memory, free_for, processor, room, told
-from lib.live.measure import Ask
+from lib.live.device import OFFERS, Device, device_hardware
+from lib.live.limits import LIMIT_S, Need, Work, check_memory, measured_processor, rates_caveat, required_free_bytes, usable_bytes
+from lib.live.measure import MeasureRequest
 from lib.live.zerogpu import size_for
 from lib.memory import MemoryEstimate, estimate_memory, fit_memory
 from lib.model.spec import ModelSpec
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lib.catalog import Catalog
     from lib.catalog.offers import Offer
     from lib.catalog.silicon import Accelerator, Cards
-    from lib.live.limits import Pace
+    from lib.live.limits import DeviceRates
     from lib.model.spec import ModelSpec
 
 WORKSPACE = "cuBLAS workspace"
@@ -51,7 +51,7 @@ class Run:
     device: Device
     prompt_tokens: int
     output_tokens: int
-    pace: Pace | None = None
+    pace: DeviceRates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,11 @@ class Predicted:
 def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
     """The device as the catalog's, a CPU with its own rates where they are known; on ZeroGPU the size that the device is of."""
     if run.pace is not None and run.device.kind == "cpu":
-        return hardware(run.device, catalog, cpu=processor(run.pace, run.precision, run.device, catalog.accelerator(_SOME_CPU)))
+        return device_hardware(
+            run.device, catalog, cpu=measured_processor(run.pace, run.precision, run.device, catalog.accelerator(_SOME_CPU))
+        )
     large = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator or 0
-    return hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
+    return device_hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
 
 
 def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
@@ -138,7 +140,7 @@ def _speed(run: Run, catalog: Catalog) -> ExplainedSpeed | Caveat:
 def _speed_caveats(run: Run, speed: ExplainedSpeed | Caveat) -> tuple[Caveat, ...]:
     if isinstance(speed, Caveat):
         return (speed,)
-    measured = () if run.pace is None else (told(run.pace, run.precision),)
+    measured = () if run.pace is None else (rates_caveat(run.pace, run.precision),)
     return (*measured, *speed.caveats)
 
 
@@ -160,7 +162,7 @@ class Case:
     run: Run
     expected: Predicted
     need: Need
-    ask: Ask
+    ask: MeasureRequest
 
 
 def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> Case:
@@ -174,11 +176,11 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
     _check_length(run)
     expected, need = _expected(run, config, catalog)
     if run.device.kind == "zerogpu":
-        card = device(size_for(free_for(need, run.device) + placed_bytes))
+        card = device(size_for(required_free_bytes(need, run.device) + placed_bytes))
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _expected(run, config, catalog)
     check_memory(need, run.device, _advice(run, config, need, catalog))
-    ask = Ask(
+    ask = MeasureRequest(
         config=config,
         precision=run.precision,
         prompt_tokens=run.prompt_tokens,
@@ -186,7 +188,7 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
         device=run.device.torch_name,
         work=_work(run, expected),
         limit_s=_limit_s(run, expected),
-        need_bytes=free_for(need, run.device) + placed_bytes,
+        need_bytes=required_free_bytes(need, run.device) + placed_bytes,
         placed_bytes=placed_bytes,
         memory_limit_bytes=run.device.free_bytes if run.device.kind == "cpu" else 0,
     )
@@ -204,7 +206,7 @@ def _check_length(run: Run) -> None:
 
 
 def _silicon_of_run(run: Run, catalog: Catalog) -> Accelerator | None:
-    found = hardware(run.device, catalog)
+    found = device_hardware(run.device, catalog)
     if found is None:
         return None
     return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator("CPU-2vCPU")
@@ -242,7 +244,7 @@ def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[Pr
 
 def _advice(run: Run, config: Mapping[str, Any], need: Need, catalog: Catalog) -> str:
     """What would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
-    allowed = room(run.device)
+    allowed = usable_bytes(run.device)
     if run.precision == "fp32":
         half = _expected(replace(run, precision=HALF), config, catalog)[1]
         if half.total_bytes <= allowed:

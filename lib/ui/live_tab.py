@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.live.demo_model import ON_CPU, ON_GPU, shown_name
-from lib.live.device import Device, at_hand
+from lib.live.demo_model import ON_CPU, ON_GPU, display_name
+from lib.live.device import Device, current_device
 from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import device_line
 from lib.present.markup import hint
@@ -50,11 +50,11 @@ def build() -> LiveView:
     return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, seen=gr.State(value=False))
 
 
-def where(look: Callable[[], Device] = at_hand) -> str:
+def where(look: Callable[[], Device] = current_device) -> str:
     """The device and the chat's model in a few words. The first look loads torch."""
     device = look()
     price = quota_seconds(10.0) / 10 if device.kind == "zerogpu" else 1.0
-    chat = shown_name(os.environ.get("DEMO_MODEL", "").strip() or (ON_CPU if device.kind == "cpu" else ON_GPU))
+    chat = display_name(os.environ.get("DEMO_MODEL", "").strip() or (ON_CPU if device.kind == "cpu" else ON_GPU))
     return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price)
 
 

@@ -57,13 +57,13 @@ def main() -> None:
 def _compare(rounds: int) -> None:
     from huggingface_hub import HfApi  # noqa: PLC0415 - it reads HF_ENDPOINT when it is imported
 
-    from lib.hub.model_files import forget, read_model  # noqa: PLC0415
+    from lib.hub.model_files import clear_cache, read_model  # noqa: PLC0415
 
     api = HfApi(token=False)
     for name, size in MODELS.items():
 
         def ours(name: str = name) -> None:
-            forget()
+            clear_cache()
             read_model(name)
 
         def theirs(name: str = name) -> None:

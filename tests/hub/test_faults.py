@@ -24,7 +24,7 @@ from lib.hub.client import Cache, Hub
 from lib.hub.gguf_header import GgufHeader, NeedMore, parse_gguf
 from lib.hub.model_files import read_model
 from lib.hub.safetensors_header import BITS, header_length, parse_header
-from lib.hub.search import suggest
+from lib.hub.search import suggest_models
 
 SENTINEL = "hf_sentinelSENTINELsentinel0123456789"
 
@@ -34,8 +34,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     """A Hub with one model that huggingface_hub takes for the real one."""
     with StandIn() as stand_in:
         monkeypatch.setattr(constants, "ENDPOINT", stand_in.url)
-        model_files.forget()
-        search.forget()
+        model_files.clear_cache()
+        search.clear_cache()
         stand_in.add(llama_8b())
         yield stand_in
 
@@ -130,7 +130,7 @@ def test_offline_is_a_state_and_not_a_fault(hub: StandIn, monkeypatch: pytest.Mo
     error = refused()
     assert type(error) is HubUnreachable
     assert "HF_HUB_OFFLINE=1" in str(error)
-    assert "HF_HUB_OFFLINE=1" in suggest("llama").reason
+    assert "HF_HUB_OFFLINE=1" in suggest_models("llama").reason
     assert hub.requests == []
 
 
@@ -292,7 +292,7 @@ def test_cookies_do_not_travel(hub: StandIn) -> None:
     """A cookie set for one visitor is not sent with the next request."""
     hub.faults["config.json"] = Fault(body=b"{}", headers=(("Set-Cookie", "session=1; Path=/"),))
     read_model("org/llama-8b")
-    model_files.forget()
+    model_files.clear_cache()
     read_model("org/llama-8b")
     assert not any("cookie" in seen.headers for seen in hub.requests)
 
@@ -503,18 +503,18 @@ def test_suggestions_never_raise(hub: StandIn, monkeypatch: pytest.MonkeyPatch, 
     """A search that fails or hangs is an empty list with a reason, and is tried again the next time."""
     monkeypatch.setattr(search, "SECONDS", 0.4)
     hub.faults["/api/models?"] = fault
-    found = suggest("llama")
+    found = suggest_models("llama")
     assert found.ids == ()
     assert found.reason.endswith(".")
     hub.faults.clear()
-    assert suggest("llama").ids == ("org/llama-8b",)
+    assert suggest_models("llama").ids == ("org/llama-8b",)
 
 
 def test_suggestions_are_ids(hub: StandIn) -> None:
     """Whatever the Hub lists, only what can be an id is offered."""
     listed = [{"id": "org/a"}, {"id": "<script>"}, {"id": 5}, 7, {"id": "x/../y"}, {}]
     hub.faults["/api/models?"] = Fault(body=as_json(listed))
-    assert suggest("llama").ids == ("org/a",)
+    assert suggest_models("llama").ids == ("org/a",)
 
 
 def test_the_cache_forgets_the_least_recent_and_the_old() -> None:

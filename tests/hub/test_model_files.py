@@ -20,7 +20,7 @@ from safetensors.numpy import save
 from lib.errors import RepoNotFound
 from lib.hub import model_files, search
 from lib.hub.model_files import read_model
-from lib.hub.search import suggest
+from lib.hub.search import suggest_models
 
 # Llama 3.1 8B: 8 030 261 248 parameters (its card on the Hub), two bytes each.
 LLAMA_8B_PARAMETERS = 8_030_261_248
@@ -33,8 +33,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     """An empty Hub that huggingface_hub takes for the real one."""
     with StandIn() as stand_in:
         monkeypatch.setattr(constants, "ENDPOINT", stand_in.url)
-        model_files.forget()
-        search.forget()
+        model_files.clear_cache()
+        search.clear_cache()
         yield stand_in
 
 
@@ -313,15 +313,15 @@ def test_search_suggests_public_models_once(hub: StandIn) -> None:
     """The words are searched for; the same words again need no request."""
     for name in ("org/llama-8b", "org/llama-70b", "org/other"):
         hub.add(llama_8b(name))
-    assert suggest("llama").ids == ("org/llama-8b", "org/llama-70b")
-    assert suggest(" LLAMA ").ids == ("org/llama-8b", "org/llama-70b")
+    assert suggest_models("llama").ids == ("org/llama-8b", "org/llama-70b")
+    assert suggest_models(" LLAMA ").ids == ("org/llama-8b", "org/llama-70b")
     assert len(hub.requests) == 1
 
 
 @pytest.mark.parametrize("words", ["", "x", "x" * 97, "a\0b"])
 def test_words_that_cannot_be_searched_are_not_sent(hub: StandIn, words: str) -> None:
     """Too short, too long or unprintable: a reason, and no request."""
-    found = suggest(words)
+    found = suggest_models(words)
     assert found.ids == ()
     assert "2 to 96" in found.reason
     assert hub.requests == []

@@ -13,7 +13,7 @@ from huggingface_hub import constants
 
 from lib.errors import HubGarbage, HubUnreachable, RateLimited, UnknownModel
 from lib.hub import providers
-from lib.hub.providers import ask, offered
+from lib.hub.providers import find_providers, request_providers
 
 MODEL = "org/model"
 PATH = f"/v1/models/{MODEL}"
@@ -23,9 +23,9 @@ PATH = f"/v1/models/{MODEL}"
 def router() -> Iterator[StandIn]:
     """A router that knows no model yet."""
     with StandIn() as stand_in:
-        providers.forget()
+        providers.clear_cache()
         yield stand_in
-    providers.forget()
+    providers.clear_cache()
 
 
 def says(router: StandIn, answer: Any, **fault: Any) -> None:
@@ -42,7 +42,7 @@ def test_prices_are_exact_and_sorted(router: StandIn) -> None:
     """Decimals as they are written, the cheapest answer first; who states no price is live all the same; who fails is not."""
     listed = [entry("b", input=1.69, output=3.38), entry("a", input=0.1, output=0.3), entry("c"), entry("d", "error", input=0, output=0)]
     says(router, {"id": MODEL, "providers": listed})
-    found = ask(MODEL, endpoint=router.url)
+    found = request_providers(MODEL, endpoint=router.url)
     assert (found.status, found.live) == ("live", ("b", "a", "c"))
     assert [(price.provider, price.usd_per_million_input, price.usd_per_million_output) for price in found.prices] == [
         ("a", Decimal("0.1"), Decimal("0.3")),
@@ -55,7 +55,7 @@ def test_asked_once_and_without_a_token(router: StandIn, monkeypatch: pytest.Mon
     """The second question is answered from memory; the server's own token never travels."""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     says(router, {"providers": [entry("a", input=1, output=2)]})
-    assert ask(MODEL, endpoint=router.url) == ask(MODEL, endpoint=router.url)
+    assert request_providers(MODEL, endpoint=router.url) == request_providers(MODEL, endpoint=router.url)
     assert router.paths() == [PATH]
     assert "authorization" not in router.requests[0].headers
 
@@ -63,11 +63,11 @@ def test_asked_once_and_without_a_token(router: StandIn, monkeypatch: pytest.Mon
 def test_nobody_serves_it(router: StandIn) -> None:
     """A model that the router does not know, or whose providers all fail, has no provider: that is an answer, not an error."""
     router.faults["/v1/models/"] = Fault(status=404)
-    assert ask(MODEL, endpoint=router.url).status == "none"
-    providers.forget()
+    assert request_providers(MODEL, endpoint=router.url).status == "none"
+    providers.clear_cache()
     router.faults.clear()
     says(router, {"data": {"providers": [entry("a", "error")]}})
-    assert ask(MODEL, endpoint=router.url).status == "none"
+    assert request_providers(MODEL, endpoint=router.url).status == "none"
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_an_answer_that_cannot_be_read(router: StandIn, body: bytes) -> None:
     """Refused with a sentence that says what to do instead."""
     says(router, body or b" ")
     with pytest.raises(HubGarbage, match="Enter your provider's price"):
-        ask(MODEL, endpoint=router.url)
+        request_providers(MODEL, endpoint=router.url)
 
 
 @pytest.mark.parametrize("price", [True, "1", None, -1, 1e300, [1], {}])
 def test_a_price_that_cannot_be_one_is_left_out(router: StandIn, price: Any) -> None:
     """The provider stays, its price does not count."""
     says(router, {"providers": [entry("a", input=price, output=1), entry(7, input=1, output=1), entry("x" * 99), 5]})
-    found = ask(MODEL, endpoint=router.url)
+    found = request_providers(MODEL, endpoint=router.url)
     assert (found.live, found.prices) == (("a",), ())
 
 
 def test_infinite_prices_are_left_out(router: StandIn) -> None:
     """JSON's own extension of NaN and Infinity reads as a float, which is no price here."""
     says(router, b'{"providers": [{"provider": "a", "status": "live", "pricing": {"input": NaN, "output": Infinity}}]}')
-    assert ask(MODEL, endpoint=router.url).prices == ()
+    assert request_providers(MODEL, endpoint=router.url).prices == ()
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_refusals_are_sentences(router: StandIn, fault: Fault, error: type[Excep
     """What the router refuses is said in our own words, by `offered` as a reason."""
     router.faults["/v1/models/"] = fault
     with pytest.raises(error, match="price per million tokens instead"):
-        ask(MODEL, endpoint=router.url)
-    found = offered(MODEL, endpoint=router.url)
+        request_providers(MODEL, endpoint=router.url)
+    found = find_providers(MODEL, endpoint=router.url)
     assert (found.status, found.prices) == ("unknown", ())
     assert "price per million tokens" in found.reason
 
@@ -111,8 +111,8 @@ def test_refusals_are_sentences(router: StandIn, fault: Fault, error: type[Excep
 def test_a_router_that_hangs_costs_one_wait(router: StandIn) -> None:
     """The first question gives up at its deadline; the next ones are answered from memory for five minutes."""
     router.faults["/v1/models/"] = Fault(hang=True)
-    assert offered(MODEL, endpoint=router.url).status == "unknown"
-    assert "did not come within 1.5 s" in offered("org/other", endpoint=router.url).reason
+    assert find_providers(MODEL, endpoint=router.url).status == "unknown"
+    assert "did not come within 1.5 s" in find_providers("org/other", endpoint=router.url).reason
     assert len(router.requests) == 1
 
 
@@ -120,20 +120,20 @@ def test_too_long_an_answer_is_not_read(router: StandIn) -> None:
     """More than a mebibyte is refused."""
     says(router, b'{"providers": []' + b" " * 2**20 + b"}")
     with pytest.raises(HubGarbage):
-        ask(MODEL, endpoint=router.url)
+        request_providers(MODEL, endpoint=router.url)
 
 
 def test_offline_and_other_hubs_are_not_asked(router: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing leaves a server that runs offline, or that was set to another Hub."""
     monkeypatch.setattr(constants, "ENDPOINT", router.url)
-    assert "another Hub" in offered(MODEL).reason
+    assert "another Hub" in find_providers(MODEL).reason
     monkeypatch.setattr(constants, "is_offline_mode", lambda: True)
-    assert "offline" in offered(MODEL).reason
+    assert "offline" in find_providers(MODEL).reason
     assert router.paths() == []
 
 
 def test_what_is_not_an_id_is_not_sent(router: StandIn) -> None:
     """An id with a way out of the path is refused before anything is asked."""
     with pytest.raises(UnknownModel):
-        ask("../../etc", endpoint=router.url)
+        request_providers("../../etc", endpoint=router.url)
     assert router.paths() == []

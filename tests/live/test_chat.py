@@ -22,9 +22,9 @@ from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, LiveError, ModelNotAtHand, OutOfMemory
 from lib.live import chat as module
 from lib.live import prompt as prompts
-from lib.live.chat import Piece, answer
-from lib.live.demo_model import DemoModel, Loaded
-from lib.live.device import at_hand
+from lib.live.chat import AnswerPiece, stream_answer
+from lib.live.demo_model import DemoModel, LoadedModel
+from lib.live.device import current_device
 from lib.live.measure_process import turn
 from lib.live.prompt import Message
 from lib.service.chat import ChatQuestion
@@ -47,9 +47,9 @@ def question(folder: Path) -> ChatQuestion:
 
 
 @pytest.fixture(scope="module")
-def loaded(question: ChatQuestion) -> Loaded:
+def loaded(question: ChatQuestion) -> LoadedModel:
     """The model as loaded."""
-    return question._demo.load(at_hand(), lambda _: None)
+    return question._demo.load(current_device(), lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def words() -> Any:
 
 
 @contextmanager
-def each_layer(loaded: Loaded, does: Any) -> Iterator[None]:
+def each_layer(loaded: LoadedModel, does: Any) -> Iterator[None]:
     """Something that happens before the last layer of every step."""
     hook = loaded.model.model.layers[-1].register_forward_pre_hook(lambda *_: does())
     try:
@@ -91,7 +91,7 @@ def test_an_answer_streams_and_ends_with_its_metrics(question: ChatQuestion) -> 
     assert all(source["what"] and source["source"] for source in items[-1]["sources"])
 
 
-def test_the_prediction_is_for_exactly_this_run(question: ChatQuestion, loaded: Loaded) -> None:
+def test_the_prediction_is_for_exactly_this_run(question: ChatQuestion, loaded: LoadedModel) -> None:
     """Weights to the byte (frequencies are none), and the cache of all tokens but the last, which is never read."""
     last = list(question.chat("Hello", max_new_tokens=10, temperature=0))[-1]["metrics"]
     assert last is not None
@@ -111,23 +111,23 @@ def test_the_most_likely_token_is_the_same_each_time(question: ChatQuestion) -> 
     assert len(texts) == 1
 
 
-def test_an_answer_that_ends_by_itself(loaded: Loaded) -> None:
+def test_an_answer_that_ends_by_itself(loaded: LoadedModel) -> None:
     """Every token an end of text: the first one ends the answer, and one token is no speed."""
     ends = replace(loaded, end_ids=frozenset(range(258)))
     kept, loaded.model.generation_config.eos_token_id = loaded.model.generation_config.eos_token_id, list(range(258))
     try:
-        *_, last = answer(ends, [10, 11], 20, 0.0, 30.0)
+        *_, last = stream_answer(ends, [10, 11], 20, 0.0, 30.0)
     finally:
         loaded.model.generation_config.eos_token_id = kept
     assert last.taken is not None
     assert (last.taken.stopped, last.taken.output_tokens, last.taken.decode_tokens_per_s) == ("end", 1, None)
 
 
-def test_closing_stops_the_model_within_a_token(loaded: Loaded) -> None:
+def test_closing_stops_the_model_within_a_token(loaded: LoadedModel) -> None:
     """After the close no further layer is run, and the thread has ended."""
     steps: list[int] = []
     with each_layer(loaded, lambda: steps.append(len(steps))):
-        pieces = answer(loaded, [10, 11, 12], 400, 1.0, 60.0)
+        pieces = stream_answer(loaded, [10, 11, 12], 400, 1.0, 60.0)
         while len(steps) < 8:
             next(pieces)
         pieces.close()
@@ -137,7 +137,7 @@ def test_closing_stops_the_model_within_a_token(loaded: Loaded) -> None:
         assert len(steps) == ran < 400
 
 
-def test_closing_while_the_prompt_is_read(loaded: Loaded) -> None:
+def test_closing_while_the_prompt_is_read(loaded: LoadedModel) -> None:
     """A slow prompt shows signs of life, and is left before its next layer."""
     entered = threading.Event()
 
@@ -149,7 +149,7 @@ def test_closing_while_the_prompt_is_read(loaded: Loaded) -> None:
     reached: list[int] = []
     try:
         with each_layer(loaded, lambda: reached.append(1)):
-            pieces = answer(loaded, [10] * 50, 5, 0.0, 60.0)
+            pieces = stream_answer(loaded, [10] * 50, 5, 0.0, 60.0)
             first = next(pieces)
             assert entered.is_set()
             pieces.close()
@@ -160,7 +160,7 @@ def test_closing_while_the_prompt_is_read(loaded: Loaded) -> None:
     assert at_work() == []
 
 
-def test_an_answer_whose_time_is_up(question: ChatQuestion, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_whose_time_is_up(question: ChatQuestion, loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with what is there, and says why."""
     monkeypatch.setattr("lib.service.chat.ANSWER_S", 0.3)
     with each_layer(loaded, lambda: time.sleep(0.05)):
@@ -175,7 +175,7 @@ def test_an_answer_whose_time_is_up(question: ChatQuestion, loaded: Loaded, monk
     ("failure", "kind"),
     [(ValueError("/secret/path"), LiveError), (RuntimeError("CUDA error: device-side assert"), LiveError), (MemoryError(), OutOfMemory)],
 )
-def test_a_failure_in_the_middle(question: ChatQuestion, loaded: Loaded, failure: Exception, kind: type[AdvisorError]) -> None:
+def test_a_failure_in_the_middle(question: ChatQuestion, loaded: LoadedModel, failure: Exception, kind: type[AdvisorError]) -> None:
     """It becomes a sentence without the failure's own words; nothing is left running, and the next message is answered."""
     count = 0
 
@@ -209,7 +209,7 @@ def test_items_do_not_come_faster_than_they_can_be_sent(monkeypatch: pytest.Monk
     assert [len(text) for text in module._texts(tokens())] == [*range(4, 101, 4), 100]
 
 
-def test_one_conversation_at_a_time(question: ChatQuestion, loaded: Loaded) -> None:
+def test_one_conversation_at_a_time(question: ChatQuestion, loaded: LoadedModel) -> None:
     """The second shows that it waits, and is answered when the first is closed."""
     with each_layer(loaded, lambda: time.sleep(0.02)):
         first = question.chat("First", max_new_tokens=250)
@@ -266,9 +266,9 @@ def test_words_never_become_control_tokens(parts: list[str]) -> None:
     own = tiny_chat.tokenizer() if not _KEPT else _KEPT[0]
     _KEPT[:] = [own]
     control = set(own.get_added_vocab().values())
-    ids = prompts.tokens(own, [Message("user", text), Message("assistant", text), Message("user", "x")])
+    ids = prompts.encode_messages(own, [Message("user", text), Message("assistant", text), Message("user", "x")])
     assert sum(token in control for token in ids) == 3 * 2 + 1
-    assert own.decode(prompts.words(own, text, prompts.control_tokens(own))) == text
+    assert own.decode(prompts.encode_text(own, text, prompts.control_tokens(own))) == text
 
 
 _KEPT: list[Any] = []
@@ -276,7 +276,7 @@ _KEPT: list[Any] = []
 
 def test_markup_is_text(words: Any) -> None:
     """A template's own braces inside a message are not run, and neither are stand-ins guessed."""
-    ids = prompts.tokens(words, [Message("user", "{{ 7 * 7 }} {% raw %} 0x0x")])
+    ids = prompts.encode_messages(words, [Message("user", "{{ 7 * 7 }} {% raw %} 0x0x")])
     assert "{{ 7 * 7 }} {% raw %} 0x0x" in words.decode(ids)
 
 
@@ -284,9 +284,9 @@ def test_a_template_that_refuses_the_turns() -> None:
     """Its own complaint is not shown; what is accepted is."""
     strict = tiny_chat.tokenizer(tiny_chat.ALTERNATING + tiny_chat.TEMPLATE)
     with pytest.raises(BadArgument, match="user first, then in alternation"):
-        prompts.prompt(strict, [Message("user", "a")], "b", 400)
+        prompts.build_prompt(strict, [Message("user", "a")], "b", 400)
     with pytest.raises(ModelNotAtHand, match="template"):
-        prompts.prompt(tiny_chat.tokenizer("{{ undefined.x.y }}"), [], "b", 400)
+        prompts.build_prompt(tiny_chat.tokenizer("{{ undefined.x.y }}"), [], "b", 400)
 
 
 @pytest.mark.parametrize(
@@ -346,5 +346,5 @@ def test_both_forms_of_a_history_mean_the_same(question: ChatQuestion) -> None:
 
 def test_pieces_can_be_pickled() -> None:
     """ZeroGPU sends them from process to process."""
-    piece = Piece(stage="writing", text="a")
+    piece = AnswerPiece(stage="writing", text="a")
     assert pickle.loads(pickle.dumps(piece)) == piece  # noqa: S301 our own

@@ -18,7 +18,7 @@ from huggingface_hub import constants
 from lib.errors import ModelNotAtHand
 from lib.live import demo_model
 from lib.live.demo_model import ON_CPU, ON_GPU, DemoModel, precision_for
-from lib.live.device import Device, at_hand
+from lib.live.device import Device, current_device
 from lib.model import bundled
 
 ID = "org/tiny"
@@ -76,7 +76,7 @@ def silent(_: demo_model.Note) -> None:
 @pytest.fixture(scope="module")
 def cpu() -> Device:
     """The processors here, with room enough."""
-    return replace(at_hand(), kind="cpu", free_bytes=8 << 30)
+    return replace(current_device(), kind="cpu", free_bytes=8 << 30)
 
 
 def test_the_defaults_are_bundled() -> None:
@@ -200,20 +200,20 @@ def test_what_is_fetched() -> None:
     small = {"config.json": 1, "tokenizer.model": 1, "chat_template.jinja": 1}
     shards = {"model-00001-of-00002.safetensors": 5, "model-00002-of-00002.safetensors": 5, "model.safetensors.index.json": 1}
     extra = {"original/x.json": 9, "pytorch_model.bin": 9, "modeling_own.py": 9, "model.fp16.safetensors": 9}
-    assert demo_model.chosen(small | {"model.safetensors": 8} | shards | extra).keys() == {
+    assert demo_model.choose_files(small | {"model.safetensors": 8} | shards | extra).keys() == {
         *small,
         "model.safetensors",
         "model.safetensors.index.json",
     }
-    assert demo_model.chosen(small | shards | extra).keys() == {*small, *shards}
-    assert demo_model.chosen(small | extra) == {}
+    assert demo_model.choose_files(small | shards | extra).keys() == {*small, *shards}
+    assert demo_model.choose_files(small | extra) == {}
 
 
 def test_a_checkpoint_does_not_say_how_it_is_run(files: Path, cpu: Device, tmp_path: Path) -> None:
     """Beams, penalties or time limits of its own settings would change what is measured; its ends of text are kept."""
     own = shutil.copytree(files, tmp_path / "own")
     (own / "generation_config.json").write_text(json.dumps({"num_beams": 50, "max_time": 1.0, "eos_token_id": [5, 7]}))
-    found = demo_model.read("own", own, cpu, "fp32")
+    found = demo_model.load_from_folder("own", own, cpu, "fp32")
     assert found.end_ids == {5, 7}
     stated = found.model.generation_config
     assert (stated.num_beams, stated.max_time, stated.eos_token_id) == (None, None, [5, 7])

@@ -9,7 +9,7 @@ import pytest
 from lib.catalog import load
 from lib.catalog.silicon import Cards
 from lib.live import device
-from lib.live.device import Card, at_hand, hardware, host, matched, on_zero_gpu
+from lib.live.device import Card, current_device, device_hardware, match_accelerator, on_zero_gpu, read_host
 
 MIB, GIB = 2**20, 2**30
 
@@ -40,7 +40,7 @@ def test_a_card_is_the_catalogs_when_name_memory_and_capability_agree(
 ) -> None:
     """Names as the driver writes them; memory as torch tells it."""
     card = Card(name=name, memory_bytes=mib * MIB, capability=capability, sm_count=sm_count)
-    assert matched(card, load().accelerators) == known
+    assert match_accelerator(card, load().accelerators) == known
 
 
 def _machine(root: Path, files: dict[str, str]) -> Path:
@@ -57,7 +57,7 @@ def _machine(root: Path, files: dict[str, str]) -> Path:
 
 def test_without_limits_the_machine_counts(tmp_path: Path) -> None:
     """Memory and free memory of the machine itself."""
-    found = host(_machine(tmp_path, {}), {})
+    found = read_host(_machine(tmp_path, {}), {})
     assert (found.name, found.memory_bytes, found.free_bytes) == ("Some Processor", 64 * GIB, 48 * GIB)
 
 
@@ -70,7 +70,7 @@ def test_a_containers_limit_of_version_2_counts(tmp_path: Path) -> None:
         "sys/fs/cgroup/memory.stat": f"anon {4 * GIB}\ninactive_file {2 * GIB}\n",
         "sys/fs/cgroup/cpu.max": "50000 100000\n",
     }
-    found = host(_machine(tmp_path, limits), {})
+    found = read_host(_machine(tmp_path, limits), {})
     assert (found.memory_bytes, found.free_bytes, found.cores) == (16 * GIB, 12 * GIB, 1)
 
 
@@ -83,21 +83,21 @@ def test_an_outer_groups_limit_of_version_1_counts(tmp_path: Path) -> None:
         "sys/fs/cgroup/memory/outer/memory.limit_in_bytes": f"{8 * GIB}",
         "sys/fs/cgroup/memory/outer/memory.usage_in_bytes": f"{3 * GIB}",
     }
-    found = host(_machine(tmp_path, limits), {})
+    found = read_host(_machine(tmp_path, limits), {})
     assert (found.memory_bytes, found.free_bytes) == (8 * GIB, 5 * GIB)
 
 
 def test_what_spaces_tells_its_container_can_only_lower_the_figures(tmp_path: Path) -> None:
     """CPU_CORES and MEMORY of a Space; text that is no size is passed over."""
     root = _machine(tmp_path, {})
-    assert host(root, {"CPU_CORES": "1", "MEMORY": "16Gi"}).memory_bytes == 16 * GIB
-    assert host(root, {"CPU_CORES": "1"}).cores == 1
-    assert host(root, {"CPU_CORES": "lots", "MEMORY": "999Gi"}).memory_bytes == 64 * GIB
+    assert read_host(root, {"CPU_CORES": "1", "MEMORY": "16Gi"}).memory_bytes == 16 * GIB
+    assert read_host(root, {"CPU_CORES": "1"}).cores == 1
+    assert read_host(root, {"CPU_CORES": "lots", "MEMORY": "999Gi"}).memory_bytes == 64 * GIB
 
 
 def test_this_machine_has_a_device() -> None:
     """Whatever runs the tests has processors, memory, and some of it free."""
-    found = at_hand()
+    found = current_device()
     assert found.cores >= 1
     assert 0 < found.free_bytes <= found.memory_bytes
     assert found.torch
@@ -107,10 +107,10 @@ def test_this_machine_has_a_device() -> None:
 def test_zero_gpu_is_known_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch that `spaces` reads; half a card and the whole one, without asking any GPU."""
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    half, whole = at_hand(), at_hand("xlarge")
+    half, whole = current_device(), current_device("xlarge")
     assert (half.kind, half.torch_name, whole.kind) == ("zerogpu", "cuda", "zerogpu")
     assert (half.memory_bytes, whole.memory_bytes) == (50_986_975_232, 101_973_950_464)
-    assert hardware(whole, load(), "xlarge") == load().offer("zero-a10g-xlarge")
+    assert device_hardware(whole, load(), "xlarge") == load().offer("zero-a10g-xlarge")
     assert not on_zero_gpu({"SPACES_ZERO_GPU": "false"})
 
 
@@ -119,19 +119,19 @@ def test_a_cuda_device_is_looked_up_and_measured(monkeypatch: pytest.MonkeyPatch
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (20 * GIB, 22 * GIB))
     monkeypatch.setattr(device, "_card", lambda: Card(name="NVIDIA L4", memory_bytes=22_563 * MIB, capability=(8, 9), sm_count=58))
-    found = at_hand()
+    found = current_device()
     assert (found.kind, found.accelerator, found.free_bytes) == ("cuda", "L4", 20 * GIB)
-    assert hardware(found, load()) == Cards(silicon=load().accelerator("L4"))
+    assert device_hardware(found, load()) == Cards(silicon=load().accelerator("L4"))
     monkeypatch.setattr(device, "_card", lambda: Card(name="Unheard Of 9", memory_bytes=22_563 * MIB, capability=(8, 9), sm_count=58))
-    assert hardware(at_hand(), load()) is None
+    assert device_hardware(current_device(), load()) is None
 
 
 def test_processors_are_a_typical_shared_host_with_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two are the class of cpu-basic itself; any other number is left to the laws to scale."""
     monkeypatch.setattr(device, "_card", lambda: None)
-    found = at_hand()
-    two = hardware(device.replace(found, cores=2), load())
-    five = hardware(device.replace(found, cores=5), load())
+    found = current_device()
+    two = device_hardware(device.replace(found, cores=2), load())
+    five = device_hardware(device.replace(found, cores=5), load())
     assert two is not None
     assert five is not None
     assert two.host_cpu == load().accelerator("CPU-2vCPU")  # type: ignore[union-attr]

@@ -17,8 +17,8 @@ import torch
 from lib import errors
 from lib.errors import AdvisorError, BadArgument, DoesNotFit, LiveError
 from lib.live import faults, zerogpu
-from lib.live.chat import Talk
-from lib.live.faults import Fault, as_value, understood
+from lib.live.chat import Conversations
+from lib.live.faults import Fault, to_fault, translate_failure
 from lib.live.zerogpu import gpu_task, quota_seconds, size_for, whole_seconds
 
 LINK = "Subscribe to Hugging Face PRO to get 40 min of ZeroGPU quota a day - https://huggingface.co/subscribe/pro?from=ZeroGPU"
@@ -33,7 +33,7 @@ def kinds(of: type[AdvisorError] = AdvisorError) -> Iterator[type[AdvisorError]]
 
 def said(title: str, message: str) -> AdvisorError:
     """What a refusal of ZeroGPU's client becomes."""
-    found = understood(gr.Error(message, title=title, print_exception=False))
+    found = translate_failure(gr.Error(message, title=title, print_exception=False))
     assert found is not None
     return found
 
@@ -121,15 +121,15 @@ def test_what_zero_gpu_refuses(title: str, message: str, kind: type[AdvisorError
 )
 def test_what_torch_and_the_scheduler_raise(error: Exception, kind: type[AdvisorError]) -> None:
     """Each by what it says, for spaces and torch share RuntimeError between many things."""
-    assert type(understood(error)) is kind
+    assert type(translate_failure(error)) is kind
 
 
 @pytest.mark.parametrize("error", [ValueError("secret"), RuntimeError("secret"), KeyError("secret")])
 def test_what_nobody_foresaw(error: Exception) -> None:
     """It is not guessed at; the sentence for it names the class and nothing of its words."""
-    assert understood(error) is None
-    assert "secret" not in str(faults.unknown(error, "doing it"))
-    assert type(error).__name__ in str(faults.unknown(error, "doing it"))
+    assert translate_failure(error) is None
+    assert "secret" not in str(faults.unknown_failure(error, "doing it"))
+    assert type(error).__name__ in str(faults.unknown_failure(error, "doing it"))
 
 
 def test_every_error_survives_the_way_between_processes() -> None:
@@ -225,10 +225,10 @@ def test_the_size_by_need() -> None:
 
 def test_values_are_small() -> None:
     """Only code and sentence travel."""
-    assert as_value(LiveError("a")) == Fault(code="live_error", sentence="a")
+    assert to_fault(LiveError("a")) == Fault(code="live_error", sentence="a")
 
 
 def test_a_large_model_gets_a_whole_card() -> None:
     """The size is chosen by what was loaded: 50 GB of weights do not fit half a card with what else they need."""
-    sizes = [Talk(cast("Any", SimpleNamespace(held=SimpleNamespace(weights_bytes=bytes_)))).size() for bytes_ in (6e9, 50e9)]
+    sizes = [Conversations(cast("Any", SimpleNamespace(held=SimpleNamespace(weights_bytes=bytes_)))).size() for bytes_ in (6e9, 50e9)]
     assert sizes == ["large", "xlarge"]

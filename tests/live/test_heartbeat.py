@@ -14,8 +14,20 @@ from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, TooLong
 from lib.live import heartbeat_run, measure_process
 from lib.live.device import Device
-from lib.live.heartbeat import Case, Roof, Times, beat, datasheet_roof, floor, nearest_rank
-from lib.live.heartbeat_run import LIMIT_S, MARGIN, HostTimer, Outcome, Progress, Told, beats, check_room, gpu_seconds, read_bandwidth, run
+from lib.live.heartbeat import DeviceRoof, MatmulCase, MatmulTimes, datasheet_roof, floor, judge_times, nearest_rank
+from lib.live.heartbeat_run import (
+    LIMIT_S,
+    MARGIN,
+    HeartbeatRun,
+    HostTimer,
+    Progress,
+    Told,
+    check_memory,
+    gpu_seconds,
+    read_bandwidth,
+    run_heartbeat,
+    run_matmuls,
+)
 from lib.service import heartbeat
 from lib.service.heartbeat import HeartbeatQuestion
 
@@ -24,7 +36,7 @@ if TYPE_CHECKING:
 
     import torch
 
-SMALL = Case(batch=4, hidden=64, intermediate=32, iterations=5, warmup=2)
+SMALL = MatmulCase(batch=4, hidden=64, intermediate=32, iterations=5, warmup=2)
 PROCESSORS = Device(
     kind="cpu",
     name="Test CPU",
@@ -40,13 +52,13 @@ PROCESSORS = Device(
 CARD = replace(PROCESSORS, kind="cuda", name="NVIDIA L4", accelerator="L4", capability=(8, 9))
 
 
-def _roof(bandwidth: float, peak: float | None = None, cache: int = 0) -> Roof:
-    return Roof(bandwidth=bandwidth, peak=peak, cache_bytes=cache, measured=False, sources=())
+def _roof(bandwidth: float, peak: float | None = None, cache: int = 0) -> DeviceRoof:
+    return DeviceRoof(bandwidth=bandwidth, peak=peak, cache_bytes=cache, measured=False, sources=())
 
 
 def test_default_case_is_the_published_one() -> None:
     """17.18 GFLOP and 268 MB of weights."""
-    case = Case()
+    case = MatmulCase()
     assert case.flops == 17_179_869_184  # 2 · 128 · 4096 · 16384
     assert case.weight_bytes == 268_435_456  # 4 · 4096 · 16384
     assert case.moved_bytes == 268_435_456 + 4 * 128 * (4096 + 16384)  # and x, and y
@@ -55,12 +67,12 @@ def test_default_case_is_the_published_one() -> None:
 def test_floor_is_the_larger_of_memory_and_arithmetic() -> None:
     """On an L4 the default case is bound by its 30.3 TFLOP/s, in bfloat16 by its 300 GB/s."""
     l4 = load().accelerator("L4")
-    single = floor(Case(), datasheet_roof(l4, "float32"))
+    single = floor(MatmulCase(), datasheet_roof(l4, "float32"))
     # (278 921 216 − 48 MiB of cache) / 300e9 = 0.762 ms;  17.18e9 / 30.3e12 = 0.567 ms
     assert single.memory_s == pytest.approx(228_589_568 / 300e9)
     assert single.compute_s == pytest.approx(17_179_869_184 / 30.3e12)
     assert single.bound == "bandwidth"
-    thousand = floor(Case(batch=1024), datasheet_roof(l4, "float32"))
+    thousand = floor(MatmulCase(batch=1024), datasheet_roof(l4, "float32"))
     assert thousand.bound == "compute"
     assert thousand.seconds == pytest.approx(8 * 17_179_869_184 / 30.3e12)
 
@@ -83,16 +95,16 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
     """An RTX 6000 Ada has 96 MB, which its row does not say: a product of 17 MB read from there beats 960 GB/s, and rightly so."""
     ada = load().accelerator("RTX-6000-Ada")
     assert ada.l2 is None
-    case = Case(hidden=2048, intermediate=4096, dtype="float16")
+    case = MatmulCase(hidden=2048, intermediate=4096, dtype="float16")
     least = floor(case, datasheet_roof(ada, "float16"))
     assert least.memory_s == 0.0  # 18 350 080 B fit 256 MiB
     assert least.compute_s == pytest.approx(2 * 128 * 2048 * 4096 / 364e12)
-    seen = beat(case, Times(cold_first_s=1e-3, warm_s=(1.5e-5,) * 5), least)  # 18.35 MB / 960 GB/s would be 19 µs
+    seen = judge_times(case, MatmulTimes(cold_first_s=1e-3, warm_s=(1.5e-5,) * 5), least)  # 18.35 MB / 960 GB/s would be 19 µs
     assert seen.valid
     assert datasheet_roof(load().accelerator("TPU-v6e"), "bfloat16").cache_bytes == 0
 
     def ran(*_: object) -> Iterator[Told]:
-        yield Outcome(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
+        yield HeartbeatRun(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
 
     on = replace(CARD, accelerator=ada.id, name=ada.name)
     answer = HeartbeatQuestion(run=ran, device=lambda: on).heartbeat(128, 2048, 4096, 5, 0, "float16")
@@ -101,8 +113,8 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
 
 def test_published_time_of_a_tpu_is_called_impossible() -> None:
     """0.0056 ms on a TPU v6e lies below the 0.17 ms that its memory needs: the dispatch was timed."""
-    least = floor(Case(), datasheet_roof(load().accelerator("TPU-v6e"), "float32"))
-    seen = beat(Case(), Times(cold_first_s=5e-3, warm_s=(5.6e-6,) * 100), least)
+    least = floor(MatmulCase(), datasheet_roof(load().accelerator("TPU-v6e"), "float32"))
+    seen = judge_times(MatmulCase(), MatmulTimes(cold_first_s=5e-3, warm_s=(5.6e-6,) * 100), least)
     assert least.seconds == pytest.approx(278_921_216 / 1640e9)
     assert not seen.valid
     assert seen.efficiency is None
@@ -112,9 +124,9 @@ def test_one_time_below_the_floor_makes_the_run_invalid() -> None:
     """A clock that stops early once may stop early always."""
     least = floor(SMALL, _roof(1e9))
     fair = 2 * least.seconds
-    assert beat(SMALL, Times(cold_first_s=1.0, warm_s=(fair,) * 5), least).efficiency == pytest.approx(0.5)
-    assert not beat(SMALL, Times(cold_first_s=1.0, warm_s=(fair,) * 4 + (0.9 * least.seconds,)), least).valid
-    assert not beat(SMALL, Times(cold_first_s=0.0, warm_s=(fair,) * 5), least).valid
+    assert judge_times(SMALL, MatmulTimes(cold_first_s=1.0, warm_s=(fair,) * 5), least).efficiency == pytest.approx(0.5)
+    assert not judge_times(SMALL, MatmulTimes(cold_first_s=1.0, warm_s=(fair,) * 4 + (0.9 * least.seconds,)), least).valid
+    assert not judge_times(SMALL, MatmulTimes(cold_first_s=0.0, warm_s=(fair,) * 5), least).valid
 
 
 @pytest.mark.parametrize(("count", "expected"), [(100, 95), (20, 19), (3, 3), (1, 1)])
@@ -129,7 +141,7 @@ times = st.floats(min_value=1e-7, max_value=1e3)
 @given(st.lists(times, min_size=1, max_size=50), times, st.floats(min_value=1e6, max_value=1e13))
 def test_efficiency_of_a_valid_run_lies_in_0_1(warm: list[float], cold: float, bandwidth: float) -> None:
     """And the figures keep their order: shortest ≤ median ≤ 95 %."""
-    seen = beat(SMALL, Times(cold_first_s=cold, warm_s=tuple(warm)), floor(SMALL, _roof(bandwidth)))
+    seen = judge_times(SMALL, MatmulTimes(cold_first_s=cold, warm_s=tuple(warm)), floor(SMALL, _roof(bandwidth)))
     assert seen.min_s <= seen.median_s <= max(warm)
     assert seen.p95_s <= max(warm)
     if seen.valid:
@@ -165,9 +177,9 @@ class Slow:
         return work(), self.seconds
 
 
-def _ran(case: Case = SMALL, **named: object) -> Outcome:
-    *_, last = run(case, PROCESSORS, **named)  # type: ignore[arg-type]
-    assert isinstance(last, Outcome)
+def _ran(case: MatmulCase = SMALL, **named: object) -> HeartbeatRun:
+    *_, last = run_heartbeat(case, PROCESSORS, **named)  # type: ignore[arg-type]
+    assert isinstance(last, HeartbeatRun)
     return last
 
 
@@ -184,7 +196,7 @@ def test_it_runs_on_this_machine() -> None:
 
 def test_product_bound_by_memory_stays_below_what_was_measured() -> None:
     """With one row each weight is used once: as near to the floor as a product comes, and still not below it."""
-    case = Case(batch=1, hidden=2048, intermediate=2048, iterations=20)
+    case = MatmulCase(batch=1, hidden=2048, intermediate=2048, iterations=20)
     assert _ran(case).beat.valid
 
 
@@ -200,8 +212,8 @@ def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypa
 def test_dispatch_alone_is_found_out() -> None:
     """The answer says that the time is impossible, with the arithmetic, and gives no efficiency."""
 
-    def asynchronous(case: Case, device: Device, _: int) -> Iterator[heartbeat_run.Progress | str | Outcome]:
-        return run(case, device, clock=Dispatch())  # type: ignore[return-value]
+    def asynchronous(case: MatmulCase, device: Device, _: int) -> Iterator[heartbeat_run.Progress | str | HeartbeatRun]:
+        return run_heartbeat(case, device, clock=Dispatch())  # type: ignore[return-value]
 
     question = HeartbeatQuestion(run=asynchronous, device=lambda: PROCESSORS)  # type: ignore[arg-type]
     answer = question.heartbeat(batch=8, hidden=512, intermediate=1024, iterations=5)
@@ -241,15 +253,15 @@ def test_large_product_is_tried_on_a_corner_first(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(heartbeat_run._PROBE_FLOPS, "cpu", 2 * 64 * 64)
     slow = Slow(1.0)
     with pytest.raises(TooLong, match=r"takes 64\.00 s on this device \(by a corner of it"):
-        _ran(Case(batch=64, hidden=64, intermediate=64, iterations=5), clock=slow)
+        _ran(MatmulCase(batch=64, hidden=64, intermediate=64, iterations=5), clock=slow)
     assert slow.calls == 2
 
 
 def test_run_ends_at_its_limit_with_fewer_products() -> None:
     """Each turn of the clock is 10 s: after the limit of 60 s no further product starts, and the caveat says how many there were."""
     device, clock = matmul_device(), itertools.count(0, 5)
-    *_, last = beats(replace(SMALL, iterations=1000), device, limit_s=60, now=lambda: float(next(clock)))
-    assert isinstance(last, Times)
+    *_, last = run_matmuls(replace(SMALL, iterations=1000), device, limit_s=60, now=lambda: float(next(clock)))
+    assert isinstance(last, MatmulTimes)
     assert 3 <= len(last.warm_s) < 20
 
 
@@ -263,10 +275,10 @@ def matmul_device() -> torch.device:
 def test_what_does_not_fit_is_refused_before_anything_is_made() -> None:
     """The arithmetic is in the message; on a CPU half of what is free may be used, at most 4 GiB."""
     with pytest.raises(DoesNotFit, match=r"take 8\.\d\d GiB in float32 .* has 4\.00 GiB free, .* may use 2\.00 GiB"):
-        check_room(Case(hidden=65_536, intermediate=32_768), PROCESSORS)
+        check_memory(MatmulCase(hidden=65_536, intermediate=32_768), PROCESSORS)
     with pytest.raises(DoesNotFit, match=r"may use 4\.00 GiB"):
-        check_room(Case(hidden=65_536, intermediate=32_768), replace(PROCESSORS, free_bytes=64 * 2**30))
-    check_room(Case(), PROCESSORS)
+        check_memory(MatmulCase(hidden=65_536, intermediate=32_768), replace(PROCESSORS, free_bytes=64 * 2**30))
+    check_memory(MatmulCase(), PROCESSORS)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +311,7 @@ def test_page_sees_how_it_goes() -> None:
 def test_closing_ends_the_run() -> None:
     """A visitor who leaves stops the work: no further product is run."""
     slow = Slow(1e-6)
-    running = run(replace(SMALL, iterations=1000), PROCESSORS, clock=slow)
+    running = run_heartbeat(replace(SMALL, iterations=1000), PROCESSORS, clock=slow)
     assert isinstance(next(running), Progress)
     running.close()  # type: ignore[attr-defined]
     assert slow.calls == 1
@@ -307,7 +319,7 @@ def test_closing_ends_the_run() -> None:
 
 def test_emulated_type_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor without such a unit still answers, and says what the time is worth."""
-    monkeypatch.setattr(heartbeat_run, "emulated", lambda *_: True)
+    monkeypatch.setattr(heartbeat_run, "is_emulated", lambda *_: True)
     answer = HeartbeatQuestion(device=lambda: PROCESSORS).heartbeat(batch=2, hidden=64, intermediate=64, iterations=3, dtype="bfloat16")
     assert answer["valid"]
     assert "not_native" in {c["code"] for c in answer["caveats"]}
@@ -318,17 +330,19 @@ def test_native_types_of_a_card() -> None:
     import torch  # noqa: PLC0415
 
     gpu = torch.device("cuda")
-    assert heartbeat_run.emulated(replace(SMALL, dtype="bfloat16"), gpu, (7, 5))
-    assert not heartbeat_run.emulated(replace(SMALL, dtype="bfloat16"), gpu, (8, 0))
-    assert not heartbeat_run.emulated(replace(SMALL, dtype="float16"), gpu, (7, 5))
-    assert not heartbeat_run.emulated(SMALL, gpu, (3, 5))
+    assert heartbeat_run.is_emulated(replace(SMALL, dtype="bfloat16"), gpu, (7, 5))
+    assert not heartbeat_run.is_emulated(replace(SMALL, dtype="bfloat16"), gpu, (8, 0))
+    assert not heartbeat_run.is_emulated(replace(SMALL, dtype="float16"), gpu, (7, 5))
+    assert not heartbeat_run.is_emulated(SMALL, gpu, (3, 5))
 
 
 def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
     """The default case on an L4: 106 products of 0.76 ms, ten times that, and four seconds for the start; never beyond the limit."""
-    assert gpu_seconds(Case(), CARD) == pytest.approx(4.0 + 106 * 10 * 228_589_568 / 300e9)
-    assert gpu_seconds(Case(batch=65_536, iterations=10_000), CARD) == 4.0 + LIMIT_S["zerogpu"]
-    assert gpu_seconds(Case(), CARD, placed_bytes=3_000_000_000) == pytest.approx(gpu_seconds(Case(), CARD) + 2.0)  # at 1.5 GB/s
+    assert gpu_seconds(MatmulCase(), CARD) == pytest.approx(4.0 + 106 * 10 * 228_589_568 / 300e9)
+    assert gpu_seconds(MatmulCase(batch=65_536, iterations=10_000), CARD) == 4.0 + LIMIT_S["zerogpu"]
+    assert gpu_seconds(MatmulCase(), CARD, placed_bytes=3_000_000_000) == pytest.approx(
+        gpu_seconds(MatmulCase(), CARD) + 2.0
+    )  # at 1.5 GB/s
 
 
 def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import Device
-from lib.live.limits import Duration, Need, Pace, Work, check_memory, check_time, duration, probe
-from lib.live.verdict import Figure, verdict
+from lib.live.limits import DeviceRates, Duration, Need, Work, check_memory, check_time, estimate_duration, measure_rates
+from lib.live.verdict import ComparedRate, judge_prediction
 
 GIB, MIB = 2**30, 2**20
 DEVICE = Device(
@@ -48,14 +48,14 @@ def test_memory_up_to_nine_tenths_of_what_is_free() -> None:
 
 def test_seconds_of_a_run() -> None:
     """1.4 GB at 0.7 GB/s; 2·10⁹ FLOP × (16 + 984) at 10¹¹/s; 3 + 7 steps of 2 GB at 10 GB/s and 20 × 0.5 ms."""
-    found = duration(WORK, Pace(flop_per_s=1e11, bytes_per_s=1e10), "cpu")
+    found = estimate_duration(WORK, DeviceRates(flop_per_s=1e11, bytes_per_s=1e10), "cpu")
     assert (found.weights_s, found.prompt_s, found.decode_s) == pytest.approx((2.0, 20.0, 10 * (0.2 + 0.01)))
     assert found.total_s == pytest.approx(24.1)
 
 
 def test_too_long_says_which_prompt_would_do() -> None:
     """Of 14 s, 2 + 2.1 are spent besides the prompt: 9.9 s are 495 tokens at 2 GFLOP and 10¹¹ FLOP/s, less 32 for the warm-up."""
-    pace = Pace(flop_per_s=1e11, bytes_per_s=1e10)
+    pace = DeviceRates(flop_per_s=1e11, bytes_per_s=1e10)
     needed = Duration(weights_s=2.0, prompt_s=20.0, decode_s=2.1)
     check_time(WORK, pace, needed, 24.2)
     with pytest.raises(
@@ -68,12 +68,12 @@ def test_too_long_says_which_prompt_would_do() -> None:
 
 def test_the_pace_of_this_machine_is_measured() -> None:
     """Between 0.1 GFLOP/s and 10 TFLOP/s: any processor that can run the tests."""
-    found = probe("float32", "cpu")
+    found = measure_rates("float32", "cpu")
     assert 1e8 < found.flop_per_s < 1e13
     assert 1e7 < found.bytes_per_s < 1e13
 
 
-RATE = Figure(predicted=20.0, low=10.0, high=40.0, measured=15.0)
+RATE = ComparedRate(predicted=20.0, low=10.0, high=40.0, measured=15.0)
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,14 @@ RATE = Figure(predicted=20.0, low=10.0, high=40.0, measured=15.0)
         (90, 102, RATE, None, 16, "confirmed", "12.0 MiB between them are below what can be told apart here (16 MiB)"),
         (100, 100, replace(RATE, measured=50.0), None, 0, "speed_off", "outside the predicted range of 10.0 to 40.0"),
         (100, 100, replace(RATE, measured=None), None, 0, "confirmed", "Nothing is decoded"),
-        (100, 100, Figure(predicted=None, low=None, high=None, measured=5.0), None, 0, "confirmed", "nothing predicted"),
+        (100, 100, ComparedRate(predicted=None, low=None, high=None, measured=5.0), None, 0, "confirmed", "nothing predicted"),
         (100, 100, RATE, 14.9, 0, "invalid", "more than the 14.9"),
         (100, 100, RATE, 15.1, 0, "confirmed", "inside the predicted range"),
     ],
 )
-def test_the_verdict(predicted: int, measured: int, rate: Figure, floor: float | None, resolution: int, code: str, words: str) -> None:
+def test_the_verdict(
+    predicted: int, measured: int, rate: ComparedRate, floor: float | None, resolution: int, code: str, words: str
+) -> None:
     """One code and one sentence; a rate above what the bandwidth allows makes the whole measurement invalid."""
-    found, said = verdict(predicted * MIB, measured * MIB, rate, floor_tokens_per_s=floor, resolution=resolution * MIB)
+    found, said = judge_prediction(predicted * MIB, measured * MIB, rate, floor_tokens_per_s=floor, resolution=resolution * MIB)
     assert (found, words in said) == (code, True), said

@@ -14,8 +14,8 @@ import pytest
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted, TooLong
 from lib.live.limits import Work
-from lib.live.measure import Ask, Measured
-from lib.live.measure_process import isolated, turn
+from lib.live.measure import MeasuredRun, MeasureRequest
+from lib.live.measure_process import run_in_child, turn
 
 GIB = 2**30
 CONFIG = {
@@ -29,7 +29,7 @@ CONFIG = {
     "vocab_size": 4000,
 }
 WORK = Work(weights_bytes=40_000_000, parameters_per_token=10**7, step_bytes=40_000_000, layers=4, prompt_tokens=16, output_tokens=4)
-ASK = Ask(config=CONFIG, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=WORK, limit_s=60.0)
+ASK = MeasureRequest(config=CONFIG, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=WORK, limit_s=60.0)
 MEASURED = {
     "peak_bytes": 5, "weights_bytes": 4, "before_bytes": 3, "reserved_bytes": None, "ttft_s": 0.5, "decode_tokens_per_s": None,
     "mean_tokens_per_s": None, "steps": 0, "weights_s": 0.1, "kernel": "sdpa", "device_name": None,
@@ -44,14 +44,14 @@ def _says(*lines: object, then: str = "") -> list[str]:
 
 def test_stages_then_figures() -> None:
     """What the worker says line by line; a stage is told again while it lasts."""
-    found = list(isolated(ASK, command=_says({"stage": "building"}, {"stage": "running"}, {"measured": MEASURED})))
-    assert list(dict.fromkeys(found)) == ["starting", "building", "running", Measured(**MEASURED)]  # type: ignore[arg-type]
+    found = list(run_in_child(ASK, command=_says({"stage": "building"}, {"stage": "running"}, {"measured": MEASURED})))
+    assert list(dict.fromkeys(found)) == ["starting", "building", "running", MeasuredRun(**MEASURED)]  # type: ignore[arg-type]
 
 
 def test_a_refusal_keeps_its_kind_and_its_sentence() -> None:
     """The code names the class."""
     with pytest.raises(TooLong, match=r"^Too long by half\.$"):
-        list(isolated(ASK, command=_says({"code": "too_long", "sentence": "Too long by half."})))
+        list(run_in_child(ASK, command=_says({"code": "too_long", "sentence": "Too long by half."})))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_refusal_keeps_its_kind_and_its_sentence() -> None:
 def test_an_end_without_an_answer_is_explained(then: str, kind: type[LiveError], words: str) -> None:
     """Killed by the kernel, crashed, or simply gone; and the next measurement finds the device free."""
     with pytest.raises(kind, match=words):
-        list(isolated(ASK, command=_says({"stage": "running"}, then=then)))
+        list(run_in_child(ASK, command=_says({"stage": "running"}, then=then)))
     with turn(0):
         pass
 
@@ -73,14 +73,14 @@ def test_an_end_without_an_answer_is_explained(then: str, kind: type[LiveError],
 def test_what_takes_too_long_is_ended() -> None:
     """After the time that was given; nothing of it stays."""
     with pytest.raises(TaskAborted, match="more than 1 s"):
-        list(isolated(ASK, command=_says({"stage": "running"}, then="time.sleep(60)"), longest_s=1.0))
+        list(run_in_child(ASK, command=_says({"stage": "running"}, then="time.sleep(60)"), longest_s=1.0))
 
 
 def test_closing_ends_the_worker_and_what_it_started(tmp_path: Path) -> None:
     """The caller goes away in the middle: the whole process group is gone when `close` returns."""
     note = tmp_path / "child"
     child = f"import subprocess; open({str(note)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
-    running = isolated(ASK, command=_says(then=f'{child}; print(\'{{"stage": "running"}}\', flush=True); time.sleep(60)'))
+    running = run_in_child(ASK, command=_says(then=f'{child}; print(\'{{"stage": "running"}}\', flush=True); time.sleep(60)'))
     assert next(running) == "starting"
     assert next(item for item in running if item != "starting") == "running"
     child_pid = int(note.read_text())
@@ -112,7 +112,7 @@ def test_no_secret_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "secret-of-the-server")
     show = "import json; print(json.dumps({'code': 'live_error', 'sentence': json.dumps(dict(os.environ))}), flush=True)"
     with pytest.raises(LiveError) as told:
-        list(isolated(ASK, command=_says(then=show)))
+        list(run_in_child(ASK, command=_says(then=show)))
     seen = json.loads(str(told.value))
     assert "secret-of-the-server" not in str(told.value)
     assert seen["HF_HUB_OFFLINE"] == "1"
@@ -122,7 +122,7 @@ def test_no_secret_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_real_worker_killed_in_the_middle() -> None:
     """As the kernel does it when memory runs out: a sentence, and the device is free again."""
-    running = isolated(Ask(**{**_fields(ASK), "output_tokens": 4000}))
+    running = run_in_child(MeasureRequest(**{**_fields(ASK), "output_tokens": 4000}))
     while next(running) != "running":
         pass
     os.kill(_worker(), signal.SIGKILL)
@@ -134,13 +134,15 @@ def test_a_real_worker_killed_in_the_middle() -> None:
 
 def test_a_long_silence_is_broken_by_signs_of_life() -> None:
     """Two seconds without a word: the stage is told again and again, so that whoever goes away is noticed within half a second."""
-    found = list(isolated(ASK, command=_says({"stage": "running"}, then=f"time.sleep(2); print({json.dumps({'measured': MEASURED})!r})")))
+    found = list(
+        run_in_child(ASK, command=_says({"stage": "running"}, then=f"time.sleep(2); print({json.dumps({'measured': MEASURED})!r})"))
+    )
     assert found.count("running") >= 3  # one line of the worker; told again after 0.5, 1.0 and 1.5 s
-    assert isinstance(found[-1], Measured)
+    assert isinstance(found[-1], MeasuredRun)
 
 
-def _fields(ask: Ask) -> dict[str, object]:
-    return {name: getattr(ask, name) for name in Ask.__slots__}
+def _fields(ask: MeasureRequest) -> dict[str, object]:
+    return {name: getattr(ask, name) for name in MeasureRequest.__slots__}
 
 
 def _worker() -> int:
@@ -151,6 +153,8 @@ def _worker() -> int:
 
 def test_a_real_worker_that_may_not_take_more_says_so() -> None:
     """1.5 GiB of weights and a bound of 1 GiB on the process: an allocation fails, which is a sentence."""
-    big = Ask(**{**_fields(ASK), "config": CONFIG | {"vocab_size": 400_000}, "memory_limit_bytes": GIB})  # 2 × 400,000 × 512 × 4 B
+    big = MeasureRequest(
+        **{**_fields(ASK), "config": CONFIG | {"vocab_size": 400_000}, "memory_limit_bytes": GIB}
+    )  # 2 × 400,000 × 512 × 4 B
     with pytest.raises(OutOfMemory, match="ran out of memory"):
-        list(isolated(big))
+        list(run_in_child(big))

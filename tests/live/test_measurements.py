@@ -15,7 +15,7 @@ from measured_row import ROW, row
 
 from lib.errors import BadArgument, BadCatalog
 from lib.live import measurements
-from lib.live.measurements import Ledger, Place, Row, label, place, read_row, shipped
+from lib.live.measurements import Ledger, LedgerPlace, Measurement, bundled_rows, ledger_place, model_label, read_row
 from lib.model import bundled
 from lib.model.resolve import resolve_config
 
@@ -31,7 +31,7 @@ CONFIG = {
 
 
 def _ledger(path: Path | None, most_rows: int = 100) -> Ledger:
-    return Ledger(Place(path=path, lasting=True, words="a file of the test"), most_rows=most_rows)
+    return Ledger(LedgerPlace(path=path, lasting=True, words="a file of the test"), most_rows=most_rows)
 
 
 def test_row_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_each_row_is_read_once_and_what_others_write_or_delete_is_seen(tmp_path:
 def test_rows_are_newest_first_with_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Own and shipped rows stand together, each once."""
     old = row(when="2026-11-01", provenance="shipped with the app")
-    monkeypatch.setattr(measurements, "shipped", lambda: (old, ROW))
+    monkeypatch.setattr(measurements, "bundled_rows", lambda: (old, ROW))
     ledger = _ledger(tmp_path / "l.sqlite3")
     ledger.keep(ROW)
     assert ledger.rows() == (ROW, old)
@@ -87,23 +87,23 @@ def test_rows_are_newest_first_with_the_shipped_ones(tmp_path: Path, monkeypatch
 def test_shipped_rows_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is no row; a broken one is our mistake."""
     monkeypatch.setattr(measurements, "DATA", tmp_path)
-    shipped.cache_clear()
-    assert shipped() == ()
+    bundled_rows.cache_clear()
+    assert bundled_rows() == ()
     for text, told in (('{"rows": [{}]}', "fields"), ("[", "JSON")):
         (tmp_path / "measured.json").write_text(text, encoding="utf-8")
-        shipped.cache_clear()
+        bundled_rows.cache_clear()
         with pytest.raises(BadCatalog, match=told):
-            shipped()
+            bundled_rows()
     (tmp_path / "measured.json").write_text(json.dumps({"rows": [asdict(ROW)]}), encoding="utf-8")
-    shipped.cache_clear()
-    assert shipped() == (ROW,)
-    shipped.cache_clear()
+    bundled_rows.cache_clear()
+    assert bundled_rows() == (ROW,)
+    bundled_rows.cache_clear()
 
 
 def test_real_shipped_rows_can_be_read() -> None:
     """Whatever comes with the app today passes the same checks."""
-    shipped.cache_clear()
-    assert all(isinstance(r, Row) for r in shipped())
+    bundled_rows.cache_clear()
+    assert all(isinstance(r, Measurement) for r in bundled_rows())
 
 
 def test_two_writers_of_one_file_do_not_lose_rows(tmp_path: Path) -> None:
@@ -217,22 +217,22 @@ def test_row_of_a_tampered_file_is_left_out(tmp_path: Path) -> None:
 def test_place_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """LEDGER_PATH first, then a mounted volume, then the user's own folder; on a Space only a volume outlives a restart."""
     never = lambda _: False  # noqa: E731
-    told = place({"LEDGER_PATH": str(tmp_path / "x.sqlite3")}, never)
+    told = ledger_place({"LEDGER_PATH": str(tmp_path / "x.sqlite3")}, never)
     assert (told.path, told.lasting) == (tmp_path / "x.sqlite3", True)
     on_space = {"SPACE_ID": "a/b", "LEDGER_PATH": str(tmp_path / "x.sqlite3")}
-    assert not place(on_space, never).lasting
-    assert place(on_space, lambda folder: folder == tmp_path).lasting
+    assert not ledger_place(on_space, never).lasting
+    assert ledger_place(on_space, lambda folder: folder == tmp_path).lasting
     monkeypatch.setattr(measurements, "VOLUME", tmp_path)
-    assert place({"SPACE_ID": "a/b"}, lambda folder: folder == tmp_path).path == tmp_path / "ledger.sqlite3"
-    own = place({"XDG_DATA_HOME": "/somewhere"}, never)
+    assert ledger_place({"SPACE_ID": "a/b"}, lambda folder: folder == tmp_path).path == tmp_path / "ledger.sqlite3"
+    own = ledger_place({"XDG_DATA_HOME": "/somewhere"}, never)
     assert own.path == Path("/somewhere/spaces-hardware-advisor/ledger.sqlite3")
     assert own.lasting
-    assert not place({"SPACE_ID": "a/b"}, never).lasting
+    assert not ledger_place({"SPACE_ID": "a/b"}, never).lasting
 
 
 def test_status_says_what_a_restart_does() -> None:
     """On a Space without a volume the owner is told how to keep the rows."""
-    lost = Ledger(Place(path=None, lasting=False, words="a file in the app's own folder")).status()
+    lost = Ledger(LedgerPlace(path=None, lasting=False, words="a file in the app's own folder")).status()
     assert "lost when the Space restarts" in lost.kept
     assert "LEDGER_PATH" in lost.kept
 
@@ -278,7 +278,7 @@ def test_row_from_json_has_exactly_its_fields() -> None:
 
 def test_there_is_no_field_for_a_visitor() -> None:
     """The columns are these: none holds a prompt, an address, a name or a token."""
-    assert {f.name for f in fields(Row)} == {
+    assert {f.name for f in fields(Measurement)} == {
         "when", "kind", "device", "accelerator", "devices", "driver", "torch", "engine", "model", "architecture", "weights", "precision",
         "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes", "predicted_ttft_s", "ttft_s",
         "predicted_decode_tokens_per_s", "decode_tokens_per_s", "provenance",
@@ -289,15 +289,15 @@ def test_pasted_config_becomes_class_and_digest() -> None:
     """Same shapes, same label; one more layer, another; nothing else of the text is in it."""
     spec = resolve_config(CONFIG | {"_name_or_path": "secret-lab/secret-model"})
     wider = resolve_config(CONFIG | {"num_hidden_layers": 3})
-    assert label(spec).startswith("LlamaForCausalLM#")
-    assert label(spec) == label(resolve_config(CONFIG))
-    assert label(spec) != label(wider)
-    assert "secret" not in label(spec)
-    assert row(model=label(spec)).model == label(spec)
+    assert model_label(spec).startswith("LlamaForCausalLM#")
+    assert model_label(spec) == model_label(resolve_config(CONFIG))
+    assert model_label(spec) != model_label(wider)
+    assert "secret" not in model_label(spec)
+    assert row(model=model_label(spec)).model == model_label(spec)
 
 
 def test_bundled_model_keeps_its_id() -> None:
     """A public id stands as it is."""
     spec = bundled.find("Qwen/Qwen3-0.6B")
     assert spec is not None
-    assert label(spec) == "Qwen/Qwen3-0.6B"
+    assert model_label(spec) == "Qwen/Qwen3-0.6B"

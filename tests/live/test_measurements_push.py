@@ -13,7 +13,7 @@ from hub_stand_in import StandIn, _Answer, _refusal
 from measured_row import ROW, row
 
 from lib.live import measurements_push as pushing
-from lib.live.measurements_push import Push, push
+from lib.live.measurements_push import DatasetPush, start_push
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Stub:
 def test_rows_are_appended_for_the_scheduler() -> None:
     """One JSON line a row, in order, and the scheduler is started once."""
     started: list[Stub] = []
-    copying = Push("ada/measured", lambda name, folder: started.append(Stub(name, folder)) or started[-1])
+    copying = DatasetPush("ada/measured", lambda name, folder: started.append(Stub(name, folder)) or started[-1])
     copying.add(ROW)
     copying.wait(5)
     copying.add(row(when="2026-11-22"))
@@ -55,13 +55,13 @@ def test_off_unless_the_owner_asks() -> None:
     def never(*_: object) -> Stub:
         pytest.fail("started")
 
-    copying = Push(None, never)
+    copying = DatasetPush(None, never)
     copying.add(ROW)
     copying.wait(1)
     assert "not copied" in copying.status()
-    assert push({})._dataset is None
-    assert push({"LEDGER_DATASET": " ada/measured "})._dataset == "ada/measured"
-    assert push({"LEDGER_DATASET": "https://elsewhere/x"})._dataset is None
+    assert start_push({})._dataset is None
+    assert start_push({"LEDGER_DATASET": " ada/measured "})._dataset == "ada/measured"
+    assert start_push({"LEDGER_DATASET": "https://elsewhere/x"})._dataset is None
 
 
 def test_failure_is_told_and_the_next_row_tries_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -75,7 +75,7 @@ def test_failure_is_told_and_the_next_row_tries_again(caplog: pytest.LogCaptureF
         stubs.append(Stub(name, folder))
         return stubs[-1]
 
-    copying = Push("ada/measured", start)
+    copying = DatasetPush("ada/measured", start)
     copying.add(ROW)
     copying.wait(5)
     assert "RuntimeError" in copying.status()
@@ -95,7 +95,7 @@ def test_slow_hub_holds_nobody_up() -> None:
         assert answered.wait(10)
         return Stub(name, folder)
 
-    copying = Push("ada/measured", start)
+    copying = DatasetPush("ada/measured", start)
     copying.add(ROW)
     copying.add(row(when="2026-11-22"))
     answered.set()
@@ -148,7 +148,7 @@ def test_real_scheduler_commits_the_rows(hub: DatasetHub, monkeypatch: pytest.Mo
         kept.append(pushing.commit_scheduler(dataset, folder))
         return kept[-1]
 
-    copying = Push("ada/measured", start)
+    copying = DatasetPush("ada/measured", start)
     copying.add(ROW)
     copying.wait(10)
     kept[0].trigger().result(10)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lib.catalog import load
-from lib.live.device import Device, hardware, last_cache_bytes
-from lib.live.limits import KEPT_S, Pace, Paces, processor, told, working_set
+from lib.live.device import Device, device_hardware, last_cache_bytes
+from lib.live.limits import RATES_VALID_S, DeviceRates, RateProbe, measured_processor, rates_caveat, working_set
 from lib.model import bundled
 from lib.present.sentences import sentence
 from lib.service.run_prediction import Run, predicted
@@ -20,37 +20,37 @@ CPU = Device(
     kind="cpu", name="Some Processor", accelerator=None, memory_bytes=16 * GIB, free_bytes=12 * GIB, capability=None, cores=2, driver=None,
     torch="2.13.0", transformers="5.23.0",
 )  # fmt: skip
-PACE = Pace(flop_per_s=100e9, bytes_per_s=20e9)
+PACE = DeviceRates(flop_per_s=100e9, bytes_per_s=20e9)
 MODEL = "HuggingFaceTB/SmolLM2-1.7B-Instruct"
 
 
 class Machine:
     """A stand-in for the probe: gives what it is told to, and keeps what it was asked."""
 
-    def __init__(self, *paces: Pace) -> None:
+    def __init__(self, *paces: DeviceRates) -> None:
         self.left = list(paces)
         self.asked: list[tuple[str, str, int]] = []
         self.clock = 0.0
 
-    def __call__(self, dtype: str, device: str, read_bytes: int) -> Pace:
+    def __call__(self, dtype: str, device: str, read_bytes: int) -> DeviceRates:
         self.asked.append((dtype, device, read_bytes))
         return self.left.pop(0)
 
 
 def test_rates_are_measured_once_in_a_while_and_the_best_counts() -> None:
     """A busy moment lowers a rate, nothing raises it; each type has its own."""
-    machine = Machine(Pace(flop_per_s=5e9, bytes_per_s=30e9), PACE, Pace(flop_per_s=7e9, bytes_per_s=9e9))
-    paces = Paces(machine, lambda: machine.clock)
-    assert paces(CPU, "fp32") == paces(CPU, "fp32") == Pace(flop_per_s=5e9, bytes_per_s=30e9)
-    machine.clock = KEPT_S + 1
-    assert paces(CPU, "fp32") == Pace(flop_per_s=100e9, bytes_per_s=30e9)
-    assert paces(CPU, "bf16") == Pace(flop_per_s=7e9, bytes_per_s=9e9)
+    machine = Machine(DeviceRates(flop_per_s=5e9, bytes_per_s=30e9), PACE, DeviceRates(flop_per_s=7e9, bytes_per_s=9e9))
+    paces = RateProbe(machine, lambda: machine.clock)
+    assert paces(CPU, "fp32") == paces(CPU, "fp32") == DeviceRates(flop_per_s=5e9, bytes_per_s=30e9)
+    machine.clock = RATES_VALID_S + 1
+    assert paces(CPU, "fp32") == DeviceRates(flop_per_s=100e9, bytes_per_s=30e9)
+    assert paces(CPU, "bf16") == DeviceRates(flop_per_s=7e9, bytes_per_s=9e9)
     assert [asked[:2] for asked in machine.asked] == [("float32", "cpu"), ("float32", "cpu"), ("bfloat16", "cpu")]
 
 
 def test_a_card_has_a_datasheet() -> None:
     """Nothing is measured for one, nor for a format that is unpacked before it is multiplied."""
-    paces = Paces(Machine())
+    paces = RateProbe(Machine())
     assert paces(replace(CPU, kind="cuda"), "fp32") is None
     assert paces(CPU, "int4") is None
 
@@ -76,7 +76,7 @@ def test_the_last_cache_as_the_kernel_tells_it(tmp_path: Path) -> None:
 
 def test_a_real_probe_is_plausible() -> None:
     """Any machine multiplies between 0.1 GFLOP/s and 100 TFLOP/s and reads between 0.1 and 2000 GB/s."""
-    pace = Paces()(CPU, "fp32")
+    pace = RateProbe()(CPU, "fp32")
     assert pace is not None
     assert 1e8 < pace.flop_per_s < 1e14
     assert 1e8 < pace.bytes_per_s < 2e12
@@ -90,7 +90,7 @@ def test_a_rate_that_was_reached_is_taken_whole() -> None:
     """
     catalog, spec = load(), bundled.find(MODEL)
     assert spec is not None
-    on = hardware(CPU, catalog, cpu=processor(PACE, "fp32", CPU, catalog.accelerator("CPU-2vCPU")))
+    on = device_hardware(CPU, catalog, cpu=measured_processor(PACE, "fp32", CPU, catalog.accelerator("CPU-2vCPU")))
     assert on is not None
     found = predict_speed(spec, on, SpeedRequest(precision="fp32", prompt_tokens=512, output_tokens=32), catalog.accelerators)
     assert found.tpot_s is not None
@@ -114,7 +114,7 @@ def test_the_prediction_says_where_its_rates_are_from() -> None:
     assert "cpu_estimate" not in said
     assert "cpu_estimate" in {caveat.code for caveat in typical.caveats}
     assert any("rates of this processor" in source.what for source in mine.sources)
-    assert told(PACE, "bf16") in mine.caveats
+    assert rates_caveat(PACE, "bf16") in mine.caveats
     assert mine.speed is not None
     assert typical.speed is not None
     assert mine.speed.ttft_s.value < typical.speed.ttft_s.value  # 100 GFLOP/s, and 60 of which the fit takes a fourth

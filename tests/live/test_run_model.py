@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from lib.live.run_model import BLOCK, give_memory, on_meta, run
+from lib.live.run_model import BLOCK, build_on_meta, give_memory, time_run
 from lib.model.build import config_class, model_class
 
 COMMON: dict[str, Any] = {
@@ -75,7 +75,7 @@ def _own(config: dict[str, Any]) -> Any:
 def test_the_same_values_give_the_same_logits(family: str) -> None:
     """Parameters are copied into a model built in memory; only what is computed (rotary frequencies, masks, windows) could differ."""
     config = FAMILIES[family]
-    made, own = give_memory(on_meta(config, "fp32"), "fp32", "cpu"), _own(config)
+    made, own = give_memory(build_on_meta(config, "fp32"), "fp32", "cpu"), _own(config)
     own.load_state_dict(made.state_dict(), strict=True)
     prompt = torch.randint(0, 211, (1, 24), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
@@ -87,14 +87,14 @@ def test_the_same_values_give_the_same_logits(family: str) -> None:
 
 def test_tied_tensors_stay_one() -> None:
     """Head and table of a tied model share memory; the count of bytes is the prediction's."""
-    made = give_memory(on_meta(FAMILIES["tied"], "bf16"), "bf16", "cpu")
+    made = give_memory(build_on_meta(FAMILIES["tied"], "bf16"), "bf16", "cpu")
     assert made.lm_head.weight is made.model.embed_tokens.weight
     assert made.dtype == torch.bfloat16
 
 
 def test_no_two_rows_are_equal() -> None:
     """Equal rows of a router would send every token to the same experts; the noise repeats after a prime number of values."""
-    made = give_memory(on_meta(FAMILIES["experts"], "fp32"), "fp32", "cpu")
+    made = give_memory(build_on_meta(FAMILIES["experts"], "fp32"), "fp32", "cpu")
     router = made.model.layers[0].mlp.gate.weight
     assert len(torch.unique(router, dim=0)) == len(router)
     assert all(BLOCK % divisor for divisor in range(2, 1001))  # 1001 squared is above: prime
@@ -113,7 +113,7 @@ def test_what_a_half_precision_load_keeps_in_float32_is_kept() -> None:
         "vocab_size": 211,
     }
     for precision, kept in (("fp16", torch.float32), ("bf16", torch.bfloat16)):
-        made = give_memory(on_meta(config, precision), precision, "cpu")
+        made = give_memory(build_on_meta(config, precision), precision, "cpu")
         kinds = {name.rpartition("DenseReluDense.")[2]: p.dtype for name, p in made.named_parameters() if "DenseReluDense" in name}
         assert kinds["wo.weight"] == kept
         assert kinds["wi.weight"] != torch.float32
@@ -121,8 +121,8 @@ def test_what_a_half_precision_load_keeps_in_float32_is_kept() -> None:
 
 def test_what_a_file_says_of_calls_changes_no_run() -> None:
     """Kept hidden states, tuples and no cache would be another run than the predicted one, or none."""
-    built = on_meta(FAMILIES["llama"] | CALLS | {"rope_scaling": ROPE | {"use_cache": False}}, "fp32")
+    built = build_on_meta(FAMILIES["llama"] | CALLS | {"rope_scaling": ROPE | {"use_cache": False}}, "fp32")
     said = built.model.config
     assert (said.output_hidden_states, said.output_attentions, said.return_dict) == (False, False, True)
-    timed = run(give_memory(built, "fp32", "cpu"), 8, 4, "cpu")
+    timed = time_run(give_memory(built, "fp32", "cpu"), 8, 4, "cpu")
     assert len(timed.steps_s) == 3

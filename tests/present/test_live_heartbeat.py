@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.catalog import load
-from lib.live.heartbeat import Case
+from lib.live.heartbeat import MatmulCase
 from lib.present import live_heartbeat
 from lib.present.live_heartbeat import impossible, verdict, why_impossible
 
@@ -38,7 +38,7 @@ def test_figures_come_from_the_catalog() -> None:
 def test_its_case_is_the_default_one() -> None:
     """The words speak of the product that the heartbeat runs."""
     seen = impossible(load().accelerator("TPU-v6e"))
-    assert (seen.flops, seen.weight_bytes) == (Case().flops, Case().weight_bytes)
+    assert (seen.flops, seen.weight_bytes) == (MatmulCase().flops, MatmulCase().weight_bytes)
 
 
 ANSWER = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lib.catalog import load
-from lib.live.heartbeat import Case, datasheet_roof
+from lib.live.heartbeat import MatmulCase, datasheet_roof
 from lib.live.heartbeat import floor as floor_of
 from scripts import heartbeat_tpu
 
@@ -23,7 +23,7 @@ IDS = {"v5e": "TPU-v5e", "v5p": "TPU-v5p", "v6e": "TPU-v6e", "v7x": "TPU7x"}
 @pytest.mark.parametrize("chip", heartbeat_tpu.CHIPS)
 def test_floor_is_the_catalog_s(chip: str) -> None:
     """The figures that the script carries along are those of the catalog, to its rounding (v6e: 1638 or 1640 GB/s)."""
-    case = Case()
+    case = MatmulCase()
     least = heartbeat_tpu.floor(case.batch, case.hidden, case.intermediate, case.dtype, chip)
     assert (least["flops"], least["moved_bytes"]) == (case.flops, case.moved_bytes)
     assert least["floor_s"] == pytest.approx(floor_of(case, datasheet_roof(load().accelerator(IDS[chip]), "float32")).seconds, rel=0.002)

@@ -22,8 +22,8 @@ from lib.catalog import load
 from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, PaymentNeeded, RateLimited, TooLong, UnknownHardware
 from lib.hub.jobs import Jobs
 from lib.live import jobs, vllm_bench
-from lib.live.jobs import marked, own_script, results, sources, vllm_script
-from lib.live.measurements import NAMES, Ledger, Place, Row
+from lib.live.jobs import marked_line, own_script, parse_results, vllm_script, zip_sources
+from lib.live.measurements import NAMES, Ledger, LedgerPlace, Measurement
 from lib.service.jobs import Asked, most_usd, planned, script, told
 from lib.service.models import Models
 from scripts import measure_on_jobs
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ROW = Row(
+ROW = Measurement(
     when="2026-11-21T09:30Z",
     kind="job",
     device="NVIDIA L4",
@@ -65,7 +65,7 @@ VLLM = {
     "torch": "2.13.0",
     "vllm": "0.32.0",
 }
-LINE = marked({"row": asdict(ROW)})
+LINE = marked_line({"row": asdict(ROW)})
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def _command(tmp_path: Path, *more: str, models: tuple[str, ...] = ("Qwen/Qwen3-
     return CliRunner().invoke(measure_on_jobs.main, [*models, *flags], input=answer)
 
 
-def _rows(tmp_path: Path) -> tuple[Row, ...]:
-    return Ledger(Place(path=tmp_path / "l.sqlite3", lasting=True, words="a file")).own_rows()
+def _rows(tmp_path: Path) -> tuple[Measurement, ...]:
+    return Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file")).own_rows()
 
 
 def test_plan_costs_the_whole_time_out_at_the_price() -> None:
@@ -218,7 +218,7 @@ def test_cancelled_job_is_told(hub: JobsStandIn, tmp_path: Path) -> None:
 
 def test_refused_measurement_is_passed_on(hub: JobsStandIn, tmp_path: Path) -> None:
     """The job's own sentence, and nothing in the ledger."""
-    hub.outcomes["l4x1"] = Outcome(lines=(marked({"model": "Qwen/Qwen3-8B", "error": "It does not fit: 90 GB of 24 GB."}),))
+    hub.outcomes["l4x1"] = Outcome(lines=(marked_line({"model": "Qwen/Qwen3-8B", "error": "It does not fit: 90 GB of 24 GB."}),))
     seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
     assert seen.exit_code == 1
     assert "Qwen/Qwen3-8B: It does not fit" in seen.output
@@ -315,7 +315,7 @@ def test_late_log_is_waited_for_but_not_for_ever(hub: JobsStandIn, tmp_path: Pat
 )
 def test_garbage_between_the_marks_is_no_result(line: str) -> None:
     """The log of a job may hold anything."""
-    assert results([line]) == ()
+    assert parse_results([line]) == ()
 
 
 @pytest.mark.parametrize(
@@ -330,14 +330,14 @@ def test_garbage_between_the_marks_is_no_result(line: str) -> None:
 )
 def test_row_that_is_none_becomes_a_complaint(found: dict[str, Any]) -> None:
     """Nothing of it reaches the ledger."""
-    rows, complaints = told([marked(found)], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = told([marked_line(found)], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
 
 def test_vllm_latencies_become_a_row() -> None:
     """First token 0.05 s; 63 further ones in 1.05 − 0.05 s: 63 tokens/s. The prediction is for vLLM on four cards."""
-    (row,), complaints = told([marked(VLLM)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
+    (row,), complaints = told([marked_line(VLLM)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert complaints == ()
     assert (row.ttft_s, row.decode_tokens_per_s) == (0.05, pytest.approx(63.0))
     assert (row.device, row.devices, row.engine) == ("4 × NVIDIA A100-SXM4-80GB", 4, "vllm 0.32.0")
@@ -361,7 +361,7 @@ def test_vllm_latencies_become_a_row() -> None:
 )
 def test_odd_vllm_results_become_complaints(odd: dict[str, Any]) -> None:
     """Each field is checked."""
-    rows, complaints = told([marked(VLLM | odd)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = told([marked_line(VLLM | odd)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
@@ -375,7 +375,7 @@ def test_script_is_the_same_for_the_same_question() -> None:
     """So a bucket stores it once; and it holds no page and no command line."""
     asked = {"models": ["a/b"], "prompt_tokens": 1, "output_tokens": 2, "precision": "bf16", "provenance": "x"}
     assert own_script(asked) == own_script(asked)
-    assert b"lib/ui/" not in sources()
+    assert b"lib/ui/" not in zip_sources()
     assert own_script(asked).startswith("# /// script\n")
 
 
@@ -409,7 +409,7 @@ def test_vllm_script_really_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }
     version = "from importlib import metadata\nmetadata.version = lambda name: '1.0'\n"  # neither torch's nor vLLM's is asked here
     lines = run(vllm_script(asked).replace("ASKED = ", f"{version}ASKED = "))
-    good, bad = results(lines)
+    good, bad = parse_results(lines)
     assert good["first_s"] == [0.51] * 3
     assert good["whole_s"] == [0.55] * 3
     assert "failed" in bad["error"]
@@ -419,7 +419,7 @@ def test_vllm_script_really_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> None:
     """Uploaded, unpacked and run in a bare process: a tiny model's row comes back and is merged, without its text."""
     hub.outcomes["cpu-upgrade"] = Outcome(execute=True)
-    jobs, ledger = _jobs(hub), Ledger(Place(path=tmp_path / "l.sqlite3", lasting=True, words="a file"))
+    jobs, ledger = _jobs(hub), Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file"))
     asked = Asked(models=(TINY_CONFIG,), prompt_tokens=16, output_tokens=4, precision="fp32")
     good = measure_on_jobs._run([planned("cpu-upgrade", 240, load())], asked, jobs, ledger)
     (row,) = ledger.own_rows() or (None,)
@@ -434,5 +434,5 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
 @pytest.mark.parametrize("row", [5, [["when"]], list(NAMES), "row", None, {"when": {}}, {name: [] for name in NAMES}])
 def test_a_log_that_forges_a_row_is_complained_about(row: object) -> None:
     """Whatever stands between the marks: a complaint, and the jobs that still run are followed on."""
-    rows, complaints = told([marked({"row": row})], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = told([marked_line({"row": row})], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert (rows, len(complaints)) == ((), 1)

@@ -12,7 +12,7 @@ from stated_speed import stated_speed
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
 from lib.errors import AdvisorError, BadArgument, UnknownHardware, UnsupportedModel
-from lib.hub.providers import Offered
+from lib.hub.providers import ProviderOffers
 from lib.provenance import Source
 from lib.service.cost import CostQuestion, cost_answer
 from lib.service.models import Models
@@ -25,15 +25,15 @@ CONFIG = json.dumps(
 )  # fmt: skip
 
 
-def router(_: str) -> Offered:
+def router(_: str) -> ProviderOffers:
     """Two providers serve every model; one of them says for how much."""
     price = TokenPrice(provider="x", usd_per_million_input=Decimal("0.10"), usd_per_million_output=Decimal("0.40"), source=SOURCE)
-    return Offered(status="live", live=("x", "y"), prices=(price,))
+    return ProviderOffers(status="live", live=("x", "y"), prices=(price,))
 
 
-def silent(_: str) -> Offered:
+def silent(_: str) -> ProviderOffers:
     """A router that cannot be reached."""
-    return Offered(status="unknown", reason="The router could not be reached.")
+    return ProviderOffers(status="unknown", reason="The router could not be reached.")
 
 
 QUESTION = CostQuestion(catalog=load, models=Models(), offered=silent)

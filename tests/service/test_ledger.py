@@ -13,8 +13,8 @@ import pytest
 
 from lib.errors import LiveError
 from lib.live.device import Device
-from lib.live.measurements import Ledger, Place
-from lib.live.measurements_push import Push
+from lib.live.measurements import Ledger, LedgerPlace
+from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
 from lib.service.ledger import LedgerQuestions, row_of
 
@@ -45,7 +45,7 @@ assert SPEC is not None
 @pytest.fixture
 def ledger(tmp_path: Path) -> LedgerQuestions:
     """An empty one, copied nowhere."""
-    return LedgerQuestions(Ledger(Place(path=tmp_path / "l.sqlite3", lasting=True, words="a file of the test")), Push(None))
+    return LedgerQuestions(Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file of the test")), DatasetPush(None))
 
 
 def test_run_becomes_a_row() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
-from lib.live.device import Device, at_hand
-from lib.live.limits import Pace, Work
-from lib.live.measure import Ask, Measured, Stage, measuring
+from lib.live.device import Device, current_device
+from lib.live.limits import DeviceRates, Work
+from lib.live.measure import MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.measure_process import gpu_seconds, gpu_size
 from lib.service.measure import MeasureQuestion
 from lib.service.models import Models
@@ -27,7 +27,7 @@ SMALL = TINY | {
     "hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_key_value_heads": 12, "num_hidden_layers": 12,
     "vocab_size": 32000, "tie_word_embeddings": False,
 }  # fmt: skip
-FIGURES = Measured(
+FIGURES = MeasuredRun(
     peak_bytes=16_000_000_000, weights_bytes=15_900_000_000, before_bytes=0, reserved_bytes=17_000_000_000, ttft_s=0.2,
     decode_tokens_per_s=10.0, mean_tokens_per_s=9.0, steps=63, weights_s=1.0, kernel="sdpa", device_name="NVIDIA L4",
 )  # fmt: skip
@@ -45,11 +45,11 @@ MODELS = Models()
 class Runs:
     """A stand-in for the device: keeps what it was asked, and answers with fixed figures."""
 
-    def __init__(self, figures: Measured = FIGURES) -> None:
+    def __init__(self, figures: MeasuredRun = FIGURES) -> None:
         self.figures = figures
-        self.asked: list[Ask] = []
+        self.asked: list[MeasureRequest] = []
 
-    def __call__(self, ask: Ask, device: Device) -> Iterator[Stage | Measured]:  # noqa: ARG002 the interface
+    def __call__(self, ask: MeasureRequest, device: Device) -> Iterator[Stage | MeasuredRun]:  # noqa: ARG002 the interface
         self.asked.append(ask)
         yield "weights"
         yield "running"
@@ -217,19 +217,19 @@ def test_what_counts_as_held_before(monkeypatch: pytest.MonkeyPatch, device: Any
             if len(seen) == len(order):
                 raise TooLong("enough seen")
 
-    def probe(*_: object) -> Pace:
+    def probe(*_: object) -> DeviceRates:
         seen.append("probe")
         if len(seen) == len(order):
             raise TooLong("enough seen")
-        return Pace(flop_per_s=1e12, bytes_per_s=1e12)
+        return DeviceRates(flop_per_s=1e12, bytes_per_s=1e12)
 
     monkeypatch.setattr("lib.live.memory_gauge.CudaGauge", Gauge)
     monkeypatch.setattr("lib.live.memory_gauge.HostGauge", Gauge)
     monkeypatch.setattr("lib.live.measure.probe", probe)
     work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
-    ask = Ask(config=TINY, precision="bf16", prompt_tokens=16, output_tokens=4, device=device, work=work, limit_s=60.0)
+    ask = MeasureRequest(config=TINY, precision="bf16", prompt_tokens=16, output_tokens=4, device=device, work=work, limit_s=60.0)
     with pytest.raises(TooLong, match="enough seen"):
-        list(measuring(ask))
+        list(measure_run(ask))
     assert seen == order
 
 
@@ -258,11 +258,11 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
     """Those that write are timed token by token (4 tokens: 3 steps after the first), the others in one pass."""
     config = FAMILIES[family]
     work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
-    *stages, found = measuring(
-        Ask(config=config, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=work, limit_s=60.0)
+    *stages, found = measure_run(
+        MeasureRequest(config=config, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=work, limit_s=60.0)
     )
     assert stages == ["building", "weights", "warm-up", "running"]
-    assert isinstance(found, Measured)
+    assert isinstance(found, MeasuredRun)
     assert found.ttft_s > 0
     assert found.steps == (3 if family in {"encoder-decoder", "experts"} else 0)
 
@@ -270,7 +270,7 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
 @pytest.mark.slow
 def test_memory_on_this_processor_is_what_was_predicted() -> None:
     """134 million parameters in float32, 536 MB: a real run in a process of its own, within the promised 10 %."""
-    answer = MeasureQuestion(catalog=load, models=MODELS, device=at_hand).measure(json.dumps(SMALL), 64, 8, "fp32")
+    answer = MeasureQuestion(catalog=load, models=MODELS, device=current_device).measure(json.dumps(SMALL), 64, 8, "fp32")
     assert answer["device_details"]["kind"] in {"cpu", "cuda"}
     assert abs(answer["error_ratio"]["peak_bytes"] or 1.0) <= 0.10
     assert answer["weights_bytes"] <= answer["peak_bytes"]

@@ -21,7 +21,7 @@ from lib.service.models import Models
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     """A Hub that the models under test ask."""
-    model_files.forget()
+    model_files.clear_cache()
     with StandIn() as served:
         monkeypatch.setattr(module, "read_model", lambda name: model_files.read_model(name, endpoint=served.url))
         yield served

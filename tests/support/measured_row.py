@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lib.live.measurements import Row
+from lib.live.measurements import Measurement
 
-ROW = Row(
+ROW = Measurement(
     when="2026-11-21T09:30Z",
     kind="measure",
     device="NVIDIA L4",
@@ -31,6 +31,6 @@ ROW = Row(
 )
 
 
-def row(**named: object) -> Row:
+def row(**named: object) -> Measurement:
     """The same with other values."""
     return replace(ROW, **named)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import pytest
 from page_fake import LLAMA
 
 from lib.catalog import load
-from lib.hub.providers import Offered
+from lib.hub.providers import ProviderOffers
 from lib.service.app import Services
 from lib.service.compare import Asked
 from lib.service.models import Models
@@ -23,7 +23,7 @@ L4: list[Any] = ["spaces:l4x1", "auto", "vllm", 8, 0, 0, 0]
 @pytest.fixture(scope="module")
 def services() -> Services:
     """The services as the app has them, with the bundled models and a router that says nothing."""
-    unasked = Offered(status="unknown", reason="The router was not asked.")
+    unasked = ProviderOffers(status="unknown", reason="The router was not asked.")
     return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: unasked)
 
 

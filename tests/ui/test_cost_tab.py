@@ -12,7 +12,7 @@ import pytest
 from page_fake import LLAMA, FakeServices
 
 from lib.catalog import load
-from lib.hub.providers import Offered
+from lib.hub.providers import ProviderOffers
 from lib.present.cost_charts import bills
 from lib.present.speed_charts import front, roofline, roofline_words, scatter
 from lib.service.app import Services
@@ -21,7 +21,7 @@ from lib.ui import cost_tab, fields, page, roofline_box
 from lib.ui import fields as ask
 
 COST: list[Any] = [field.default for field in ask.COST]
-UNASKED = Offered(status="unknown", reason="The router was not asked.")
+UNASKED = ProviderOffers(status="unknown", reason="The router was not asked.")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
-from lib.hub.providers import Offered
+from lib.hub.providers import ProviderOffers
 from lib.live.device import Device
 from lib.service.app import Services
 from lib.service.models import Models
@@ -257,7 +257,9 @@ def test_where_it_runs_is_looked_at_when_it_is_asked(monkeypatch: pytest.MonkeyP
 
 def real() -> Services:
     """The services as the app has them; a router that says nothing."""
-    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: Offered(status="unknown", reason="Not asked."))
+    return Services(
+        catalog=load, models=Models(), search=lambda _: (), offered=lambda _: ProviderOffers(status="unknown", reason="Not asked.")
+    )
 
 
 def test_runs_wait_with_the_public_endpoints() -> None:
