@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import last_cache_bytes
-from lib.live.run_model import WARM_PROMPT, WARM_TOKENS
 from lib.provenance import Caveat, Source
 from lib.units import GIB, BytesPerSecond, FlopPerSecond
 
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from lib.live.device import Device
 
 SIDE, ROWS = 2048, 128
+WARM_PROMPT, WARM_TOKENS = 16, 3
 _AT_MOST_S = 0.1
 """Of repetitions, after the first two calls."""
 MADE_BYTES_PER_S = {"cpu": 0.7e9, "cuda": 50e9}

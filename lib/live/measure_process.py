@@ -29,7 +29,6 @@ from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
 from lib.live.measure import DOING, MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
-from lib.model.build import LOCK, SMALLEST, build
 
 COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
 PATIENCE_S = 30.0
@@ -155,6 +154,8 @@ def gpu_size(ask: MeasureRequest) -> Size:
 _on_gpu = gpu_task(measure_run, duration=gpu_seconds, size=gpu_size, doing=DOING)
 
 if on_zero_gpu():
+    from lib.model.build import LOCK
+
     # The GPU's process is a fork of this one and builds the architecture anew: a lock that another thread holds now, it would hold forever.
     os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
 
@@ -165,6 +166,8 @@ def warm_up() -> None:
     Elsewhere a run imports in a process of its own, and this does nothing. Nobody waits for it.
     """
     if on_zero_gpu():
+        from lib.model.build import SMALLEST, build  # noqa: PLC0415 it loads torch
+
         threading.Thread(target=build, args=(SMALLEST,), name="warm-up", daemon=True).start()
 
 

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lib.live.limits import WARM_PROMPT, WARM_TOKENS
 from lib.model.build import Built, build
 from lib.model.parameters import held_in_fp32
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-WARM_PROMPT, WARM_TOKENS = 16, 3
 _ENCODER_DTYPES = frozenset({"torch.int64", "torch.int32", "torch.bool"})
 
 

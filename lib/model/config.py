@@ -27,8 +27,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from transformers.integrations.heterogeneity.configuration_utils import AmbiguousGlobalPerLayerAttributeError
-
 from lib.bounded_json import node_count
 from lib.errors import BadConfig, shown
 
@@ -228,6 +226,10 @@ def _check_integer(key: str, value: int) -> None:
 
 def field_of(config: Any, name: str) -> Any:
     """The value of a field, None where there is none; where layers differ, the largest of theirs."""
+    from transformers.integrations.heterogeneity.configuration_utils import (  # noqa: PLC0415 the app starts without transformers
+        AmbiguousGlobalPerLayerAttributeError,
+    )
+
     try:
         return getattr(config, name, None)
     except AmbiguousGlobalPerLayerAttributeError:
