@@ -17,6 +17,8 @@ from scripts.answer_calls import COUNTS, FAMILIES, LLAMA
 Case = tuple[str, str, Callable[[], Any]]
 """File, id of the call, the call."""
 
+_REFERENCE = "model-reference"
+"""The field of the page that holds its model and is not shown."""
 _VOLATILE = {"app_id", "dev_mode", "theme_hash", "version", "duration", "average_duration"}
 _RECOMMEND: tuple[dict[str, Any], ...] = (
     {},
@@ -224,9 +226,8 @@ def _called(demo: Any, event: str, model: str, values: Mapping[str, Any]) -> Any
     unread = set(values) - {_label(block) for block in fn.inputs}
     if unread:
         raise LookupError(f"{event} does not read {sorted(unread)}")
-    asked = [
-        _state(block.value, model) if type(block).__name__ == "State" else values.get(_label(block), block.value) for block in fn.inputs
-    ]
+    filled = {_REFERENCE: model, **values}
+    asked = [_state(block.value) if type(block).__name__ == "State" else filled.get(_label(block), block.value) for block in fn.inputs]
     injected = len([p for p in inspect.signature(fn.fn).parameters.values() if "OAuthToken" in str(p.annotation)])
     answer = fn.fn(*[None] * injected, *asked)
     if isinstance(answer, dict):  # updates by component
@@ -234,9 +235,9 @@ def _called(demo: Any, event: str, model: str, values: Mapping[str, Any]) -> Any
     return list(answer) if inspect.isgenerator(answer) else answer
 
 
-def _state(value: Any, model: str) -> Any:
-    """What the page remembers: the model as text, an open box as true, the rest as it begins."""
-    return model if isinstance(value, str) else True if isinstance(value, bool) else value
+def _state(value: Any) -> Any:
+    """What the page remembers: an open box as true, the rest as it begins."""
+    return True if isinstance(value, bool) else value
 
 
 def _events_called(demo: Any) -> Iterator[Case]:

@@ -14,6 +14,7 @@ from lib.present.setup_files import FRAMEWORKS, setup
 from lib.present.snippets import setup_code
 from lib.ui import fields as ask
 from lib.ui.fields import Value, moves
+from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -55,7 +56,7 @@ def written(services: Services, model: str, framework: str, values: Sequence[Val
         return refusal(str(refused))
 
 
-def wire(view: CodeView, services: Services, model: gr.State, inputs: Sequence[Any]) -> None:
+def wire(view: CodeView, services: Services, model: ModelReference, inputs: Sequence[Any]) -> None:
     """Opening writes; while it is open it follows the questions."""
 
     def opened(ref: str, framework: str, *values: Value) -> list[Any]:
@@ -68,11 +69,11 @@ def wire(view: CodeView, services: Services, model: gr.State, inputs: Sequence[A
         return False
 
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    asked = [model, view.framework, *inputs]
+    asked = [model.text, view.framework, *inputs]
     view.box.expand(opened, asked, [view.seen, view.code], api_name="code_opened", **quiet)
     view.box.collapse(closed, None, view.seen, api_name="code_closed", **quiet)
     gr.on(
-        [view.framework.input, model.change, *moves(inputs)],
+        [view.framework.input, model.fingerprint.change, *moves(inputs)],
         follow,
         [view.seen, *asked],
         view.code,

@@ -14,6 +14,7 @@ from lib.present.markup import hint, refusal
 from lib.service.compare import Asked
 from lib.ui import fields as ask
 from lib.ui.fields import Value, moves
+from lib.ui.model_field import ModelReference
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def compared(services: Services, model: str, cost: Sequence[Value], own: Sequenc
     return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)
 
 
-def wire(view: CompareView, services: Services, model: gr.State, traffic: Sequence[Any]) -> None:
+def wire(view: CompareView, services: Services, model: ModelReference, traffic: Sequence[Any]) -> None:
     """Opening answers; while it is open it follows its questions, the traffic and the model."""
     size = len(traffic)
 
@@ -130,12 +131,12 @@ def wire(view: CompareView, services: Services, model: gr.State, traffic: Sequen
 
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     inputs = [*traffic, *view.inputs()]
-    view.box.expand(opened, [model, *inputs], [view.seen, view.answer], api_name="compare_opened", **quiet)
+    view.box.expand(opened, [model.text, *inputs], [view.seen, view.answer], api_name="compare_opened", **quiet)
     view.box.collapse(closed, None, view.seen, api_name="compare_closed", **quiet)
     gr.on(
-        [model.change, *moves(inputs)],
+        [model.fingerprint.change, *moves(inputs)],
         follow,
-        [view.seen, model, *inputs],
+        [view.seen, model.text, *inputs],
         view.answer,
         trigger_mode="always_last",
         api_name="compare_changed",

@@ -18,6 +18,7 @@ from lib.ui import compare_box
 from lib.ui import fields as ask
 from lib.ui.compare_box import CompareView
 from lib.ui.fields import Value, moves, query
+from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -190,7 +191,7 @@ def billed(services: Services, model: str, values: Sequence[Value]) -> Shown:
     )
 
 
-def wire(view: CostView, services: Services, model: gr.State) -> None:
+def wire(view: CostView, services: Services, model: ModelReference) -> None:
     """Every question answers at once when it changes; while one answer is under way only the last change waits."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
@@ -199,7 +200,7 @@ def wire(view: CostView, services: Services, model: gr.State) -> None:
     gr.on(
         moves(view.inputs.all()),
         answer,
-        [model, *view.inputs.all()],
+        [model.text, *view.inputs.all()],
         view.outputs(),
         queue=False,
         show_progress="hidden",

@@ -14,6 +14,7 @@ from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
 from lib.ui.device_queue import DEVICE
 from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
+from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -105,7 +106,7 @@ def _shown(item: Any, model: str) -> RunScene:
     return RunScene(card=measure_card(item, model) + acts)
 
 
-def wire(view: MeasureView, services: Services, model: gr.State) -> Dependency:
+def wire(view: MeasureView, services: Services, model: ModelReference) -> Dependency:
     """Running takes its turn with whatever else needs the device; Stop ends the run's process. Returns the run, for what follows it."""
 
     def run(ref: str, prompt: Any, answer: Any, precision: Any) -> Iterator[list[Any]]:
@@ -115,7 +116,7 @@ def wire(view: MeasureView, services: Services, model: gr.State) -> Dependency:
         return RunScene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
 
     running: Dependency = view.run.click(
-        run, [model, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queued(DEVICE)
+        run, [model.text, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queued(DEVICE)
     )
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     # The words come after the run has ended: its last scene would write over them.

@@ -22,6 +22,7 @@ from lib.ui.live_chat import ChatView
 from lib.ui.live_heartbeat import HeartbeatView
 from lib.ui.live_ledger import LedgerView
 from lib.ui.live_measure import MeasureView
+from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -58,14 +59,14 @@ def where(look: Callable[[], Device] = current_device) -> str:
     return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price)
 
 
-def wire(view: LiveView, tab: gr.Tab, services: Services, model: gr.State) -> None:
+def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
     live_chat.wire(view.chat, services)
     live_heartbeat.wire(view.heartbeat, services)
     live_ledger.wire(view.ledger, services)
     running = live_measure.wire(view.measure, services, model)
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    questions = [model, *view.measure.inputs()]
+    questions = [model.text, *view.measure.inputs()]
 
     def arrive() -> list[Any]:
         return [True, where()]
@@ -82,7 +83,7 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: gr.State) -> No
     coming.then(foresee, [view.seen, *questions], view.measure.expected, api_name="measure_opened", **quiet)
     running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **quiet)
     gr.on(
-        [model.change, view.measure.prompt.change, view.measure.answer.change, view.measure.precision.change],
+        [model.fingerprint.change, view.measure.prompt.change, view.measure.answer.change, view.measure.precision.change],
         foresee,
         [view.seen, *questions],
         view.measure.expected,

@@ -15,6 +15,7 @@ from lib.present.memory_charts import growth, key
 from lib.present.tables import as_json, as_text_memory, fits_csv, tiers
 from lib.ui import fields as ask
 from lib.ui.fields import Value, moves, query
+from lib.ui.model_field import ModelReference
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _card(fit: Mapping[str, Any]) -> str:
     return "ZeroGPU" if fit["platform"] == "zerogpu" else str(fit["accelerator"])
 
 
-def wire(view: MemoryView, services: Services, model: gr.State, limit: gr.State) -> None:
+def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.State) -> None:
     """Every slider move answers at once; while one answer is under way only the last move waits. The curve follows on its own."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
@@ -183,5 +184,5 @@ def wire(view: MemoryView, services: Services, model: gr.State, limit: gr.State)
 
     moved = moves(view.inputs.all())
     at_once: dict[str, Any] = {"queue": False, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
-    gr.on(moved, answer, [model, *view.inputs.all()], view.outputs(), api_name="memory_changed", **at_once)
-    gr.on(moved, draw, [model, limit, *view.inputs.all()], view.curve_outputs(), api_name="curve_changed", **at_once)
+    gr.on(moved, answer, [model.text, *view.inputs.all()], view.outputs(), api_name="memory_changed", **at_once)
+    gr.on(moved, draw, [model.text, limit, *view.inputs.all()], view.curve_outputs(), api_name="curve_changed", **at_once)

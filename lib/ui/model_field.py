@@ -6,6 +6,7 @@ Gradio's Dropdown would take its first suggestion instead, so that "7B" became a
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,24 +28,46 @@ _STEP = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReference:
+    """The model that every tab asks about: what the visitor named, and a fingerprint of it whose change the tabs follow.
+
+    `text` ("" while there is no model) may be a whole config.json, so it is a field that the page does not show: its text stays in the
+    visitor's browser, while a `gr.State` keeps its value on the server. The fingerprint is a State because Gradio announces a State's
+    change after all outputs of the event are in place, and a hidden field's change in the middle of them.
+    """
+
+    text: gr.Textbox
+    fingerprint: gr.State
+
+    def outputs(self) -> list[Any]:
+        """Where a reference goes, in the order of `updates`."""
+        return [self.text, self.fingerprint]
+
+    @staticmethod
+    def updates(reference: str) -> list[Any]:
+        """One value for each of `outputs`."""
+        return [reference, hashlib.sha256(reference.encode()).hexdigest() if reference else ""]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelView:
-    """What the model bar is made of; `ref` holds the model that was understood ("" while there is none), `limit` its longest context."""
+    """The components of the model bar; `limit` holds the model's longest context."""
 
     model: gr.Textbox
     suggested: gr.HTML
     config: gr.Textbox
     check: gr.Button
     facts: gr.HTML
-    ref: gr.State
+    reference: ModelReference
     limit: gr.State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Understood:
-    """What became of the model field: markup to show, the reference to ask with ("" when refused), and the longest context."""
+class ResolvedModel:
+    """What the model field holds: markup to show, the reference to ask with ("" when refused), and the longest context."""
 
     facts: str
-    ref: str
+    reference: str
     context_limit: int
 
 
@@ -73,20 +96,27 @@ def build(services: Services) -> ModelView:
             )
         suggested = gr.HTML(suggestion_list(services.bundled_models()), elem_id="suggested")
         facts = gr.HTML(elem_id="facts")
+        reference = ModelReference(text=gr.Textbox("", visible=False, elem_id="model-reference"), fingerprint=gr.State(""))
     return ModelView(
-        model=model, suggested=suggested, config=config, check=check, facts=facts, ref=gr.State(""), limit=gr.State(LONGEST_CONTEXT)
+        model=model,
+        suggested=suggested,
+        config=config,
+        check=check,
+        facts=facts,
+        reference=reference,
+        limit=gr.State(LONGEST_CONTEXT),
     )
 
 
-def understood(services: Services, model: str | None, config: str | None) -> Understood:
-    """Resolve what was asked for; a refusal becomes a sentence, and the inputs stay as they are."""
-    asked = (config or "").strip() or (model or "").strip()
+def resolved(services: Services, model: str | None, config: str | None) -> ResolvedModel:
+    """Resolve the model, or the config.json where there is one; a refusal becomes a sentence, and the inputs stay as they are."""
+    reference = (config or "").strip() or (model or "").strip()
     try:
-        found = services.resolve_model(asked)
-    except AdvisorError as refused:
-        return Understood(facts=refusal(str(refused)), ref="", context_limit=LONGEST_CONTEXT)
-    limit = found["context_limit_tokens"] or LONGEST_CONTEXT
-    return Understood(facts=model_line(found), ref=asked, context_limit=min(limit, LONGEST_CONTEXT))
+        answer = services.resolve_model(reference)
+    except AdvisorError as error:
+        return ResolvedModel(facts=refusal(str(error)), reference="", context_limit=LONGEST_CONTEXT)
+    limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
+    return ResolvedModel(facts=model_line(answer), reference=reference, context_limit=min(limit, LONGEST_CONTEXT))
 
 
 def suggestions(services: Services, typed: str) -> list[str]:

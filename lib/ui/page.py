@@ -16,7 +16,7 @@ from lib.ui.http import api
 from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
 from lib.ui.memory_tab import MemoryView
-from lib.ui.model_field import ModelView, Understood
+from lib.ui.model_field import ModelReference, ModelView, ResolvedModel
 from lib.ui.recommend_tab import RecommendView
 from lib.ui.space_tab import SpaceView
 from lib.ui.theme import ASSETS, launch_options
@@ -54,13 +54,26 @@ class PageView:
             self.tabs,
             *asked,
             self.model.facts,
-            self.model.ref,
+            *self.model.reference.outputs(),
             self.model.limit,
             *self.recommend.outputs(),
             *self.memory.outputs(),
             *self.memory.curve_outputs(),
             *self.cost.inputs.all(),
             self.costs_shown,
+        ]
+
+    def model_outputs(self) -> list[Any]:
+        """What another model fills in, in the order of `model_changed`."""
+        return [
+            self.model.facts,
+            *self.model.reference.outputs(),
+            self.model.limit,
+            self.recommend.inputs.context,
+            self.memory.inputs.context,
+            *self.recommend.outputs(),
+            *self.memory.outputs(),
+            *self.memory.curve_outputs(),
         ]
 
 
@@ -72,7 +85,7 @@ def build_page(services: Services) -> gr.Blocks:
     page: gr.Blocks
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.HTML((ASSETS / "header.html").read_text(encoding="utf-8"), elem_id="masthead")
-        view = _build(services)
+        view = build_view(services)
         gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")
         _wire(page, view, services)
         api.register(endpoints(services))
@@ -80,7 +93,8 @@ def build_page(services: Services) -> gr.Blocks:
     return page
 
 
-def _build(services: Services) -> PageView:
+def build_view(services: Services) -> PageView:
+    """The model bar and the tabs, without their events."""
     model = model_field.build(services)
     with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
         with gr.Tab("Recommend", id="recommend") as first:
@@ -109,10 +123,10 @@ def _build(services: Services) -> PageView:
 
 
 def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
-    recommend_tab.wire(view.recommend, services, view.model.ref)
-    memory_tab.wire(view.memory, services, view.model.ref, view.model.limit)
+    recommend_tab.wire(view.recommend, services, view.model.reference)
+    memory_tab.wire(view.memory, services, view.model.reference, view.model.limit)
     model_field.wire(view.model, services)
-    live_tab.wire(view.live, view.live_tab, services, view.model.ref)
+    live_tab.wire(view.live, view.live_tab, services, view.model.reference)
     space_tab.wire(view.space, page, services)
 
     def open_page(request: gr.Request) -> list[Any]:
@@ -127,7 +141,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         [view.model.model.submit, view.model.config.submit, view.model.check.click],
         change_model,
         [view.model.model, view.model.config, *asked],
-        _model_outputs(view),
+        view.model_outputs(),
         trigger_mode="always_last",
         api_name="model_changed",
         api_visibility="private",
@@ -137,7 +151,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
 
 def _wire_cost(view: PageView, services: Services, opening: Dependency, changing: Dependency) -> None:
     """Bills are worked out while their tab is seen, for they ask more (a provider's price, every way to save) than the other answers."""
-    cost_tab.wire(view.cost, services, view.model.ref)
+    cost_tab.wire(view.cost, services, view.model.reference)
 
     def show(ref: str, *values: fields.Value) -> list[Any]:
         return [True, *cost_tab.billed(services, ref, values).updates()]
@@ -149,7 +163,7 @@ def _wire_cost(view: PageView, services: Services, opening: Dependency, changing
         return False
 
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    asked = [view.model.ref, *view.cost.inputs.all()]
+    asked = [view.model.reference.text, *view.cost.inputs.all()]
     view.cost_tab.select(show, asked, [view.costs_shown, *view.cost.outputs()], api_name="cost_shown", **quiet)
     for number, tab in enumerate(view.others, start=1):
         tab.select(leave, None, view.costs_shown, api_name=f"cost_left_{number}", **quiet)
@@ -157,36 +171,23 @@ def _wire_cost(view: PageView, services: Services, opening: Dependency, changing
     changing.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_followed", **quiet)
 
 
-def _model_outputs(view: PageView) -> list[Any]:
-    sliders = [view.recommend.inputs.context, view.memory.inputs.context]
-    return [
-        view.model.facts,
-        view.model.ref,
-        view.model.limit,
-        *sliders,
-        *view.recommend.outputs(),
-        *view.memory.outputs(),
-        *view.memory.curve_outputs(),
-    ]
-
-
 def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[fields.Value]) -> list[Any]:
     """Another model: what it is, context sliders up to its limit, and both answers anew."""
-    found = model_field.understood(services, model, config)
-    if not found.ref:
-        return [found.facts, "", found.context_limit, gr.skip(), gr.skip(), *_nothing()]
+    found = model_field.resolved(services, model, config)
+    if not found.reference:
+        return [found.facts, *ModelReference.updates(""), found.context_limit, gr.skip(), gr.skip(), *_nothing()]
     asked, recommend_context = _bounded(found, ask.RECOMMEND, values[: len(ask.RECOMMEND)])
     weighed, memory_context = _bounded(found, ask.MEMORY, values[len(ask.RECOMMEND) :])
     cut = "" if [*asked, *weighed] == list(values) else model_field.shortened(found.context_limit)
     return [
         found.facts + cut,
-        found.ref,
+        *ModelReference.updates(found.reference),
         found.context_limit,
         recommend_context,
         memory_context,
-        *recommend_tab.recommended(services, found.ref, asked).updates(),
-        *memory_tab.measured(services, found.ref, weighed).updates(),
-        *memory_tab.curve_updates(memory_tab.curve(services, found.ref, found.context_limit, weighed)),
+        *recommend_tab.recommended(services, found.reference, asked).updates(),
+        *memory_tab.measured(services, found.reference, weighed).updates(),
+        *memory_tab.curve_updates(memory_tab.curve(services, found.reference, found.context_limit, weighed)),
     ]
 
 
@@ -197,7 +198,7 @@ def _nothing() -> list[Any]:
 
 
 def _bounded(
-    found: Understood, fields: Sequence[fields.Field], values: Sequence[fields.Value]
+    found: ResolvedModel, fields: Sequence[fields.Field], values: Sequence[fields.Value]
 ) -> tuple[list[fields.Value], dict[str, Any]]:
     """The values with the context inside the model's limit, and the slider that shows it."""
     at = [field.argument for field in fields].index("context_tokens")
@@ -212,11 +213,12 @@ def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     asked, unread = fields.read(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
     weighed, more = fields.read(ask.MEMORY, params if tab == "memory" else {})
     priced, rest = fields.read(ask.COST, params if tab == "cost" else {})
-    facts, ref, limit, recommend_context, memory_context, *answers = model_changed(services, model, None, [*asked, *weighed])
-    if not ref:
+    facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*asked, *weighed])
+    recommend_context, memory_context, *answers = sliders_and_answers
+    if not reference:
         recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (asked[1], weighed[0]))
     inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]]
     if unread or more or rest:
         facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest])}. The defaults stand there.")
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
-    return [selected, model, *inputs, facts, ref, limit, *answers, *priced, tab == "cost"]
+    return [selected, model, *inputs, facts, reference, fingerprint, limit, *answers, *priced, tab == "cost"]

@@ -17,6 +17,7 @@ from lib.ui import code_box, roofline_box
 from lib.ui import fields as ask
 from lib.ui.code_box import CodeView
 from lib.ui.fields import Value, moves, query
+from lib.ui.model_field import ModelReference
 from lib.ui.roofline_box import RooflineView
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def recommended(services: Services, model: str, values: Sequence[Value]) -> Show
     )
 
 
-def wire(view: RecommendView, services: Services, model: gr.State) -> None:
+def wire(view: RecommendView, services: Services, model: ModelReference) -> None:
     """Every question answers at once when it changes; the last change wins."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
@@ -204,7 +205,7 @@ def wire(view: RecommendView, services: Services, model: gr.State) -> None:
     gr.on(
         moves(view.inputs.all()),
         answer,
-        [model, *view.inputs.all()],
+        [model.text, *view.inputs.all()],
         view.outputs(),
         queue=False,
         show_progress="hidden",

@@ -13,6 +13,7 @@ from lib.present.markup import hint, refusal
 from lib.present.speed_charts import roofline, roofline_words
 from lib.ui import fields as ask
 from lib.ui.fields import Value, moves
+from lib.ui.model_field import ModelReference
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _entry(ranked: Sequence[Any], hardware: str) -> Any:
     return next((one for one in ranked if f"{one['platform']}:{one['hardware']}" == hardware), None)
 
 
-def wire(view: RooflineView, services: Services, model: gr.State, inputs: Sequence[Any]) -> None:
+def wire(view: RooflineView, services: Services, model: ModelReference, inputs: Sequence[Any]) -> None:
     """Opening draws; while it is open it follows the questions."""
 
     def opened(ref: str, hardware: str, *values: Value) -> list[Any]:
@@ -92,11 +93,11 @@ def wire(view: RooflineView, services: Services, model: gr.State, inputs: Sequen
         return False
 
     quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    asked = [model, view.hardware, *inputs]
+    asked = [model.text, view.hardware, *inputs]
     view.box.expand(opened, asked, [view.seen, *view.outputs()], api_name="roofline_opened", **quiet)
     view.box.collapse(closed, None, view.seen, api_name="roofline_closed", **quiet)
     gr.on(
-        [view.hardware.input, model.change, *moves(inputs)],
+        [view.hardware.input, model.fingerprint.change, *moves(inputs)],
         follow,
         [view.seen, *asked],
         view.outputs(),

@@ -64,15 +64,15 @@ def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> N
 
 def test_a_pasted_config_goes_before_the_name(services: Any) -> None:
     """While the config field holds text, it is the model."""
-    found = model_field.understood(services, LLAMA, ' {"model_type": "llama"} ')
-    assert found.ref == '{"model_type": "llama"}'
+    resolved = model_field.resolved(services, LLAMA, ' {"model_type": "llama"} ')
+    assert resolved.reference == '{"model_type": "llama"}'
 
 
 def test_a_context_beyond_the_model_is_cut_and_said(services: Any) -> None:
     """The sliders end where the model does, and the page says that it moved them."""
     values = [*RECOMMEND, *MEMORY]
     values[1] = 1_000_000
-    facts, _, limit, slider, *_ = page.model_changed(services, LLAMA, "", values)
+    facts, _, _, limit, slider, *_ = page.model_changed(services, LLAMA, "", values)
     assert (limit, slider["maximum"], slider["value"]) == (131_072, 131_072, 131_072)
     assert "longer than this model takes; it was set to 131,072 tokens" in facts
 
@@ -168,3 +168,22 @@ def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     assert len(memory_tab.measured(services, LLAMA, MEMORY).updates()) == filled["memory_changed"]
     curve = memory_tab.curve(services, LLAMA, 131_072, MEMORY)
     assert len(memory_tab.curve_updates(curve)) == len(memory_tab.curve_updates(None)) == filled["curve_changed"]
+
+
+def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
+    """A State lives on the server for as long as the session does; the text goes back to the visitor's page and nowhere else."""
+    config = '{"model_type": "llama", "hidden_size": 4096}'
+    with gr.Blocks():
+        view = page.build_view(services)
+    filled = list(zip(view.model_outputs(), page.model_changed(services, "", config, [*RECOMMEND, *MEMORY]), strict=True))
+    assert [component for component, value in filled if value == config] == [view.model.reference.text]
+    assert not [value for component, value in filled if isinstance(component, gr.State) and "llama" in str(value)]
+
+
+def test_the_fingerprint_changes_with_the_model() -> None:
+    """What follows the model listens to it: another model is another fingerprint, no model none."""
+    given = [model_field.ModelReference.updates(reference) for reference in (LLAMA, "7B", LLAMA, "")]
+    assert [reference for reference, _ in given] == [LLAMA, "7B", LLAMA, ""]
+    fingerprints = [fingerprint for _, fingerprint in given]
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+    assert fingerprints[3] == ""
