@@ -20,15 +20,11 @@ from lib.cost.tokens import storage_caveats, storage_part
 from lib.cost.usage import SLEEPS, STARTUP_S, Hours, Usage, exact, hours, request_seconds, sleep_time
 from lib.cost.zerogpu import quota_caveats, zerogpu_use
 from lib.errors import BadArgument, UnknownHardware
-from lib.laws.price import answer_price, prompt_price, rent, share
+from lib.laws.price import DAY_H, HOUR_S, MILLION, RENT, answer_price, prompt_price, rent, share
 from lib.provenance import Caveat, Source, Value
 from lib.speed import SpeedEstimate
 
-DAY_H = 24
-HOUR_S = 3600
-MILLION = 1_000_000
 DIGITS = 60  # products of a price, hours and counts stay exact, so that parts add up to the last digit
-RENT_LAW = "USD/h · (hours · replicas + extra replica hours)"
 
 
 def cost(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: SpeedEstimate | None = None) -> CostEstimate:
@@ -106,7 +102,7 @@ def _rent(offer: Offer, usage: Usage, price: Decimal, monthly: Decimal) -> CostP
         usd_per_month=rent(
             usd_per_hour=price, hours=monthly, replicas=usage.replicas, extra_replica_hours=usage.extra_replica_hours_per_month
         ),
-        law=RENT_LAW,
+        law=RENT,
         inputs={
             "USD/h": f"{price}",
             "hours": f"{monthly.normalize():f}",

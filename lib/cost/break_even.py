@@ -16,13 +16,11 @@ from lib.cost.bill import price_per_hour
 from lib.cost.tokens import TokenPrice, request_usd
 from lib.cost.usage import Usage, hours, request_seconds, sleep_time
 from lib.cost.zerogpu import zerogpu_use
-from lib.laws.price import least, lines, rent
+from lib.laws.price import DAY_H, HOUR_S, least, lines, rent
 from lib.laws.zerogpu_quota import beyond_quota
 from lib.speed import SpeedEstimate
 
 Way = Literal["always_on", "sleeping", "zerogpu", "per_token"]
-DAY_H = 24
-HOUR_S = 3600
 MOST_REQUESTS = 1_000_000_000
 NEARLY = Decimal("0.99")
 

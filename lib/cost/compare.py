@@ -1,14 +1,8 @@
 """Before and after: two configurations side by side, and whether the difference is worth the work.
 
-    hours  h = 10⁶ / (3600 · φ) · d          GPU-hours per million answer tokens at full load, d devices
-    price  c = p / (3600 · φ · ρ) · 10⁶      USD per million answer tokens at utilisation ρ
-    need   r = ⌈Φ / (ρ_max · φ)⌉             replicas for Φ tokens per second
-    bill   C = r · p · hours per month
-
-    φ  answer tokens per second of one replica, all requests together      p  USD per hour of one replica
-
-Latencies are measured percentiles, or the time of a request plus the wait for a free slot (`lib.laws.serving`). Optimising pays
-when the bill it saves over the horizon exceeds what the work costs; otherwise another replica of what exists is the cheaper step.
+GPU-hours, prices per token, replicas and rent are `lib.laws.price`; the price at a utilisation ρ is that at full use / ρ. Latencies are
+measured percentiles, or the time of a request plus the wait for a free slot (`lib.laws.serving`). Optimising pays when the bill it saves
+over the horizon exceeds what the work costs; otherwise another replica of what exists is the cheaper step.
 """
 
 from __future__ import annotations
@@ -20,12 +14,10 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.cost.usage import exact
-from lib.laws.price import answer_price, rent
+from lib.laws.price import answer_price, gpu_hours_per_million_tokens, rent, replicas_needed
 from lib.laws.serving import wait_seconds
 from lib.speed import SpeedEstimate
 
-HOUR_S = 3600
-MILLION = 1_000_000
 FULL = Decimal("0.8")
 """Utilisation up to which replicas are planned to be filled; above it waits grow quickly (M/M/1: five times the service time at 0.8)."""
 
@@ -125,12 +117,12 @@ def predicted(
 
 def side(configuration: Configuration, tokens_per_s: Decimal, hours_per_month: Decimal) -> Side:
     """A configuration under a load of answer tokens per second."""
-    replicas = max(1, math.ceil(tokens_per_s / (FULL * configuration.tokens_per_s)))
+    replicas = replicas_needed(tokens_per_s=tokens_per_s, replica_tokens_per_s=configuration.tokens_per_s, utilisation=FULL)
     used = tokens_per_s / (replicas * configuration.tokens_per_s)
     full = answer_price(usd_per_hour=configuration.usd_per_hour, tokens_per_s=configuration.tokens_per_s)
     return Side(
         configuration=configuration,
-        gpu_hours_per_million_tokens=MILLION * configuration.devices / (HOUR_S * configuration.tokens_per_s),
+        gpu_hours_per_million_tokens=gpu_hours_per_million_tokens(devices=configuration.devices, tokens_per_s=configuration.tokens_per_s),
         usd_per_million_tokens_full=full,
         usd_per_million_tokens=full / used if used > 0 else None,
         replicas=replicas,

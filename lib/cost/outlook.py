@@ -14,11 +14,11 @@ from lib.cost.bill import cost
 from lib.cost.tokens import TokenPrice, per_token, storage_part
 from lib.cost.usage import Usage, request_seconds
 from lib.cost.zerogpu import zerogpu_use
+from lib.laws.price import HOUR_S
 from lib.speed import SpeedEstimate
 
 Kind = Literal["running", "sleeping", "zerogpu", "per_token"]
 Axis = Literal["requests", "hours"]
-HOUR_S = 3600
 PER_DECADE = 10
 LEAST_END = 10_000
 MOST_END = 1_000_000_000

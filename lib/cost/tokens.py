@@ -11,11 +11,9 @@ from decimal import Decimal
 from lib.catalog.rules import ProviderCredits, RetiredStorageTier, StoragePrices
 from lib.cost.result import CostEstimate, CostPart, summed
 from lib.cost.usage import Usage
-from lib.laws.price import GB_PER_TB, share, storage, tokens_usd
+from lib.laws.price import GB_PER_TB, STORAGE, TOKENS, share, storage, tokens_usd
 from lib.provenance import Caveat, Source, Value
 from lib.units import GB
-
-LAW = "requests · tokens · USD/10⁶"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ def per_token(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> CostEs
             name=name,
             kind="tokens",
             usd_per_month=tokens_usd(tokens=requests * tokens, usd_per_million=rate, markup_percent=rules.markup_percent),
-            law=LAW,
+            law=TOKENS,
             inputs={"requests": f"{requests:f}", "tokens": str(tokens), "price": f"{rate} USD/10⁶"},
             source=price.source.source,
         )
@@ -91,9 +89,6 @@ def _credit(credit: Decimal, usage: Usage, rules: ProviderCredits) -> CostPart:
     )
 
 
-LAW_STORAGE = "Σ USD/TB/month · TB beyond what the account includes"
-
-
 def storage_part(usage: Usage, prices: StoragePrices) -> CostPart | None:
     """The line for storage; `None` when nothing is stored."""
     if usage.storage_gb <= 0:
@@ -110,7 +105,7 @@ def storage_part(usage: Usage, prices: StoragePrices) -> CostPart | None:
         name="public storage" if public else "private storage",
         kind="storage",
         usd_per_month=amount,
-        law=LAW_STORAGE,
+        law=STORAGE,
         inputs={"held": f"{usage.storage_gb} GB", "included": f"{included} GB", "price": f"{base} USD/TB/month"},
         source=prices.sources[0].source,
     )

@@ -11,6 +11,7 @@ from decimal import ROUND_UP, Decimal
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.laws.idle_sleep import awake
+from lib.laws.price import HOUR_S
 from lib.speed import SpeedEstimate
 from lib.workload import Account
 
@@ -71,7 +72,6 @@ def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None
     return first + exact(speed.tpot_s.value) * max(0, usage.output_tokens - 1)
 
 
-HOUR_S = 3600
 _STEP = Decimal("0.000001")  # hours; awake time is a mean, and money made of it should have an end
 SLEEPS = ("spaces", "endpoints")
 

@@ -23,6 +23,7 @@ the training case.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from lib.laws import Law
@@ -111,3 +112,20 @@ def compute_buffer_bytes(*, hidden: int, vocabulary: int, context: int = 0, head
     Limits: one sequence slot; state space layers hold more (github.com/ggml-org/llama.cpp/issues/24175).
     """
     return Bytes(FLOAT32 * MICRO_BATCH * (vocabulary + hidden + heads * context))
+
+
+def generation_peak_bytes(*, weights: int, moments: Iterable[tuple[int, int]], workspace: int = 0) -> Bytes:
+    """Peak of one generation as torch's allocator counts it: M = W + max over its moments of (cache + activations) + workspace.
+
+    Args:
+        weights: W.
+        moments: cache and activations in bytes; of a decoder (cache(p), activations(p)) while the prompt of p tokens is read at once and
+            (cache(p + o - 1), activations(1)) at its end, for the last of o output tokens is never read.
+        workspace: of cuBLAS, on a GPU.
+
+    The process, its libraries and the CUDA context are left out, for the allocator does not count them.
+
+    >>> generation_peak_bytes(weights=1000, moments=[(100, 50), (120, 1)], workspace=8)
+    1158
+    """
+    return Bytes(weights + max(cache + activations for cache, activations in moments) + workspace)

@@ -16,6 +16,7 @@ from lib.catalog.offers import Offer
 from lib.cost.compare import Comparison, Configuration, Side, compare, predicted, side
 from lib.cost.usage import Usage
 from lib.errors import BadArgument, InvalidInput
+from lib.laws.price import HOUR_S
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
@@ -103,7 +104,6 @@ def _entry(of: Side, known: Known) -> SideEntry:
 SLOWEST = Decimal("0.001")  # tokens per second; below it a replica is broken, not slow
 MAX_SECONDS = 86_400
 MAX_EFFORT_USD = 1_000_000_000
-HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,7 @@
-"""What the laws say of exactly one run: its peak of memory, its first token, its speed; and how far off they were.
+"""Everything about a measurement that is known before it: what it will take, the memory it needs, and what it may take.
 
-    peak = weights + max( cache(prompt) + activations(prompt) ,  cache(prompt + answer − 1) + activations(1) ) [+ workspace on a GPU]
-
-The prompt is read at once, then token after token, and the last token is never read: so the cache ends one short of the sum. The process,
-its libraries and the CUDA context are left out, for torch's allocator does not count them either.
-
-Everything about a measurement that is known before it: the prediction, what it needs, and what it may take.
+The peak of memory is `lib.laws.activation.generation_peak_bytes`, the times are those of `lib.speed` on the device itself; a run that was
+made is compared with them.
 """
 
 from __future__ import annotations
@@ -17,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lib.catalog import Catalog
 from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument, InvalidInput, TooLong, UnsupportedModel
+from lib.laws.activation import generation_peak_bytes
+from lib.laws.runtime import WORKSPACE
 from lib.live.device import OFFERS, Device, device_hardware
 from lib.live.limits import LIMIT_S, Need, Work, check_memory, measured_processor, rates_caveat, required_free_bytes, usable_bytes
 from lib.live.measure import MeasureRequest
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from lib.live.limits import DeviceRates
     from lib.model.spec import ModelSpec
 
-WORKSPACE = "cuBLAS workspace"
 _SOME_CPU = "CPU-2vCPU"  # for what it computes natively: the same for all of its kind
 _NOT_HERE = "one_prompt"  # said of an estimate that takes the whole context as one prompt, which this one does not
 
@@ -96,28 +93,35 @@ def _name(run: Run, catalog: Catalog) -> str | None:
     return silicon.id if silicon is not None and silicon.reached else found.id
 
 
-def predicted(run: Run, catalog: Catalog) -> Predicted:
+def _memory(run: Run, catalog: Catalog, tokens: int, encoder: int = 0) -> MemoryEstimate:
+    request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens), encoder_tokens=encoder)
+    return estimate_memory(run.spec, request, _silicon(run, catalog))
+
+
+def predicted(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) -> Predicted:
     """The prediction.
+
+    An encoder-decoder reads the prompt with its encoder and writes from a single token; where it listens or looks, one pass is run.
 
     Raises:
         InvalidInput: a precision that no format has.
         UnsupportedModel: nothing is known of the model's work per token.
     """
-    silicon = _silicon(run, catalog)
-
-    def at(tokens: int) -> MemoryEstimate:
-        request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens))
-        return estimate_memory(run.spec, request, silicon)
-
-    read, first, last = at(run.prompt_tokens), at(1), at(run.prompt_tokens + run.output_tokens - 1)
-    held = max(read.kv_cache.bytes + read.activation.bytes, last.kv_cache.bytes + first.activation.bytes)
-    workspace = read.runtime.details.get(WORKSPACE, 0)
+    prompt, last = _memory(run, catalog, run.prompt_tokens), _memory(run, catalog, run.prompt_tokens + run.output_tokens - 1)
+    cache, activations = last.kv_cache.bytes, prompt.activation.bytes
+    moments = [(prompt.kv_cache.bytes, activations), (cache, _memory(run, catalog, 1).activation.bytes)]
+    if encoder_decoder:
+        single = run.spec.task in _SOUND_OR_PICTURE
+        whole = _memory(run, catalog, 1) if single else _memory(run, catalog, run.output_tokens, run.prompt_tokens)
+        cache, activations = whole.kv_cache.bytes, whole.activation.bytes
+        moments = [(cache, activations)]
+    workspace = prompt.runtime.details.get(WORKSPACE, 0)
     speed = _speed(run, catalog)
     return Predicted(
-        peak_bytes=read.weights.bytes + held + workspace,
-        weights_bytes=read.weights.bytes,
-        kv_cache_bytes=last.kv_cache.bytes,
-        activation_bytes=read.activation.bytes,
+        peak_bytes=generation_peak_bytes(weights=prompt.weights.bytes, moments=moments, workspace=workspace),
+        weights_bytes=prompt.weights.bytes,
+        kv_cache_bytes=cache,
+        activation_bytes=activations,
         speed=None if isinstance(speed, Caveat) else speed,
         hardware=_name(run, catalog),
         caveats=(*(caveat for caveat in last.caveats if caveat.code != _NOT_HERE), *_speed_caveats(run, speed)),
@@ -205,39 +209,14 @@ def _check_length(run: Run) -> None:
         raise BadArgument("prompt_tokens", seen, f"at most {limit:,} tokens in all, the model's own limit")
 
 
-def _silicon_of_run(run: Run, catalog: Catalog) -> Accelerator | None:
-    found = device_hardware(run.device, catalog)
-    if found is None:
-        return None
-    return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator("CPU-2vCPU")
-
-
-def _at(run: Run, catalog: Catalog, tokens: int, encoder: int = 0) -> MemoryEstimate:
-    request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens), encoder_tokens=encoder)
-    return estimate_memory(run.spec, request, _silicon_of_run(run, catalog))
-
-
 def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[Predicted, Need]:
-    """The prediction, and the same with the process's own memory.
-
-    An encoder-decoder reads the prompt with its encoder and writes from a single token; where it listens or looks, one pass is run.
-    """
-    expected = predicted(run, catalog)
-    now = _at(run, catalog, run.prompt_tokens)
-    if config.get("is_encoder_decoder") is True:
-        heard = run.spec.task in _SOUND_OR_PICTURE
-        now = _at(run, catalog, 1) if heard else _at(run, catalog, run.output_tokens, run.prompt_tokens)
-        expected = replace(
-            expected,
-            peak_bytes=now.weights.bytes + now.kv_cache.bytes + now.activation.bytes + now.runtime.details.get(WORKSPACE, 0),
-            kv_cache_bytes=now.kv_cache.bytes,
-            activation_bytes=now.activation.bytes,
-        )
+    """The prediction, and the same with the process's own memory."""
+    expected = predicted(run, catalog, encoder_decoder=config.get("is_encoder_decoder") is True)
     need = Need(
         weights_bytes=expected.weights_bytes,
         kv_cache_bytes=expected.kv_cache_bytes,
         activation_bytes=expected.activation_bytes,
-        runtime_bytes=now.runtime.bytes,
+        runtime_bytes=_memory(run, catalog, run.prompt_tokens).runtime.bytes,
     )
     return expected, need
 
@@ -250,7 +229,7 @@ def _advice(run: Run, config: Mapping[str, Any], need: Need, catalog: Catalog) -
         if half.total_bytes <= allowed:
             return f"In bf16 it takes {half.total_bytes / 2**30:,.2f} GiB and fits."
     request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=run.prompt_tokens)
-    longest = fit_memory(run.spec, request, allowed, _silicon_of_run(run, catalog)).max_context_tokens or 0
+    longest = fit_memory(run.spec, request, allowed, _silicon(run, catalog)).max_context_tokens or 0
     if longest > run.output_tokens:
         return f"A prompt of {longest - run.output_tokens:,} tokens would fit."
     most = (allowed - need.runtime_bytes) / (2 * _SMALLEST_CACHE)
