@@ -7,6 +7,7 @@ id and becomes the thing itself while the row is read; `References` holds what h
 
 from __future__ import annotations
 
+import copyreg
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _DAY = re.compile(r"20\d\d-\d\d(?P<day>-\d\d)?", re.ASCII)
+
+
+def read_only(table: Mapping[str, T]) -> MappingProxyType[str, T]:
+    """A table that cannot be changed."""
+    return MappingProxyType(table)
+
+
+copyreg.pickle(MappingProxyType, lambda table: (read_only, (dict(table),)))
+"""On ZeroGPU a row travels to the process that has the GPU."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,8 +138,8 @@ Share = Annotated[float, BeforeValidator(float), BeforeValidator(_exact), Field(
 ByteCount = Annotated[Bytes, _quantity(parse_bytes), Field(gt=0)]
 Bandwidth = Annotated[BytesPerSecond, _quantity(parse_bytes_per_second), Field(gt=0)]
 Rate = Annotated[FlopPerSecond, _quantity(parse_flop_per_second), Field(gt=0)]
-Table = Annotated[Mapping[str, T], AfterValidator(MappingProxyType)]
-"""A table that cannot be changed."""
+Table = Annotated[Mapping[str, T], AfterValidator(read_only)]
+"""By name; cannot be changed."""
 Sources = Annotated[tuple[Annotated[Source, reference("sources", "sources.json")], ...], Field(min_length=1)]
 """Where the row comes from, at least one place."""
 

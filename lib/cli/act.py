@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from lib.catalog import load
+from lib.catalog.rules import ZeroGpuRules
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, answer, end, say
 from lib.cli.show import acted_lines, preview_lines, progress_line
 from lib.errors import NotSignedIn
@@ -135,13 +136,13 @@ def watched(account: AccountQuestions, space: str, hardware: str, token: str | N
     return last, DONE if last is not None and last["arrived"] else FAILED
 
 
-def files_entry(entry: Mapping[str, Any], model: str, framework: str) -> dict[str, Any]:
+def files_entry(entry: Mapping[str, Any], zerogpu: ZeroGpuRules, model: str, framework: str) -> dict[str, Any]:
     """README front matter (null where it is no Space), requirements.txt, and what to know about them.
 
     Raises:
         BadArgument: the hardware does not run this framework.
     """
-    made = setup(entry, model=model, framework=framework)
+    made = setup(entry, zerogpu, model=model, framework=framework)
     return {
         "framework": made.framework,
         "readme_front_matter": made.front_matter,

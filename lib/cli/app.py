@@ -244,12 +244,13 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
     from lib.cli.act import opened  # noqa: PLC0415
     from lib.cli.show import recommendation_text  # noqa: PLC0415
 
-    found: Mapping[str, Any] = opened().recommend(model, **asked)
+    services = opened()
+    found: Mapping[str, Any] = services.recommend(model, **asked)
     shown = recommendation_text(found)
     if files and found["pick"]:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 
-        written = files_entry(found["pick"], model, files)
+        written = files_entry(found["pick"], services.catalog().rules.zerogpu, model, files)
         found, shown = {**found, "files": written}, f"{shown}\n\n{files_text(written)}"
     answer(found, shown, as_json=as_json)
 

@@ -20,12 +20,13 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from queue import Empty
 from typing import Any, Literal
 
+from lib.catalog import Catalog
 from lib.errors import NoGpuFree
 from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note
 from lib.live.device import Device, Size, current_device, on_zero_gpu
@@ -274,9 +275,9 @@ class ModelLoad:
 class Conversations:
     """The model, the device and whose turn it is. Make it before the app is launched."""
 
-    def __init__(self, demo: DemoModel) -> None:
-        """Talk to this model."""
-        self._demo = demo
+    def __init__(self, demo: DemoModel, catalog: Callable[[], Catalog]) -> None:
+        """Talk to this model on a device that `catalog()` knows."""
+        self._demo, self._catalog = demo, catalog
         self._answer = gpu_task(self._on_device, duration=self.declared, size=self.size, doing="answering")
 
     def declared(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
@@ -287,7 +288,7 @@ class Conversations:
     def size(self, *_: object) -> Size:
         """The size of GPU that the model needs, on ZeroGPU."""
         held = self._demo.held
-        return "large" if held is None else size_for(held.weights_bytes * ROOM)
+        return "large" if held is None else size_for(self._catalog(), held.weights_bytes * ROOM)
 
     def ready(self) -> Generator[AnswerPiece | tuple[LoadedModel, Device], None, None]:
         """Signs of life until the model is loaded, then the model and the device it is on. Abandoned, loading goes on for the next one.
@@ -298,7 +299,7 @@ class Conversations:
         """
         held = self._demo.held
         if held is not None:
-            yield held, current_device(self.size())
+            yield held, current_device(self._catalog(), self.size())
             return
         waiting = ModelLoad()
         thread = threading.Thread(target=self._load, args=(waiting,), daemon=True, name="load")
@@ -313,7 +314,7 @@ class Conversations:
 
     def _load(self, waiting: ModelLoad) -> None:
         try:
-            device = current_device()
+            device = current_device(self._catalog())
             waiting.found = self._demo.load(device, waiting.tell), device
         except Exception as error:  # noqa: BLE001 raised by the one who waits
             waiting.failure = error

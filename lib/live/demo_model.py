@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lib.catalog import Catalog
 from lib.errors import AdvisorError, LiveError, ModelNotAtHand, shown
 from lib.live import faults
 from lib.live.device import Device, current_device, on_zero_gpu
@@ -248,7 +249,7 @@ class DemoModel:
         """The model, if it is loaded."""
         return self._held
 
-    def place(self) -> None:
+    def place(self, catalog: Catalog) -> None:
         """On ZeroGPU: put the model where the platform expects it; call it while the app starts. Elsewhere: nothing.
 
         A model that cannot be had does not stop the app: the chat then says why.
@@ -256,9 +257,8 @@ class DemoModel:
         if not on_zero_gpu():
             return
         try:
-            self._held = load(
-                self.wanted(current_device()), current_device("xlarge"), lambda _: None
-            )  # the size is chosen by what was loaded
+            wanted = self.wanted(current_device(catalog))
+            self._held = load(wanted, current_device(catalog, "xlarge"), lambda _: None)  # the size is chosen by what was loaded
         except LiveError as error:
             log.warning("no model for the chat: %s", error)
             self._refused = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")

@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from lib.catalog import Catalog, load
+from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.units import Bytes
@@ -220,8 +220,8 @@ def _card() -> Card | None:
     )
 
 
-def current_device(size: Size = "large") -> Device:
-    """The device as it is now; on ZeroGPU, the one that a call of this size will get.
+def current_device(catalog: Catalog, size: Size = "large") -> Device:
+    """The device as it is now; on ZeroGPU, the one that a call of this size will get, as the catalog knows it.
 
     The first call imports torch. On CUDA, asking what is free creates the process's context on the card.
     """
@@ -239,20 +239,20 @@ def current_device(size: Size = "large") -> Device:
         transformers=_version("transformers"),
     )
     if on_zero_gpu():
-        return _zero_gpu(base, size)
+        return _zero_gpu(base, catalog, size)
     card = _card()
     if card is None:
         return base
     import torch  # noqa: PLC0415 loaded above
 
-    free, known = torch.cuda.mem_get_info(0)[0], match_accelerator(card, load().accelerators)
+    free, known = torch.cuda.mem_get_info(0)[0], match_accelerator(card, catalog.accelerators)
     on_card = replace(base, kind="cuda", name=card.name, accelerator=known, capability=card.capability)
     return replace(on_card, memory_bytes=card.memory_bytes, free_bytes=free)
 
 
-def _zero_gpu(base: Device, size: Size) -> Device:
+def _zero_gpu(base: Device, catalog: Catalog, size: Size) -> Device:
     """What a call of this size gets, as the catalog knows it: outside a decorated function no GPU can be asked."""
-    offer = load().offer(OFFERS[size])
+    offer = catalog.offer(OFFERS[size])
     silicon, memory = offer.silicon, offer.vram_bytes_per_accelerator
     assert silicon is not None, "ZeroGPU has a GPU"  # noqa: S101 a row of our own catalog
     assert memory is not None, "whose memory is known"  # noqa: S101 as above

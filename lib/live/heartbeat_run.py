@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from lib.catalog import load
+from lib.catalog.silicon import Accelerator
 from lib.errors import DoesNotFit, LiveError, TooLong
 from lib.live.heartbeat import DeviceRoof, HeartbeatResult, MatmulCase, MatmulTimes, datasheet_roof, floor, judge_times
 from lib.live.zerogpu import gpu_task, release_memory, start_seconds
@@ -304,6 +304,7 @@ def check_memory(case: MatmulCase, device: Device) -> None:
 def run_heartbeat(
     case: MatmulCase,
     device: Device,
+    silicon: Accelerator | None,
     placed_bytes: int = 0,  # noqa: ARG001 what `gpu_seconds` has to know
     *,
     limit_s: float | None = None,
@@ -311,7 +312,8 @@ def run_heartbeat(
 ) -> Iterator[Told]:
     """Run the case; the last item is the outcome. The device's memory is released however it ends.
 
-    `placed_bytes` are weights of other functions that ZeroGPU moves to the device first.
+    `silicon` is the device's card, whose datasheet is the floor; without one the bandwidth is measured. `placed_bytes` are weights of
+    other functions that ZeroGPU moves to the device first.
 
     Raises:
         DoesNotFit: more memory than there is.
@@ -333,9 +335,9 @@ def run_heartbeat(
         if times is None:
             raise LiveError("The heartbeat ended without a result. Run it again.")
         tf32 = on.type == "cuda" and bool(torch.backends.cuda.matmul.allow_tf32)
-        if device.accelerator is None:
+        if silicon is None:
             yield "bandwidth"
-        roof = _roof(case, device, on, times, tf32=tf32)
+        roof = _roof(case, silicon, on, times, tf32=tf32)
     finally:
         release_memory()
     least = floor(case, roof)
@@ -345,13 +347,13 @@ def run_heartbeat(
     )
 
 
-def _roof(case: MatmulCase, device: Device, on: torch.device, times: MatmulTimes, *, tf32: bool) -> DeviceRoof:
+def _roof(case: MatmulCase, silicon: Accelerator | None, on: torch.device, times: MatmulTimes, *, tf32: bool) -> DeviceRoof:
     """The datasheet's roof, or one of a measured bandwidth and no known peak.
 
     A measured bandwidth can be too low when a neighbour was busy just then: so before a time is called impossible it is measured again.
     """
-    if device.accelerator is not None:
-        return datasheet_roof(load().accelerator(device.accelerator), case.dtype, tf32=tf32)
+    if silicon is not None:
+        return datasheet_roof(silicon, case.dtype, tf32=tf32)
     seen, shortest = 0.0, min(*times.warm_s, times.cold_first_s)
     for _ in range(_MEASURED_AT_MOST):
         seen = max(seen, read_bandwidth(case.moved_bytes, on, synchronizer(on)))
@@ -369,11 +371,11 @@ def _measured_times(case: MatmulCase, seen: float) -> Source:
     )
 
 
-def gpu_seconds(case: MatmulCase, device: Device, placed_bytes: int = 0) -> float:
+def gpu_seconds(case: MatmulCase, _device: Device, silicon: Accelerator | None, placed_bytes: int = 0) -> float:
     """Seconds of a GPU that a run on ZeroGPU declares: `_SLOWER` times what all products take at least, and the start."""
     least = LIMIT_S["zerogpu"]
-    if device.accelerator is not None:
-        bound = floor(case, datasheet_roof(load().accelerator(device.accelerator), case.dtype)).seconds
+    if silicon is not None:
+        bound = floor(case, datasheet_roof(silicon, case.dtype)).seconds
         least = _SLOWER * bound * (1 + case.warmup + case.iterations)
     return start_seconds(placed_bytes) + 1.0 + min(least, LIMIT_S["zerogpu"])
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lib.errors import AdvisorError
+from lib.live.device import Size
 from lib.live.faults import translate_failure, unknown_failure
 from lib.live.limits import Work, check_time, estimate_duration, measure_rates
 
@@ -27,7 +28,7 @@ DOING = "measuring this model"
 class MeasureRequest:
     """What to measure: a parsed configuration, a precision, lengths; and what it is estimated to cost.
 
-    `device` is torch's name, `need_bytes` the memory that the device has to have, `placed_bytes` of it what ZeroGPU moves there before.
+    `device` is torch's name, `size` what is asked of ZeroGPU, `placed_bytes` what it moves to the device before.
     `memory_limit_bytes` bounds a process of its own on a CPU (0: no bound).
     """
 
@@ -38,7 +39,7 @@ class MeasureRequest:
     device: Literal["cpu", "cuda"]
     work: Work
     limit_s: float
-    need_bytes: int = 0
+    size: Size = "large"
     placed_bytes: int = 0
     memory_limit_bytes: int = 0
 

@@ -28,7 +28,7 @@ from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
 from lib.live.measure import DOING, MeasuredRun, MeasureRequest, Stage, measure_run
-from lib.live.zerogpu import gpu_task, size_for, start_seconds
+from lib.live.zerogpu import gpu_task, start_seconds
 
 COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
 PATIENCE_S = 30.0
@@ -147,8 +147,8 @@ def gpu_seconds(ask: MeasureRequest) -> float:
 
 
 def gpu_size(ask: MeasureRequest) -> Size:
-    """The size whose memory holds the run."""
-    return size_for(ask.need_bytes)
+    """The size of GPU that a run asks for."""
+    return ask.size
 
 
 _on_gpu = gpu_task(measure_run, duration=gpu_seconds, size=gpu_size, doing=DOING)

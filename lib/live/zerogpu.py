@@ -26,7 +26,7 @@ from decimal import Decimal
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from lib.catalog import load
+from lib.catalog import Catalog
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import exact
 from lib.errors import AdvisorError
@@ -58,13 +58,9 @@ def whole_seconds(seconds: object) -> int:
     return math.ceil(min(max(seconds, 1.0), float(LONGEST_S)))
 
 
-def _rules() -> ZeroGpuRules:
-    return load().rules.zerogpu
-
-
-def factors(size: Size = "large") -> tuple[Decimal, int]:
+def factors(rules: ZeroGpuRules, size: Size = "large") -> tuple[Decimal, int]:
     """Duration factor and multiplier of a size: on ZeroGPU what the package will apply to the card that it finds, else the rules'."""
-    of = _rules().size(OFFERS[size])
+    of = rules.size(OFFERS[size])
     if not on_zero_gpu():
         return of.duration_factor, of.quota_multiplier
     from spaces.zero.client import get_duration_seconds  # type: ignore[import-untyped]  # noqa: PLC0415 it asks the scheduler with this
@@ -72,24 +68,23 @@ def factors(size: Size = "large") -> tuple[Decimal, int]:
     return exact(get_duration_seconds(timedelta(seconds=1), size)), of.quota_multiplier
 
 
-def quota_seconds(seconds: float, size: Size = "large") -> int:
+def quota_seconds(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> int:
     """What a run of these declared seconds asks of the visitor's quota."""
-    factor, multiplier = factors(size)
+    factor, multiplier = factors(rules, size)
     return requested_quota_seconds(declared_s=whole_seconds(seconds), duration_factor=factor, multiplier=multiplier)
 
 
-def arithmetic(seconds: float, size: Size = "large") -> str:
+def arithmetic(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> str:
     """The same as a sentence."""
-    (factor, multiplier), declared = factors(size), whole_seconds(seconds)
+    (factor, multiplier), declared = factors(rules, size), whole_seconds(seconds)
     return (
         f"The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {float(factor):g} (duration factor) × "
-        f"{multiplier} (size) = {quota_seconds(seconds, size)} s of your quota, and starts only if that much is left."
+        f"{multiplier} (size) = {quota_seconds(rules, seconds, size)} s of your quota, and starts only if that much is left."
     )
 
 
-def size_for(need_bytes: float) -> Size:
+def size_for(catalog: Catalog, need_bytes: float) -> Size:
     """The smallest size whose memory holds this much; the largest when none does."""
-    catalog = load()
     holds = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator
     assert holds is not None, "ZeroGPU has memory"  # noqa: S101 a row of our own catalog
     return "large" if need_bytes <= holds else "xlarge"

@@ -1,6 +1,6 @@
 """Files to copy for a recommendation: the README's front matter, and requirements.txt for the chosen framework.
 
-    setup(entry, model="Qwen/Qwen3-8B", framework="pytorch").requirements
+    setup(entry, catalog.rules.zerogpu, model="Qwen/Qwen3-8B", framework="pytorch").requirements
 
 `entry` is a place of `/recommend` (its hardware, platform, accelerator, engine and precision are read). Pins are the releases of the
 day in `lib/data/frameworks.json`; ZeroGPU takes the newest torch of its own list. What is not a Space (Endpoints, Jobs, Cloud TPU) has
@@ -22,9 +22,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lib.catalog import load
 from lib.catalog.offers import PLATFORMS
 from lib.catalog.rows import Day, Row, Text, distinct, read_rows
+from lib.catalog.rules import ZeroGpuRules
 from lib.errors import BadArgument
 from lib.precision import weight_format
 from lib.provenance import Source
@@ -123,8 +123,8 @@ def offered(platform: str) -> tuple[Framework, ...]:
     return {"zerogpu": ("pytorch",), "tpu": ("pytorch", "jax")}.get(platform, tuple(FRAMEWORKS))  # type: ignore[return-value]
 
 
-def setup(entry: Mapping[str, Any], *, model: str = "", framework: str = "pytorch") -> Setup:
-    """The files for one place of a recommendation.
+def setup(entry: Mapping[str, Any], zerogpu: ZeroGpuRules, *, model: str = "", framework: str = "pytorch") -> Setup:
+    """The files for one place of a recommendation; `zerogpu` says which releases of torch run there.
 
     Raises:
         BadArgument: the platform or the hardware cannot be one, or the platform does not run the framework.
@@ -138,8 +138,8 @@ def setup(entry: Mapping[str, Any], *, model: str = "", framework: str = "pytorc
     if chosen is None:
         raise BadArgument("framework", framework, f"{', '.join(offered(platform))} on {platform}")
     known = versions()
-    lines, used = _requirements(entry, chosen, known)
-    cards = load().rules.zerogpu.sources[:1] if platform == "zerogpu" else ()
+    lines, used = _requirements(entry, chosen, known, zerogpu)
+    cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
     metadata = (
         known.python.as_source("Python of a Space, admitted by ZeroGPU too"),
         known.suggested_hardware.as_source("Values that suggested_hardware takes"),
@@ -191,14 +191,16 @@ def _front_matter(entry: Mapping[str, Any], model: str, known: Versions) -> str:
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 
-def _requirements(entry: Mapping[str, Any], framework: Framework, known: Versions) -> tuple[list[str], tuple[str, ...]]:
+def _requirements(
+    entry: Mapping[str, Any], framework: Framework, known: Versions, zerogpu: ZeroGpuRules
+) -> tuple[list[str], tuple[str, ...]]:
     """The lines, and the packages whose versions stand in them."""
     if framework == "pytorch":
-        return _pytorch(entry, known)
+        return _pytorch(entry, known, zerogpu)
     return _jax(entry, known) if framework == "jax" else _tensorflow(entry, known)
 
 
-def _pytorch(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+def _pytorch(entry: Mapping[str, Any], known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     engine, platform = str(entry["engine"]), entry["platform"]
     if platform == "tpu":
         return _pytorch_tpu(engine, known)
@@ -207,16 +209,16 @@ def _pytorch(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tupl
     if engine == "llama.cpp" and platform != "zerogpu":
         built = "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
         return [built, known["llama-cpp-python"].line()], ("llama-cpp-python",)
-    head, used = _torch(entry, known)
+    head, used = _torch(entry, known, zerogpu)
     also = _packed(str(entry["precision"]))
     names = ("transformers", "accelerate", *also)
     return [*head, *(known[name].line() for name in names)], (*used, *names)
 
 
-def _torch(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+def _torch(entry: Mapping[str, Any], known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     """PyTorch for ZeroGPU, for a host without a GPU, for a host with one."""
     if entry["platform"] == "zerogpu":
-        admitted = load().rules.zerogpu.torch_versions
+        admitted = zerogpu.torch_versions
         newest = max(admitted, key=lambda version: [int(part) for part in version.split(".")])
         return [f"# ZeroGPU admits torch {', '.join(admitted)}", f"torch=={newest}", f"spaces>={known['spaces'].version}"], ("spaces",)
     torch = known["torch"]

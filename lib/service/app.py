@@ -63,7 +63,7 @@ class LiveQuestions:
             """Bytes of weights that ZeroGPU moves to the device before a run."""
             return demo.held.weights_bytes if demo.held else 0
 
-        pulse = HeartbeatQuestion(placed=placed)
+        pulse = HeartbeatQuestion(catalog=catalog, placed=placed)
         self.heartbeat = pulse.heartbeat
         self.beating = pulse.beating
         self.ledger = ledger or LedgerQuestions()
@@ -91,7 +91,7 @@ class Services:
         `search` asks the Hub for ids, `offered` the router who serves a model per token; `predict` estimates how fast an offer runs a
         model, `today` asks the platform for its prices again before one is confirmed.
         """
-        self._catalog = catalog
+        self.catalog = catalog
         self._models = models
         self._search = search
         self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, predict=predict).estimate_cost
@@ -142,7 +142,7 @@ class Services:
             The estimate, its parts with their laws, and the hardware it fits.
         """
         request = memory_request(precision, engine, context_tokens, batch_size, kv_precision, mode, devices, encoder_tokens)
-        return memory_answer(self._models(model), request, self._catalog())
+        return memory_answer(self._models(model), request, self.catalog())
 
     def recommend(
         self,
@@ -193,7 +193,7 @@ class Services:
         )
         needs_none = FAMILIES.get(asked.task) == "provider" and model == ""  # the Space only calls an API
         spec = None if needs_none else self._models(model)
-        return recommendation_answer(spec, asked, self._catalog())
+        return recommendation_answer(spec, asked, self.catalog())
 
     def list_hardware(self, platform: str = "spaces", include_retired: bool = False) -> HardwareAnswer:
         """Hardware that can be rented, with memory, price, source and the day it was checked.
@@ -207,7 +207,7 @@ class Services:
         """
         wanted = platforms_of("platform", platform)
         retired = arguments.flag("include_retired", include_retired)
-        return hardware_answer(self._catalog().on(wanted, include_retired=retired))
+        return hardware_answer(self.catalog().on(wanted, include_retired=retired))
 
     def bundled_models(self) -> Sequence[str]:
         """Ids that answer at once and offline."""
@@ -219,7 +219,7 @@ class Services:
 
     def prices(self) -> PriceEntry:
         """Which prices the answers use now, and how old they are."""
-        return price_entry(self._catalog().prices["spaces"])
+        return price_entry(self.catalog().prices["spaces"])
 
     def warm_up(self) -> None:
         """Import ahead of use what the first unseen model and the first measurement need, so that no visitor waits for that."""

@@ -278,11 +278,11 @@ class ChatQuestion:
         """Predict from `catalog()` and `models`, and from what `pace` tells a processor to reach; nothing is loaded yet."""
         self._catalog, self._models, self._pace = catalog, models, pace
         self._demo = demo or DemoModel()
-        self._talk = Conversations(self._demo)
+        self._talk = Conversations(self._demo, catalog)
 
     def place(self) -> None:
         """On ZeroGPU, put the model where the platform wants it while the app starts; elsewhere nothing."""
-        self._demo.place()
+        self._demo.place(self._catalog())
 
     def chat(
         self,
@@ -335,7 +335,8 @@ class ChatQuestion:
         """What the run asks of a visitor's quota, on ZeroGPU."""
         if device.kind != "zerogpu":
             return ()
-        return (Caveat(code="quota_asked", message=arithmetic(self._talk.declared(None, None, None, seconds), self._talk.size())),)
+        declared = self._talk.declared(None, None, None, seconds)
+        return (Caveat(code="quota_asked", message=arithmetic(self._catalog().rules.zerogpu, declared, self._talk.size())),)
 
 
 def _cuts(dropped: int, most: int, limit: int, loaded: LoadedModel) -> list[Caveat]:

@@ -8,6 +8,8 @@ from typing import cast
 
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
+from lib.catalog import Catalog
+from lib.catalog.silicon import Accelerator
 from lib.live.device import Device, current_device
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Dtype, MatmulCase
 from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress, Told, on_device
@@ -21,17 +23,26 @@ MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many product
 MAX_ITERATIONS = 10_000
 MAX_WARMUP = 1_000
 
-Run = Callable[[MatmulCase, Device, int], Iterator[Told]]
+Run = Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[Told]]
 
 
 class HeartbeatQuestion:
     """Runs the heartbeat on the device at hand."""
 
     def __init__(
-        self, *, run: Run = on_device, device: Callable[[], Device] = current_device, placed: Callable[[], int] = lambda: 0
+        self,
+        *,
+        catalog: Callable[[], Catalog],
+        run: Run = on_device,
+        device: Callable[[], Device] | None = None,
+        placed: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`run` runs a case where the device is (on ZeroGPU in the process that is given a GPU, after `placed()` bytes of weights)."""
-        self._run, self._device, self._placed = run, device, placed
+        """`run` runs a case where the device is (on ZeroGPU in the process that is given a GPU, after `placed()` bytes of weights).
+
+        `device` tells what is at hand, by default what `catalog()` makes of this machine.
+        """
+        self._catalog, self._run, self._placed = catalog, run, placed
+        self._device = device or (lambda: current_device(catalog()))
 
     def heartbeat(
         self,
@@ -78,7 +89,8 @@ class HeartbeatQuestion:
         )
         with turn():
             device = self._device()
-            for told in self._run(case, device, self._placed()):
+            silicon = None if device.accelerator is None else self._catalog().accelerator(device.accelerator)
+            for told in self._run(case, device, silicon, self._placed()):
                 yield _progress(told) if not isinstance(told, HeartbeatRun) else _answer(case, device, told)
 
 

@@ -14,7 +14,7 @@ from lib.answers.live import ExpectedAnswer, MeasureAnswer, MeasureStage
 from lib.catalog import Catalog
 from lib.errors import UnsupportedModel
 from lib.live import measure_process
-from lib.live.device import Device, current_device
+from lib.live.device import Device
 from lib.live.limits import DeviceRates, device_rates, usable_bytes
 from lib.live.measure import MeasuredRun, MeasureRequest, Stage
 from lib.model.spec import ModelSpec
@@ -48,16 +48,18 @@ class MeasureQuestion:
         catalog: Callable[[], Catalog],
         models: Models,
         run: Running = measure_process.run_measurement,
-        device: Callable[..., Device] = current_device,
+        device: Callable[..., Device] | None = None,
         record: Recording | None = None,
         placed: Callable[[], int] = lambda: 0,
         pace: Callable[[Device, str], DeviceRates | None] = device_rates,
     ) -> None:
         """`run` measures where the device is; `record` is told of every finished run; `pace` tells what a processor reaches.
 
-        `placed` tells the bytes of other models that ZeroGPU moves to the device before a run.
+        `device(size)` tells what is at hand, by default what `catalog()` makes of this machine; `placed` the bytes of other models that
+        ZeroGPU moves to the device before a run.
         """
-        self._catalog, self._models, self._run, self._device, self._record = catalog, models, run, device, record
+        self._catalog, self._models, self._run, self._record = catalog, models, run, record
+        self._device = device or (lambda size="large": current_device(catalog(), size))
         self._placed, self._pace = placed, pace
 
     def measure(self, model: str, prompt_tokens: int = 512, output_tokens: int = 64, precision: str = "bf16") -> MeasureAnswer:

@@ -8,11 +8,12 @@ from lib.advisor.speed import read_parameters
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, MeasurePrediction
 from lib.catalog import Catalog
+from lib.catalog.rules import ZeroGpuRules
 from lib.laws.roofline import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.heartbeat import datasheet_roof
 from lib.live.measure import MeasuredRun
-from lib.live.measure_process import gpu_seconds, gpu_size
+from lib.live.measure_process import gpu_seconds
 from lib.live.verdict import RESOLUTION, ComparedRate, judge_prediction
 from lib.live.zerogpu import arithmetic
 from lib.present.sentences import caveat_entries
@@ -80,7 +81,7 @@ def _device(device: Device) -> DeviceEntry:
     }
 
 
-def _caveats(case: Case, seen: MeasuredRun) -> list[Caveat]:
+def _caveats(case: Case, seen: MeasuredRun, rules: ZeroGpuRules) -> list[Caveat]:
     run, said = case.run, []
     stored = run.spec.stored.quantization
     if stored is not None:
@@ -90,7 +91,7 @@ def _caveats(case: Case, seen: MeasuredRun) -> list[Caveat]:
         text = "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system at once."
         said.append(Caveat(code="resident_set", message=text))
     if run.device.kind == "zerogpu":
-        said.append(Caveat(code="quota", message=arithmetic(gpu_seconds(case.ask), gpu_size(case.ask))))
+        said.append(Caveat(code="quota", message=arithmetic(rules, gpu_seconds(case.ask), case.ask.size)))
     if not seen.steps and case.ask.work.output_tokens:
         text = "One token or one pass was run, so there is no speed of decoding."
         said.append(Caveat(code="nothing_decoded", message=text))
@@ -149,6 +150,8 @@ def measure_answer(case: Case, seen: MeasuredRun, catalog: Catalog) -> MeasureAn
         "predicted": _predicted(case),
         "error_ratio": errors,
         "verdict": {"code": code, "message": message},
-        "caveats": caveat_entries((*_caveats(case, seen), *(caveat for caveat in said.caveats if caveat.code != _NOT_ASKED))),
+        "caveats": caveat_entries(
+            (*_caveats(case, seen, catalog.rules.zerogpu), *(caveat for caveat in said.caveats if caveat.code != _NOT_ASKED))
+        ),
         "sources": source_entries((ran, *said.sources)),
     }

@@ -180,7 +180,7 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
     _check_length(run)
     expected, need = _expected(run, config, catalog)
     if run.device.kind == "zerogpu":
-        card = device(size_for(required_free_bytes(need, run.device) + placed_bytes))
+        card = device(size_for(catalog, required_free_bytes(need, run.device) + placed_bytes))
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _expected(run, config, catalog)
     check_memory(need, run.device, _advice(run, config, need, catalog))
@@ -192,7 +192,7 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
         device=run.device.torch_name,
         work=_work(run, expected),
         limit_s=_limit_s(run, expected),
-        need_bytes=required_free_bytes(need, run.device) + placed_bytes,
+        size=size_for(catalog, required_free_bytes(need, run.device) + placed_bytes),
         placed_bytes=placed_bytes,
         memory_limit_bytes=run.device.free_bytes if run.device.kind == "cpu" else 0,
     )

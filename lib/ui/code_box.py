@@ -51,7 +51,7 @@ def written(services: Services, model: str, framework: str, values: Sequence[Val
         answer = services.recommend(model, **asked)
         if answer["pick"] is None:
             return hint("Nothing qualifies, so there is nothing to set up.")
-        return setup_code(setup(answer["pick"], model=answer["model"], framework=framework))
+        return setup_code(setup(answer["pick"], services.catalog().rules.zerogpu, model=answer["model"], framework=framework))
     except AdvisorError as refused:
         return refusal(str(refused))
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a model above, or type the measured tokens per second of both."
-RENTED = [(words, value) for words, value in ask.HARDWARE_WORDS[1:] if not value.startswith("zerogpu:")]
 TRAFFIC = ("requests_per_day", "hours_per_day", "days_per_month", "prompt_tokens", "output_tokens")
 PER_SIDE = 7
 MOST_AT_ONCE = 4096
@@ -60,23 +59,24 @@ class CompareView:
         return [self.effort, *self.before.all(), *self.after.all()]
 
 
-def build() -> CompareView:
+def build(services: Services) -> CompareView:
     """The layout of the box."""
+    rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
     title = "Before and after: is an optimisation worth it?"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare") as box:
         gr.HTML(hint("Traffic, hours and tokens are those of this tab. Numbers you measured replace the estimate; 0 is not measured."))
         with gr.Row():
-            before = _side("Before", "transformers", 1)
-            after = _side("After", "vllm", 8)
+            before = _side("Before", rented, "transformers", 1)
+            after = _side("After", rented, "vllm", 8)
         effort = gr.Number(0, label="Effort, USD", info="What the change costs once.", minimum=0, elem_id="compare-effort")
         answer = gr.HTML(elem_id="compared")
     return CompareView(box=box, before=before, after=after, effort=effort, answer=answer, seen=gr.State(value=False))
 
 
-def _side(name: str, engine: str, at_once: int) -> SideInputs:
+def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -> SideInputs:
     """Each label names its side, for whoever hears it without seeing the column."""
     with gr.Column(min_width=260, elem_classes="controls"):
-        hardware = gr.Dropdown(RENTED, value="spaces:l4x1", label=f"{name}: hardware")
+        hardware = gr.Dropdown(rented, value="spaces:l4x1", label=f"{name}: hardware")
         precision = gr.Dropdown(ask.precisions_shown(), value="auto", label=f"{name}: precision")
         with gr.Row(elem_classes="pair"):
             runs = gr.Dropdown(list(ENGINES), value=engine, label=f"{name}: engine", min_width=130)

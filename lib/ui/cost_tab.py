@@ -91,11 +91,11 @@ class Shown:
         return [self.bill, there, self.head, self.chart, self.foot, self.ways, self.savings, there, self.laws]
 
 
-def build() -> CostView:
+def build(services: Services) -> CostView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
-            inputs = _inputs()
+            inputs = _inputs(services)
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             bill = gr.HTML(hint(CHOOSE), elem_id="bill")
             with gr.Accordion("How each number is computed", open=False, visible=False, elem_classes="quiet-accordion") as laws_box:
@@ -106,7 +106,7 @@ def build() -> CostView:
                 foot = gr.HTML(elem_id="bill-points")
             ways = gr.HTML(elem_id="ways")
             savings = gr.HTML(elem_id="savings")
-            compare = compare_box.build()
+            compare = compare_box.build(services)
     return CostView(
         inputs=inputs,
         bill=bill,
@@ -122,8 +122,9 @@ def build() -> CostView:
     )
 
 
-def _inputs() -> CostInputs:
-    hardware = gr.Dropdown(list(ask.HARDWARE_WORDS), value="auto", label="Hardware", info="Type to search: l4, a100, v6e…")
+def _inputs(services: Services) -> CostInputs:
+    choices = [("The best Space for the model", "auto"), *ask.hardware_words(services.catalog())]
+    hardware = gr.Dropdown(choices, value="auto", label="Hardware", info="Type to search: l4, a100, v6e…")
     axis = gr.Radio(list(ask.AXIS_WORDS), value="requests", label="Draw bills along", elem_classes="segments")
     requests = gr.Number(100, label="Requests a day", minimum=0, precision=0)
     hours = gr.Slider(0, 24, value=24, step=0.5, buttons=[], label="Hours a day", info="When it runs at most and requests arrive.")

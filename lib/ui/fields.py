@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
 
 from lib import precision as precisions
-from lib.catalog import load
+from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd_per_hour
@@ -161,7 +161,10 @@ def _hardware(offer: Offer) -> tuple[str, str]:
     return f"{offer.id} · {where} · {price}", f"{offer.platform}:{offer.id}"
 
 
-HARDWARE_WORDS: tuple[tuple[str, str], ...] = (("The best Space for the model", "auto"), *map(_hardware, load().on(PLATFORMS)))
+def hardware_words(catalog: Catalog) -> list[tuple[str, str]]:
+    """Every offer of today with its price."""
+    return [_hardware(offer) for offer in catalog.on(PLATFORMS)]
+
 
 RECOMMEND: tuple[Field, ...] = (
     Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS)),
@@ -186,7 +189,7 @@ MEMORY: tuple[Field, ...] = (
     Field(argument="devices", name="devices", default=1, low=1, high=MOST_DEVICES),
 )
 COST: tuple[Field, ...] = (
-    Field(argument="hardware", name="hardware", default="auto", choices=tuple(value for _, value in HARDWARE_WORDS)),
+    Field(argument="hardware", name="hardware", default="auto", choices=("auto",)),
     Field(argument="axis", name="along", default="requests", choices=tuple(value for _, value in AXIS_WORDS)),
     Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000),
     Field(argument="hours_per_day", name="hours", default=24.0, low=0, high=24),
@@ -201,6 +204,14 @@ COST: tuple[Field, ...] = (
     Field(argument="replicas", name="replicas", default=1, low=1, high=1_000),
     Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000),
 )
+
+
+def cost_fields(catalog: Catalog) -> tuple[Field, ...]:
+    """`COST` with every offer of today among the choices of its hardware."""
+    hardware = replace(COST[0], choices=("auto", *(value for _, value in hardware_words(catalog))))
+    return (hardware, *COST[1:])
+
+
 TABS = ("recommend", "memory", "cost", "live", "space")
 
 

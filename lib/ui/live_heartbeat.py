@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.catalog import load
 from lib.live.heartbeat import DTYPES, SHORT
 from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script, why_impossible
@@ -57,7 +56,7 @@ class HeartbeatView:
         return [self.status, self.card, self.run, self.stop]
 
 
-def build() -> HeartbeatView:
+def build(services: Services) -> HeartbeatView:
     """The layout of the heartbeat."""
     gr.HTML("<h2>Heartbeat</h2>", elem_classes="live-head")
     with gr.Row(elem_classes="two"):
@@ -78,7 +77,7 @@ def build() -> HeartbeatView:
             status = gr.HTML(hint(HINT), elem_id="beat-status")
             card = gr.HTML(elem_id="beat-card")
             with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
-                gr.HTML(f'<p class="story">{escaped(why_impossible(load().accelerator(CHIP)))}</p>', elem_id="tpu-story")
+                gr.HTML(f'<p class="story">{escaped(why_impossible(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")
             with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
                 gr.HTML(script(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
     sizes = (batch, hidden, intermediate, iterations, warmup)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.catalog import Catalog
 from lib.live.demo_model import ON_CPU, ON_GPU, display_name
 from lib.live.device import Device, current_device
 from lib.live.zerogpu import quota_seconds
@@ -40,21 +41,21 @@ class LiveView:
     seen: gr.State
 
 
-def build() -> LiveView:
+def build(services: Services) -> LiveView:
     """The layout of the tab."""
     with gr.Column(elem_id="live"):
         device = gr.HTML(hint("Looking at the device …"), elem_id="device")
         chat = live_chat.build()
         measure = live_measure.build()
-        heartbeat = live_heartbeat.build()
+        heartbeat = live_heartbeat.build(services)
         ledger = live_ledger.build()
     return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, seen=gr.State(value=False))
 
 
-def where(look: Callable[[], Device] = current_device) -> str:
+def where(catalog: Catalog, look: Callable[[Catalog], Device] = current_device) -> str:
     """The device and the chat's model in a few words. The first look loads torch."""
-    device = look()
-    price = quota_seconds(10.0) / 10 if device.kind == "zerogpu" else 1.0
+    device = look(catalog)
+    price = quota_seconds(catalog.rules.zerogpu, 10.0) / 10 if device.kind == "zerogpu" else 1.0
     chat = display_name(os.environ.get("DEMO_MODEL", "").strip() or (ON_CPU if device.kind == "cpu" else ON_GPU))
     return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price)
 
@@ -69,7 +70,7 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
     questions = [model.text, *view.measure.inputs()]
 
     def arrive() -> list[Any]:
-        return [True, where()]
+        return [True, where(services.catalog())]
 
     def foresee(seen: bool, ref: str, *asked: Any) -> Any:
         return live_measure.foreseen(services, ref, *asked) if seen else gr.skip()

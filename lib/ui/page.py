@@ -98,13 +98,13 @@ def build_view(services: Services) -> PageView:
     model = model_field.build(services)
     with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
         with gr.Tab("Recommend", id="recommend") as first:
-            recommend = recommend_tab.build()
+            recommend = recommend_tab.build(services)
         with gr.Tab("Memory", id="memory", render_children=True) as second:
             memory = memory_tab.build()
         with gr.Tab("Cost", id="cost", render_children=True) as third:
-            cost = cost_tab.build()
+            cost = cost_tab.build(services)
         with gr.Tab("Live demo", id="live", render_children=True) as fourth:
-            live = live_tab.build()
+            live = live_tab.build(services)
         with gr.Tab("My Space", id="space", render_children=True) as fifth:
             space = space_tab.build(services)
     return PageView(
@@ -212,7 +212,7 @@ def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     model = params.get("model", ask.EXAMPLE)[: fields.MODEL_LENGTH]
     asked, unread = fields.read(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
     weighed, more = fields.read(ask.MEMORY, params if tab == "memory" else {})
-    priced, rest = fields.read(ask.COST, params if tab == "cost" else {})
+    priced, rest = fields.read(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
     facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*asked, *weighed])
     recommend_context, memory_context, *answers = sliders_and_answers
     if not reference:

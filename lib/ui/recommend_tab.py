@@ -93,7 +93,7 @@ class Shown:
         return [self.pick, self.ranked, *drawn, box, self.rejected, gr.update(visible=bool(self.sources)), self.sources]
 
 
-def build() -> RecommendView:
+def build(services: Services) -> RecommendView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -106,7 +106,7 @@ def build() -> RecommendView:
                 chart = gr.Plot(label="Price against predicted speed", show_label=False)
                 foot = gr.HTML()
             code = code_box.build()
-            roof = roofline_box.build()
+            roof = roofline_box.build(services)
             with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
                 refused = gr.HTML(elem_id="rejected")
             with gr.Accordion("Open points and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:

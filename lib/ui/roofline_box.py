@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from lib.service.app import Services
 
-PICK = (("The hardware to take", "auto"), *ask.HARDWARE_WORDS[1:])
 CHOOSE = "Name a model above to see where it sits."
 
 
@@ -40,11 +39,12 @@ class RooflineView:
         return [self.words, self.chart]
 
 
-def build() -> RooflineView:
+def build(services: Services) -> RooflineView:
     """The layout of the box."""
     title = "Where it sits under the card's roofline: reading prompts, and decoding"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="roofline") as box:
-        hardware = gr.Dropdown(list(PICK), value="auto", label="Hardware to draw", info="Type to search: l4, a100, v6e…")
+        choices = [("The hardware to take", "auto"), *ask.hardware_words(services.catalog())]
+        hardware = gr.Dropdown(choices, value="auto", label="Hardware to draw", info="Type to search: l4, a100, v6e…")
         with gr.Column(elem_classes="chart"):
             words = gr.HTML()
             chart = gr.Plot(label="Roofline", show_label=False)

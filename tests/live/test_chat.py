@@ -49,7 +49,7 @@ def question(folder: Path) -> ChatQuestion:
 @pytest.fixture(scope="module")
 def loaded(question: ChatQuestion) -> LoadedModel:
     """The model as loaded."""
-    return question._demo.load(current_device(), lambda _: None)
+    return question._demo.load(current_device(load()), lambda _: None)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import tiny_chat
 from hub_stand_in import Fault, Repo, Seen, StandIn
 from huggingface_hub import constants
 
+from lib.catalog import load
 from lib.errors import ModelNotAtHand
 from lib.live import demo_model
 from lib.live.demo_model import ON_CPU, ON_GPU, DemoModel, precision_for
@@ -76,7 +77,7 @@ def silent(_: demo_model.Note) -> None:
 @pytest.fixture(scope="module")
 def cpu() -> Device:
     """The processors here, with room enough."""
-    return replace(current_device(), kind="cpu", free_bytes=8 << 30)
+    return replace(current_device(load()), kind="cpu", free_bytes=8 << 30)
 
 
 def test_the_defaults_are_bundled() -> None:
@@ -222,7 +223,7 @@ def test_a_checkpoint_does_not_say_how_it_is_run(files: Path, cpu: Device, tmp_p
 def test_placing_is_for_zero_gpu_only(at: At) -> None:
     """Elsewhere the start of the app neither loads nor asks."""
     model = DemoModel({"DEMO_MODEL": ID})
-    model.place()
+    model.place(load())
     assert model.held is None
     assert at.hub.requests == []
 
@@ -233,6 +234,6 @@ def test_a_model_that_was_not_placed(cpu: Device, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     model = DemoModel({"DEMO_MODEL": ID})
-    model.place()
+    model.place(load())
     with pytest.raises(ModelNotAtHand, match=r"offline.*restarts the Space"):
         model.load(cpu, silent)

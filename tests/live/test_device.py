@@ -97,7 +97,7 @@ def test_what_spaces_tells_its_container_can_only_lower_the_figures(tmp_path: Pa
 
 def test_this_machine_has_a_device() -> None:
     """Whatever runs the tests has processors, memory, and some of it free."""
-    found = current_device()
+    found = current_device(load())
     assert found.cores >= 1
     assert 0 < found.free_bytes <= found.memory_bytes
     assert found.torch
@@ -107,7 +107,7 @@ def test_this_machine_has_a_device() -> None:
 def test_zero_gpu_is_known_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch that `spaces` reads; half a card and the whole one, without asking any GPU."""
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    half, whole = current_device(), current_device("xlarge")
+    half, whole = current_device(load()), current_device(load(), "xlarge")
     assert (half.kind, half.torch_name, whole.kind) == ("zerogpu", "cuda", "zerogpu")
     assert (half.memory_bytes, whole.memory_bytes) == (50_986_975_232, 101_973_950_464)
     assert device_hardware(whole, load(), "xlarge") == load().offer("zero-a10g-xlarge")
@@ -119,17 +119,17 @@ def test_a_cuda_device_is_looked_up_and_measured(monkeypatch: pytest.MonkeyPatch
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (20 * GIB, 22 * GIB))
     monkeypatch.setattr(device, "_card", lambda: Card(name="NVIDIA L4", memory_bytes=22_563 * MIB, capability=(8, 9), sm_count=58))
-    found = current_device()
+    found = current_device(load())
     assert (found.kind, found.accelerator, found.free_bytes) == ("cuda", "L4", 20 * GIB)
     assert device_hardware(found, load()) == Cards(silicon=load().accelerator("L4"))
     monkeypatch.setattr(device, "_card", lambda: Card(name="Unheard Of 9", memory_bytes=22_563 * MIB, capability=(8, 9), sm_count=58))
-    assert device_hardware(current_device(), load()) is None
+    assert device_hardware(current_device(load()), load()) is None
 
 
 def test_processors_are_a_typical_shared_host_with_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two are the class of cpu-basic itself; any other number is left to the laws to scale."""
     monkeypatch.setattr(device, "_card", lambda: None)
-    found = current_device()
+    found = current_device(load())
     two = device_hardware(device.replace(found, cores=2), load())
     five = device_hardware(device.replace(found, cores=5), load())
     assert two is not None

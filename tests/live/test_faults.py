@@ -15,12 +15,14 @@ import pytest
 import torch
 
 from lib import errors
+from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, DoesNotFit, LiveError
 from lib.live import faults, zerogpu
 from lib.live.chat import Conversations
 from lib.live.faults import Fault, to_fault, translate_failure
 from lib.live.zerogpu import gpu_task, quota_seconds, size_for, whole_seconds
 
+ZEROGPU = load().rules.zerogpu
 LINK = "Subscribe to Hugging Face PRO to get 40 min of ZeroGPU quota a day - https://huggingface.co/subscribe/pro?from=ZeroGPU"
 
 
@@ -212,15 +214,15 @@ def test_durations_are_held_to_what_may_be_declared(asked: object, declared: int
 
 def test_what_a_run_asks_of_the_quota() -> None:
     """60 s: × 1.5 on half a card, × 2 on a whole one (spaces 0.51.3, `get_duration_seconds`, and the double price of xlarge)."""
-    assert quota_seconds(60) == 90
-    assert quota_seconds(60, "xlarge") == 120
-    assert "60 × 1.5 (duration factor) × 1 (size) = 90 s" in zerogpu.arithmetic(60)
+    assert quota_seconds(ZEROGPU, 60) == 90
+    assert quota_seconds(ZEROGPU, 60, "xlarge") == 120
+    assert "60 × 1.5 (duration factor) × 1 (size) = 90 s" in zerogpu.arithmetic(ZEROGPU, 60)
 
 
 def test_the_size_by_need() -> None:
     """Half a card holds 48 GB or so; what does not fit it gets the whole."""
-    assert size_for(10 * 2**30) == "large"
-    assert size_for(60 * 2**30) == "xlarge"
+    assert size_for(load(), 10 * 2**30) == "large"
+    assert size_for(load(), 60 * 2**30) == "xlarge"
 
 
 def test_values_are_small() -> None:
@@ -230,5 +232,5 @@ def test_values_are_small() -> None:
 
 def test_a_large_model_gets_a_whole_card() -> None:
     """The size is chosen by what was loaded: 50 GB of weights do not fit half a card with what else they need."""
-    sizes = [Conversations(cast("Any", SimpleNamespace(held=SimpleNamespace(weights_bytes=bytes_)))).size() for bytes_ in (6e9, 50e9)]
+    sizes = [Conversations(cast("Any", SimpleNamespace(held=SimpleNamespace(weights_bytes=bytes_))), load).size() for bytes_ in (6e9, 50e9)]
     assert sizes == ["large", "xlarge"]

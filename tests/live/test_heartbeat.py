@@ -49,6 +49,7 @@ PROCESSORS = Device(
     torch="2.13.0",
     transformers="5.23.0",
 )
+L4 = load().accelerator("L4")
 CARD = replace(PROCESSORS, kind="cuda", name="NVIDIA L4", accelerator="L4", capability=(8, 9))
 
 
@@ -107,7 +108,7 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
         yield HeartbeatRun(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
 
     on = replace(CARD, accelerator=ada.id, name=ada.name)
-    answer = HeartbeatQuestion(run=ran, device=lambda: on).heartbeat(128, 2048, 4096, 5, 0, "float16")
+    answer = HeartbeatQuestion(catalog=load, run=ran, device=lambda: on).heartbeat(128, 2048, 4096, 5, 0, "float16")
     assert {"cache_unknown"} == {c["code"] for c in answer["caveats"]}
 
 
@@ -178,7 +179,7 @@ class Slow:
 
 
 def _ran(case: MatmulCase = SMALL, **named: object) -> HeartbeatRun:
-    *_, last = run_heartbeat(case, PROCESSORS, **named)  # type: ignore[arg-type]
+    *_, last = run_heartbeat(case, PROCESSORS, None, **named)  # type: ignore[arg-type]
     assert isinstance(last, HeartbeatRun)
     return last
 
@@ -212,10 +213,10 @@ def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypa
 def test_dispatch_alone_is_found_out() -> None:
     """The answer says that the time is impossible, with the arithmetic, and gives no efficiency."""
 
-    def asynchronous(case: MatmulCase, device: Device, _: int) -> Iterator[heartbeat_run.Progress | str | HeartbeatRun]:
-        return run_heartbeat(case, device, clock=Dispatch())  # type: ignore[return-value]
+    def asynchronous(case: MatmulCase, device: Device, *_: object) -> Iterator[heartbeat_run.Progress | str | HeartbeatRun]:
+        return run_heartbeat(case, device, None, clock=Dispatch())  # type: ignore[return-value]
 
-    question = HeartbeatQuestion(run=asynchronous, device=lambda: PROCESSORS)  # type: ignore[arg-type]
+    question = HeartbeatQuestion(catalog=load, run=asynchronous, device=lambda: PROCESSORS)  # type: ignore[arg-type]
     answer = question.heartbeat(batch=8, hidden=512, intermediate=1024, iterations=5)
     assert answer["valid"] is False
     assert answer["efficiency"] is None
@@ -294,14 +295,14 @@ def test_what_does_not_fit_is_refused_before_anything_is_made() -> None:
 )
 def test_arguments_are_checked(named: dict[str, object], message: str) -> None:
     """Nothing runs for an argument that makes no sense."""
-    question = HeartbeatQuestion(run=lambda *_: pytest.fail("ran"), device=lambda: PROCESSORS)
+    question = HeartbeatQuestion(catalog=load, run=lambda *_: pytest.fail("ran"), device=lambda: PROCESSORS)
     with pytest.raises(BadArgument, match=message):
         question.heartbeat(**named)  # type: ignore[arg-type]
 
 
 def test_page_sees_how_it_goes() -> None:
     """Progress first, the measuring of the bandwidth told, the answer last."""
-    *told, answer = HeartbeatQuestion(device=lambda: PROCESSORS).beating(4, 64, 32, 5, 1)
+    *told, answer = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS).beating(4, 64, 32, 5, 1)
     phases = [item["phase"] for item in told]  # type: ignore[typeddict-item]
     assert phases[0] == "cold"
     assert phases[-1] == "bandwidth"
@@ -311,7 +312,7 @@ def test_page_sees_how_it_goes() -> None:
 def test_closing_ends_the_run() -> None:
     """A visitor who leaves stops the work: no further product is run."""
     slow = Slow(1e-6)
-    running = run_heartbeat(replace(SMALL, iterations=1000), PROCESSORS, clock=slow)
+    running = run_heartbeat(replace(SMALL, iterations=1000), PROCESSORS, None, clock=slow)
     assert isinstance(next(running), Progress)
     running.close()  # type: ignore[attr-defined]
     assert slow.calls == 1
@@ -320,7 +321,9 @@ def test_closing_ends_the_run() -> None:
 def test_emulated_type_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor without such a unit still answers, and says what the time is worth."""
     monkeypatch.setattr(heartbeat_run, "is_emulated", lambda *_: True)
-    answer = HeartbeatQuestion(device=lambda: PROCESSORS).heartbeat(batch=2, hidden=64, intermediate=64, iterations=3, dtype="bfloat16")
+    answer = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS).heartbeat(
+        batch=2, hidden=64, intermediate=64, iterations=3, dtype="bfloat16"
+    )
     assert answer["valid"]
     assert "not_native" in {c["code"] for c in answer["caveats"]}
 
@@ -338,16 +341,16 @@ def test_native_types_of_a_card() -> None:
 
 def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
     """The default case on an L4: 106 products of 0.76 ms, ten times that, and four seconds for the start; never beyond the limit."""
-    assert gpu_seconds(MatmulCase(), CARD) == pytest.approx(4.0 + 106 * 10 * 228_589_568 / 300e9)
-    assert gpu_seconds(MatmulCase(batch=65_536, iterations=10_000), CARD) == 4.0 + LIMIT_S["zerogpu"]
-    assert gpu_seconds(MatmulCase(), CARD, placed_bytes=3_000_000_000) == pytest.approx(
-        gpu_seconds(MatmulCase(), CARD) + 2.0
+    assert gpu_seconds(MatmulCase(), CARD, L4) == pytest.approx(4.0 + 106 * 10 * 228_589_568 / 300e9)
+    assert gpu_seconds(MatmulCase(batch=65_536, iterations=10_000), CARD, L4) == 4.0 + LIMIT_S["zerogpu"]
+    assert gpu_seconds(MatmulCase(), CARD, L4, placed_bytes=3_000_000_000) == pytest.approx(
+        gpu_seconds(MatmulCase(), CARD, L4) + 2.0
     )  # at 1.5 GB/s
 
 
 def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a measurement has the device, the heartbeat waits and then says so; afterwards it runs."""
-    question = HeartbeatQuestion(device=lambda: PROCESSORS)
+    question = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS)
     monkeypatch.setattr(heartbeat, "turn", lambda: measure_process.turn(0.05))
     with measure_process.turn(), pytest.raises(LiveError, match="Another measurement"):
         question.heartbeat(2, 64, 64, 3, 0)
@@ -356,7 +359,7 @@ def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_visitor_who_leaves_gives_the_device_back() -> None:
     """Closing in the middle of a run frees it for the next."""
-    running = HeartbeatQuestion(device=lambda: PROCESSORS).beating(4, 64, 32, 1000, 1)
+    running = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS).beating(4, 64, 32, 1000, 1)
     next(running)
     running.close()  # type: ignore[attr-defined]
     with measure_process.turn(0.05):

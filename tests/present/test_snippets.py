@@ -193,6 +193,7 @@ def entry(platform: str, hardware: str, accelerator: str | None, engine: str = "
 
 
 TRANSFORMERS: dict[str, set[str]] = {"torch": set(), "transformers": set(), "accelerate": set()}
+ZEROGPU = load().rules.zerogpu
 TIERS = [entry(row.platform, row.id, row.accelerator) for row in load().on(["spaces", "zerogpu"])]
 EVERY = [(place, framework) for place in TIERS for framework in offered(place["platform"])]
 
@@ -208,7 +209,7 @@ def packages(requirements: str) -> dict[str, Requirement]:
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
 def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
     """The Hub's own card parser reads the front matter of every tier, and finds only values that the platform documents."""
-    made = setup(place, model="Qwen/Qwen3-8B", framework=framework)
+    made = setup(place, ZEROGPU, model="Qwen/Qwen3-8B", framework=framework)
     assert made.front_matter is not None
     card = SpaceCard(f"{made.front_matter}\n# Qwen3\n").data.to_dict()
     suggested = card.pop("suggested_hardware", None)
@@ -230,7 +231,7 @@ def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
 @given(st.one_of(texts, st.text(alphabet="ab/-\n: #'\"{", max_size=20)))
 def test_hostile_models_stay_out_of_the_card(model: str) -> None:
     """A model that is no Hub id adds nothing to the card; one that is stands there as it was."""
-    made = setup(TIERS[0], model=model)
+    made = setup(TIERS[0], ZEROGPU, model=model)
     card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
     if "models" in card:
         assert card["models"] == [model]
@@ -242,7 +243,7 @@ def test_hostile_models_stay_out_of_the_card(model: str) -> None:
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
 def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None:
     """Every line is a requirement that pip's own grammar takes, with the pin of the data file, and its source is told."""
-    made = setup(place, framework=framework)
+    made = setup(place, ZEROGPU, framework=framework)
     for name, wanted in packages(made.requirements).items():
         if name == "torch" and place["platform"] == "zerogpu":
             continue
@@ -254,15 +255,15 @@ def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None
 
 def test_zerogpu_takes_its_newest_torch() -> None:
     """On ZeroGPU torch is the newest of the platform's list (2.11.0), never the newest release (2.15.0)."""
-    admitted = load().rules.zerogpu.torch_versions
-    torch = packages(setup(entry("zerogpu", "zero-a10g", "RTX-PRO-6000-Blackwell-Server")).requirements)["torch"]
+    admitted = ZEROGPU.torch_versions
+    torch = packages(setup(entry("zerogpu", "zero-a10g", "RTX-PRO-6000-Blackwell-Server"), ZEROGPU).requirements)["torch"]
     assert [version for version in admitted if torch.specifier.contains(version)] == [str(max(map(Version, admitted)))]
     assert not torch.specifier.contains(versions()["torch"].version)
 
 
 def test_pytorch_by_host() -> None:
     """A GPU gets PyPI's CUDA build and is told which CUDA; a CPU tier gets the CPU index."""
-    gpu, cpu = setup(entry("spaces", "l4x1", "L4")).requirements, setup(entry("spaces", "cpu-upgrade", None)).requirements
+    gpu, cpu = setup(entry("spaces", "l4x1", "L4"), ZEROGPU).requirements, setup(entry("spaces", "cpu-upgrade", None), ZEROGPU).requirements
     assert "CUDA 13.2" in gpu
     assert "\n--extra-index-url https://download.pytorch.org/whl/cpu\n" in cpu
     assert "--extra-index-url" not in {line.split()[0] for line in gpu.splitlines()}
@@ -287,7 +288,7 @@ def test_pytorch_by_host() -> None:
 )  # fmt: skip
 def test_framework_lines(place: dict[str, Any], framework: str, wanted: dict[str, set[str]]) -> None:
     """Each framework and engine brings its own packages and extras, and a card only where there is a Space."""
-    made = setup(place, framework=framework)
+    made = setup(place, ZEROGPU, framework=framework)
     assert {name: one.extras for name, one in packages(made.requirements).items()} == wanted
     assert (made.front_matter is None) == (place["platform"] not in {"spaces", "zerogpu"})
 
@@ -297,7 +298,7 @@ def test_torch_tpu_takes_this_torch() -> None:
     brings = str(versions()["torch_tpu"].brings)
     low, high = brings.removeprefix("torch ").split(",")[0].split(" to ")
     assert Version(low) <= Version(versions()["torch"].version) <= Version(high)
-    assert "not beside torch_tpu" in setup(entry("tpu", "v6e-8", "TPU-v6e"), framework="jax").requirements
+    assert "not beside torch_tpu" in setup(entry("tpu", "v6e-8", "TPU-v6e"), ZEROGPU, framework="jax").requirements
 
 
 def test_transformers_has_pytorch_classes_only() -> None:
@@ -320,7 +321,7 @@ def test_transformers_has_pytorch_classes_only() -> None:
 def test_what_does_not_run_is_refused(place: dict[str, Any], framework: str) -> None:
     """A framework that the platform does not run, an unknown platform and an id with a line break are refused by name."""
     with pytest.raises(BadArgument, match="Accepted"):
-        setup(place, framework=framework)
+        setup(place, ZEROGPU, framework=framework)
 
 
 def test_every_framework_is_offered_somewhere() -> None:

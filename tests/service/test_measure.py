@@ -11,10 +11,10 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
-from lib.live.device import Device, current_device
+from lib.live.device import Device
 from lib.live.limits import DeviceRates, Work
 from lib.live.measure import MeasuredRun, MeasureRequest, Stage, measure_run
-from lib.live.measure_process import gpu_seconds, gpu_size
+from lib.live.measure_process import gpu_seconds
 from lib.service.measure import MeasureQuestion
 from lib.service.models import Models
 
@@ -195,7 +195,7 @@ def test_a_need_just_below_half_a_card_takes_the_whole() -> None:
         catalog=load, models=MODELS, run=runs, device=lambda size="large": half if size == "large" else whole, placed=lambda: 33_800_000_000
     )
     question.measure(LLAMA)
-    assert gpu_size(runs.asked[0]) == "xlarge"
+    assert runs.asked[0].size == "xlarge"
 
 
 def test_workspace_of_cublas_is_in_every_prediction_on_a_card() -> None:
@@ -225,7 +225,7 @@ def test_what_counts_as_held_before(monkeypatch: pytest.MonkeyPatch, device: Any
 
     monkeypatch.setattr("lib.live.memory_gauge.CudaGauge", Gauge)
     monkeypatch.setattr("lib.live.memory_gauge.HostGauge", Gauge)
-    monkeypatch.setattr("lib.live.measure.probe", probe)
+    monkeypatch.setattr("lib.live.measure.measure_rates", probe)
     work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
     ask = MeasureRequest(config=TINY, precision="bf16", prompt_tokens=16, output_tokens=4, device=device, work=work, limit_s=60.0)
     with pytest.raises(TooLong, match="enough seen"):
@@ -270,7 +270,7 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
 @pytest.mark.slow
 def test_memory_on_this_processor_is_what_was_predicted() -> None:
     """134 million parameters in float32, 536 MB: a real run in a process of its own, within the promised 10 %."""
-    answer = MeasureQuestion(catalog=load, models=MODELS, device=current_device).measure(json.dumps(SMALL), 64, 8, "fp32")
+    answer = MeasureQuestion(catalog=load, models=MODELS).measure(json.dumps(SMALL), 64, 8, "fp32")
     assert answer["device_details"]["kind"] in {"cpu", "cuda"}
     assert abs(answer["error_ratio"]["peak_bytes"] or 1.0) <= 0.10
     assert answer["weights_bytes"] <= answer["peak_bytes"]

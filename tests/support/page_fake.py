@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lib.catalog import Catalog, load
 from lib.errors import HubUnreachable, UnknownModel
 
 GIB = 2**30
@@ -32,6 +33,9 @@ class FakeServices:
     def __init__(self, *, hub: bool = True) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self._hub = hub
+
+    def catalog(self) -> Catalog:
+        return load()
 
     def bundled_models(self) -> tuple[str, ...]:
         return (LLAMA, "Qwen/Qwen3-8B", "openai-community/gpt2")

@@ -66,7 +66,7 @@ def test_a_link_repeats_the_question(services: Services) -> None:
     query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
     assert query is not None
     params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
-    assert fields.read(ask.COST, params) == (values, [])
+    assert fields.read(ask.cost_fields(load()), params) == (values, [])
 
 
 def test_the_csv_holds_every_way(services: Services) -> None:

@@ -118,7 +118,7 @@ def test_stop_ends_the_run() -> None:
 def test_every_output_has_a_value() -> None:
     """One value for each component, in every scene."""
     with gr.Blocks():
-        view = live_tab.build()
+        view = live_tab.build(real())
     assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
     assert len(live_run.RunScene().updates()) == len(view.measure.outputs())
     assert len(live_run.RunScene().updates()) == len(view.heartbeat.outputs())
@@ -251,8 +251,8 @@ def test_where_it_runs_is_looked_at_when_it_is_asked(monkeypatch: pytest.MonkeyP
         driver=None, torch="2.13.0", transformers="5.23.0",
     )  # fmt: skip
     monkeypatch.setenv("SPACE_ID", "ada/advisor")
-    assert "This Space runs on" in live_tab.where(lambda: device)
-    assert "takes 1.5 s of your own daily quota" in live_tab.where(lambda: device)
+    assert "This Space runs on" in live_tab.where(load(), lambda _: device)
+    assert "takes 1.5 s of your own daily quota" in live_tab.where(load(), lambda _: device)
 
 
 def real() -> Services:
