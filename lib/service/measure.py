@@ -14,7 +14,7 @@ from lib.answers.live import ExpectedAnswer, MeasureAnswer, MeasureStage
 from lib.catalog import Catalog
 from lib.errors import UnsupportedModel
 from lib.live import measure_process
-from lib.live.device import Device
+from lib.live.device import Device, current_device
 from lib.live.limits import DeviceRates, device_rates, usable_bytes
 from lib.live.measure import MeasuredRun, MeasureRequest, Stage
 from lib.model.spec import ModelSpec
