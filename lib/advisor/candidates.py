@@ -41,24 +41,24 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Candidates:
     """What can be tried, best first, and the first thing that cannot (`None` when nothing was left out)."""
 
     tried: tuple[Candidate, ...]
     refused: Reason | None = None
 
 
-def options(spec: ModelSpec, family: Family, offer: Offer, precision: str) -> Options:
+def list_candidates(spec: ModelSpec, family: Family, offer: Offer, precision: str) -> Candidates:
     """The configurations of this model on this offer."""
     kind = "cpu" if offer.silicon is None else offer.silicon.kind
     if kind == "neuron" or (kind == "tpu" and family not in SERVED):
-        return Options((), Reason("no_engine", {"silicon": offer.name, "family": family}))
+        return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
     if offer.silicon is None:
         return _on_cpu(family, precision)
     return _on_accelerator(spec, family, offer, offer.silicon, precision)
 
 
-def _on_cpu(family: Family, precision: str) -> Options:
+def _on_cpu(family: Family, precision: str) -> Candidates:
     text = family == "generate"
     plain = Candidate(precision="fp32", engine="transformers")
     packed = (
@@ -66,27 +66,27 @@ def _on_cpu(family: Family, precision: str) -> Options:
         Candidate(precision="gguf:Q4_K_M", engine="llama.cpp", step=FOUR_BITS),
     )
     if precision == "auto":
-        return Options((plain, *packed) if text else (plain,))
+        return Candidates((plain, *packed) if text else (plain,))
     if precision in {"fp32", "fp16", "bf16"}:
-        return Options((Candidate(precision=precision, engine="transformers"),))
+        return Candidates((Candidate(precision=precision, engine="transformers"),))
     if text and (precision.startswith("gguf:") or precision in {"int8", "int4"}):
         named = {"int8": "gguf:Q8_0", "int4": "gguf:Q4_K_M"}.get(precision, precision)
-        return Options((Candidate(precision=named, engine="llama.cpp"),))
-    return Options((), Reason("dtype_missing", {"precision": precision, "silicon": "CPU"}))
+        return Candidates((Candidate(precision=named, engine="llama.cpp"),))
+    return Candidates((), Reason("dtype_missing", {"precision": precision, "silicon": "CPU"}))
 
 
-def _on_accelerator(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator, precision: str) -> Options:
+def _on_accelerator(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator, precision: str) -> Candidates:
     if precision.startswith("gguf:"):
         if family != "generate" or silicon.kind != "gpu" or offer.platform == "zerogpu":
-            return Options((), Reason("no_engine", {"silicon": offer.name, "family": family}))
-        return Options((Candidate(precision=precision, engine="llama.cpp", devices=offer.accelerator_count),))
+            return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
+        return Candidates((Candidate(precision=precision, engine="llama.cpp", devices=offer.accelerator_count),))
     wanted, refused = _precisions(spec, silicon, precision)
     tried = tuple(
         Candidate(precision=name, engine=engine, devices=devices, step=step, note=note)
         for name, step, note in wanted
         for engine, devices in _layouts(spec, family, offer, silicon)
     )
-    return Options(tried, refused)
+    return Candidates(tried, refused)
 
 
 def _precisions(spec: ModelSpec, silicon: Accelerator, asked: str) -> tuple[tuple[tuple[str, int, str], ...], Reason | None]:
@@ -107,7 +107,7 @@ def _precisions(spec: ModelSpec, silicon: Accelerator, asked: str) -> tuple[tupl
 
 
 def _plain(spec: ModelSpec, silicon: Accelerator, half: str) -> tuple[tuple[str, int], ...]:
-    """As stored; a float32 checkpoint also in half precision, which is no compression to speak of. TPUs compute in bf16."""
+    """As stored; a float32 checkpoint also in half precision, which hardly changes it. TPUs compute in bf16."""
     if silicon.kind == "tpu":
         return ((half, AS_STORED),)
     halved = ((half, AS_STORED),) if spec.stored.dtype == "float32" else ()

@@ -1,6 +1,7 @@
-"""Which configurations an offer holds, in memory and on disk.
+"""Which configurations an offer holds in memory and on disk, and what the offers of one answer are held against.
 
-What is the same for all offers of one answer.
+The best configurations come first (`lib.advisor.candidates`). Memory is that of the fullest device (`lib.advisor.headroom`); a disk that
+is too small is the reason only where the memory would do.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lib.advisor.candidates import Candidate, options
-from lib.advisor.headroom import Room, room
+from lib.advisor.candidates import Candidate, list_candidates
+from lib.advisor.headroom import Headroom, measure_headroom
 from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
@@ -24,7 +25,7 @@ Memory = Callable[[MemoryRequest, Accelerator | None], MemoryEstimate]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class HostedModel:
     """The model that the hardware runs. `memory` remembers its answers between offers; `stored_bytes` is the size of the download."""
 
     spec: ModelSpec
@@ -33,14 +34,17 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """Everything that is the same for all offers; `model` is `None` when the Space runs none itself, `shape` the request that is timed."""
+class Requirements:
+    """What every offer of one answer is held against.
 
-    model: Model | None
+    `model` is `None` when the Space runs none itself; `speed_request` is the shape of the request whose speed is predicted.
+    """
+
+    model: HostedModel | None
     family: Family
     workload: Workload
     context_tokens: int
-    shape: SpeedRequest
+    speed_request: SpeedRequest
     sdk: str
     rules: PlatformRules
     cpus: tuple[Accelerator, ...]
@@ -48,64 +52,65 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """A configuration that fits, with the room it leaves."""
+class Placement:
+    """A configuration that fits an offer, with the memory it leaves free."""
 
     candidate: Candidate
-    room: Room
+    headroom: Headroom
 
 
 @dataclass(frozen=True, slots=True)
-class Fits:
-    """The configurations that fit, best first, and why there is none when there is none."""
+class Placements:
+    """The configurations that fit, best first; `obstacle` is the reason where there is none."""
 
-    fits: tuple[Fit, ...]
-    otherwise: Reason
+    fitting: tuple[Placement, ...]
+    obstacle: Reason
 
 
-def fitting(offer: Offer, case: Case, model: Model) -> Fits | Reason:
-    """What fits; where nothing can be too slow, no further than the first with room to spare."""
-    held = usable_memory(offer)
-    if held is None:
+def place_model(offer: Offer, requirements: Requirements, model: HostedModel) -> Placements | Reason:
+    """What fits; where nothing can be too slow, no further than the first comfortable fit."""
+    capacity = usable_memory(offer)
+    if capacity is None:
         return Reason("memory_unknown")
-    found = options(model.spec, case.family, offer, case.workload.precision)
-    timed = offer.silicon is None or case.workload.min_tokens_per_s > 0
-    held_by: list[Fit] = []
-    small: tuple[int, Reason] | None = None
-    for candidate in found.tried:
-        left = room(model.memory(_request(candidate, case), offer.silicon or offer.host_cpu), held, case.family)
-        short = _shortage(offer, model, candidate, left)
-        if short is None:
-            held_by.append(Fit(candidate=candidate, room=left))
-            if left.comfortable and not timed:
+    candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload.precision)
+    timed = offer.silicon is None or requirements.workload.min_tokens_per_s > 0
+    fitting: list[Placement] = []
+    least_short: tuple[int, Reason] | None = None
+    for candidate in candidates.tried:
+        memory = model.memory(_memory_request(candidate, requirements), offer.silicon or offer.host_cpu)
+        headroom = measure_headroom(memory, capacity, requirements.family)
+        shortage = _find_shortage(offer, model, candidate, headroom)
+        if shortage is None:
+            fitting.append(Placement(candidate=candidate, headroom=headroom))
+            if headroom.comfortable and not timed:
                 break
-        elif small is None or short[0] < small[0]:
-            small = short
-    nothing = found.refused or Reason("no_engine", {"silicon": offer.name, "family": case.family})
-    return Fits(tuple(held_by), nothing if small is None else small[1])
+        elif least_short is None or shortage[0] < least_short[0]:
+            least_short = shortage
+    no_engine = candidates.refused or Reason("no_engine", {"silicon": offer.name, "family": requirements.family})
+    return Placements(tuple(fitting), no_engine if least_short is None else least_short[1])
 
 
-def _request(candidate: Candidate, case: Case) -> MemoryRequest:
+def _memory_request(candidate: Candidate, requirements: Requirements) -> MemoryRequest:
     return MemoryRequest(
         precision=candidate.precision,
         engine=candidate.engine,
-        context_tokens=case.context_tokens,
-        batch_size=case.workload.concurrency,
+        context_tokens=requirements.context_tokens,
+        batch_size=requirements.workload.concurrency,
         devices=candidate.devices,
     )
 
 
-def _shortage(offer: Offer, model: Model, candidate: Candidate, left: Room) -> tuple[int, Reason] | None:
+def _find_shortage(offer: Offer, model: HostedModel, candidate: Candidate, headroom: Headroom) -> tuple[int, Reason] | None:
     """How many bytes are missing, and of what; a disk that is too small only counts where memory would do."""
-    if not left.fits:
+    if not headroom.fits:
         values: dict[str, Value] = {
-            "needed_bytes": left.needed_bytes,
-            "capacity_bytes": left.capacity_bytes,
-            "precision": left.memory.precision,
+            "needed_bytes": headroom.needed_bytes,
+            "capacity_bytes": headroom.capacity_bytes,
+            "precision": headroom.memory.precision,
             "devices": candidate.devices,
         }
-        return -left.free_bytes, Reason("too_small", values)
-    download = left.memory.weights.bytes if candidate.engine == "llama.cpp" else model.stored_bytes
+        return -headroom.free_bytes, Reason("too_small", values)
+    download = headroom.memory.weights.bytes if candidate.engine == "llama.cpp" else model.stored_bytes
     if offer.disk_bytes is not None and download > offer.disk_bytes:
         return 0, Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
     return None

@@ -1,4 +1,4 @@
-"""How much room a configuration leaves on the fullest device of an offer."""
+"""How much memory a configuration leaves free on the fullest device of an offer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lib.memory import MemoryEstimate
 from lib.units import GIB
 
 COMFORT = 0.10
-"""Share of a device that stays free when there is room to spare: fragmentation of the allocator, longer prompts, other libraries."""
+"""Share of a device that stays free in a comfortable fit: fragmentation of the allocator, longer prompts, other libraries."""
 
 # Peak beyond the weights of pipelines that draw, where the estimate has no trace of them: decoding the picture dominates.
 # CogVideoX 2b and 5b, bf16 and int8, 49 frames of 480 x 720 on A100: 24.53 - 12.55, 31.75 - 19.76, 22.29 - 10.30 = 12.0 GiB each.
@@ -19,7 +19,7 @@ WORKING_BYTES = {"video": 12 * GIB, "image": int(4.75 * GIB)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Headroom:
     """Memory of a configuration against the capacity of one device; `working_bytes` were added for the pipeline."""
 
     memory: MemoryEstimate
@@ -44,7 +44,7 @@ class Room:
         return self.free_bytes >= COMFORT * self.capacity_bytes and high <= self.capacity_bytes
 
 
-def room(memory: MemoryEstimate, capacity_bytes: int, family: Family) -> Room:
-    """The room left by this estimate on a device of this capacity."""
+def measure_headroom(memory: MemoryEstimate, capacity_bytes: int, family: Family) -> Headroom:
+    """What this estimate leaves free on a device of this capacity."""
     working = max(0, WORKING_BYTES.get(family, 0) - memory.activation.bytes)
-    return Room(memory=memory, needed_bytes=memory.per_device_bytes + working, capacity_bytes=capacity_bytes, working_bytes=working)
+    return Headroom(memory=memory, needed_bytes=memory.per_device_bytes + working, capacity_bytes=capacity_bytes, working_bytes=working)

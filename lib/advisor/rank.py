@@ -35,23 +35,23 @@ TIGHT, MANY_HOSTS = 10, 20
 Key = tuple[object, ...]
 
 
-def level(entry: Entry) -> int:
+def count_sacrifices(entry: Entry) -> int:
     """How much is given up, by the table above; a Space that runs no model gives up nothing."""
     if entry.memory is None:
         return 0
     codes = {reason.code for reason in entry.reasons}
-    found = (ONE_DEVICE if entry.devices <= 1 else SEVERAL)[entry.step]
-    found += 1 if codes & INCONVENIENT else 0
-    found += TIGHT if entry.verdict == "tight" else 0
-    return found + (MANY_HOSTS if "multi_host" in codes else 0)
+    sacrifices = (ONE_DEVICE if entry.devices <= 1 else SEVERAL)[entry.step]
+    sacrifices += 1 if codes & INCONVENIENT else 0
+    sacrifices += TIGHT if entry.verdict == "tight" else 0
+    return sacrifices + (MANY_HOSTS if "multi_host" in codes else 0)
 
 
-def rate(entry: Entry) -> float:
+def rate_speed(entry: Entry) -> float:
     """What "fast" means for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
-    of, found = entry.speed, entry.speed.predicted
-    if found is not None:
-        produced = found.output_tokens_per_s
-        return 1.0 / found.request_s if produced is None else produced.value
+    of, predicted = entry.speed, entry.speed.predicted
+    if predicted is not None:
+        output_tokens_per_s = predicted.output_tokens_per_s
+        return 1.0 / predicted.request_s if output_tokens_per_s is None else output_tokens_per_s.value
     if of.decode_tokens_per_s_upper_bound is not None:
         return of.decode_tokens_per_s_upper_bound
     if of.request_s_lower_bound:
@@ -59,43 +59,49 @@ def rate(entry: Entry) -> float:
     return of.peak_flops_per_s or 0.0
 
 
-def ranked(entries: Sequence[Entry], priority: Priority) -> tuple[Entry, ...]:
+def rank_entries(entries: Sequence[Entry], priority: Priority) -> tuple[Entry, ...]:
     """The entries in order, those that no other beats marked."""
     gpus = [entry.cost.usd_per_hour for entry in entries if entry.offer.silicon is not None and entry.cost.usd_per_hour > 0]
     cheapest_gpu = min(gpus, default=None)
     ordered = sorted(entries, key=_key(priority, cheapest_gpu))
-    best = frontier(ordered)
+    best = find_frontier(ordered)
     return tuple(replace(entry, pareto=number in best) for number, entry in enumerate(ordered))
 
 
 def _key(priority: Priority, cheapest_gpu: Decimal | None) -> Callable[[Entry], Key]:
     def last(entry: Entry) -> Key:
         on_gpu = entry.offer.silicon is not None
-        return (-rate(entry), on_gpu, -entry.free_share, PLATFORMS.index(entry.offer.platform), entry.offer.id)
+        return (-rate_speed(entry), on_gpu, -entry.free_share, PLATFORMS.index(entry.offer.platform), entry.offer.id)
 
-    def cheap_cpu(entry: Entry) -> bool:
+    def is_cheap_cpu(entry: Entry) -> bool:
         plain = entry.memory is not None and entry.offer.silicon is None
         return plain and (cheapest_gpu is None or entry.cost.usd_per_hour < cheapest_gpu)
 
     def balanced(entry: Entry) -> Key:
-        return (level(entry), not cheap_cpu(entry), entry.cost.usd_per_month, *last(entry))
+        return (count_sacrifices(entry), not is_cheap_cpu(entry), entry.cost.usd_per_month, *last(entry))
 
     def cheapest(entry: Entry) -> Key:
-        return (entry.cost.usd_per_month, not cheap_cpu(entry), level(entry), *last(entry))
+        return (entry.cost.usd_per_month, not is_cheap_cpu(entry), count_sacrifices(entry), *last(entry))
 
     def fastest(entry: Entry) -> Key:
-        return (entry.verdict == "tight" or level(entry) >= MANY_HOSTS, -rate(entry), level(entry), entry.cost.usd_per_month, *last(entry))
+        return (
+            entry.verdict == "tight" or count_sacrifices(entry) >= MANY_HOSTS,
+            -rate_speed(entry),
+            count_sacrifices(entry),
+            entry.cost.usd_per_month,
+            *last(entry),
+        )
 
     return {"balanced": balanced, "cheapest": cheapest, "fastest": fastest}[priority]
 
 
-def frontier(entries: Sequence[Entry]) -> frozenset[int]:
+def find_frontier(entries: Sequence[Entry]) -> frozenset[int]:
     """Numbers of the entries that no other one beats in price and speed: by price, each that is faster than all that cost less."""
-    points = sorted({(entry.cost.usd_per_month, -rate(entry)) for entry in entries})
+    points = sorted({(entry.cost.usd_per_month, -rate_speed(entry)) for entry in entries})
     best: set[tuple[Decimal, float]] = set()
     fastest = float("inf")
     for price, slowness in points:
         if slowness < fastest:
             best.add((price, slowness))
             fastest = slowness
-    return frozenset(i for i, entry in enumerate(entries) if (entry.cost.usd_per_month, -rate(entry)) in best)
+    return frozenset(i for i, entry in enumerate(entries) if (entry.cost.usd_per_month, -rate_speed(entry)) in best)

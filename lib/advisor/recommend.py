@@ -3,22 +3,18 @@
     recommend(spec, Workload(context_tokens=8192), catalog.load()).pick.offer.id
 
 Nothing here reads the network, the clock or the environment: prices come with the catalog, and whether a provider serves the model
-is an argument.
-
-Paying per token: whether the kind of work is sold that way, and what the account gets for free.
-
-Which models have a provider today only the Hub knows; the caller passes what it was told, or nothing.
-Families served: chat models with and without images, vectors, pictures, clips, transcription
+is an argument, because only the Hub knows it. Beside the hardware stands what paying a provider per token means.
+Work that providers sell per token: chat with and without images, vectors, pictures, clips, transcription
 (huggingface.co/docs/inference-providers, table of partners, 2026-08-21).
 """
 
 from __future__ import annotations
 
-from lib.advisor.fit import Case, Memory, Model
-from lib.advisor.judge import judge_all
-from lib.advisor.rank import ranked
+from lib.advisor.fit import HostedModel, Memory, Requirements
+from lib.advisor.judge import DAYS_PER_MONTH, judge_offers
+from lib.advisor.rank import rank_entries
 from lib.advisor.result import Entry, ProviderOption, Recommendation, Rejection, Speed
-from lib.advisor.speed import shape
+from lib.advisor.speed import shape_request
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS
@@ -44,25 +40,6 @@ SERVED_TASKS = frozenset(
 )
 
 
-def option(task: str, model_id: str, workload: Workload, rules: ProviderCredits, live: tuple[str, ...] | None) -> ProviderOption:
-    """The way without hardware. `live` names the providers that serve this model now; `None` says that nobody asked."""
-    suits = task in SERVED_TASKS
-    if not suits:
-        return ProviderOption(suits=False, available=None, providers=(), reasons=(Reason("provider_task_not_served", {"task": task}),))
-    values: dict[str, Value] = {
-        "model": model_id,
-        "credit_usd": rules.monthly_usd[workload.account],
-        "account": workload.account,
-        "markup_percent": rules.markup_percent,
-        "requests_per_month": workload.requests_per_day * 30,
-    }
-    if live is None:
-        return ProviderOption(suits=True, available=None, providers=(), reasons=(Reason("provider_unknown", values),))
-    code = "provider_live" if live else "provider_none"
-    values["providers"] = ", ".join(live)
-    return ProviderOption(suits=True, available=bool(live), providers=live, reasons=(Reason(code, values),))
-
-
 def recommend(
     spec: ModelSpec | None,
     workload: Workload,
@@ -85,33 +62,33 @@ def recommend(
     """
     task = task_of(workload.task, spec)
     family = family_of(task)
-    runs = None if family == "provider" else spec
+    hosted = None if family == "provider" else spec
     context = _context(spec, workload)
-    case = Case(
-        model=None if runs is None else Model(spec=runs, stored_bytes=_download(runs), memory=_remembering(runs)),
+    requirements = Requirements(
+        model=None if hosted is None else HostedModel(spec=hosted, stored_bytes=_download_bytes(hosted), memory=_remember_memory(hosted)),
         family=family,
         workload=workload,
         context_tokens=context,
-        shape=shape(family, context, workload.concurrency),
+        speed_request=shape_request(family, context, workload.concurrency),
         sdk=sdk,
         rules=catalog.rules,
         cpus=_host_cpus(catalog),
         accelerators=catalog.accelerators,
     )
-    verdicts = judge_all(catalog.on(workload.platforms), case)
-    order = ranked([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority)
+    verdicts = judge_offers(catalog.on(workload.platforms), requirements)
+    order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority)
     pick = order[0] if order else None
     return Recommendation(
         pick=pick,
         ranked=order,
-        rejected=_sorted([verdict for verdict in verdicts if isinstance(verdict, Rejection)]),
-        provider=option(task, spec.id if spec else "", workload, catalog.rules.providers, live_providers),
+        rejected=_sort_rejections([verdict for verdict in verdicts if isinstance(verdict, Rejection)]),
+        provider=consider_providers(task, spec.id if spec else "", workload, catalog.rules.providers, live_providers),
         workload=workload,
         task=task,
         family=family,
         notes=_notes(workload, context, pick),
-        caveats=_caveats(runs, pick),
-        sources=_sources(runs, pick, catalog),
+        caveats=_caveats(hosted, pick),
+        sources=_sources(hosted, pick, catalog),
     )
 
 
@@ -123,54 +100,54 @@ def _context(spec: ModelSpec | None, workload: Workload) -> int:
 
 def _host_cpus(catalog: Catalog) -> tuple[Accelerator, ...]:
     """The CPU classes whose figures are known, smallest first, whatever the order of the catalog."""
-    found = {offer.host_cpu.id: offer.host_cpu for offer in catalog.offers if offer.host_cpu is not None}
-    return tuple(sorted(found.values(), key=lambda cpu: (cpu.vcpu or 0, cpu.id)))
+    by_id = {offer.host_cpu.id: offer.host_cpu for offer in catalog.offers if offer.host_cpu is not None}
+    return tuple(sorted(by_id.values(), key=lambda cpu: (cpu.vcpu or 0, cpu.id)))
 
 
-def _download(spec: ModelSpec) -> int:
+def _download_bytes(spec: ModelSpec) -> int:
     """Bytes of the checkpoint; from the stored dtypes where headers were read, else what its own precision takes."""
     stored = sum(spec.stored.bytes_by_dtype.values())
     return stored or estimate_memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
 
 
-def _remembering(spec: ModelSpec) -> Memory:
+def _remember_memory(spec: ModelSpec) -> Memory:
     """`estimate_memory` for this model, asked once for each request and card."""
-    seen: dict[tuple[MemoryRequest, str], MemoryEstimate] = {}
+    estimates: dict[tuple[MemoryRequest, str], MemoryEstimate] = {}
 
     def memory(request: MemoryRequest, accelerator: Accelerator | None) -> MemoryEstimate:
         key = (request, "" if accelerator is None else accelerator.id)
-        if key not in seen:
-            seen[key] = estimate_memory(spec, request, accelerator)
-        return seen[key]
+        if key not in estimates:
+            estimates[key] = estimate_memory(spec, request, accelerator)
+        return estimates[key]
 
     return memory
 
 
-def _sorted(rejected: list[Rejection]) -> tuple[Rejection, ...]:
-    def place(one: Rejection) -> tuple[int, float, str]:
-        price = one.offer.usd_per_hour
-        return (PLATFORMS.index(one.offer.platform), 0.0 if price is None else float(price), one.offer.id)
+def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
+    def place(rejection: Rejection) -> tuple[int, float, str]:
+        price = rejection.offer.usd_per_hour
+        return (PLATFORMS.index(rejection.offer.platform), 0.0 if price is None else float(price), rejection.offer.id)
 
     return tuple(sorted(rejected, key=place))
 
 
 def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason, ...]:
-    found = []
+    notes = []
     if context < workload.context_tokens:
-        found.append(Reason("context_clamped", {"asked_tokens": workload.context_tokens, "limit_tokens": context}))
+        notes.append(Reason("context_clamped", {"asked_tokens": workload.context_tokens, "limit_tokens": context}))
     if pick is None:
-        found.append(Reason("nothing_fits"))
-        return tuple(found)
-    found.append(Reason(f"picked_{workload.priority}"))
-    found += _about_speed(pick.speed)
+        notes.append(Reason("nothing_fits"))
+        return tuple(notes)
+    notes.append(Reason(f"picked_{workload.priority}"))
+    notes += _describe_speed(pick.speed)
     if workload.min_tokens_per_s and pick.speed.tokens_per_s is None:
-        found.append(Reason("rate_not_judged"))
+        notes.append(Reason("rate_not_judged"))
     if workload.account == "anonymous":
-        found.append(Reason("account_needed"))
-    return tuple(found)
+        notes.append(Reason("account_needed"))
+    return tuple(notes)
 
 
-def _about_speed(speed: Speed) -> list[Reason]:
+def _describe_speed(speed: Speed) -> list[Reason]:
     """What the speeds are: predictions for one shape of request, or bounds."""
     if speed.predicted is None:
         bounded = speed.decode_tokens_per_s_upper_bound is not None or speed.request_s_lower_bound is not None
@@ -193,3 +170,23 @@ def _sources(spec: ModelSpec | None, pick: Entry | None, catalog: Catalog) -> tu
     of_pick = () if pick is None else (*pick.offer.sources, *(() if pick.memory is None else pick.memory.sources))
     rules = catalog.rules
     return tuple(dict.fromkeys((*of_model, *of_pick, *rules.zerogpu.sources, *rules.accounts.sources, *rules.providers.sources)))
+
+
+def consider_providers(
+    task: str, model_id: str, workload: Workload, rules: ProviderCredits, live: tuple[str, ...] | None
+) -> ProviderOption:
+    """Paying per token instead of renting. `live` names the providers that serve this model now; `None`: nobody asked."""
+    if task not in SERVED_TASKS:
+        return ProviderOption(suits=False, available=None, providers=(), reasons=(Reason("provider_task_not_served", {"task": task}),))
+    values: dict[str, Value] = {
+        "model": model_id,
+        "credit_usd": rules.monthly_usd[workload.account],
+        "account": workload.account,
+        "markup_percent": rules.markup_percent,
+        "requests_per_month": workload.requests_per_day * DAYS_PER_MONTH,
+    }
+    if live is None:
+        return ProviderOption(suits=True, available=None, providers=(), reasons=(Reason("provider_unknown", values),))
+    code = "provider_live" if live else "provider_none"
+    values["providers"] = ", ".join(live)
+    return ProviderOption(suits=True, available=bool(live), providers=live, reasons=(Reason(code, values),))

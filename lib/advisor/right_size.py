@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.judge import cost_of
+from lib.advisor.judge import price_offer
 from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
@@ -18,7 +18,7 @@ TIER_OF = {"zero-a10g-xlarge": "zero-a10g"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RightSizing:
     """The current tier under the workload, and what to do.
 
     `fits` is `None` where the tier is not known or no longer offered; then nothing is said about it. `saving_usd_per_month` is negative
@@ -34,8 +34,10 @@ class Verdict:
     reasons: tuple[Reason, ...]
 
 
-def right_size(current: Offer | None, on_current: Recommendation | None, found: Recommendation, rules: PlatformRules) -> Verdict:
-    """Hold the pick of `found` against the current tier, which `on_current` (a recommendation that judged its platform) judged.
+def right_size(
+    current: Offer | None, on_current: Recommendation | None, recommendation: Recommendation, rules: PlatformRules
+) -> RightSizing:
+    """Hold the pick of `recommendation` against the current tier, which `on_current` (a recommendation that judged its platform) judged.
 
     Raises:
         BadCatalog: the current tier is listed without a price.
@@ -43,13 +45,13 @@ def right_size(current: Offer | None, on_current: Recommendation | None, found: 
     entry = None if on_current is None or current is None else _entry(current, on_current)
     rejection = None if entry or on_current is None or current is None else _rejection(current, on_current)
     fits = True if entry else False if rejection else None
-    month = None if current is None or current.usd_per_hour is None else cost_of(current, found.workload, rules).usd_per_month
-    pick = found.pick
+    month = None if current is None or current.usd_per_hour is None else price_offer(current, recommendation.workload, rules).usd_per_month
+    pick = recommendation.pick
     saving = None if month is None or pick is None else month - pick.cost.usd_per_month
     stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
-    enough = saving is not None and saving < 0 and _does_it_well(entry, found)
+    enough = saving is not None and saving < 0 and _does_it_well(entry, recommendation)
     decision: Decision = "none" if pick is None else "stay" if stays or enough else "move"
-    return Verdict(
+    return RightSizing(
         decision=decision,
         fits=fits,
         entry=entry,
@@ -64,13 +66,13 @@ def _tier(offer: Offer) -> tuple[str, str]:
     return (offer.platform, TIER_OF.get(offer.id, offer.id))
 
 
-def _does_it_well(entry: Entry | None, found: Recommendation) -> bool:
+def _does_it_well(entry: Entry | None, recommendation: Recommendation) -> bool:
     """Whether the tier that is there does all that was asked with room to spare, so that nothing speaks for paying more.
 
     Weights in fewer bits are no reason to move, unless another precision was asked for (then the tier does not do it); more speed is one
     only for those who put it first.
     """
-    return entry is not None and entry.verdict == "comfortable" and found.workload.priority != "fastest"
+    return entry is not None and entry.verdict == "comfortable" and recommendation.workload.priority != "fastest"
 
 
 def _entry(current: Offer, judged: Recommendation) -> Entry | None:
@@ -80,8 +82,8 @@ def _entry(current: Offer, judged: Recommendation) -> Entry | None:
 
 def _rejection(current: Offer, judged: Recommendation) -> Rejection | None:
     """Why the current tier does not do it; of several sizes the largest, which comes closest."""
-    found = [one for one in judged.rejected if _tier(one.offer) == _tier(current)]
-    return max(found, key=lambda one: one.offer.vram_bytes or 0, default=None)
+    sizes = [one for one in judged.rejected if _tier(one.offer) == _tier(current)]
+    return max(sizes, key=lambda one: one.offer.vram_bytes or 0, default=None)
 
 
 def _reasons(
@@ -92,31 +94,31 @@ def _reasons(
     pick: Entry | None,
     saving: Decimal | None,
 ) -> list[Reason]:
-    has: dict[str, Value] = {"current": "no hardware" if current is None else _tier(current)[1]}
+    shared: dict[str, Value] = {"current": "no hardware" if current is None else _tier(current)[1]}
     if pick is None:
-        return [Reason("nothing_else_fits" if entry else "nothing_fits_here", has)]
-    values = has | {"pick": pick.offer.id}
-    found = []
+        return [Reason("nothing_else_fits" if entry else "nothing_fits_here", shared)]
+    values = shared | {"pick": pick.offer.id}
+    reasons = []
     if decision == "stay" and current is not None and entry is not None and _tier(pick.offer) != _tier(current):
         more = values | {"usd_per_month": abs(saving or Decimal(0))}
         return [Reason("stay_does_it", values), Reason(_better(entry, pick), values), Reason("costs_more", more)]
     if decision == "stay":
-        found.append(Reason("stay", values))
+        reasons.append(Reason("stay", values))
         if current is not None and pick.offer.id != current.id:
-            found.append(Reason("stay_declare_size", values | {"size": pick.offer.id}))
-        return found
+            reasons.append(Reason("stay_declare_size", values | {"size": pick.offer.id}))
+        return reasons
     if rejection is not None:
-        found.append(Reason("current_does_not_do_it", values))
+        reasons.append(Reason("current_does_not_do_it", values))
     elif entry is None:
-        found.append(Reason("current_not_judged", values))
+        reasons.append(Reason("current_not_judged", values))
     elif saving is not None and saving <= 0:
-        found.append(Reason(_better(entry, pick), values))
+        reasons.append(Reason(_better(entry, pick), values))
     if saving is not None:
         code = "saves" if saving > 0 else "costs_more" if saving < 0 else "costs_the_same"
-        found.append(Reason(code, values | {"usd_per_month": abs(saving)}))
+        reasons.append(Reason(code, values | {"usd_per_month": abs(saving)}))
     if pick.offer.platform not in {"spaces", "zerogpu"}:
-        found.append(Reason("pick_elsewhere", values | {"platform": pick.offer.platform}))
-    return found
+        reasons.append(Reason("pick_elsewhere", values | {"platform": pick.offer.platform}))
+    return reasons
 
 
 def _better(entry: Entry, pick: Entry) -> str:

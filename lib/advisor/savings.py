@@ -16,8 +16,8 @@ from typing import Literal
 
 from lib import precision as formats
 from lib.advisor.candidates import Candidate
-from lib.advisor.headroom import room
-from lib.advisor.speed import machine, read_parameters, speed_bounds
+from lib.advisor.headroom import measure_headroom
+from lib.advisor.speed import bound_speed, count_decode_parameters, find_roofline
 from lib.advisor.tasks import Family, family_of, task_of
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -129,7 +129,7 @@ def tier(case: Case, offer: Offer, request: MemoryRequest) -> Tier | None:
         return None
     spread = replace(request, devices=devices_used(case, offer, request))
     memory = estimate_memory(case.spec, spread, offer.silicon or offer.host_cpu)
-    if not room(memory, held, family(case)).comfortable:
+    if not measure_headroom(memory, held, family(case)).comfortable:
         return None
     return Tier(offer=offer, request=spread, memory=memory, usd_per_month=bill(case, offer, spread))
 
@@ -169,8 +169,8 @@ def _computes(offer: Offer, request: MemoryRequest) -> bool:
 def rate(case: Case, offer: Offer, request: MemoryRequest) -> float | None:
     """Tokens per second of one request that the datasheet allows at most."""
     memory = estimate_memory(case.spec, request, offer.silicon or offer.host_cpu)
-    on = machine(offer, Candidate(precision=memory.precision, engine=request.engine, devices=request.devices), memory.precision, ())
-    return speed_bounds(case.spec, family(case), memory, on, request.batch_size).decode_tokens_per_s_upper_bound
+    on = find_roofline(offer, Candidate(precision=memory.precision, engine=request.engine, devices=request.devices), memory.precision, ())
+    return bound_speed(case.spec, family(case), memory, on, request.batch_size).decode_tokens_per_s_upper_bound
 
 
 def gain(case: Case, before: MemoryRequest, after: MemoryRequest, offer: Offer) -> tuple[Gain, bool]:
@@ -187,14 +187,14 @@ def gain(case: Case, before: MemoryRequest, after: MemoryRequest, offer: Offer) 
 
 def _compute_bound(case: Case, request: MemoryRequest, offer: Offer) -> bool:
     memory = estimate_memory(case.spec, request, offer.silicon)
-    on = machine(offer, Candidate(precision=memory.precision, engine=request.engine, devices=request.devices), memory.precision, ())
+    on = find_roofline(offer, Candidate(precision=memory.precision, engine=request.engine, devices=request.devices), memory.precision, ())
     if on is None or on.peak is None:
         return False
     least = decode_floor(
         weight_bytes=memory.weights.bytes,
         cache_bytes=memory.kv_cache.bytes // request.batch_size,
         bandwidth=on.bandwidth,
-        active_parameters=read_parameters(case.spec),
+        active_parameters=count_decode_parameters(case.spec),
         batch=request.batch_size,
         peak=on.peak,
     )

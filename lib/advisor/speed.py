@@ -1,10 +1,8 @@
-"""How fast each configuration is, as `lib.speed` predicts it: one call for all of them, and nothing where it has no answer.
+"""How fast each configuration is: predicted by `lib.speed`, one call for all of them; bounds of the datasheet where it has no answer.
 
 The shape of a request is `lib.workload.prompt_and_output_tokens` of the context asked for. Sound counts as 1500 positions of a prompt (half
 a minute; an encoder of its own hears its full length), one pass of an encoder as the prompt alone. Pictures and clips have the shape that
-was published for their pipeline.
-
-What the datasheet of an offer allows at best, for one configuration. Upper bounds only: `lib.advisor.speed` asks for predictions.
+was published for their pipeline. The bounds are those of `lib.laws.roofline`: no engine can be faster on this hardware.
 """
 
 from __future__ import annotations
@@ -31,10 +29,78 @@ SOUND_TOKENS = 1500  # positions of half a minute of sound in Whisper's encoder;
 # Published times of one request without torch.compile (which ZeroGPU lacks), batch 1: a common pipeline stands for its kind.
 PICTURE_S = 3.704  # SDXL fp16, 1024 px, 30 steps, A100; huggingface.co/stabilityai/stable-diffusion-xl-1.0-tensorrt (2023-10)
 CLIP_S = 93.896  # CogVideoX-2b bf16, 49 frames of 480 x 720, 50 steps, A100; github.com/sayakpaul/diffusers-torchao at 9b9f238 (2024-09)
+PREDICTED = "prediction"
+DRAWN = ("image", "video")
+Key = tuple[object, ...]
+
+
+# Predictions
+
+
+def shape_request(family: Family, context: int, concurrency: int) -> SpeedRequest:
+    """The request that is timed, by the rule above; each configuration puts its own precision and engine in."""
+    prompt, output = prompt_and_output_tokens(context)
+    if family == "encode":
+        return SpeedRequest(prompt_tokens=min(PROMPT_TOKENS, context), output_tokens=1, concurrency=concurrency)
+    return SpeedRequest(prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=output, concurrency=concurrency)
+
+
+def prediction_key(offer: Offer, candidate: Candidate) -> Key:
+    """What a prediction depends on: the same cards are rented out by several platforms."""
+    silicon = offer.silicon or offer.host_cpu
+    memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
+    of = (silicon.id if silicon else "", offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
+    return (*of, candidate.devices, candidate.engine, candidate.precision)
+
+
+def _question(spec: ModelSpec, offer: Offer, candidate: Candidate, request: SpeedRequest) -> Question:
+    """The question for `lib.speed`: the cards that the configuration uses, not all that are rented."""
+    whole = offer.silicon is None or candidate.devices == offer.accelerator_count
+    used = offer if whole else offer.model_copy(update={"accelerator_count": candidate.devices})
+    return spec, used, replace(request, precision=candidate.precision, engine=candidate.engine)
+
+
+def predict_candidates(
+    spec: ModelSpec,
+    family: Family,
+    configurations: Iterable[tuple[Offer, Candidate]],
+    request: SpeedRequest,
+    accelerators: Mapping[str, Accelerator],
+) -> Mapping[Key, SpeedEstimate]:
+    """The predictions by `prediction_key`; what has no answer (a processor or a pipeline of which nothing is known) is left out.
+
+    One pass of an encoder is the prompt alone, whatever the model could decode.
+    """
+    if (family in DRAWN) != (spec.library == "diffusers"):
+        return {}
+    questions: dict[Key, Question] = {}
+    for offer, candidate in configurations:
+        questions.setdefault(prediction_key(offer, candidate), _question(spec, offer, candidate, request))
+    estimates = zip(questions, predict_each(list(questions.values()), accelerators), strict=True)
+    return {at: _one_pass(one) if family == "encode" else one for at, one in estimates if one is not None}
+
+
+def _one_pass(of: SpeedEstimate) -> SpeedEstimate:
+    return replace(of, tpot_s=None, floor=None if of.floor is None else replace(of.floor, tpot_s=None))
+
+
+def attach_bounds(of: SpeedEstimate) -> Speed:
+    """A prediction with the bounds of the datasheet beside it."""
+    ttft_s, tpot_s = (None, None) if of.floor is None else (of.floor.ttft_s, of.floor.tpot_s)
+    return Speed(
+        decode_tokens_per_s_upper_bound=None if tpot_s is None else 1.0 / tpot_s,
+        request_s_lower_bound=None if ttft_s is None else ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1),
+        peak_flops_per_s=None,
+        basis=PREDICTED,
+        predicted=of,
+    )
+
+
+# Bounds of the datasheet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Roofline:
     """Bandwidth and peak of the devices that work at the same time."""
 
     bandwidth: BytesPerSecond
@@ -42,21 +108,21 @@ class Machine:
     basis: str
 
 
-def machine(offer: Offer, candidate: Candidate, precision: str, cpus: tuple[Accelerator, ...]) -> Machine | None:
+def find_roofline(offer: Offer, candidate: Candidate, precision: str, cpus: tuple[Accelerator, ...]) -> Roofline | None:
     """The offer as the roofline sees it; `None` for a CPU of which nothing is known."""
     if offer.silicon is None:
-        return _host(offer.vcpu, cpus)
+        return _scale_cpu(offer.vcpu, cpus)
     at_once = candidate.devices if candidate.engine in DIVIDED else 1
     share = offer.accelerator_fraction * at_once
-    peak = _peak(offer.silicon, precision)
-    return Machine(
+    peak = _peak_rate(offer.silicon, precision)
+    return Roofline(
         bandwidth=BytesPerSecond(offer.silicon.bandwidth * share),
         peak=None if peak is None else FlopPerSecond(peak * share),
         basis="roofline floor",
     )
 
 
-def _host(vcpu: int | None, cpus: tuple[Accelerator, ...]) -> Machine | None:
+def _scale_cpu(vcpu: int | None, cpus: tuple[Accelerator, ...]) -> Roofline | None:
     """A CPU from the largest class whose figures are known and that is not larger (else the smallest), in proportion to its virtual CPUs.
 
     Larger machines gain less than in proportion (48 cores of Sapphire Rapids read 230 GB/s, not 540), so this stays an upper bound.
@@ -66,14 +132,14 @@ def _host(vcpu: int | None, cpus: tuple[Accelerator, ...]) -> Machine | None:
         return None
     size, host = max((pair for pair in known if pair[0] <= vcpu), key=lambda pair: pair[0], default=known[0])
     peak = host.peak("fp32")
-    return Machine(
+    return Roofline(
         bandwidth=BytesPerSecond(host.bandwidth * vcpu / size),
         peak=None if peak is None else FlopPerSecond(peak * vcpu / size),
         basis=f"estimate for {size} virtual CPUs" + ("" if size == vcpu else f", scaled to {vcpu}"),
     )
 
 
-def _peak(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
+def _peak_rate(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
     """The fastest rate that the weights of this precision can be multiplied at; storage formats multiply in half precision."""
     own = weight_format(precision).arithmetic
     names = ("fp32", "tf32") if own == "fp32" else (own, "bf16", "fp16")
@@ -81,7 +147,7 @@ def _peak(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
     return max(rates, default=None)
 
 
-def read_parameters(spec: ModelSpec) -> int:
+def count_decode_parameters(spec: ModelSpec) -> int:
     """Parameters that a decode step multiplies by: the active ones without a separate input embedding, which is only looked up."""
     if not any(group.kind == "head" for group in spec.tensors):
         return spec.parameters_active
@@ -89,25 +155,25 @@ def read_parameters(spec: ModelSpec) -> int:
     return max(1, spec.parameters_active - looked_up)
 
 
-def encoder_parameters(spec: ModelSpec) -> int:
+def count_encoder_parameters(spec: ModelSpec) -> int:
     """Parameters that each token of one pass is multiplied by: without the embedding tables."""
     looked_up = sum(group.parameters for group in spec.tensors if group.kind == "embedding")
     return max(1, spec.parameters_active - looked_up)
 
 
-def speed_bounds(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Machine | None, concurrency: int) -> Speed:
+def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roofline | None, concurrency: int) -> Speed:
     """Bounds for one request among `concurrency`, at the memory's context."""
     if on is None:
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="no figure")
     if family in {"image", "video"}:
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=on.peak, basis="datasheet peak")
     if family == "encode":
-        passed = encoder_parameters(spec)
-        whole = _prefill(passed, PROMPT_TOKENS, memory.weights.bytes * passed // max(1, spec.parameters_total), on, concurrency)
+        passed = count_encoder_parameters(spec)
+        whole = _prefill_floor_s(passed, PROMPT_TOKENS, memory.weights.bytes * passed // max(1, spec.parameters_total), on, concurrency)
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=whole, peak_flops_per_s=on.peak, basis=on.basis)
-    step = _step(spec, memory, on, concurrency)
+    step = _decode_floor_s(spec, memory, on, concurrency)
     prompt = SOUND_TOKENS if family == "speech" else PROMPT_TOKENS
-    first = _prefill(read_parameters(spec), prompt, 0, on, concurrency)
+    first = _prefill_floor_s(count_decode_parameters(spec), prompt, 0, on, concurrency)
     decodes = spec.cache_terms is not None or spec.source == "rule_of_thumb"
     return Speed(
         decode_tokens_per_s_upper_bound=1.0 / step if decodes else None,
@@ -117,15 +183,15 @@ def speed_bounds(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Ma
     )
 
 
-def _prefill(parameters: int, tokens: int, weight_bytes: int, on: Machine, batch: int) -> Seconds:
+def _prefill_floor_s(parameters: int, tokens: int, weight_bytes: int, on: Roofline, batch: int) -> Seconds:
     least = prefill_floor(
         active_parameters=parameters, tokens=tokens, weight_bytes=weight_bytes, bandwidth=on.bandwidth, batch=batch, peak=on.peak
     )
     return Seconds(least.seconds)
 
 
-def _step(spec: ModelSpec, memory: MemoryEstimate, on: Machine, batch: int) -> Seconds:
-    read = read_parameters(spec)
+def _decode_floor_s(spec: ModelSpec, memory: MemoryEstimate, on: Roofline, batch: int) -> Seconds:
+    read = count_decode_parameters(spec)
     dense = read + spec.parameters_total - spec.parameters_active
     least = decode_floor(
         weight_bytes=memory.weights.bytes * dense // max(1, spec.parameters_total),
@@ -137,67 +203,3 @@ def _step(spec: ModelSpec, memory: MemoryEstimate, on: Machine, batch: int) -> S
         peak=on.peak,
     )
     return Seconds(least.seconds)
-
-
-PREDICTED = "prediction"
-DRAWN = ("image", "video")
-Key = tuple[object, ...]
-
-
-def shape(family: Family, context: int, concurrency: int) -> SpeedRequest:
-    """The request that is timed, by the rule above; each configuration puts its own precision and engine in."""
-    prompt, output = prompt_and_output_tokens(context)
-    if family == "encode":
-        return SpeedRequest(prompt_tokens=min(PROMPT_TOKENS, context), output_tokens=1, concurrency=concurrency)
-    return SpeedRequest(prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=output, concurrency=concurrency)
-
-
-def key(offer: Offer, candidate: Candidate) -> Key:
-    """What a prediction depends on: the same cards are rented out by several platforms."""
-    silicon = offer.silicon or offer.host_cpu
-    memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
-    of = (silicon.id if silicon else "", offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
-    return (*of, candidate.devices, candidate.engine, candidate.precision)
-
-
-def question(spec: ModelSpec, offer: Offer, candidate: Candidate, request: SpeedRequest) -> Question:
-    """The question for `lib.speed`: the cards that the configuration uses, not all that are rented."""
-    whole = offer.silicon is None or candidate.devices == offer.accelerator_count
-    used = offer if whole else offer.model_copy(update={"accelerator_count": candidate.devices})
-    return spec, used, replace(request, precision=candidate.precision, engine=candidate.engine)
-
-
-def predictions(
-    spec: ModelSpec,
-    family: Family,
-    configurations: Iterable[tuple[Offer, Candidate]],
-    request: SpeedRequest,
-    accelerators: Mapping[str, Accelerator],
-) -> Mapping[Key, SpeedEstimate]:
-    """The predictions by `key`; what has no answer (a processor or a pipeline of which nothing is known) is left out.
-
-    One pass of an encoder is the prompt alone, whatever the model could decode.
-    """
-    if (family in DRAWN) != (spec.library == "diffusers"):
-        return {}
-    questions: dict[Key, Question] = {}
-    for offer, candidate in configurations:
-        questions.setdefault(key(offer, candidate), question(spec, offer, candidate, request))
-    estimates = zip(questions, predict_each(list(questions.values()), accelerators), strict=True)
-    return {at: _one_pass(one) if family == "encode" else one for at, one in estimates if one is not None}
-
-
-def _one_pass(of: SpeedEstimate) -> SpeedEstimate:
-    return replace(of, tpot_s=None, floor=None if of.floor is None else replace(of.floor, tpot_s=None))
-
-
-def with_bounds(of: SpeedEstimate) -> Speed:
-    """A prediction with the bounds of the datasheet beside it."""
-    ttft_s, tpot_s = (None, None) if of.floor is None else (of.floor.ttft_s, of.floor.tpot_s)
-    return Speed(
-        decode_tokens_per_s_upper_bound=None if tpot_s is None else 1.0 / tpot_s,
-        request_s_lower_bound=None if ttft_s is None else ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1),
-        peak_flops_per_s=None,
-        basis=PREDICTED,
-        predicted=of,
-    )

@@ -24,7 +24,7 @@ LIGHT_TRAFFIC_VISITORS = 10
 """ZeroGPU is for demos: traffic that needs the whole daily quota of more visitors than this wants hardware of its own. A judgement."""
 
 
-def hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: str) -> Reason | None:
+def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: str) -> Reason | None:
     """What forbids hosting on ZeroGPU, if anything."""
     if "gradio_only" in offer.rules and sdk != "gradio":
         return Reason("zerogpu_gradio_only", {"sdk": sdk})
@@ -33,14 +33,14 @@ def hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: str) -> 
     return None
 
 
-def request_seconds(family: Family, speed: Speed) -> float | None:
+def gpu_seconds(family: Family, speed: Speed) -> float | None:
     """GPU seconds of one request: predicted, else the published time of a common pipeline for pictures and clips, else the bound."""
     if speed.predicted is not None:
         return speed.predicted.request_s
     return {"image": PICTURE_S, "video": CLIP_S}.get(family, speed.request_s_lower_bound)
 
 
-def quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
+def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
     """How the day's requests compare with the quota, and whether they are carried. Without a figure for a request nothing is refused."""
     size = rules.size(offer.id)
     factors: dict[str, Any] = {"duration_factor": size.duration_factor, "multiplier": size.quota_multiplier}
@@ -68,16 +68,16 @@ def quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float 
     return Reason("zerogpu_quota", values), True
 
 
-def cautions(offer: Offer, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:
+def warn_declarations(offer: Offer, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:
     """What to declare: the size when it is not the default or the package would change it, the duration when a call is long."""
     size = rules.size(offer.id)
-    found = []
+    reasons = []
     if not size.default:
-        found.append(Reason("zerogpu_xlarge", {"size": size.size, "multiplier": size.quota_multiplier}))
+        reasons.append(Reason("zerogpu_xlarge", {"size": size.size, "multiplier": size.quota_multiplier}))
     elif weight_bytes > rules.auto_xlarge_bytes:
-        found.append(
+        reasons.append(
             Reason("zerogpu_declare_size", {"weight_bytes": weight_bytes, "limit_bytes": rules.auto_xlarge_bytes, "size": size.size})
         )
     if seconds is not None and seconds > rules.default_duration_s:
-        found.append(Reason("zerogpu_long_call", {"seconds": seconds, "default_s": rules.default_duration_s}))
-    return tuple(found)
+        reasons.append(Reason("zerogpu_long_call", {"seconds": seconds, "default_s": rules.default_duration_s}))
+    return tuple(reasons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lib.advisor.speed import read_parameters
+from lib.advisor.speed import count_decode_parameters
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import DeviceEntry, ErrorRatio, MeasureAnswer, MeasurePrediction
 from lib.catalog import Catalog
@@ -38,7 +38,7 @@ def _floor_rate(case: Case, catalog: Catalog) -> float | None:
     if silicon is None or not silicon.bandwidth_is_peak or "encoder" in parts:
         return None
     cache = datasheet_roof(silicon, "float32").cache_bytes
-    share = (read_parameters(spec) - sum(parts.get(tower, 0) for tower in TOWERS)) / max(1, spec.parameters_total)
+    share = (count_decode_parameters(spec) - sum(parts.get(tower, 0) for tower in TOWERS)) / max(1, spec.parameters_total)
     read = max(0, int(case.expected.weights_bytes * share) - cache)
     least = decode_floor(weight_bytes=read, cache_bytes=0, bandwidth=silicon.bandwidth, active_parameters=0)
     return 1 / least.seconds if least.seconds > 0 else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lib.advisor import recommend
 from lib.advisor.result import Recommendation
-from lib.advisor.right_size import Verdict, right_size
+from lib.advisor.right_size import RightSizing, right_size
 from lib.advisor.space_rules import find_offer
 from lib.advisor.tasks import FAMILIES
 from lib.answers.common import ReasonEntry, RecommendationAnswer, usd
@@ -111,7 +111,7 @@ def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog:
     }
 
 
-def _why(verdict: Verdict, answer: RecommendationAnswer) -> Sequence[ReasonEntry]:
+def _why(verdict: RightSizing, answer: RecommendationAnswer) -> Sequence[ReasonEntry]:
     """What speaks for the tier to be on: the pick's reasons, or those of the tier that stays although another was picked."""
     pick = answer["pick"]
     if verdict.reasons and verdict.reasons[0].code == "stay_does_it" and verdict.entry is not None:
@@ -137,7 +137,7 @@ def _judged(current: Offer | None, found: Recommendation, spec: ModelSpec | None
     return recommend(spec, replace(found.workload, platforms=(current.platform,)), catalog, sdk=sdk)
 
 
-def _current(flavor: str | None, current: Offer | None, verdict: Verdict) -> CurrentTier:
+def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) -> CurrentTier:
     if verdict.entry is not None:
         why = " ".join(sentence(reason) for reason in verdict.entry.reasons[:1])
     elif verdict.rejection is not None:
@@ -155,7 +155,7 @@ def _current(flavor: str | None, current: Offer | None, verdict: Verdict) -> Cur
     }
 
 
-def _caveats(space: Space, current: Offer | None, verdict: Verdict, workload: Workload) -> list[Caveat]:
+def _caveats(space: Space, current: Offer | None, verdict: RightSizing, workload: Workload) -> list[Caveat]:
     found = list(price_caveats(current))
     if space.sdk is None:
         found.append(Caveat(code="sdk_unknown", message=f"What {space.id} is built with is not told; Gradio is assumed."))

@@ -10,10 +10,10 @@ import pytest
 from advisor_specs import decoder, encoder, pipeline
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
-from lib.advisor.fit import Case
-from lib.advisor.judge import judge_all
-from lib.advisor.rank import rate
-from lib.advisor.speed import shape
+from lib.advisor.fit import Requirements
+from lib.advisor.judge import judge_offers
+from lib.advisor.rank import rate_speed
+from lib.advisor.speed import shape_request
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
 from lib.errors import BadArgument
@@ -255,7 +255,7 @@ def test_priorities() -> None:
     assert cheapest.pick.cost.usd_per_month == min(e.cost.usd_per_month for e in cheapest.ranked)
     assert fastest.pick is not None
     single = [e for e in fastest.ranked if "multi_host" not in codes(e) and e.verdict == "comfortable"]
-    assert rate(fastest.pick) == max(rate(e) for e in single)
+    assert rate_speed(fastest.pick) == max(rate_speed(e) for e in single)
     assert fastest.pick.speed.predicted is not None
 
 
@@ -288,11 +288,11 @@ def test_cost_is_that_of_the_bill() -> None:
 
 def test_shape_of_a_request_stays_within_the_context() -> None:
     """512 in and 256 out where there is room, half and half of a short context, one pass of an encoder without an answer."""
-    assert shape("generate", 4096, 3) == SpeedRequest(prompt_tokens=512, output_tokens=256, concurrency=3)
-    assert shape("generate", 600, 1) == SpeedRequest(prompt_tokens=344, output_tokens=256, concurrency=1)
-    assert shape("generate", 100, 1) == SpeedRequest(prompt_tokens=50, output_tokens=50, concurrency=1)
-    assert shape("generate", 1, 1) == SpeedRequest(prompt_tokens=1, output_tokens=1, concurrency=1)
-    assert shape("encode", 4096, 1) == SpeedRequest(prompt_tokens=512, output_tokens=1, concurrency=1)
+    assert shape_request("generate", 4096, 3) == SpeedRequest(prompt_tokens=512, output_tokens=256, concurrency=3)
+    assert shape_request("generate", 600, 1) == SpeedRequest(prompt_tokens=344, output_tokens=256, concurrency=1)
+    assert shape_request("generate", 100, 1) == SpeedRequest(prompt_tokens=50, output_tokens=50, concurrency=1)
+    assert shape_request("generate", 1, 1) == SpeedRequest(prompt_tokens=1, output_tokens=1, concurrency=1)
+    assert shape_request("encode", 4096, 1) == SpeedRequest(prompt_tokens=512, output_tokens=1, concurrency=1)
 
 
 def test_predictions_are_those_of_one_question() -> None:
@@ -360,18 +360,18 @@ def test_retired_hardware_is_never_judged() -> None:
     gone = [offer for offer in CATALOG.offers if not offer.listed]
     assert gone
     assert not {(offer.platform, offer.id) for offer in gone} & seen
-    case = Case(
+    case = Requirements(
         model=None,
         family="provider",
         workload=Workload(),
         context_tokens=1,
-        shape=shape("provider", 1, 1),
+        speed_request=shape_request("provider", 1, 1),
         sdk="gradio",
         rules=CATALOG.rules,
         cpus=(),
         accelerators=CATALOG.accelerators,
     )
-    verdicts = judge_all(gone, case)
+    verdicts = judge_offers(gone, case)
     assert all(isinstance(verdict, Rejection) and verdict.reason.code == "retired" for verdict in verdicts)
 
 

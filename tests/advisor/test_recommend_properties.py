@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.advisor import recommend
-from lib.advisor.rank import rate
+from lib.advisor.rank import rate_speed
 from lib.catalog import load
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
@@ -74,7 +74,7 @@ def test_what_is_ranked_fits(spec: ModelSpec, workload: Workload) -> None:
 def test_unbeaten_in_price_and_speed(spec: ModelSpec, workload: Workload) -> None:
     """An entry is marked exactly when no other is as cheap and as fast, and better in one of them."""
     ranked = recommend(spec, workload, CATALOG).ranked
-    points = [(e.cost.usd_per_month, -rate(e)) for e in ranked]
+    points = [(e.cost.usd_per_month, -rate_speed(e)) for e in ranked]
     for e, (price, slow) in zip(ranked, points, strict=True):
         assert e.pareto is not any(other != (price, slow) and other[0] <= price and other[1] <= slow for other in points)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.advisor.candidates import DIVIDED, options
+from lib.advisor.candidates import DIVIDED, list_candidates
 from lib.advisor.savings import Case, devices_used
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
@@ -38,7 +38,7 @@ def test_all_who_ask_agree() -> None:
             for offer, engine in ((CARDS, "vllm"), (CHIPS, "vllm-tpu")):
                 hardware = offer.model_copy(update={"accelerator_count": count})
                 request = MemoryRequest(engine=engine)  # type: ignore[arg-type]
-                tried = options(spec, family_of(task_of("auto", spec)), hardware, "auto").tried
+                tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, "auto").tried
                 assert {c.devices for c in tried if c.engine in DIVIDED} <= {degree}, spec.id
                 assert (
                     devices_used(Case(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
