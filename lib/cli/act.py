@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from lib.answers.common import RankedEntry
 from lib.catalog import load
 from lib.catalog.rules import ZeroGpuRules
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, answer, end, say
@@ -136,7 +137,7 @@ def watched(account: AccountQuestions, space: str, hardware: str, token: str | N
     return last, DONE if last is not None and last["arrived"] else FAILED
 
 
-def files_entry(entry: Mapping[str, Any], zerogpu: ZeroGpuRules, model: str, framework: str) -> dict[str, Any]:
+def files_entry(entry: RankedEntry, zerogpu: ZeroGpuRules, model: str, framework: str) -> dict[str, Any]:
     """README front matter (null where it is no Space), requirements.txt, and what to know about them.
 
     Raises:

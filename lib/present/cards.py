@@ -5,15 +5,24 @@ What stands behind each number: the law, the numbers that went in, how it splits
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
+from lib.answers.common import (
+    CaveatEntry,
+    EntryMemory,
+    EntrySpeed,
+    MemoryAnswer,
+    ModelAnswer,
+    PartEntry,
+    PriceEntry,
+    RankedEntry,
+    RecommendationAnswer,
+    SourceEntry,
+)
 from lib.present.markup import bullets, escaped
 from lib.present.memory_charts import PARTS, bar, legend
 from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
-
-Row = Mapping[str, Any]
 
 _SOURCES = {
     "catalog": "from the bundled catalog",
@@ -30,7 +39,7 @@ PLATFORM_NAMES = {
 }
 
 
-def model_line(model: Row) -> str:
+def model_line(model: ModelAnswer) -> str:
     """One line of what was understood: size, task, layers, limit, and where that comes from."""
     total, active = int(model["parameters_total"]), int(model["parameters_active"])
     facts = [f"<strong>{count(total)}</strong> parameters" + (f", {count(active)} of them active per token" if 0 < active < total else "")]
@@ -51,7 +60,7 @@ def model_name(model_id: str, asked: str) -> str:
     return "the pasted config" if asked.lstrip().startswith("{") else f"a model of {asked.strip()} parameters"
 
 
-def memory_card(memory: Row, model: str, devices: int, mode: str) -> str:
+def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str) -> str:
     """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it."""
     total, per_device = int(memory["total_bytes"]), int(memory["per_device_bytes"])
     what = {"inference": "to run", "lora": "to tune with LoRA", "qlora": "to tune with QLoRA", "full": "to train in full"}[mode]
@@ -65,19 +74,19 @@ def memory_card(memory: Row, model: str, devices: int, mode: str) -> str:
     )
 
 
-def _between(memory: Row) -> str:
+def _between(memory: MemoryAnswer) -> str:
     low, high = int(memory["low_bytes"]), int(memory["high_bytes"])
     return "" if gib(low) == gib(high) else f" · between {gib(low)} and {gib(high)}"
 
 
-def rule_of_thumb(memory: Row) -> str:
+def rule_of_thumb(memory: MemoryAnswer) -> str:
     """The community's rule beside the answer, with how far it is off."""
     rule = int(memory["rule_of_thumb_bytes"])
     off = deviation(rule, max(1, int(memory["total_bytes"])))
     return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}.</p>'
 
 
-def pick_card(pick: Row, model: str) -> str:
+def pick_card(pick: RankedEntry, model: str) -> str:
     """The hardware to take: price, memory, how it runs, why, and what to mind."""
     memory, cost = pick["memory"], pick["cost"]
     figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), ("Price per month", usd_per_month(cost["total_usd_per_month"]))]
@@ -87,7 +96,7 @@ def pick_card(pick: Row, model: str) -> str:
     if pace is not None:
         figures.append(pace)
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
-    drawing = bar(memory, int(memory["capacity_bytes"])) + legend(memory) if memory else ""
+    drawing = bar(memory, memory["capacity_bytes"]) + legend(memory) if memory else ""
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
         f'<p class="eyebrow">Run {escaped(model)} on</p>'
@@ -98,34 +107,35 @@ def pick_card(pick: Row, model: str) -> str:
     )
 
 
-def speed_figure(speed: Row) -> tuple[str, str] | None:
+def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
     """What to call the speed, and the speed: predicted tokens per second or seconds of a request, else the bound, else nothing."""
-    if speed.get("decode_tokens_per_s") is not None:
+    if speed["decode_tokens_per_s"] is not None:
         return "Speed per request", tokens_per_s(speed["decode_tokens_per_s"])
-    if speed.get("request_s") is not None:
+    if speed["request_s"] is not None:
         return "Time of a request", seconds(speed["request_s"])
     bound = speed["decode_tokens_per_s_upper_bound"]
     return None if bound is None else ("Speed per request, at best", tokens_per_s(bound))
 
 
-def runs_as(entry: Row) -> str:
+def runs_as(entry: RankedEntry) -> str:
     """Precision and engine in one phrase; what needs no model memory says so."""
     if entry["engine"] == "provider":
         return "the model runs at a provider"
     return f"{escaped(entry['precision'])} with {escaped(entry['engine'])}"
 
 
-def memory_used(memory: Row) -> str:
+def memory_used(memory: EntryMemory) -> str:
     """Need against capacity of the fullest device, in one unit."""
-    return f"{gib_figure(memory['per_device_bytes'])} of {gib(memory['capacity_bytes'])}"
+    capacity = memory["capacity_bytes"]
+    return gib(memory["per_device_bytes"]) if capacity is None else f"{gib_figure(memory['per_device_bytes'])} of {gib(capacity)}"
 
 
-def each(entry: Row) -> str:
+def each(entry: RankedEntry) -> str:
     """Said where memory is that of one device of several: the parts in the legend are those of all of them."""
     return f" on each of {entry['devices']}" if entry["devices"] > 1 else ""
 
 
-def aside(answer: Row) -> str:
+def aside(answer: RecommendationAnswer) -> str:
     """What else matters about the whole answer: notes, and paying per token where that suits."""
     provider = answer["provider"]
     without = ""
@@ -146,7 +156,7 @@ def no_pick(model: str) -> str:
     )
 
 
-def prices_line(prices: Row) -> str:
+def prices_line(prices: PriceEntry) -> str:
     """Which prices were used and how old they are."""
     if prices["basis"] == "live":
         fetched = datetime.fromisoformat(prices["checked"]).astimezone(UTC)
@@ -157,13 +167,13 @@ def prices_line(prices: Row) -> str:
 _KEYS = {"weights": "weights", "kv_cache": "cache", "cache": "cache", "activation": "activations", "activations": "activations"}
 
 
-def explanation(memory: Mapping[str, Any]) -> str:
+def explanation(memory: MemoryAnswer) -> str:
     """Every part opened, then what the estimate leaves open, then the sources with their dates."""
     opened = "".join(_part(part) for part in memory["parts"])
     return f'<div class="explain">{opened}{caveats(memory["caveats"])}{sources(memory["sources"])}</div>'
 
 
-def _part(part: Mapping[str, Any]) -> str:
+def _part(part: PartEntry) -> str:
     key = _KEYS.get(part["name"], "runtime")
     label = next(label for known, label, _ in PARTS if known == key)
     inputs = "".join(f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>" for name, value in part["inputs"].items())
@@ -176,7 +186,7 @@ def _part(part: Mapping[str, Any]) -> str:
     )
 
 
-def _split(part: Mapping[str, Any]) -> str:
+def _split(part: PartEntry) -> str:
     """How a part divides, largest first, when it divides at all."""
     if len(part["details"]) == 0:
         return ""
@@ -195,7 +205,7 @@ def linked(source: str) -> str:
     return escaped(source)
 
 
-def caveats(entries: Sequence[Mapping[str, Any]]) -> str:
+def caveats(entries: Sequence[CaveatEntry]) -> str:
     """What an answer leaves open, one sentence each."""
     if not entries:
         return ""
@@ -203,7 +213,7 @@ def caveats(entries: Sequence[Mapping[str, Any]]) -> str:
     return f'<section class="caveats"><h3>What this leaves open</h3>{bullets(sentences, "notes")}</section>'
 
 
-def sources(entries: Sequence[Mapping[str, Any]]) -> str:
+def sources(entries: Sequence[SourceEntry]) -> str:
     """Where the figures come from and when each was checked."""
     if not entries:
         return ""

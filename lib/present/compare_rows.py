@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Literal
 
+from lib.answers.common import CaveatEntry
+from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.present.cards import caveats
 from lib.present.markup import escaped
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.tables import table
 
-Row = Mapping[str, Any]
 VERDICTS = {
     "optimise": "Optimise",
     "scale_out": "Scale out",
@@ -20,7 +20,7 @@ VERDICTS = {
 _CENT = 0.005
 
 
-def comparison_card(answer: Row) -> str:
+def comparison_card(answer: ComparisonAnswer) -> str:
     """The verdict, why, and what it comes to."""
     figures = [("After against before, per month", _difference(answer["saved_usd_per_month"])), ("Payback", _payback(answer))]
     figures.append(("Tokens per second, after / before", f"{answer['speedup']:.3g} ×"))
@@ -41,14 +41,14 @@ def _difference(saved: float) -> str:
     return f"{usd(abs(saved))} {'less' if saved > 0 else 'more'}"
 
 
-def _payback(answer: Row) -> str:
+def _payback(answer: ComparisonAnswer) -> str:
     if answer["effort_usd"] == 0:
         return "no effort stated"
     months = answer["payback_months"]
     return "never" if months is None else f"{months:.1f} months" if months >= 0.1 else "within days"  # noqa: PLR2004  three days
 
 
-def _why(answer: Row) -> str:
+def _why(answer: ComparisonAnswer) -> str:
     """The reason of a verdict with its figures."""
     before, horizon, effort = answer["before"], answer["horizon_months"], usd(answer["effort_usd"])
     saved = answer["saved_usd_per_month"]
@@ -64,46 +64,47 @@ def _why(answer: Row) -> str:
     return f"{said}: one replica carries it, used to {used}."
 
 
-def comparison_table(answer: Row) -> str:
+def comparison_table(answer: ComparisonAnswer) -> str:
     """Both sides, figure by figure."""
     sides = (answer["before"], answer["after"])
     rows = [(name, *(cell(one) for one in sides)) for name, cell in _ROWS]
     return table("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
 
 
-def _runs(one: Row) -> str:
+def _runs(one: SideEntry) -> str:
     return f"{escaped(one['name'])}<small>{escaped(one['runs_as'])}</small>"
 
 
-def _rate(one: Row) -> str:
+def _rate(one: SideEntry) -> str:
     known = "measured" if one["measured"] else f"estimated, {one['low']:,.3g} to {one['high']:,.3g}"
     return f"{tokens_per_s(one['tokens_per_s'])}<small>{known}</small>"
 
 
-def _hours(one: Row) -> str:
+def _hours(one: SideEntry) -> str:
     if one["devices"] == 0:
         return "none<small>a CPU</small>"
     return f"{one['gpu_hours_per_million_tokens']:.3g} {one['device']}-hours<small>{one['devices']} × {one['device']}, fully used</small>"
 
 
-def _latency(key: str, one: Row) -> str:
-    if one[key] is not None:
-        return f"{seconds(one[key])}<small>{'measured' if one['measured_latency'] else 'estimated, with the wait'}</small>"
+def _latency(key: Literal["latency_p50_s", "latency_p99_s"], one: SideEntry) -> str:
+    latency = one[key]
+    if latency is not None:
+        return f"{seconds(latency)}<small>{'measured' if one['measured_latency'] else 'estimated, with the wait'}</small>"
     return "not measured" if one["measured"] or one["measured_latency"] else "no end<small>the queue grows</small>"
 
 
-def _used(one: Row) -> str:
+def _used(one: SideEntry) -> str:
     price = usd_per_hour(one["usd_per_hour"])
     return f"{100 * one['utilisation']:.1f} % × {one['replicas']:,} × {price}<small>{usd(one['used_usd_per_hour'])} an hour in use</small>"
 
 
-def _million(one: Row) -> str:
+def _million(one: SideEntry) -> str:
     if one["usd_per_million_tokens"] is None:
         return "–"
     return f"{usd(one['usd_per_million_tokens'])}<small>{usd(one['usd_per_million_tokens_full'])} when full</small>"
 
 
-def _month(one: Row) -> str:
+def _month(one: SideEntry) -> str:
     word = "replica" if one["replicas"] == 1 else "replicas"
     return f"<strong>{usd_per_month(one['usd_per_month'])}</strong><small>{one['replicas']:,} {word}</small>"
 
@@ -124,8 +125,8 @@ _PLANNED = (
 )
 
 
-def comparison_laws(answer: Row) -> str:
+def comparison_laws(answer: ComparisonAnswer) -> str:
     """The arithmetic line by line, and what it leaves open."""
     lines = "\n".join(escaped(line) for line in answer["arithmetic"])
-    assumed = [{"message": _PLANNED}, *answer["caveats"]]
+    assumed: list[CaveatEntry] = [{"code": "planned", "message": _PLANNED}, *answer["caveats"]]
     return f'<div class="explain"><section class="law"><h3>Arithmetic</h3><pre>{lines}</pre></section>{caveats(assumed)}</div>'

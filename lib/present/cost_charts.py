@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lib.answers.cost import ChangeEntry, LineEntry, OutlookAnswer
 from lib.present.markup import escaped
 from lib.present.memory_charts import AXIS, MARK, layout
 from lib.present.numbers import usd
@@ -12,7 +13,6 @@ from lib.present.numbers import usd
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-Row = Mapping[str, Any]
 COLOURS = {
     "spaces": "#3d74b8",
     "zerogpu": "#2f9e7a",
@@ -25,38 +25,38 @@ _HEADROOM = 1.15
 _MOST_MARKS = 9
 
 
-def colour(line: Row) -> str:
+def colour(line: LineEntry) -> str:
     """The colour of a way, by where it runs."""
     return COLOURS[line["platform"]]
 
 
-def dash(line: Row) -> str:
+def dash(line: LineEntry) -> str:
     """Sleeping is drawn in dashes beside running."""
     return "dash" if line["kind"] == "sleeping" and line["platform"] == "spaces" else "solid"
 
 
-def swatch(line: Row) -> str:
+def swatch(line: LineEntry) -> str:
     """The stroke of a way, for legends and tables."""
     return f'<i class="stroke {dash(line)}" style="border-color:{colour(line)}"></i>'
 
 
-def bills_head(answer: Row) -> str:
+def bills_head(answer: OutlookAnswer) -> str:
     """The heading of the chart with its key."""
     along = "hours" if answer["axis"] == "hours" else "traffic"
     names = "".join(f"<span>{swatch(line)}{escaped(line['label'])}</span>" for line in answer["lines"])
     return f'<div class="chart-head"><h2>Bill per month by {along}</h2><p class="key">{names}</p></div>'
 
 
-def bills_foot(answer: Row) -> str:
+def bills_foot(answer: OutlookAnswer) -> str:
     """The numbered points of the chart as sentences, then what the exact laws say about the chosen hardware."""
     numbered = "".join(f"<li>{escaped(change['message'])}</li>" for change in answer["changes"][:_MOST_MARKS])
     listed = f'<ol class="marks">{numbered}</ol>' if numbered else ""
-    dotted = any(_full(line, answer["x"]) for line in answer["lines"])
+    dotted = any(_full(line, answer["x"]) is not None for line in answer["lines"])
     note = '<p class="quiet">Dotted: more than the hardware serves one request at a time.</p>' if dotted else ""
     return f'<div class="chart-foot">{listed}{note}</div>' if listed or note else ""
 
 
-def bills(answer: Row) -> Figure:
+def bills(answer: OutlookAnswer) -> Figure:
     """USD per month of each way, along requests a day (logarithmic) or hours a day."""
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
@@ -89,27 +89,30 @@ def bills(answer: Row) -> Figure:
     return figure
 
 
-def _top(lines: Sequence[Row]) -> float:
+def _top(lines: Sequence[LineEntry]) -> float:
     """The dearest bill of rented hardware: bills per token and per quota may leave the picture at the top."""
     rented = [point for line in lines if line["kind"] in {"running", "sleeping"} for point in line["usd"] if point is not None]
     every = [point for line in lines for point in line["usd"] if point is not None]
     return float(max(rented or every, default=0.0)) * _HEADROOM or 1.0
 
 
-def _full(line: Row, xs: Sequence[float]) -> bool:
-    return line["full_at"] is not None and line["full_at"] < xs[-1]
+def _full(line: LineEntry, xs: Sequence[float]) -> float | None:
+    """Where the hardware is at full load, None where that lies beyond the picture."""
+    full_at = line["full_at"]
+    return full_at if full_at is not None and full_at < xs[-1] else None
 
 
-def _pieces(line: Row, xs: Sequence[float]) -> list[tuple[list[float], list[float | None], str]]:
+def _pieces(line: LineEntry, xs: Sequence[float]) -> list[tuple[list[float], list[float | None], str]]:
     """A line, or its part within and its part beyond what the hardware serves."""
-    if not _full(line, xs):
+    full_at = _full(line, xs)
+    if full_at is None:
         return [(list(xs), list(line["usd"]), dash(line))]
-    split = max(1, sum(x <= line["full_at"] for x in xs))
+    split = max(1, sum(x <= full_at for x in xs))
     within = (list(xs[:split]), list(line["usd"][:split]), dash(line))
     return [within, (list(xs[split - 1 :]), list(line["usd"][split - 1 :]), "dot")]
 
 
-def _mark(figure: Figure, scatter: type, changes: Sequence[Row]) -> None:
+def _mark(figure: Figure, scatter: type, changes: Sequence[ChangeEntry]) -> None:
     if changes:
         figure.add_trace(
             scatter(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal, get_args
 
+from lib.answers.cost import CostPartEntry, LineEntry, OutlookAnswer
 from lib.present.cards import PLATFORM_NAMES, caveats, linked, sources
 from lib.present.cost_charts import swatch
 from lib.present.markup import bullets, escaped
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
 from lib.present.tables import table
 
-Row = Mapping[str, Any]
 _CENT = 0.01
-_CSV_FIELDS = (
+LineField = Literal[
     "label",
     "kind",
     "hardware",
@@ -27,10 +27,11 @@ _CSV_FIELDS = (
     "storage_usd_per_month",
     "total_usd_per_month",
     "usd_per_request",
-)
+]
+_CSV_FIELDS: tuple[LineField, ...] = get_args(LineField)
 
 
-def cost_card(answer: Row, model: str) -> str:
+def cost_card(answer: OutlookAnswer, model: str) -> str:
     """The bill of the chosen hardware: a month, an hour, a request, a million tokens."""
     bill = answer["bill"]
     figures = [
@@ -58,14 +59,14 @@ def cost_card(answer: Row, model: str) -> str:
     )
 
 
-def ways_table(answer: Row) -> str:
+def ways_table(answer: OutlookAnswer) -> str:
     """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
     ordered = sorted(answer["lines"], key=lambda line: (line["total_usd_per_month"] is None, line["total_usd_per_month"] or 0))
     heads = ("Way", "Per hour", "Billed hours", "Computing", "Storage", "Per month", "Per request")
     return table("Ways to run it at the stated use, cheapest first", heads, [_way(line) for line in ordered], "ways")
 
 
-def _way(line: Row) -> tuple[str, ...]:
+def _way(line: LineEntry) -> tuple[str, ...]:
     total = line["total_usd_per_month"]
     hours = line["billed_hours_per_month"]
     month = (
@@ -82,18 +83,18 @@ def _way(line: Row) -> tuple[str, ...]:
     )
 
 
-def savings_table(answer: Row) -> str:
+def savings_table(answer: OutlookAnswer) -> str:
     """Ways to save, most first, and behind a line those that save nothing."""
-    ways = [way for way in answer["savings"] if way["saves_usd_per_month"] >= _CENT]
+    ways = [(way, saved) for way in answer["savings"] if (saved := way["saves_usd_per_month"]) is not None and saved >= _CENT]
     heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
     rows = [
         (
             escaped(way["what"]),
-            f"<strong>{usd(way['saves_usd_per_month'])}</strong>",
+            f"<strong>{usd(saved)}</strong>",
             usd_per_month(way["usd_per_month"]),
             escaped(way["effect"]) or "Nothing known.",
         )
-        for way in ways
+        for way, saved in ways
     ]
     title = "Ways to save, most first: each instead of today, not on top of another"
     shown = table(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
@@ -104,7 +105,7 @@ def savings_table(answer: Row) -> str:
     return f'{shown}<details class="rest"><summary>{said}</summary>{bullets(others, "notes")}</details>'
 
 
-def cost_laws(answer: Row) -> str:
+def cost_laws(answer: OutlookAnswer) -> str:
     """Every part of the bill and every break-even opened, then what is left open, then the sources."""
     bill = answer["bill"]
     parts = "".join(_law(part["name"], usd(part["usd_per_month"]), part) for part in bill["parts"])
@@ -115,7 +116,7 @@ def cost_laws(answer: Row) -> str:
     return f'<div class="explain">{parts}{points}{caveats(answer["caveats"])}{sources(answer["sources"])}</div>'
 
 
-def _law(name: str, figure: str, part: Row) -> str:
+def _law(name: str, figure: str, part: CostPartEntry) -> str:
     inputs = "".join(f"<div><dt>{escaped(key)}</dt><dd>{escaped(value)}</dd></div>" for key, value in part["inputs"].items())
     return (
         f'<section class="law"><h3>{escaped(name)} <span>{figure} a month</span></h3><pre>{escaped(part["law"])}</pre>'
@@ -123,7 +124,7 @@ def _law(name: str, figure: str, part: Row) -> str:
     )
 
 
-def ways_csv(lines: Sequence[Row]) -> str:
+def ways_csv(lines: Sequence[LineEntry]) -> str:
     """The table of ways as CSV in base units; labels start with a word, never with a formula."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")
@@ -132,7 +133,7 @@ def ways_csv(lines: Sequence[Row]) -> str:
     return out.getvalue()
 
 
-def as_text_cost(answer: Row, model: str) -> str:
+def as_text_cost(answer: OutlookAnswer, model: str) -> str:
     """The bill and its alternatives in a few plain lines."""
     bill = answer["bill"]
     lines = [f"{model} on {answer['name']} ({answer['hardware']}): {usd_per_month(bill['total_usd_per_month'])} a month."]

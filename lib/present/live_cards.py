@@ -12,8 +12,20 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
+from lib.answers.common import Answer
+from lib.answers.live import (
+    ChatMetrics,
+    ChatPiece,
+    ChatPrediction,
+    ErrorRatio,
+    ExpectedAnswer,
+    MeasureAnswer,
+    MeasurePrediction,
+    RunEnd,
+    RunFigures,
+)
 from lib.present.cards import caveats, model_name, sources
 from lib.present.markup import escaped
 from lib.present.numbers import gib, tokens_per_s, whole
@@ -22,7 +34,8 @@ from lib.present.tables import table
 if TYPE_CHECKING:
     from lib.live.device import Device
 
-KINDS: tuple[tuple[str, str], ...] = (
+FigureName = Literal["ttft_s", "decode_tokens_per_s", "peak_bytes"]
+KINDS: tuple[tuple[FigureName, str], ...] = (
     ("ttft_s", "Time to first token"),
     ("decode_tokens_per_s", "Tokens per second"),
     ("peak_bytes", "Peak memory"),
@@ -58,14 +71,14 @@ def _three(value: float) -> str:
     return f"{rounded:,f}" if rounded >= 100 else f"{rounded:f}"  # noqa: PLR2004  thousands are separated
 
 
-def worded(kind: str, value: float) -> str:
+def worded(kind: FigureName, value: float) -> str:
     """A figure of this kind with its unit."""
     if kind == "peak_bytes":
         return gib(int(value))
     return tokens_per_s(value) if kind == "decode_tokens_per_s" else fine(value)
 
 
-def apart(kind: str, ratio: float | None) -> str:
+def apart(kind: FigureName, ratio: float | None) -> str:
     """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1 times too fast".
 
     A time that was predicted too short and a rate that was predicted too high are the same mistake, and are called the same.
@@ -84,37 +97,44 @@ def apart(kind: str, ratio: float | None) -> str:
     return f"{abs(ratio) * 100:.0f} % {word}"
 
 
-def beside(run: Found) -> Iterator[Beside]:
-    """The figures of a run that were measured; `run` holds them, and under `predicted` and `error_ratio` the same names."""
-    expected, errors = run["predicted"], run["error_ratio"]
+def beside(run: MeasureAnswer | ChatMetrics) -> Iterator[Beside]:
+    """The measured figures of a run, each with its prediction and the error of that."""
     for kind, name in KINDS:
-        measured, guess = run.get(kind), expected.get(kind)
-        if measured is None:
-            continue
-        off = errors.get(kind)
-        yield Beside(
-            name=name,
-            measured=worded(kind, measured),
-            predicted="" if guess is None else worded(kind, guess),
-            between=_between(kind, expected),
-            off=apart(kind, off),
-            ratio=None if off is None else off + 1,
-        )
+        figure = _beside(kind, name, run[kind], run["predicted"], run["error_ratio"])
+        if figure is not None:
+            yield figure
 
 
-def _between(kind: str, expected: Found) -> str:
-    """The range that the prediction gave, where it gave one."""
-    low, high = ((expected.get(end) or {}).get(kind) for end in ("low", "high"))
-    if low is None or high is None:
+def _beside(
+    kind: FigureName, name: str, measured: float | None, predicted: MeasurePrediction | ChatPrediction, errors: ErrorRatio
+) -> Beside | None:
+    """One measured figure beside its prediction; None where it was not measured."""
+    if measured is None:
+        return None
+    guess, error = predicted[kind], errors[kind]
+    return Beside(
+        name=name,
+        measured=worded(kind, measured),
+        predicted="" if guess is None else worded(kind, guess),
+        between=_between(kind, predicted["low"], predicted["high"]),
+        off=apart(kind, error),
+        ratio=None if error is None else error + 1,
+    )
+
+
+def _between(kind: FigureName, low: RunEnd | RunFigures, high: RunEnd | RunFigures) -> str:
+    """The predicted range, "" where the prediction gives none for this figure."""
+    ends = [end.get(kind) for end in (low, high)]
+    numbers = [float(end) for end in ends if isinstance(end, int | float)]
+    if len(numbers) < len(ends):
         return ""
-    first, last = worded(kind, min(low, high)), worded(kind, max(low, high))
+    first, last = worded(kind, min(numbers)), worded(kind, max(numbers))
     if first == last:
         return ""
     number, _, unit = first.rpartition(" ")
     return f"{number} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
 
 
-Found = Mapping[str, Any]
 _PEAK_OF = {
     "allocator": "counted by torch's allocator",
     "weights_and_growth": "weights as loaded and what the process grew by",
@@ -169,13 +189,13 @@ def stopped(what: str) -> str:
     return f'<p class="stopped" role="status">{escaped(what)}</p>'
 
 
-def behind(answer: Found) -> str:
+def behind(answer: Answer) -> str:
     """What a result leaves open and where it comes from, behind a line."""
     inner = caveats(answer["caveats"]) + sources(answer["sources"])
     return f'<details class="behind"><summary>What this leaves open, and sources</summary>{inner}</details>' if inner else ""
 
 
-def chat_card(metrics: Found, piece: Found) -> str:
+def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
     """What one answer took, each figure beside its prediction for exactly this run."""
     cells = "".join(_cell(figure) for figure in beside(metrics))
     tokens = f"{whole(metrics['prompt_tokens'])} tokens read, {whole(metrics['output_tokens'])} written"
@@ -194,7 +214,7 @@ def _cell(figure: Beside) -> str:
     return f"<div><dt>{figure.name}</dt><dd>{figure.measured}{guess or '<small>not predicted</small>'}</dd></div>"
 
 
-def compared(run: Found, caption: str) -> str:
+def compared(run: MeasureAnswer, caption: str) -> str:
     """Measured against predicted, a row and two bars for each figure."""
     heads = ("Figure", "Measured", "Predicted", "The prediction was")
     rows = [
@@ -222,7 +242,7 @@ def pair(ratio: float | None) -> str:
     )
 
 
-def as_text_chat(text: str, metrics: Found) -> str:
+def as_text_chat(text: str, metrics: ChatMetrics) -> str:
     """The answer and what it took, as plain words."""
     return "\n".join([text.strip(), "", f"{metrics['model']} on {metrics['device']}", *map(in_words, beside(metrics))])
 
@@ -249,13 +269,14 @@ _VERDICTS = {
 }
 
 
-def expected_card(run: Found, asked: str) -> str:
+def expected_card(run: ExpectedAnswer, asked: str) -> str:
     """What is predicted of a run before it, and the memory that it needs beside what it may take."""
-    guess = run["predicted"] | {"predicted": {**run["predicted"], "low": run["low"], "high": run["high"]}, "error_ratio": {}}
-    cells = "".join(
-        f"<div><dt>{figure.name}</dt><dd>{figure.measured}{f'<small>{figure.between}</small>' if figure.between else ''}</dd></div>"
-        for figure in beside(guess)
-    )
+    cells = ""
+    for kind, name in KINDS:
+        figure = run["predicted"][kind]
+        if figure is not None:
+            between = _between(kind, run["low"], run["high"])
+            cells += f"<div><dt>{name}</dt><dd>{worded(kind, figure)}{f'<small>{between}</small>' if between else ''}</dd></div>"
     needs = (
         f"weights {gib(run['weights_bytes'])} + cache {gib(run['kv_cache_bytes'])} + activations {gib(run['activation_bytes'])} + "
         f"the process's own {gib(run['runtime_bytes'])} = at most {gib(run['need_bytes'])}"
@@ -270,7 +291,7 @@ def expected_card(run: Found, asked: str) -> str:
     )
 
 
-def _time(run: Found) -> str:
+def _time(run: ExpectedAnswer) -> str:
     """How long it is predicted to take, beside how long a run may take; the device's own pace, probed at the start, decides."""
     guess = run["predicted"]
     if guess["ttft_s"] is None:
@@ -280,7 +301,7 @@ def _time(run: Found) -> str:
     return f"Predicted time {fine(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
 
 
-def measure_card(run: Found, asked: str) -> str:
+def measure_card(run: MeasureAnswer, asked: str) -> str:
     """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
     mark, word = _VERDICTS.get(run["verdict"]["code"], ("", run["verdict"]["code"]))
     name = model_name(run["model"], asked)
@@ -294,7 +315,7 @@ def measure_card(run: Found, asked: str) -> str:
     )
 
 
-def _parts(run: Found) -> str:
+def _parts(run: MeasureAnswer) -> str:
     """What the prediction is made of, and what was seen beside it."""
     guess, details = run["predicted"], run["device_details"]
     parts = (
@@ -308,7 +329,7 @@ def _parts(run: Found) -> str:
     return f'<p class="quiet">{parts} {seen} {beside_it}</p><p class="quiet">{ran}</p>'
 
 
-def as_text_measure(run: Found, asked: str) -> str:
+def as_text_measure(run: MeasureAnswer, asked: str) -> str:
     """The result in plain words."""
     head = (
         f"{model_name(run['model'], asked)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
@@ -317,7 +338,7 @@ def as_text_measure(run: Found, asked: str) -> str:
     return "\n".join([head, run["verdict"]["message"], *map(in_words, beside(run))])
 
 
-def measure_csv(run: Found) -> str:
+def measure_csv(run: MeasureAnswer) -> str:
     """The figures as rows: name, measured, predicted, predicted / measured − 1."""
     out = io.StringIO()
     writer = csv.writer(out)

@@ -7,10 +7,9 @@ Every figure comes from the catalog and the default case; nothing is typed in bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
 from lib.catalog.silicon import Accelerator
 from lib.laws.roofline import Floor, roofline
 from lib.live.heartbeat import MatmulCase
@@ -65,7 +64,7 @@ def why_impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> str:
     )
 
 
-def verdict(answer: Mapping[str, Any]) -> str:
+def verdict(answer: HeartbeatAnswer) -> str:
     """A result of /heartbeat in two sentences."""
     cold = _ms(answer["cold_first_s"])
     took = f"One product takes {_ms(answer['median_s'])} here (median of {answer['iterations']:,}; the first, cold, {cold})"
@@ -84,7 +83,6 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.3g} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
-Found = Mapping[str, Any]
 _INVALID = "beats_the_floor"
 PHASES = {
     "cold": "The first product, before anything is warm",
@@ -94,13 +92,13 @@ PHASES = {
 }
 
 
-def phase_words(told: Found) -> str:
+def phase_words(progress: HeartbeatProgress) -> str:
     """How far a heartbeat is."""
-    words = PHASES.get(told["phase"], "At work").format(done=whole(told["done"]), of=whole(told["of"]))
-    return words if told["last_s"] is None else f"{words}: {fine(told['last_s'])}"
+    words = PHASES.get(progress["phase"], "At work").format(done=whole(progress["done"]), of=whole(progress["of"]))
+    return words if progress["last_s"] is None else f"{words}: {fine(progress['last_s'])}"
 
 
-def heartbeat_card(beat: Found) -> str:
+def heartbeat_card(beat: HeartbeatAnswer) -> str:
     """Times, floor, efficiency; a result that cannot be right says so first, and why."""
     return (
         f'<section class="card {"pulse-card" if beat["valid"] else "none"}" aria-label="Heartbeat">'
@@ -109,13 +107,13 @@ def heartbeat_card(beat: Found) -> str:
     )
 
 
-def shape(beat: Found) -> str:
+def shape(beat: HeartbeatAnswer) -> str:
     """What was multiplied."""
     sizes = f"{whole(beat['batch'])} × {whole(beat['hidden'])} by {whole(beat['hidden'])} × {whole(beat['intermediate'])}"
     return f"One product of {sizes} in {beat['dtype']}"
 
 
-def _headline(beat: Found) -> str:
+def _headline(beat: HeartbeatAnswer) -> str:
     mark, word = ("fits", "valid") if beat["valid"] else ("lacks", "not valid")
     head = f'<p class="headline"><span class="figure">{fine(beat["median_s"])}</span> <em class="badge {mark}">{word}</em></p>'
     if beat["valid"]:
@@ -124,7 +122,7 @@ def _headline(beat: Found) -> str:
     return f'{head}<p class="invalid" role="alert"><strong>These times cannot be right.</strong> {escaped(why)}</p>'
 
 
-def _cells(beat: Found) -> list[str]:
+def _cells(beat: HeartbeatAnswer) -> list[str]:
     figures = [
         ("First product, cold", fine(beat["cold_first_s"])),
         ("Warm, median", fine(beat["median_s"])),
@@ -141,18 +139,18 @@ def flops(rate: float) -> str:
     return f"{rate / 1e12:,.2f} TFLOP/s" if rate >= 1e11 else f"{rate / 1e9:,.3g} GFLOP/s"  # noqa: PLR2004  a tenth of a TFLOP/s
 
 
-def _floor(beat: Found) -> str:
+def _floor(beat: HeartbeatAnswer) -> str:
     """The arithmetic of the floor."""
     memory = f"{beat['moved_bytes'] / 1e6:,.0f} MB at {beat['bandwidth_bytes_per_s'] / 1e9:,.3g} GB/s take {fine(beat['floor_memory_s'])}"
     if beat["floor_compute_s"] is None:
         sums = "what the arithmetic takes at least is not known of this device"
     else:
-        sums = f"{beat['flops'] / 1e9:,.3g} GFLOP at {flops(beat['peak_flops_per_s'])} take {fine(beat['floor_compute_s'])}"
+        sums = f"{beat['flops'] / 1e9:,.3g} GFLOP at {flops(beat['peak_flops_per_s'] or 0.0)} take {fine(beat['floor_compute_s'])}"
     counted = f"Median of {whole(beat['iterations'])} warm products; the {whole(beat['warmup'])} before them and the first do not count."
     return f'<p class="quiet">Floor: {memory}; {sums}. {counted}</p>'
 
 
-def as_text_heartbeat(beat: Found) -> str:
+def as_text_heartbeat(beat: HeartbeatAnswer) -> str:
     """The result in plain words."""
     efficiency = "" if beat["efficiency"] is None else f", efficiency {100 * beat['efficiency']:.1f} %"
     return (

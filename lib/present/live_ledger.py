@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from lib.answers.live import LedgerEntry, LedgerStatus
 from lib.present.live_cards import KINDS, apart, worded
 from lib.present.markup import escaped
 from lib.present.memory_charts import AXIS, MARK, layout
@@ -17,9 +18,9 @@ from lib.units import GIB
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-Row = Mapping[str, Any]
+FigureName = Literal["peak_bytes", "decode_tokens_per_s", "ttft_s"]
 
-FIGURES: tuple[tuple[str, str], ...] = (
+FIGURES: tuple[tuple[str, FigureName], ...] = (
     ("Peak memory", "peak_bytes"),
     ("Tokens per second", "decode_tokens_per_s"),
     ("Time to first token", "ttft_s"),
@@ -37,23 +38,48 @@ _MOST_TICKS = 8
 _KINDS = {"measure": "measured", "chat": "chat", "job": "measured by a Job"}
 
 
-def points(rows: Sequence[Row], figure: str) -> list[Row]:
+class Point(NamedTuple):
+    """A row that holds a figure both measured and predicted, both above zero."""
+
+    row: LedgerEntry
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted / measured − 1."""
+        return self.predicted / self.measured - 1
+
+
+def predicted_figure(row: LedgerEntry, figure: FigureName) -> float | None:
+    """The prediction for a figure of a row."""
+    match figure:
+        case "peak_bytes":
+            return row["predicted_peak_bytes"]
+        case "decode_tokens_per_s":
+            return row["predicted_decode_tokens_per_s"]
+        case "ttft_s":
+            return row["predicted_ttft_s"]
+
+
+def points(rows: Sequence[LedgerEntry], figure: FigureName) -> list[Point]:
     """The rows that hold both ends of this figure."""
-    return [row for row in rows if row[figure] and row[f"predicted_{figure}"]]
+    pairs = ((row, row[figure], predicted_figure(row, figure)) for row in rows)
+    return [Point(row, measured, predicted) for row, measured, predicted in pairs if measured and predicted]
 
 
-def _size(figure: str, value: float) -> float:
+def _size(figure: FigureName, value: float) -> float:
     return value / GIB if figure == "peak_bytes" else value
 
 
-def _groups(found: Sequence[Row]) -> list[tuple[str, str]]:
+def _groups(drawn: Sequence[Point]) -> list[tuple[str, str]]:
     """Devices with their colours, the most frequent first; beyond the palette they share the last."""
-    names = [row["device"] for row in found]
+    names = [point.row["device"] for point in drawn]
     order = sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
     return [(name, _COLOURS[min(at, len(_COLOURS) - 1)]) for at, name in enumerate(order)]
 
 
-def scatter_head(rows: Sequence[Row], figure: str) -> str:
+def scatter_head(rows: Sequence[LedgerEntry], figure: FigureName) -> str:
     """The heading with the devices' colours, and how well the predictions did."""
     found = points(rows, figure)
     groups = _groups(found)
@@ -66,8 +92,8 @@ def scatter_head(rows: Sequence[Row], figure: str) -> str:
     )
 
 
-def _summary(found: Sequence[Row], figure: str) -> str:
-    errors = [row[f"predicted_{figure}"] / row[figure] - 1 for row in found]
+def _summary(drawn: Sequence[Point], figure: FigureName) -> str:
+    errors = [point.error for point in drawn]
     if not errors:
         return f"No row holds both a measured and a predicted {_NAMES[figure].lower()} yet."
     near = sum(abs(error) <= _BAND for error in errors)
@@ -79,14 +105,14 @@ def _summary(found: Sequence[Row], figure: str) -> str:
     )
 
 
-def scatter(rows: Sequence[Row], figure: str) -> Figure | None:
+def scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | None:
     """Predicted over measured, both logarithmic; none where no row holds both."""
     found = points(rows, figure)
     if not found:
         return None
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
-    ends = [_size(figure, row[name]) for row in found for name in (figure, f"predicted_{figure}")]
+    ends = [_size(figure, end) for point in found for end in (point.measured, point.predicted)]
     low, high = min(ends) / _PAD, max(ends) * _PAD
     drawn = Figure()
     quiet: dict[str, Any] = {"mode": "lines", "hoverinfo": "skip"}
@@ -95,7 +121,7 @@ def scatter(rows: Sequence[Row], figure: str) -> Figure | None:
     drawn.add_trace(Scatter(x=[low, high], y=[low * (1 + _BAND), high * (1 + _BAND)], line=clear, fill="tonexty", fillcolor=shade, **quiet))
     drawn.add_trace(Scatter(x=[low, high], y=[low, high], line={"width": 1.5, "dash": "dash", "color": MARK}, **quiet))
     for name, colour in _groups(found):
-        drawn.add_trace(_dots(Scatter, [row for row in found if row["device"] == name], figure, colour))
+        drawn.add_trace(_dots(Scatter, [point for point in found if point.row["device"] == name], figure, colour))
     ticks = _ticks(low, high)
     axis = AXIS | {
         "type": "log",
@@ -114,27 +140,28 @@ def scatter(rows: Sequence[Row], figure: str) -> Figure | None:
     return drawn
 
 
-def _dots(scatter_type: type, found: Sequence[Row], figure: str, colour: str) -> Any:
+def _dots(scatter_type: type, drawn: Sequence[Point], figure: FigureName, colour: str) -> Any:
     return scatter_type(
-        x=[_size(figure, row[figure]) for row in found],
-        y=[_size(figure, row[f"predicted_{figure}"]) for row in found],
+        x=[_size(figure, point.measured) for point in drawn],
+        y=[_size(figure, point.predicted) for point in drawn],
         mode="markers",
         marker={
             "size": 10,
             "color": colour,
             "opacity": 0.85,
-            "symbol": ["diamond" if row["kind"] == "chat" else "circle" for row in found],
+            "symbol": ["diamond" if point.row["kind"] == "chat" else "circle" for point in drawn],
             "line": {"width": 0},
         },
-        hovertemplate=[_hover(row, figure) for row in found],
+        hovertemplate=[_hover(point, figure) for point in drawn],
     )
 
 
-def _hover(row: Row, figure: str) -> str:
-    measured, guess = row[figure], row[f"predicted_{figure}"]
+def _hover(point: Point, figure: FigureName) -> str:
+    row = point.row
     return (
         f"<b>{escaped(row['model'])}</b> {escaped(row['precision'])}<br>{escaped(row['device'])}, {_lengths(row)}<br>"
-        f"measured {worded(figure, measured)}, predicted {worded(figure, guess)}: {apart(figure, guess / measured - 1)}<extra></extra>"
+        f"measured {worded(figure, point.measured)}, predicted {worded(figure, point.predicted)}: "
+        f"{apart(figure, point.error)}<extra></extra>"
     )
 
 
@@ -148,11 +175,11 @@ def _ticks(low: float, high: float) -> list[float]:
     return [float(f"{low * (high / low) ** part:.2g}") for part in (0.1, 0.5, 0.9)]
 
 
-def _lengths(row: Row) -> str:
+def _lengths(row: LedgerEntry) -> str:
     return f"{whole(row['prompt_tokens'])} + {whole(row['output_tokens'])} tokens"
 
 
-def newest(rows: Sequence[Row]) -> str:
+def newest(rows: Sequence[LedgerEntry]) -> str:
     """The newest rows as a table; beyond the first few they wait behind a line, and all of them are in the files."""
     heads = ("Model", "Device", "Run", "Peak memory", "Tokens per second", "First token")
     cells = [_cells(row) for row in rows[:_NEWEST]]
@@ -166,24 +193,24 @@ def newest(rows: Sequence[Row]) -> str:
     return f'{first}<details class="rest"><summary>{rest}</summary>{more}</details>'
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: LedgerEntry) -> tuple[str, ...]:
     return (
         f"{escaped(row['model'])}<small>{escaped(row['when'].replace('T', ' '))}, {_KINDS[row['kind']]}</small>",
         escaped(row["device"]) + f"<small>torch {escaped(row['torch'])}</small>",
         f"{escaped(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
-        *(_both(row, figure) for figure in ("peak_bytes", "decode_tokens_per_s", "ttft_s")),
+        *(_both(row, figure) for figure in get_args(FigureName)),
     )
 
 
-def _both(row: Row, figure: str) -> str:
-    measured, guess = row[figure], row[f"predicted_{figure}"]
+def _both(row: LedgerEntry, figure: FigureName) -> str:
+    measured, guess = row[figure], predicted_figure(row, figure)
     if measured is None:
         return "–"
     beside = "" if guess is None else f"<small>predicted {worded(figure, guess)}, {apart(figure, guess / measured - 1)}</small>"
     return worded(figure, measured) + beside
 
 
-def kept_line(status: Row) -> str:
+def kept_line(status: LedgerStatus) -> str:
     """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
     rows, own = status["rows"], status["own_rows"]
     counted = "1 row" if rows == 1 else f"{whole(rows)} rows"

@@ -7,9 +7,10 @@ What all figures have in common: clear backgrounds for both themes, quiet grids,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
+from lib.answers.common import EntryMemory, MemoryAnswer
 from lib.present.markup import escaped
 from lib.present.numbers import gib, share
 from lib.units import GIB
@@ -17,7 +18,10 @@ from lib.units import GIB
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-PARTS: tuple[tuple[str, str, str], ...] = (
+Memory = MemoryAnswer | EntryMemory
+"""What states the four parts: a whole answer, or the memory of a recommended tier."""
+PartBytes = Literal["weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes"]
+PARTS: tuple[tuple[str, str, PartBytes], ...] = (
     ("weights", "Weights", "weights_bytes"),
     ("cache", "Cache", "kv_cache_bytes"),
     ("activations", "Activations", "activation_bytes"),
@@ -27,7 +31,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#e39a2d", "activations": "#2f9e7a", "runtime": "#8b93a1"}
 
 
-def part_bytes(memory: Mapping[str, Any]) -> dict[str, int]:
+def part_bytes(memory: Memory) -> dict[str, int]:
     """Bytes of each part of a memory answer, in the order of `PARTS`."""
     return {key: int(memory[field]) for key, _, field in PARTS}
 
@@ -38,13 +42,13 @@ _APART = 0.06  # share of the height that a label takes
 _NAME_WORDS = 2  # "RTX PRO"
 
 
-def bar(memory: Mapping[str, Any], capacity: int | None = None) -> str:
+def bar(memory: Memory, capacity: int | None = None, need: int | None = None) -> str:
     """A stacked bar of the parts on the fullest device; with a capacity, the track it has to stay inside.
 
-    The bar is drawing only: the same numbers stand beside it as text.
+    `need` replaces the bytes on the fullest device. The bar is drawing only: the same numbers stand beside it as text.
     """
     total = sum(part_bytes(memory).values()) or 1
-    need = int(memory.get("per_device_bytes") or total)
+    need = need or memory["per_device_bytes"] or total
     scale = max(need, capacity or 0)
     segments = "".join(
         f'<i class="seg {key}" style="width:{share(size * need / total, scale):.2f}%"></i>' for key, size in part_bytes(memory).items()
@@ -55,7 +59,7 @@ def bar(memory: Mapping[str, Any], capacity: int | None = None) -> str:
     return f'<div class="bar{over}" aria-hidden="true"><b class="track" style="width:{share(capacity, scale):.2f}%"></b>{segments}</div>'
 
 
-def legend(memory: Mapping[str, Any]) -> str:
+def legend(memory: Memory) -> str:
     """The parts with their sizes and shares, in the order of the bar."""
     sizes = part_bytes(memory)
     total = sum(sizes.values())
@@ -72,7 +76,7 @@ def key() -> str:
     return f'<div class="chart-head"><h2>Memory by context length</h2><p class="key">{names}</p></div>'
 
 
-def growth(points: Sequence[tuple[int, Mapping[str, Any]]], capacities: Sequence[tuple[str, int]], context: int) -> Figure:
+def growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence[tuple[str, int]], context: int) -> Figure:
     """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
 
     Args:
@@ -136,7 +140,7 @@ def _labelled(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, s
     return [(capacity, ", ".join(dict.fromkeys(names))) for capacity, names in lines]
 
 
-def _per_device(memory: Mapping[str, Any], key: str) -> float:
+def _per_device(memory: Memory, key: str) -> float:
     sizes = part_bytes(memory)
     total = sum(sizes.values()) or 1
     return sizes[key] * int(memory["per_device_bytes"]) / total

@@ -14,14 +14,14 @@ The rows lie in `lib/data/frameworks.json`. Nothing is looked up while the app r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from lib.answers.common import RankedEntry
 from lib.catalog.offers import PLATFORMS
 from lib.catalog.rows import Day, Row, Text, distinct, read_rows
 from lib.catalog.rules import ZeroGpuRules
@@ -123,7 +123,7 @@ def offered(platform: str) -> tuple[Framework, ...]:
     return {"zerogpu": ("pytorch",), "tpu": ("pytorch", "jax")}.get(platform, tuple(FRAMEWORKS))  # type: ignore[return-value]
 
 
-def setup(entry: Mapping[str, Any], zerogpu: ZeroGpuRules, *, model: str = "", framework: str = "pytorch") -> Setup:
+def setup(entry: RankedEntry, zerogpu: ZeroGpuRules, *, model: str = "", framework: str = "pytorch") -> Setup:
     """The files for one place of a recommendation; `zerogpu` says which releases of torch run there.
 
     Raises:
@@ -168,7 +168,7 @@ def _title(model: str) -> str:
     return model.partition("/")[2] if _HUB_ID.fullmatch(model) else "My Space"
 
 
-def _front_matter(entry: Mapping[str, Any], model: str, known: Versions) -> str:
+def _front_matter(entry: RankedEntry, model: str, known: Versions) -> str:
     """The block at the head of README.md; YAML's own writer quotes what is in it."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
@@ -191,16 +191,14 @@ def _front_matter(entry: Mapping[str, Any], model: str, known: Versions) -> str:
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 
-def _requirements(
-    entry: Mapping[str, Any], framework: Framework, known: Versions, zerogpu: ZeroGpuRules
-) -> tuple[list[str], tuple[str, ...]]:
+def _requirements(entry: RankedEntry, framework: Framework, known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     """The lines, and the packages whose versions stand in them."""
     if framework == "pytorch":
         return _pytorch(entry, known, zerogpu)
     return _jax(entry, known) if framework == "jax" else _tensorflow(entry, known)
 
 
-def _pytorch(entry: Mapping[str, Any], known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
+def _pytorch(entry: RankedEntry, known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     engine, platform = str(entry["engine"]), entry["platform"]
     if platform == "tpu":
         return _pytorch_tpu(engine, known)
@@ -215,7 +213,7 @@ def _pytorch(entry: Mapping[str, Any], known: Versions, zerogpu: ZeroGpuRules) -
     return [*head, *(known[name].line() for name in names)], (*used, *names)
 
 
-def _torch(entry: Mapping[str, Any], known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
+def _torch(entry: RankedEntry, known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     """PyTorch for ZeroGPU, for a host without a GPU, for a host with one."""
     if entry["platform"] == "zerogpu":
         admitted = zerogpu.torch_versions
@@ -260,7 +258,7 @@ def _pytorch_tpu(engine: str, known: Versions) -> tuple[list[str], tuple[str, ..
     ], ("torch_tpu", "torch", "transformers")
 
 
-def _jax(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+def _jax(entry: RankedEntry, known: Versions) -> tuple[list[str], tuple[str, ...]]:
     jax, flax = known["jax"], known["flax"].line()
     port = _PORT.format(framework="JAX")
     if entry["platform"] == "tpu":
@@ -273,7 +271,7 @@ def _jax(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[st
     )
 
 
-def _tensorflow(entry: Mapping[str, Any], known: Versions) -> tuple[list[str], tuple[str, ...]]:
+def _tensorflow(entry: RankedEntry, known: Versions) -> tuple[list[str], tuple[str, ...]]:
     tensorflow = known["tensorflow"]
     port = _PORT.format(framework="TensorFlow")
     if entry["accelerator"] is None:

@@ -21,6 +21,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lib.answers.common import source_entries
 from lib.present.cards import sources
 from lib.present.markup import bullets, escaped
 from lib.present.setup_files import Setup
@@ -222,10 +223,8 @@ def setup_code(setup: Setup) -> str:
     """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
     blocks: list[Block] = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
     blocks.append(("requirements.txt", setup.requirements))
-    read = [{"what": source.what, "source": source.source, "checked": source.checked} for source in setup.sources]
-    return (
-        f'{blocks_of(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{sources(read)}</details>'
-    )
+    origin = sources(source_entries(setup.sources))
+    return f'{blocks_of(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{origin}</details>'
 
 
 def _notes(notes: Sequence[str]) -> str:

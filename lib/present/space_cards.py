@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
+from lib.answers.spaces import RightSizeAnswer, SpaceStatus, VolumeEntry
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import bullets, escaped
 from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
 
-Row = Mapping[str, Any]
 STATIC = "static"
 _SDKS = {"gradio": "Gradio", "docker": "Docker", STATIC: "static files", "streamlit": "Streamlit"}
 
@@ -42,7 +41,7 @@ def _facts(pairs: Sequence[tuple[str, str]]) -> str:
     return '<dl class="facts">' + "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in pairs) + "</dl>"
 
 
-def billed_words(status: Row) -> str:
+def billed_words(status: SpaceStatus) -> str:
     """Whether money is running now."""
     if status["sdk"] == STATIC:
         return "Free of charge."
@@ -53,7 +52,7 @@ def billed_words(status: Row) -> str:
     return "Free of charge." if status["usd_per_hour"] == 0 else "Not billed now."
 
 
-def status_card(status: Row) -> str:
+def status_card(status: SpaceStatus) -> str:
     """The stage in a sentence, hardware and price, what was asked for, sleep, replicas, volumes, models."""
     what = [_SDKS.get(str(status["sdk"]), escaped(status["sdk"] or "SDK not told")), "private" if status["private"] else "public"]
     if status["sdk"] == STATIC:
@@ -73,7 +72,7 @@ def status_card(status: Row) -> str:
     )
 
 
-def _prices(status: Row) -> list[tuple[str, str]]:
+def _prices(status: SpaceStatus) -> list[tuple[str, str]]:
     there = bool(status["hardware"])
     return [
         ("Hardware", tier_words(status["hardware_name"], status["hardware"])),
@@ -82,7 +81,7 @@ def _prices(status: Row) -> list[tuple[str, str]]:
     ]
 
 
-def _details(status: Row) -> list[tuple[str, str]]:
+def _details(status: SpaceStatus) -> list[tuple[str, str]]:
     facts = []
     if status["changing"]:
         bill = f", {usd_per_month(status['requested_usd_per_month'])} per month" if status["requested_usd_per_month"] else ""
@@ -96,7 +95,7 @@ def _details(status: Row) -> list[tuple[str, str]]:
     return facts
 
 
-def _replicas(status: Row) -> str:
+def _replicas(status: SpaceStatus) -> str:
     now, asked = status["replicas"], status["requested_replicas"]
     words = whole(now, "not told") + (f", {whole(asked)} asked for" if asked is not None and asked != now else "")
     if (now or 1) > 1 and status["total_usd_per_hour"]:
@@ -104,19 +103,19 @@ def _replicas(status: Row) -> str:
     return words
 
 
-def _volume(volume: Row) -> str:
+def _volume(volume: VolumeEntry) -> str:
     access = {True: ", read-only", False: ", written to", None: ""}[volume["read_only"]]
     return f"{escaped(volume['type'])} {escaped(volume['source'])} at <code>{escaped(volume['mount_path'])}</code>{access}"
 
 
-def as_text_status(status: Row) -> str:
+def as_text_status(status: SpaceStatus) -> str:
     """The same in a few plain lines."""
     hardware = status["hardware"] or "no hardware"
     price = f"{usd_per_hour(status['usd_per_hour'])} per hour, {usd_per_month(status['usd_per_month'])} per month"
     return f"{status['space']}: {status['stage_message']}\nOn {hardware}, {price}. {billed_words(status)}\n{status['sleep_message']}"
 
 
-def size_card(answer: Row) -> str:
+def size_card(answer: RightSizeAnswer) -> str:
     """The recommended tier beside the current one: what moving saves or costs, and why."""
     pick, current = answer["pick"], answer["current"]
     needs = {one["id"]: one["total_bytes"] for one in answer["models"]}
@@ -142,7 +141,7 @@ def _tier(name: str | None, hardware: str | None, hourly: float | None, monthly:
     return f"{tier_words(name, hardware)}<small>{price}{bill}</small>"
 
 
-def _verdict(answer: Row) -> str:
+def _verdict(answer: RightSizeAnswer) -> str:
     if answer["decision"] == "stay":
         return "It has the right tier"
     pick, saving = answer["pick"], answer["saving_usd_per_month"]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
+from lib.answers.spaces import ActionAnswer, ActionPreview, Progress
 from lib.present.markup import bullets, escaped
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
 from lib.present.space_cards import price_words, sleep_words, tier_words
 from lib.present.tables import table
 
-Row = Mapping[str, Any]
 Action = Literal["switch", "sleep", "pause", "restart", "factory"]
 
 _STEPS = (("BUILDING", "Building"), ("APP_STARTING", "Starting"), ("RUNNING", "Running"))
@@ -35,7 +34,7 @@ def title(action: Action, space: str, hardware: str | None, sleep_time_s: int | 
             return f"Build {name} anew and restart it"
 
 
-def confirm_label(action: Action, preview: Row) -> str:
+def confirm_label(action: Action, preview: ActionPreview) -> str:
     """What the confirming button says: the deed, and its price where it costs."""
     after = preview["after"]
     hourly = usd_per_hour(after["usd_per_hour"])
@@ -55,7 +54,7 @@ def confirm_label(action: Action, preview: Row) -> str:
             return f"Factory restart {price}"
 
 
-def review_card(action: Action, preview: Row, code: str = "") -> str:
+def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
     """What would change, now and after, with price per hour and month, what follows from it, the rules, and the code that does it."""
     rows = [(head, now, f"<strong>{then}</strong>" if then != now else then) for head, now, then in _rows(action, preview)]
     effects = bullets([escaped(effect) for effect in preview["effects"]], "why")
@@ -71,20 +70,16 @@ def review_card(action: Action, preview: Row, code: str = "") -> str:
     )
 
 
-def _rows(action: Action, preview: Row) -> list[tuple[str, str, str]]:
+def _rows(action: Action, preview: ActionPreview) -> list[tuple[str, str, str]]:
     """Hardware, prices and sleep from now to then; what rests is not billed, whatever its tier costs."""
     before, after = preview["before"], preview["after"]
     change = preview["change_usd_per_hour"]
     rests_now = action in {"restart", "factory"} and change is not None and change > 0
     prices = [
-        (
-            head,
-            "not billed" if rests_now else words(before[key]),
-            "not billed" if action == "pause" and before[key] else words(after[key]),
-        )
-        for head, key, words in (
-            ("Price per hour", "usd_per_hour", usd_per_hour),
-            ("Price per month, always awake", "usd_per_month", usd_per_month),
+        (head, "not billed" if rests_now else words(now), "not billed" if action == "pause" and now else words(then))
+        for head, words, now, then in (
+            ("Price per hour", usd_per_hour, before["usd_per_hour"], after["usd_per_hour"]),
+            ("Price per month, always awake", usd_per_month, before["usd_per_month"], after["usd_per_month"]),
         )
     ]
     hardware = ("Hardware", tier_words(before["name"], before["hardware"]), tier_words(after["name"], after["hardware"]))
@@ -96,7 +91,7 @@ def _sleep(seconds: int | None) -> str:
     return "not documented" if seconds is None else sleep_words(seconds)
 
 
-def _change(preview: Row) -> str:
+def _change(preview: ActionPreview) -> str:
     hourly, monthly = preview["change_usd_per_hour"], preview["change_usd_per_month"]
     if hourly is None or monthly is None or Decimal(str(hourly)) == 0:
         return ""
@@ -112,7 +107,7 @@ def elapsed(seconds: float) -> str:
     return f"{whole} s" if whole < _MINUTE else f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
 
 
-def progress_card(progress: Row) -> str:
+def progress_card(progress: Progress) -> str:
     """The stages on the way, the one reached marked, with the time since and the words of the stage."""
     stage = _OLD_STILL_UP.get(progress["stage"], progress["stage"])
     names = [name for name, _ in _STEPS]
@@ -133,7 +128,7 @@ def progress_card(progress: Row) -> str:
     )
 
 
-def _clock(progress: Row) -> str:
+def _clock(progress: Progress) -> str:
     """The time since; until the end `assets/page.js` lets it go on between two looks."""
     ticking = "" if progress["done"] else f' data-elapsed="{progress["elapsed_s"]}"'
     return f"<span{ticking}>{elapsed(progress['elapsed_s'])}</span>"
@@ -146,7 +141,7 @@ def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:
     return f'<li class="{state}"{current}>{words} <code>{name}</code><span class="sr"> {said}</span></li>'
 
 
-def _verdict(progress: Row) -> tuple[str, str]:
+def _verdict(progress: Progress) -> tuple[str, str]:
     hardware = f"on {escaped(progress['hardware'])}, {price_words(progress['usd_per_hour'])}" if progress["hardware"] else ""
     if progress["arrived"]:
         return f"It runs {hardware}." if hardware else "It runs.", "arrived"
@@ -171,7 +166,7 @@ def sending_card(action: Action, space: str) -> str:
     return f'<section class="card progress going"><p class="quiet" role="status">{words} {escaped(space)} …</p></section>'
 
 
-def done_card(action: Action, answer: Row) -> str:
+def done_card(action: Action, answer: ActionAnswer) -> str:
     """What the Hub answered to an action that needs no watching."""
     if action == "pause":
         words = "It is paused and not billed. Only its owner can restart it."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lib.answers.common import EntrySpeed, PassEntry, RankedEntry, RooflineAnswer, SpeedEnd
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.cost_charts import COLOURS
 from lib.present.markup import escaped
@@ -15,7 +17,6 @@ from lib.present.numbers import usd_per_month
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-Row = Mapping[str, Any]
 _FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
 _APART, _FAR = 1.3, 6.0  # ratios of speed and of price from which two names do not write over each other
 _BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
@@ -23,90 +24,110 @@ _WIDE, _NARROW = 200.0, 30.0  # ratios from which an axis is marked at 1, and at
 _PASSES = ("#3d74b8", "#d1851a")
 
 
-def front(entries: Sequence[Row]) -> Row:
-    """What the scatter shows of a ranking: of each entry with a prediction the month's price, the speed of all requests, its range.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One offer in the scatter: USD a month, and the rate of all requests with its range."""
 
-    `unit` is "tokens/s", or "requests/s" where nothing is decoded; `shape` says which requests.
-    """
-    found = [(entry, entry["speed"]) for entry in entries if entry["speed"].get("low") is not None]
-    decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed in found)
-    places = [_place(entry, speed, decodes=decodes) for entry, speed in found]
+    hardware: str
+    platform: str
+    name: str
+    runs_as: str
+    usd: float
+    value: float
+    low: float
+    high: float
+    pareto: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What the scatter draws. `unit` is "tokens/s", or "requests/s" where nothing is decoded; `shape` says which requests."""
+
+    unit: str
+    shape: str
+    places: tuple[Place, ...]
+
+
+def front(entries: Sequence[RankedEntry]) -> Front:
+    """The offers of a ranking that have a predicted speed, with price and range."""
+    predicted = [(entry, speed, low, high) for entry in entries if (low := (speed := entry["speed"])["low"]) and (high := speed["high"])]
+    decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed, _, _ in predicted)
     shape = ""
-    if found:
-        first = found[0][1]
+    if predicted:
+        first = predicted[0][1]
         answer = f" and {first['output_tokens']} answer tokens" if decodes else ""
         shape = f"{first['concurrency']} at once with {first['prompt_tokens']} prompt{answer or ' tokens'}"
-    return {"unit": "tokens/s" if decodes else "requests/s", "shape": shape, "places": places}
+    places = tuple(_place(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in predicted)
+    return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, places=places)
 
 
-def _place(entry: Row, speed: Row, *, decodes: bool) -> Row:
-    ends = (speed, speed["low"], speed["high"])
-    value, one, other = (end["throughput_tokens_per_s"] if decodes else 1 / end["ttft_s"] for end in ends)
-    return {
-        "hardware": entry["hardware"],
-        "platform": entry["platform"],
-        "name": entry["name"],
-        "runs_as": f"{entry['precision']} with {entry['engine']}",
-        "usd": entry["cost"]["total_usd_per_month"],
-        "value": value,
-        "low": min(one, other),
-        "high": max(one, other),
-        "unbeaten": entry["pareto"],
-    }
+def _place(entry: RankedEntry, ends: Sequence[EntrySpeed | SpeedEnd], *, decodes: bool) -> Place:
+    value, one, other = ((end["throughput_tokens_per_s"] if decodes else 1 / (end["ttft_s"] or math.inf)) or 0.0 for end in ends)
+    return Place(
+        hardware=entry["hardware"],
+        platform=entry["platform"],
+        name=entry["name"],
+        runs_as=f"{entry['precision']} with {entry['engine']}",
+        usd=entry["cost"]["total_usd_per_month"],
+        value=value,
+        low=min(one, other),
+        high=max(one, other),
+        pareto=entry["pareto"],
+    )
 
 
-def front_head(shown: Row) -> str:
+def front_head(shown: Front) -> str:
     """The heading of the scatter with its key."""
-    where = dict.fromkeys(place["platform"] for place in shown["places"])
+    where = dict.fromkeys(place.platform for place in shown.places)
     names = "".join(f'<span><i class="dot" style="background:{COLOURS[name]}"></i>{escaped(PLATFORM_NAMES[name])}</span>' for name in where)
     return f'<div class="chart-head"><h2>Price against predicted speed</h2><p class="key">{names}</p></div>'
 
 
-def front_foot(shown: Row) -> str:
+def front_foot(shown: Front) -> str:
     """How to read the scatter."""
-    outside = sum(place["usd"] > _end(shown["places"]) for place in shown["places"])
+    outside = sum(place.usd > _end(shown.places) for place in shown.places)
     dearer = f" {outside} more cost still more and are no faster than the best drawn." if outside else ""
     return (
-        f'<div class="chart-foot"><p class="quiet">Predicted for {escaped(shown["shape"])}; the bars span the range of the prediction. '
+        f'<div class="chart-foot"><p class="quiet">Predicted for {escaped(shown.shape)}; the bars span the range of the prediction. '
         f"On the line: nothing else is both as cheap and as fast.{dearer}</p></div>"
     )
 
 
-def _end(places: Sequence[Row]) -> float:
+def _end(places: Sequence[Place]) -> float:
     """The price at which the picture ends."""
-    best = [place["usd"] for place in places if place["unbeaten"]]
-    return float(max(best, default=0.0) or max((place["usd"] for place in places), default=0.0)) * _BEYOND or 1.0
+    best = [place.usd for place in places if place.pareto]
+    return float(max(best, default=0.0) or max((place.usd for place in places), default=0.0)) * _BEYOND or 1.0
 
 
-def scatter(shown: Row) -> Figure:
+def scatter(shown: Front) -> Figure:
     """Each place with the range of its prediction; the unbeaten ones joined and named."""
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
-    places: Sequence[Row] = shown["places"]
-    paid = [place["usd"] for place in places if place["usd"] > 0]
+    places = shown.places
+    paid = [place.usd for place in places if place.usd > 0]
     free = min(paid, default=1.0) / _FREE_BELOW
-    best = sorted((place for place in places if place["unbeaten"]), key=lambda place: (place["usd"], place["value"]))
+    best = sorted((place for place in places if place.pareto), key=lambda place: (place.usd, place.value))
     figure = Figure()
     figure.add_trace(
         Scatter(
-            x=[place["usd"] or free for place in best],
-            y=[place["value"] for place in best],
+            x=[place.usd or free for place in best],
+            y=[place.value for place in best],
             mode="lines",
             line={"width": 2, "color": MARK, "shape": "hv"},
             hoverinfo="skip",
         )
     )
-    for platform in dict.fromkeys(place["platform"] for place in places):
-        figure.add_trace(_dots(Scatter, [place for place in places if place["platform"] == platform], free, shown["unit"]))
+    for platform in dict.fromkeys(place.platform for place in places):
+        figure.add_trace(_dots(Scatter, [place for place in places if place.platform == platform], free, shown.unit))
     for place in _named(best):
         figure.add_annotation(
-            x=math.log10(place["usd"] or free),
-            y=math.log10(place["value"]),
-            text=escaped(place["hardware"]),
+            x=math.log10(place.usd or free),
+            y=math.log10(place.value),
+            text=escaped(place.hardware),
             showarrow=False,
-            xanchor="right" if place["usd"] else "left",
+            xanchor="right" if place.usd else "left",
             yanchor="bottom",
-            xshift=-5 if place["usd"] else 8,
+            xshift=-5 if place.usd else 8,
             yshift=3,
             font={"size": 11},
         )
@@ -127,7 +148,7 @@ def scatter(shown: Row) -> Figure:
         yaxis=AXIS
         | {
             "type": "log",
-            "title": {"text": f"{shown['unit']}, all requests"},
+            "title": {"text": f"{shown.unit}, all requests"},
             "tickvals": (rates := _rates(places)),
             "ticktext": [f"{rate:,.10g}" for rate in rates],
         },
@@ -135,27 +156,27 @@ def scatter(shown: Row) -> Figure:
     return figure
 
 
-def _named(best: Sequence[Row]) -> list[Row]:
+def _named(best: Sequence[Place]) -> list[Place]:
     """Those whose names do not write over the one before: apart in speed, or far apart in price."""
-    found: list[Row] = []
+    found: list[Place] = []
     for place in best:
         last = found[-1] if found else None
-        if last is None or place["value"] > _APART * last["value"] or place["usd"] > _FAR * max(last["usd"], 1.0):
+        if last is None or place.value > _APART * last.value or place.usd > _FAR * max(last.usd, 1.0):
             found.append(place)
     return found
 
 
-def _dots(scatter_type: type, places: Sequence[Row], free: float, unit: str) -> Any:
-    lengths = [(place["high"] - place["value"], place["value"] - place["low"]) for place in places]
+def _dots(scatter_type: type, places: Sequence[Place], free: float, unit: str) -> Any:
+    lengths = [(place.high - place.value, place.value - place.low) for place in places]
     return scatter_type(
-        x=[place["usd"] or free for place in places],
-        y=[place["value"] for place in places],
+        x=[place.usd or free for place in places],
+        y=[place.value for place in places],
         mode="markers",
         marker={
-            "size": [11 if place["unbeaten"] else 8 for place in places],
-            "color": COLOURS[places[0]["platform"]],
+            "size": [11 if place.pareto else 8 for place in places],
+            "color": COLOURS[places[0].platform],
             "line": {"width": 0},
-            "opacity": [1.0 if place["unbeaten"] or place["platform"] == "zerogpu" else 0.55 for place in places],
+            "opacity": [1.0 if place.pareto or place.platform == "zerogpu" else 0.55 for place in places],
         },
         error_y={
             "type": "data",
@@ -166,15 +187,15 @@ def _dots(scatter_type: type, places: Sequence[Row], free: float, unit: str) -> 
             "color": "rgba(139,147,161,.55)",
         },
         hovertemplate=[
-            f"<b>{escaped(place['name'])}</b> {escaped(place['hardware'])}<br>{usd_per_month(place['usd'])} a month, "
-            f"{escaped(place['runs_as'])}<br>{_rate(place, unit)}<extra></extra>"
+            f"<b>{escaped(place.name)}</b> {escaped(place.hardware)}<br>{usd_per_month(place.usd)} a month, "
+            f"{escaped(place.runs_as)}<br>{_rate(place, unit)}<extra></extra>"
             for place in places
         ],
     )
 
 
-def _rate(place: Row, unit: str) -> str:
-    return f"{_figure(place['value'])} {unit} ({_figure(place['low'])} to {_figure(place['high'])})"
+def _rate(place: Place, unit: str) -> str:
+    return f"{_figure(place.value)} {unit} ({_figure(place.low)} to {_figure(place.high)})"
 
 
 def _figure(value: float) -> str:
@@ -186,8 +207,8 @@ def _steps(ratio: float) -> tuple[int, ...]:
     return (1,) if ratio > _WIDE else (1, 3) if ratio > _NARROW else (1, 2, 5)
 
 
-def _rates(places: Sequence[Row]) -> list[float]:
-    low, high = min((place["low"] for place in places), default=1.0), max((place["high"] for place in places), default=1.0)
+def _rates(places: Sequence[Place]) -> list[float]:
+    low, high = min((place.low for place in places), default=1.0), max((place.high for place in places), default=1.0)
     steps = [value * 10.0**power for power in range(-6, 8) for value in _steps(high / max(low, 1e-9))]
     return [at for at in steps if low <= at <= high]
 
@@ -198,13 +219,13 @@ def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, s
     return [(free, "free"), *shown] if some_free else shown
 
 
-def roofline(answer: Row) -> Figure:
+def roofline(answer: RooflineAnswer) -> Figure:
     """FLOP per second over FLOP per byte: what bandwidth and arithmetic allow, and the two passes as predicted below it."""
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
     top, speed = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"]
     ridge = top / speed
-    passes: Sequence[Row] = answer["passes"]
+    passes = answer["passes"]
     low = min([one["flop_per_byte"] for one in passes] + [ridge]) / 3
     high = max([one["flop_per_byte"] for one in passes] + [ridge]) * 3
     figure = Figure()
@@ -243,7 +264,7 @@ def roofline(answer: Row) -> Figure:
     return figure
 
 
-def roofline_words(answer: Row) -> str:
+def roofline_words(answer: RooflineAnswer) -> str:
     """The roofline in sentences: which ceiling bounds each pass, and how much of it is reached."""
     top, speed = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"]
     ridge = top / speed
@@ -256,7 +277,7 @@ def roofline_words(answer: Row) -> str:
     )
 
 
-def _pass(one: Row, ridge: float, top: float, speed: float, colour: str) -> str:
+def _pass(one: PassEntry, ridge: float, top: float, speed: float, colour: str) -> str:
     by_memory = one["flop_per_byte"] < ridge
     ceiling = min(top, one["flop_per_byte"] * speed)
     what = "left of the ridge: memory bandwidth bounds it" if by_memory else "right of the ridge: arithmetic bounds it"

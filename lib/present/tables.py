@@ -6,14 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal, get_args
 
+from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
 from lib.present.cards import PLATFORM_NAMES, each, memory_used, runs_as, speed_figure
 from lib.present.markup import bullets, escaped
 from lib.present.memory_charts import PARTS, bar
 from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, whole
 
-Row = Mapping[str, Any]
 _SHOWN = 8
 _CSV_FIELDS = (
     "rank",
@@ -27,7 +27,8 @@ _CSV_FIELDS = (
     "capacity_bytes",
     "reasons",
 )
-_FIT_FIELDS = ("hardware", "platform", "fits", "capacity_bytes", "free_bytes", "max_context_tokens", "max_batch_size")
+FitField = Literal["hardware", "platform", "fits", "capacity_bytes", "free_bytes", "max_context_tokens", "max_batch_size"]
+_FIT_FIELDS: tuple[FitField, ...] = get_args(FitField)
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> str:
@@ -56,7 +57,7 @@ def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> st
     return f"{escaped(name)}{mark}<small><code>{escaped(hardware)}</code> {escaped(PLATFORM_NAMES.get(platform, platform))}</small>"
 
 
-def ranked(entries: Sequence[Row], pick: Row | None) -> str:
+def ranked(entries: Sequence[RankedEntry], pick: RankedEntry | None) -> str:
     """Everything that qualifies, best first; what nothing else beats is marked. Beyond the first few, rows wait behind a line."""
     if not entries:
         return ""
@@ -69,7 +70,7 @@ def ranked(entries: Sequence[Row], pick: Row | None) -> str:
     return f'{first}<details class="rest"><summary>{len(rows) - _SHOWN} more that qualify</summary>{more}</details>'
 
 
-def _ranked_row(entry: Row, pick: Row | None) -> tuple[str, ...]:
+def _ranked_row(entry: RankedEntry, pick: RankedEntry | None) -> tuple[str, ...]:
     chosen = pick is not None and (entry["hardware"], entry["platform"]) == (pick["hardware"], pick["platform"])
     mark = (
         '<em class="badge pick">pick</em>'
@@ -79,7 +80,7 @@ def _ranked_row(entry: Row, pick: Row | None) -> tuple[str, ...]:
         else ""
     )
     memory = entry["memory"]
-    drawn = f"{bar(memory, int(memory['capacity_bytes']))}<small>{memory_used(memory)}{each(entry)}</small>" if memory else "–"
+    drawn = f"{bar(memory, memory['capacity_bytes'])}<small>{memory_used(memory)}{each(entry)}</small>" if memory else "–"
     pace = speed_figure(entry["speed"])
     reasons = bullets([escaped(reason["message"]) for reason in entry["reasons"]], "notes")
     return (
@@ -99,19 +100,19 @@ def _counted(reasons: int) -> str:
     return "1 reason" if reasons == 1 else f"{reasons} reasons"
 
 
-def price(cost: Row) -> str:
+def price(cost: EntryCost) -> str:
     """Per hour, and per month below it; what is free is free both ways."""
     hourly = usd_per_hour(cost["usd_per_hour"])
     return hourly if hourly == "free" else f"{hourly}<small>{usd_per_month(cost['total_usd_per_month'])} a month</small>"
 
 
-def rejected(entries: Sequence[Row]) -> str:
+def rejected(entries: Sequence[RejectedEntry]) -> str:
     """Everything that does not qualify, each with its reason."""
     rows = [(hardware_name(entry["name"], entry["hardware"], entry["platform"]), escaped(entry["reason"])) for entry in entries]
     return table("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected") if rows else ""
 
 
-def tiers(fits: Sequence[Row], memory: Row) -> str:
+def tiers(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched."""
     by_price = sorted(fits, key=lambda fit: (fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
     rows = [_tier_row(fit, memory) for fit in by_price]
@@ -123,10 +124,10 @@ def tiers(fits: Sequence[Row], memory: Row) -> str:
     )
 
 
-def _tier_row(fit: Row, memory: Row) -> tuple[str, ...]:
+def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
     free, capacity = int(fit["free_bytes"]), int(fit["capacity_bytes"])
     need = capacity - free
-    drawn = bar({**memory, "per_device_bytes": need}, capacity)
+    drawn = bar(memory, capacity, need)
     verdict = '<em class="badge fits">fits</em>' if fit["fits"] else '<em class="badge lacks">too small</em>'
     room = f"{verdict}<small>{gib(free)} left</small>" if fit["fits"] else f"{verdict}<small>{gib(-free)} short</small>"
     shared = f" on each of {fit['devices']}" if fit["devices"] > 1 else ""
@@ -144,17 +145,18 @@ def _or_none(amount: int) -> str:
     return whole(amount) if amount else "none"
 
 
-def as_csv(entries: Sequence[Row]) -> str:
+def as_csv(entries: Sequence[RankedEntry]) -> str:
     """The ranked answer as CSV in base units; text that a spreadsheet would run as a formula is quoted as text."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")
     sheet.writerow(_CSV_FIELDS)
     for rank, entry in enumerate(entries, start=1):
-        memory = entry["memory"] or {}
+        memory = entry["memory"]
         why = " ".join(reason["message"] for reason in entry["reasons"])
         cells = (entry["hardware"], entry["platform"], entry["precision"], entry["engine"])
         cost = entry["cost"]
-        numbers = (cost["usd_per_hour"], cost["total_usd_per_month"], memory.get("per_device_bytes"), memory.get("capacity_bytes"))
+        sizes = (None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])
+        numbers = (cost["usd_per_hour"], cost["total_usd_per_month"], *sizes)
         sheet.writerow((rank, *map(_inert, cells), *numbers, _inert(why)))
     return out.getvalue()
 
@@ -163,12 +165,12 @@ def _inert(text: str | None) -> str:
     return "" if text is None else f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
 
 
-def as_json(answer: Row) -> str:
+def as_json(answer: Mapping[str, object]) -> str:
     """A whole answer as the API gives it."""
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
-def as_text(pick: Row | None, model: str) -> str:
+def as_text(pick: RankedEntry | None, model: str) -> str:
     """The pick in a few plain lines, for a message or a note."""
     if pick is None:
         return f"No listed hardware runs {model} under these limits."
@@ -180,14 +182,14 @@ def as_text(pick: Row | None, model: str) -> str:
     return "\n".join([*lines, *(reason["message"] for reason in pick["reasons"])])
 
 
-def as_text_memory(memory: Row, model: str) -> str:
+def as_text_memory(memory: MemoryAnswer, model: str) -> str:
     """A memory answer in a few plain lines."""
     parts = ", ".join(f"{label.lower()} {gib(memory[field])}" for _, label, field in PARTS)
     settings = f"{memory['precision']} weights, {memory['kv_precision']} cache, {memory['engine']}"
     return f"{model}: {gib(memory['total_bytes'])} ({settings}).\n{parts}."
 
 
-def fits_csv(fits: Sequence[Row]) -> str:
+def fits_csv(fits: Sequence[FitEntry]) -> str:
     """Every tier's fit as CSV in base units."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")

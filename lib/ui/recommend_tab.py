@@ -175,7 +175,7 @@ def recommended(services: Services, model: str, values: Sequence[Value]) -> Show
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick(name)
     shown = front(entries)
-    drawn = len(shown["places"]) > 1
+    drawn = len(shown.places) > 1
     acts = actions(
         text=as_text(pick, name),
         query=query("recommend", model, ask.RECOMMEND, values),
