@@ -15,7 +15,6 @@ from lib.errors import BadQuantity
 
 Bytes = NewType("Bytes", int)
 BytesPerSecond = NewType("BytesPerSecond", float)
-Flop = NewType("Flop", float)
 FlopPerSecond = NewType("FlopPerSecond", float)
 Seconds = NewType("Seconds", float)
 Tokens = NewType("Tokens", int)

@@ -143,8 +143,7 @@ def _peak_rate(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
     """The fastest rate that the weights of this precision can be multiplied at; storage formats multiply in half precision."""
     own = weight_format(precision).arithmetic
     names = ("fp32", "tf32") if own == "fp32" else (own, "bf16", "fp16")
-    rates = [rate for name in names if name and silicon.supports(name) and (rate := silicon.peak(name)) is not None]
-    return max(rates, default=None)
+    return silicon.fastest(*names)
 
 
 def count_decode_parameters(spec: ModelSpec) -> int:

@@ -119,13 +119,9 @@ class Accelerator(Row):
         """Dense rate in this type; `None` where there is no unit, or no published rate."""
         return self.peaks.get(dtype)
 
-    def ridge_point(self, dtype: str) -> float | None:
-        """FLOP per byte above which a kernel is bound by compute: peak(dtype) / bandwidth; `None` without a peak.
-
-        Source: Williams, Waterman, Patterson 2009, "Roofline", doi:10.1145/1498765.1498785.
-        """
-        peak = self.peak(dtype)
-        return None if peak is None else peak / self.bandwidth
+    def fastest(self, *dtypes: str) -> FlopPerSecond | None:
+        """The highest of the rates in these types, for bounds that have to hold whichever unit is used; `None` without any."""
+        return max((rate for dtype in dtypes if (rate := self.peak(dtype)) is not None), default=None)
 
 
 class AcceleratorsFile(Row):

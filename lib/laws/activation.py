@@ -15,7 +15,7 @@ Prefill of B sequences of T tokens in `transformers` (one layer at a time, nothi
 The 3h are the embeddings, which the model's forward keeps until it returns, the layer's input, which the loop over layers keeps, and
 the residual stream.
 
-Where it stops: it knows only dense decoders of the Llama kind. Mixtures (sorted copies of the tokens for each of the experts
+Limits: it knows only dense decoders of the Llama kind. Mixtures (sorted copies of the tokens for each of the experts
 they reach), state space layers and latent attention hold more; `lib.model.activation_peaks` traces those, and this law then only
 explains. Source: the forward pass of transformers 5.23.0, counted tensor by tensor; Korthikanti et al. 2022, arXiv:2205.05198, for
 the training case.

@@ -14,7 +14,7 @@ Requests arrive at random (Poisson) within the window and none outside. It is aw
 number of those is Poisson with mean λ·a(t). A request that finds it asleep (probability S/W) wakes it. For a window of 24 h a(t) = D and
 the law is that of the busy period of an M/D/∞ queue with a longer first service: asleep for 1 / (λ·u + exp(λ·D)) of the time.
 
-Where it stops: regular arrivals keep it awake less below one request per D and without a break above. Requests that queue (more than the
+Limits: regular arrivals keep it awake less below one request per D and without a break above. Requests that queue (more than the
 hardware serves) lengthen b. Below 24 h, u is spread over the window's mean, which is exact to first order in λ·u. Never more than 24 h.
 Source: Takács 1962, "Introduction to the Theory of Queues", ch. 3 (busy period of M/G/∞); billing by the minute while starting or
 running: hub-docs spaces-gpus.md, 2026-07-21.

@@ -2,7 +2,8 @@
 
     M_runtime = context + workspace + graphs        per process and device
 
-Each figure is a range (low, typical, high): the truth depends on driver, versions and settings. None depends on the model.
+Each figure is a range (low, typical, high): the truth depends on driver, versions and settings. None depends on the model. Sources, by
+figure:
 
     CUDA context and loaded kernels     0.3 … 0.6 GiB a process     facts on accelerators, §1 (2026-11-21)
     cuBLAS workspace                    8.125 MiB; 32 MiB from compute capability 9.0 on, asked of the allocator at the first product
@@ -13,7 +14,7 @@ Each figure is a range (low, typical, high): the truth depends on driver, versio
     process on a CPU                    0.38 … 0.47 GiB             resident set measured here: torch 2.13.0+cpu, transformers 5.23.0,
                                         after a generate call; the high value with gradio 6.31.0 loaded
 
-Where it stops: collectives of several cards (NCCL buffers) are in the vLLM range only; TPU runtimes hold compiled programs whose size
+Limits: collectives of several cards (NCCL buffers) are in the vLLM range only; TPU runtimes hold compiled programs whose size
 is not published: their figure is 0 and the estimate says so.
 """
 

@@ -1,21 +1,23 @@
-"""Memory of fine-tuning beside the weights: gradients, optimizer, adapters, kept activations.
+"""Memory of fine-tuning beside the weights: gradients, optimizer states, adapters, kept activations.
 
-AdamW, per trained parameter of b bytes (Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054: 2 + 2 + 12 bytes in mixed precision):
+AdamW, bytes for each trained parameter of b bytes:
 
-    gradients    b
-    moments      8           two float32 moments
+    gradient     b
+    moments      8           two in float32
     master copy  4           float32 copy of 16-bit weights; none when b = 4
 
 LoRA of rank r on a matrix (out, in) trains r · (out + in) parameters, in float32 as peft keeps them: 4 + 4 + 8 bytes each.
-Activations kept for the backward pass, N = B·T tokens:
+Activations kept for the backward pass, over N = B·T tokens:
 
-    with checkpointing      b·N·h·L + one layer in full
+    with checkpointing      b·N·h·L + one layer in full (`layer_bytes`)
     without                 L layers in full
-    one layer in full       N · (34·h·b/2 · w + …): see `layer_bytes`
     logits of all tokens    N·V·(b + 8): compute dtype, float32 copy, its gradient
 
-Where it stops: FlashAttention or sdpa (no T² scores kept); dense decoders; neither paged nor 8-bit optimizers, nor sharding of states
-over devices. Korthikanti et al. 2022, arXiv:2205.05198, counts 34·s·b·h bytes for a GPT layer; gated MLPs and fewer key heads change it.
+    h  hidden size    L  layers    V  vocabulary    B, T  sequences and their tokens
+
+Limits: FlashAttention or sdpa (no T² scores kept); dense decoders; neither paged nor 8-bit optimizers; no sharding of states over devices.
+Sources: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054 (2 + 2 + 12 bytes in mixed precision); Korthikanti et al. 2022, arXiv:2205.05198,
+counts 34·s·b·h bytes for a GPT layer, which gated MLPs and fewer key heads change.
 """
 
 from __future__ import annotations

@@ -109,8 +109,7 @@ def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) ->
     a floor. `tf32` says that float32 is multiplied in TF32, which torch leaves off unless told otherwise.
     """
     name = "tf32" if tf32 and dtype == "float32" else SHORT[dtype]
-    fastest = max((rate for unit in ("fp32", "tf32", "fp16", "bf16") if (rate := silicon.peak(unit)) is not None), default=None)
-    peak = silicon.peak(name) or fastest
+    peak = silicon.peak(name) or silicon.fastest("fp32", "tf32", "fp16", "bf16")
     return DeviceRoof(
         bandwidth=silicon.bandwidth,
         peak=peak,

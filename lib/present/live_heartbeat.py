@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
 from lib.catalog.silicon import Accelerator
 from lib.laws.roofline import Floor, roofline
-from lib.live.heartbeat import MatmulCase
+from lib.live.heartbeat import MatmulCase, datasheet_roof
 from lib.present.live_cards import behind, fine
 from lib.present.markup import download, escaped
 from lib.present.numbers import whole
@@ -38,12 +38,12 @@ class Impossible:
 def impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> Impossible:
     """The published case on this chip; a chip without a float32 peak multiplies float32 in passes of its bf16 units, which bounds it."""
     flops, weights = _PUBLISHED.flops, _PUBLISHED.weight_bytes
-    peak = chip.peak("fp32") or chip.peak("bf16")
+    roof = datasheet_roof(chip, _PUBLISHED.dtype)
     return Impossible(
         published_s=published_s,
         flops=flops,
         weight_bytes=weights,
-        least=roofline(moved_bytes=weights, flop=flops, bandwidth=chip.bandwidth, peak=peak),
+        least=roofline(moved_bytes=weights, flop=flops, bandwidth=roof.bandwidth, peak=roof.peak),
         bandwidth_needed=weights / published_s,
         rate_needed=flops / published_s,
     )

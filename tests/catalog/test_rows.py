@@ -58,14 +58,20 @@ def test_a_card_hour_costs_what_cards_cost(offer: Offer) -> None:
         assert Decimal("0.3") <= price / offer.accelerator_count <= 15
 
 
+def ridge_point(card: Accelerator, dtype: str) -> float:
+    """FLOP per byte above which a kernel is bound by compute: peak / bandwidth (Williams et al. 2009, "Roofline")."""
+    peak = card.peak(dtype)
+    assert peak is not None
+    return peak / card.bandwidth
+
+
 @EVERY_CARD
 def test_a_card_is_plausible(card: Accelerator) -> None:
     """The ridge point of the 16-bit rate lies between 10 and 1000 FLOP per byte: TB/s typed for GB/s leaves this range."""
     assert card.sources
     assert card.checked <= CATALOG.as_of
     rate = "bf16" if card.peak("bf16") else "fp16"
-    ridge = card.ridge_point(rate) if card.kind != "cpu" else card.ridge_point("fp32")
-    assert ridge is not None
+    ridge = ridge_point(card, rate if card.kind != "cpu" else "fp32")
     assert (10 if card.kind != "cpu" else 1) < ridge < 1000
     if card.kind != "cpu":
         assert card.memory_usable is not None
@@ -105,7 +111,7 @@ def test_what_old_cards_lack() -> None:
 )
 def test_ridge_points(card: str, dtype: str, ridge: int) -> None:
     """T4: 65e12 FLOP/s / 320e9 B/s = 203; L4: 121 / 0.3 = 403; A100: 312 / 2.039 = 153; H100: 989 / 3.35 = 295; v6e: 918 / 1.64 = 560."""
-    assert round(CATALOG.accelerator(card).ridge_point(dtype) or 0) == ridge
+    assert round(ridge_point(CATALOG.accelerator(card), dtype)) == ridge
 
 
 @pytest.mark.parametrize("fact", FACTS["silicon"], ids=lambda fact: fact[0])
