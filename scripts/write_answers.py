@@ -56,17 +56,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 def _questions(advisor: Any) -> dict[str, Callable[..., Any]]:
     """What can be asked, by name: the one place that knows where each question lives."""
     public = {name: endpoint.question for name, endpoint in answer_pages.public(advisor).items()}
-    return {**public, "outlook": advisor.outlook, "roofline": advisor.roofline, "comparison": _comparison(advisor.comparison)}
-
-
-def _comparison(question: Callable[..., Any]) -> Callable[..., Any]:
-    """The question with its two sides as plain objects."""
-    side = typing.get_type_hints(question)["before"]
-
-    def compare(before: dict[str, Any], after: dict[str, Any], **more: Any) -> Any:
-        return question(before=side(**before), after=side(**after), **more)
-
-    return compare
+    return {**public, "outlook": advisor.outlook, "roofline": advisor.roofline, "comparison": advisor.comparison}
 
 
 def lines() -> Iterator[Line]:

@@ -27,9 +27,8 @@ from lib.hub.prices import PriceFeed
 from lib.hub.providers import find_providers
 from lib.present.numbers import usd
 from lib.present.setup_files import setup
-from lib.service.app import Services
+from lib.service.app import Account, Services
 from lib.service.models import Models
-from lib.service.spaces import AccountQuestions
 
 
 def opened() -> Services:
@@ -67,7 +66,7 @@ _WORDS = {
     "pause": "pause a Space",
     "restart": "restart a Space",
 }
-Act = Callable[[AccountQuestions, Mapping[str, Any], str], Mapping[str, Any]]
+Act = Callable[[Account, Mapping[str, Any], str], Mapping[str, Any]]
 
 
 def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], yes: bool, watch: bool, as_json: bool) -> None:
@@ -123,7 +122,7 @@ def _confirmed(preview: Mapping[str, Any], *, yes: bool) -> None:
         raise NotConfirmed("Not confirmed: nothing was changed.")
 
 
-def watched(account: AccountQuestions, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
+def watched(account: Account, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
     """Show the stages until the Space rests; Ctrl-C ends the watching, and nothing else."""
     say("Watching. Ctrl-C stops the watching; what was asked for goes on.")
     last: Mapping[str, Any] | None = None

@@ -277,17 +277,17 @@ class Conversations:
 
     def __init__(self, demo: DemoModel, catalog: Callable[[], Catalog]) -> None:
         """Talk to this model on a device that `catalog()` knows."""
-        self._demo, self._catalog = demo, catalog
+        self.demo, self._catalog = demo, catalog
         self._answer = gpu_task(self._on_device, duration=self.declared, size=self.size, doing="answering")
 
     def declared(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
         """Seconds to ask of the quota: those of the answer, and those until the model is on the GPU."""
-        held = self._demo.held
+        held = self.demo.held
         return seconds + start_seconds(held.weights_bytes if held is not None else 0)
 
     def size(self, *_: object) -> Size:
         """The size of GPU that the model needs, on ZeroGPU."""
-        held = self._demo.held
+        held = self.demo.held
         return "large" if held is None else size_for(self._catalog(), held.weights_bytes * ROOM)
 
     def ready(self) -> Generator[AnswerPiece | tuple[LoadedModel, Device], None, None]:
@@ -297,7 +297,7 @@ class Conversations:
             ModelNotAtHand: it cannot be had.
             LiveError: the device failed to take it.
         """
-        held = self._demo.held
+        held = self.demo.held
         if held is not None:
             yield held, current_device(self._catalog(), self.size())
             return
@@ -315,12 +315,12 @@ class Conversations:
     def _load(self, waiting: ModelLoad) -> None:
         try:
             device = current_device(self._catalog())
-            waiting.found = self._demo.load(device, waiting.tell), device
+            waiting.found = self.demo.load(device, waiting.tell), device
         except Exception as error:  # noqa: BLE001 raised by the one who waits
             waiting.failure = error
 
     def _on_device(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
-        held = self._demo.held
+        held = self.demo.held
         assert held is not None, "asked for when ready"  # noqa: S101 `say` is called after `ready`
         yield from stream_answer(held, ids, limit, temperature, seconds)
 

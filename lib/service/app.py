@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lib.advisor.tasks import FAMILIES
-from lib.answers.common import HardwareAnswer, MemoryAnswer, ModelAnswer, PriceEntry, RecommendationAnswer, price_entry
+from lib.answers.common import PriceEntry, price_entry
 from lib.catalog import Catalog, load
 from lib.hub.prices import PriceFeed
 from lib.hub.providers import ProviderOffers, find_providers
@@ -24,21 +23,24 @@ from lib.hub.space_session import install_session
 from lib.live import measure_process
 from lib.live.demo_model import DemoModel
 from lib.service import arguments
-from lib.service.arguments import memory_request, platforms_of, workload
 from lib.service.chat import ChatQuestion
-from lib.service.compare import ComparisonQuestion
-from lib.service.cost import CostQuestion
-from lib.service.estimates import hardware_answer, memory_answer, model_answer
+from lib.service.compare import comparison
+from lib.service.cost import estimate_cost
+from lib.service.endpoint import App, bound
+from lib.service.hardware import list_hardware
 from lib.service.heartbeat import HeartbeatQuestion
-from lib.service.ledger import LedgerQuestions
+from lib.service.ledger import MeasurementLedger
 from lib.service.measure import ExpectedQuestion, MeasureQuestion
+from lib.service.memory import estimate_memory
 from lib.service.models import Models
-from lib.service.outlook import OutlookQuestion
-from lib.service.recommend import recommendation_answer
-from lib.service.spaces import AccountQuestions
-from lib.service.speed import Predict, RooflineQuestion, SpeedQuestion
+from lib.service.outlook import outlook
+from lib.service.recommend import recommend
+from lib.service.resolve_model import resolve_model
+from lib.service.right_size import right_size
+from lib.service.space_status import space_status
+from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
+from lib.service.speed import Predict, estimate_speed, roofline
 from lib.speed import predict_speed
-from lib.workload import Account, Engine, Mode, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 class LiveQuestions:
     """What the app answers by running it. Each question is a class of its own module; here they meet."""
 
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Models, ledger: LedgerQuestions | None = None) -> None:
+    def __init__(self, *, catalog: Callable[[], Catalog], models: Models, ledger: MeasurementLedger | None = None) -> None:
         """Answer from `catalog()` and `models`; nothing is loaded before a question comes.
 
         What is measured goes to `ledger` (its `record`), by default the one that the environment names.
@@ -66,11 +68,25 @@ class LiveQuestions:
         pulse = HeartbeatQuestion(catalog=catalog, placed=placed)
         self.heartbeat = pulse.heartbeat
         self.beating = pulse.beating
-        self.ledger = ledger or LedgerQuestions()
+        self.ledger = ledger or MeasurementLedger()
         gauge = MeasureQuestion(catalog=catalog, models=models, record=self.ledger.record, placed=placed)
         self.measure = gauge.measure
         self.measuring = gauge.measuring
         self.expected = ExpectedQuestion(gauge.case).expected
+
+
+class Account:
+    """What a visitor can ask about a Space, and do with it by a token of their own."""
+
+    def __init__(self, app: App) -> None:
+        self.space_status = bound(space_status, app)
+        self.right_size = bound(right_size, app)
+        self.switch_hardware = bound(switch_hardware, app)
+        self.set_sleep_time = bound(set_sleep_time, app)
+        self.pause_space = bound(pause_space, app)
+        self.restart_space = bound(restart_space, app)
+        self.preview = bound(preview, app)
+        self.watch = bound(watch, app)
 
 
 class Services:
@@ -94,120 +110,18 @@ class Services:
         self.catalog = catalog
         self._models = models
         self._search = search
-        self.estimate_cost = CostQuestion(catalog=catalog, models=models, offered=offered, predict=predict).estimate_cost
-        self.outlook = OutlookQuestion(catalog=catalog, models=models, offered=offered, predict=predict).outlook
-        self.roofline = RooflineQuestion(catalog=catalog, models=models).roofline
-        self.comparison = ComparisonQuestion(catalog=catalog, models=models).comparison
-        self.estimate_speed = SpeedQuestion(catalog=catalog, models=models).estimate_speed
-        self.account = AccountQuestions(catalog=catalog, models=models, today=today)
+        app = App(catalog=catalog, models=models, providers=offered, predict=predict, refreshed_catalog=today)
+        self.resolve_model = bound(resolve_model, app)
+        self.estimate_memory = bound(estimate_memory, app)
+        self.recommend = bound(recommend, app)
+        self.list_hardware = bound(list_hardware, app)
+        self.estimate_speed = bound(estimate_speed, app)
+        self.estimate_cost = bound(estimate_cost, app)
+        self.outlook = bound(outlook, app)
+        self.roofline = bound(roofline, app)
+        self.comparison = bound(comparison, app)
+        self.account = Account(app)
         self.live = LiveQuestions(catalog=catalog, models=models)
-
-    def resolve_model(self, model: str) -> ModelAnswer:
-        """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.
-
-        Args:
-            model: a Hub id, the text of a config.json, or a parameter count such as 7B
-
-        Returns:
-            The resolved model.
-        """
-        return model_answer(self._models(model))
-
-    def estimate_memory(
-        self,
-        model: str,
-        precision: str = "auto",
-        engine: Engine = "transformers",
-        context_tokens: int = 4096,
-        batch_size: int = 1,
-        kv_precision: str = "auto",
-        mode: Mode = "inference",
-        devices: int = 1,
-        encoder_tokens: int = 0,
-    ) -> MemoryAnswer:
-        """What a model takes in memory, part by part, and which hardware holds it.
-
-        Args:
-            model: a Hub id, the text of a config.json, or a parameter count such as 7B
-            precision: auto, fp32, fp16, bf16, fp8, int8, int4, or a named format such as bnb-nf4 or gguf:Q4_K_M
-            engine: what runs the model
-            context_tokens: tokens that each sequence's cache has seen (decoder tokens of an encoder-decoder)
-            batch_size: sequences held at the same time
-            kv_precision: precision of the cache; auto is the model's own
-            mode: inference, or how it is trained
-            devices: accelerators that share the model
-            encoder_tokens: length of the encoder's side; 0 is the model's own full length
-
-        Returns:
-            The estimate, its parts with their laws, and the hardware it fits.
-        """
-        request = memory_request(precision, engine, context_tokens, batch_size, kv_precision, mode, devices, encoder_tokens)
-        return memory_answer(self._models(model), request, self.catalog())
-
-    def recommend(
-        self,
-        model: str,
-        task: str = "auto",
-        context_tokens: int = 4096,
-        concurrency: int = 1,
-        requests_per_day: int = 100,
-        hours_per_day: float = 24,
-        precision: str = "auto",
-        account: Account = "free",
-        max_usd_per_month: float = 0,
-        min_tokens_per_s: float = 0,
-        priority: Priority = "balanced",
-        platforms: str = "spaces",
-    ) -> RecommendationAnswer:
-        """Which hardware to run a model on: the pick with reasons, the alternatives, and everything rejected with its reason.
-
-        Args:
-            model: a Hub id, the text of a config.json, or a parameter count such as 7B
-            task: auto, or a Hub task such as text-generation
-            context_tokens: tokens per request, prompt and answer together
-            concurrency: requests served at the same time
-            requests_per_day: how many requests arrive in a day
-            hours_per_day: hours a day that the hardware runs
-            precision: auto, fp32, fp16, bf16, fp8, int8, int4, or a named format such as bnb-nf4 or gguf:Q4_K_M
-            account: the plan of the account that hosts
-            max_usd_per_month: budget; 0 sets no limit
-            min_tokens_per_s: tokens per second that each request must get; 0 sets no limit
-            priority: what to weigh more
-            platforms: comma list of spaces, zerogpu, endpoints, jobs, tpu, all
-
-        Returns:
-            The recommendation.
-        """
-        asked = workload(
-            task=task,
-            context_tokens=context_tokens,
-            concurrency=concurrency,
-            requests_per_day=requests_per_day,
-            hours_per_day=hours_per_day,
-            precision=precision,
-            account=account,
-            max_usd_per_month=max_usd_per_month,
-            min_tokens_per_s=min_tokens_per_s,
-            priority=priority,
-            platforms=platforms_of("platforms", platforms),
-        )
-        needs_none = FAMILIES.get(asked.task) == "provider" and model == ""  # the Space only calls an API
-        spec = None if needs_none else self._models(model)
-        return recommendation_answer(spec, asked, self.catalog())
-
-    def list_hardware(self, platform: str = "spaces", include_retired: bool = False) -> HardwareAnswer:
-        """Hardware that can be rented, with memory, price, source and the day it was checked.
-
-        Args:
-            platform: comma list of spaces, zerogpu, endpoints, jobs, tpu, all
-            include_retired: also what the platform no longer offers
-
-        Returns:
-            The rows of the catalog.
-        """
-        wanted = platforms_of("platform", platform)
-        retired = arguments.flag("include_retired", include_retired)
-        return hardware_answer(self.catalog().on(wanted, include_retired=retired))
 
     def bundled_models(self) -> Sequence[str]:
         """Ids that answer at once and offline."""

@@ -1,34 +1,38 @@
-"""Arguments from outside, checked: nothing that a caller sends travels further before it went through one of these.
+"""Arguments from outside: the types that endpoints declare, and the checks behind them.
 
-Gradio checks nothing for HTTP callers, so every function here takes `object` and either returns the type it promises or refuses
-with the argument's name, what was seen and what is accepted. Rules that hold everywhere: a number is a JSON number, never text,
-never true or false; NaN and infinity are no numbers; 4096.0 is the whole number 4096 (JSON does not tell them apart).
+Gradio checks nothing for HTTP callers, so every check takes `object` and either returns the type it promises or refuses with the argument's
+name, what was seen and what is accepted. Rules that hold everywhere: a number is a JSON number, never text, never true or false; NaN and
+infinity are not numbers; 4096.0 is the whole number 4096 (JSON does not tell them apart).
 
-Arguments of a question, checked one by one, as the value that the core takes.
-
-What a caller meant by `model`: the text of a config.json, a parameter count, or an id.
-
-Which Space a caller means, and whose token came with the request.
+The sections: checks of one value; names of the catalog and of precisions; what `model` means (a config.json, a parameter count or an id);
+which Space is meant and whose token came; and the types.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import inspect
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
 from lib import precision as precisions
+from lib import workload
 from lib.advisor import TASKS
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
 from lib.errors import BadArgument, NotSignedIn, UnknownModel, shown
-from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES, MemoryRequest, Workload
+from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -41,6 +45,8 @@ MAX_USD_PER_MONTH = 1_000_000_000
 MAX_TOKENS_PER_S = 1_000_000
 MAX_NAME = 200
 _LISTED = 12  # names; a longer list helps nobody
+MAX_HARDWARE = 200
+ALL = "all"
 
 
 def seen(value: object) -> str:
@@ -177,10 +183,6 @@ def _near(value: object, names: Sequence[str]) -> str:
     return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_listed(near or names[:_LISTED])}"
 
 
-ALL = "all"
-MAX_HARDWARE = 200
-
-
 def offer_of(catalog: Catalog, hardware: object) -> Offer:
     """The offer that is meant; `jobs:l4x1` picks the platform of an id that several have (alone it is the Space's).
 
@@ -206,73 +208,12 @@ def platforms_of(name: str, value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(p for name in asked for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
 
 
-def _precision(name: str, value: object, names: tuple[str, ...]) -> str:
+def precision_name(name: str, value: object, names: tuple[str, ...]) -> str:
     """The name of a precision in its own spelling; torch's words (`bfloat16`) and a bare GGUF type (`Q4_K_M`) are understood."""
     if isinstance(value, str) and len(value) <= MAX_NAME:
         with contextlib.suppress(BadArgument):
             return precisions.parse(value, names, name)
     return choice(name, value, names)  # refuses, with the nearest names
-
-
-def memory_request(
-    precision: object,
-    engine: object,
-    context_tokens: object,
-    batch_size: object,
-    kv_precision: object,
-    mode: object,
-    devices: object,
-    encoder_tokens: object,
-) -> MemoryRequest:
-    """A question about memory.
-
-    Raises:
-        BadArgument: the first argument that is wrong.
-    """
-    return MemoryRequest(
-        precision=_precision("precision", precision, precisions.NAMES),
-        engine=choice("engine", engine, ENGINES),
-        context_tokens=whole("context_tokens", context_tokens, 1, MAX_TOKENS),
-        batch_size=whole("batch_size", batch_size, 1, MAX_BATCH),
-        kv_precision=_precision("kv_precision", kv_precision, precisions.KV_NAMES),
-        mode=choice("mode", mode, MODES),
-        devices=whole("devices", devices, 1, MAX_DEVICES),
-        encoder_tokens=whole("encoder_tokens", encoder_tokens, 0, MAX_TOKENS),
-    )
-
-
-def workload(
-    *,
-    task: object,
-    context_tokens: object,
-    concurrency: object,
-    requests_per_day: object,
-    hours_per_day: object,
-    precision: object,
-    account: object,
-    max_usd_per_month: object,
-    min_tokens_per_s: object,
-    priority: object,
-    platforms: tuple[str, ...],
-) -> Workload:
-    """What a Space has to do.
-
-    Raises:
-        BadArgument: the first argument that is wrong.
-    """
-    return Workload(
-        task=choice("task", task, TASKS),
-        context_tokens=whole("context_tokens", context_tokens, 1, MAX_TOKENS),
-        concurrency=whole("concurrency", concurrency, 1, MAX_CONCURRENCY),
-        requests_per_day=whole("requests_per_day", requests_per_day, 0, MAX_REQUESTS_PER_DAY),
-        hours_per_day=decimal("hours_per_day", hours_per_day, 0, 24),
-        precision=_precision("precision", precision, precisions.NAMES),
-        account=choice("account", account, ACCOUNTS),
-        max_usd_per_month=decimal("max_usd_per_month", max_usd_per_month, 0, MAX_USD_PER_MONTH),
-        min_tokens_per_s=number("min_tokens_per_s", min_tokens_per_s, 0, MAX_TOKENS_PER_S),
-        priority=choice("priority", priority, PRIORITIES),
-        platforms=platforms,
-    )
 
 
 ACCEPTED = "a Hub id (owner/name), the text of a config.json (a JSON object), or a parameter count such as 7B or 350M"
@@ -377,3 +318,106 @@ def signed_in(token: object, what: str) -> str:
         "On the page sign in, or paste a fine-grained token with write access to the Space; "
         'over the API send it as "oauth_token", over MCP in the X-HF-Token header.'
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """In the `Annotated` type of an argument: the check that reads what a caller sent, and the type that callers are shown.
+
+    The check gets the argument's name and the value, and returns the value of the field's own type or raises one of `lib.errors`,
+    which pydantic passes on as it is: the first argument that is wrong is the one that is named.
+    """
+
+    check: Callable[[str, Any], Any]
+    shown: Any
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        """A validator of our own instead of pydantic's, whose sentences say neither what was seen nor what to do."""
+        return core_schema.with_info_plain_validator_function(lambda value, info: self.check(info.field_name or "", value))
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The schema of the shown type."""
+        return TypeAdapter(self.shown).json_schema()
+
+
+def argument(value: Any, description: str) -> Any:
+    """An argument's default as callers are shown it (it is checked like anything sent), and what the argument is."""
+    return Field(value, description=description)
+
+
+class Arguments(BaseModel):
+    """The arguments of one endpoint, checked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, arbitrary_types_allowed=True)
+
+    @classmethod
+    def listed(cls) -> dict[str, FieldInfo]:
+        """The arguments in the order of the signature: those without a default, its own, those it shares."""
+        names = [name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in cls.model_fields]
+        required = [name for name in cls.model_fields if cls.model_fields[name].is_required()]
+        return {name: cls.model_fields[name] for name in (*required, *names)}
+
+
+def whole_number(low: int, high: int) -> Checked:
+    """A whole number in [low, high]."""
+    return Checked(lambda name, value: whole(name, value, low, high), int)
+
+
+def decimal_number(low: int, high: int) -> Checked:
+    """A number in [low, high] as it was written, for money and hours."""
+    return Checked(lambda name, value: decimal(name, value, low, high), float)
+
+
+def one_of(choices: Sequence[str], shown_type: Any = str) -> Checked:
+    """One of the choices; callers are shown `shown_type`, by default text."""
+    return Checked(lambda name, value: choice(name, value, choices), shown_type)
+
+
+def some_of(allowed: Sequence[str]) -> Checked:
+    """A comma-separated list of choices."""
+    return Checked(lambda name, value: choices(name, value, allowed), str)
+
+
+def own_token(action: str) -> Checked:
+    """The caller's own token, for a function that acts in the caller's name; `action` completes "To …"."""
+    return Checked(lambda _, value: signed_in(value, action), str | None)
+
+
+def resolved_later(shown_type: Any) -> Checked:
+    """A name that is looked up after all other arguments were checked, with what the app knows (a model, hardware)."""
+    return Checked(lambda _, value: value, shown_type)
+
+
+Model = Annotated[object, resolved_later(str), Field(description="a Hub id, the text of a config.json, or a parameter count such as 7B")]
+Hardware = Annotated[object, resolved_later(str)]
+Precision = Annotated[
+    str,
+    Checked(lambda name, value: precision_name(name, value, precisions.NAMES), str),
+    Field(description="auto, fp32, fp16, bf16, fp8, int8, int4, or a named format such as bnb-nf4 or gguf:Q4_K_M"),
+]
+CachePrecision = Annotated[
+    str,
+    Checked(lambda name, value: precision_name(name, value, precisions.KV_NAMES), str),
+    Field(description="precision of the cache; auto is the model's own"),
+]
+Engine = Annotated[workload.Engine, one_of(ENGINES, workload.Engine), Field(description="what runs the model")]
+Mode = Annotated[workload.Mode, one_of(MODES, workload.Mode), Field(description="inference, or how it is trained")]
+Task = Annotated[str, one_of(TASKS), Field(description="auto, or a Hub task such as text-generation")]
+Account = Annotated[workload.Account, one_of(ACCOUNTS, workload.Account)]
+Priority = Annotated[workload.Priority, one_of(PRIORITIES, workload.Priority), Field(description="what to weigh more")]
+Platforms = Annotated[
+    tuple[str, ...],
+    Checked(platforms_of, str),
+    Field(description="comma list of spaces, zerogpu, endpoints, jobs, tpu, all"),
+]
+Tokens = Annotated[int, whole_number(1, MAX_TOKENS)]
+TokensOrNone = Annotated[int, whole_number(0, MAX_TOKENS)]
+"""A number of tokens that may be 0."""
+Concurrency = Annotated[int, whole_number(1, MAX_CONCURRENCY)]
+RequestsPerDay = Annotated[int, whole_number(0, MAX_REQUESTS_PER_DAY)]
+HoursPerDay = Annotated[Decimal, decimal_number(0, 24)]
+DaysPerMonth = Annotated[Decimal, decimal_number(0, 31)]
+UsdPerMonth = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MONTH)]
+TokensPerSecond = Annotated[float, Checked(lambda name, value: number(name, value, 0, MAX_TOKENS_PER_S), float)]
+Flag = Annotated[bool, Checked(flag, bool)]
+SpaceId = Annotated[str, Checked(lambda _, value: space_of(value), str), Field(description="the Space, owner/name")]

@@ -1,13 +1,14 @@
-"""Before and after: two configurations, estimated or measured, under the traffic of the tab *Cost*.
-
-The answer of before and after as plain JSON.
-"""
+"""Before and after: two configurations, estimated or measured, under the traffic of the tab *Cost*."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Annotated, Any, Self
+
+from pydantic import model_validator
 
 from lib.answers.common import usd
 from lib.answers.cost import ComparisonAnswer, SideEntry
@@ -22,14 +23,83 @@ from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
-from lib.service import arguments
-from lib.service.arguments import offer_of
-from lib.service.cost import usage_of
-from lib.service.speed import speed_request
+from lib.service.arguments import (
+    MAX_CONCURRENCY,
+    MAX_TOKENS,
+    MAX_TOKENS_PER_S,
+    Arguments,
+    Checked,
+    Concurrency,
+    Engine,
+    Hardware,
+    Model,
+    Precision,
+    decimal,
+    offer_of,
+    seen,
+    whole,
+)
+from lib.service.cost import TrafficArguments, traffic_of
+from lib.service.endpoint import App
 from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
 
 HORIZON_MONTHS = 12
+SLOWEST = Decimal("0.001")  # tokens per second; below it a replica is broken, not slow
+MAX_SECONDS = 86_400
+MAX_EFFORT_USD = 1_000_000_000
+
+
+def _measured(words: str, high: int) -> Checked:
+    """A figure that was measured (0: it was not), called by its words in refusals."""
+    return Checked(lambda _, value: decimal(words, value, 0, high), float)
+
+
+RATE, P50, P99, EFFORT = "measured tokens per second", "measured p50 latency", "measured p99 latency", "effort in USD"
+
+
+class SideArguments(Arguments):
+    """One side; the rate and the latencies are measurements of one replica, 0 where nothing was measured."""
+
+    hardware: Hardware
+    precision: Precision = "auto"
+    engine: Engine = "transformers"
+    concurrency: Concurrency = 1
+    tokens_per_s: Annotated[Decimal, _measured(RATE, MAX_TOKENS_PER_S)] = Decimal(0)
+    latency_p50_s: Annotated[Decimal, _measured(P50, MAX_SECONDS)] = Decimal(0)
+    latency_p99_s: Annotated[Decimal, _measured(P99, MAX_SECONDS)] = Decimal(0)
+
+    @model_validator(mode="after")
+    def _plausible(self) -> Self:
+        if 0 < self.tokens_per_s < SLOWEST:
+            raise BadArgument(RATE, seen(self.tokens_per_s), f"0 (not measured), or {SLOWEST} and more")
+        if 0 < self.latency_p99_s < self.latency_p50_s:
+            accepted = f"at least the p50 latency of {self.latency_p50_s:f} s, or 0 (not measured)"
+            raise BadArgument(P99, seen(self.latency_p99_s), accepted)
+        return self
+
+
+@contextmanager
+def _called(side: str) -> Iterator[None]:
+    """Refusals that say which side they are about."""
+    try:
+        yield
+    except InvalidInput as refused:
+        raise InvalidInput(f"{side}: {refused}") from refused
+
+
+def _side(name: str, value: dict[str, object]) -> SideArguments:
+    with _called(name.capitalize()):
+        return SideArguments.model_validate(value)
+
+
+class ComparisonArguments(TrafficArguments):
+    """Arguments of before and after; a side is given as an object."""
+
+    model: Model
+    before: Annotated[SideArguments, Checked(_side, dict[str, Any])]
+    after: Annotated[SideArguments, Checked(_side, dict[str, Any])]
+    effort_usd: Annotated[Decimal, Checked(lambda _, value: decimal(EFFORT, value, 0, MAX_EFFORT_USD), float)] = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,153 +113,64 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A side with everything that is known of it."""
+class ConfiguredSide:
+    """A side as it runs; `speed` is None where its rate was measured."""
 
     offer: Offer
     request: SpeedRequest
     configuration: Configuration
-    found: ExplainedSpeed | None
-    timed: bool
+    speed: ExplainedSpeed | None
+    measured_latency: bool
 
 
-def comparison_answer(found: Comparison, old: Known, new: Known, load: Load, effort: Decimal) -> ComparisonAnswer:
-    """A comparison as plain JSON."""
-    caveats: list[Caveat] = [caveat for one in (old, new) if one.found is not None for caveat in one.found.caveats]
-    return {
-        "before": _entry(found.before, old),
-        "after": _entry(found.after, new),
-        "tokens_per_s": float(load.tokens_per_s),
-        "hours_per_month": float(load.hours_per_month),
-        "effort_usd": float(effort),
-        "horizon_months": HORIZON_MONTHS,
-        "saved_usd_per_month": float(found.saved_usd_per_month),
-        "worth_usd": float(found.worth_usd),
-        "payback_months": usd(found.payback_months),
-        "speedup": float(found.speedup),
-        "latency_ratio": usd(found.latency_ratio),
-        "verdict": found.verdict,
-        "arithmetic": list(found.arithmetic),
-        "caveats": caveat_entries(caveats),
-    }
+def comparison(app: App, arguments: ComparisonArguments) -> ComparisonAnswer:
+    """Both sides under the same traffic; a model is only looked up where a rate has to be estimated.
 
-
-def _entry(of: Side, known: Known) -> SideEntry:
-    own, band = of.configuration, None if known.found is None else known.found.output_tokens_per_s
-    return {
-        "name": known.offer.name,
-        "hardware": f"{known.offer.platform}:{known.offer.id}",
-        "runs_as": f"{known.request.precision if known.found is None else known.found.precision} with {known.request.engine}, "
-        f"{known.request.concurrency:,} at once",
-        "measured": known.found is None,
-        "measured_latency": known.timed,
-        "device": "chip" if known.offer.platform == "tpu" else "GPU",
-        "devices": own.devices,
-        "usd_per_hour": float(own.usd_per_hour),
-        "tokens_per_s": float(own.tokens_per_s),
-        "low": None if band is None else band.low,
-        "high": None if band is None else band.high,
-        "gpu_hours_per_million_tokens": float(of.gpu_hours_per_million_tokens),
-        "latency_p50_s": usd(own.latency_p50_s),
-        "latency_p99_s": usd(own.latency_p99_s),
-        "replicas": of.replicas,
-        "utilisation": float(of.utilisation),
-        "used_usd_per_hour": float(of.utilisation * of.replicas * own.usd_per_hour),
-        "usd_per_million_tokens_full": float(of.usd_per_million_tokens_full),
-        "usd_per_million_tokens": usd(of.usd_per_million_tokens),
-        "usd_per_month": float(of.usd_per_month),
-    }
-
-
-SLOWEST = Decimal("0.001")  # tokens per second; below it a replica is broken, not slow
-MAX_SECONDS = 86_400
-MAX_EFFORT_USD = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One side as it arrives, unchecked; `tokens_per_s` and the latencies are measurements of one replica, 0 where nothing was measured."""
-
-    hardware: object
-    precision: object = "auto"
-    engine: object = "transformers"
-    concurrency: object = 1
-    tokens_per_s: object = 0
-    latency_p50_s: object = 0
-    latency_p99_s: object = 0
-
-
-class ComparisonQuestion:
-    """Answers whether a change to how a model is run is worth its effort."""
-
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Callable[[object], ModelSpec]) -> None:
-        """Answer from `catalog()` and `models`."""
-        self._catalog, self._models = catalog, models
-
-    def comparison(
-        self,
-        model: str,
-        before: Asked,
-        after: Asked,
-        hours_per_day: float = 24,
-        days_per_month: float = 30,
-        requests_per_day: int = 100,
-        prompt_tokens: int = 512,
-        output_tokens: int = 256,
-        effort_usd: float = 0,
-    ) -> ComparisonAnswer:
-        """Both sides under the same traffic; a model is only looked up where a rate has to be estimated.
-
-        Raises:
-            AdvisorError: an argument that is wrong, hardware without a price per hour or too small, or a rate that is not known.
-        """
-        catalog = self._catalog()
-        load = _load(catalog, hours_per_day, days_per_month, requests_per_day, prompt_tokens, output_tokens)
-        effort = arguments.decimal("effort in USD", effort_usd, 0, MAX_EFFORT_USD)
-        old, new = self._known("Before", model, before, load, catalog), self._known("After", model, after, load, catalog)
-        found = compare(
-            old.configuration,
-            new.configuration,
-            tokens_per_s=load.tokens_per_s,
-            hours_per_month=load.hours_per_month,
-            effort_usd=effort,
-            horizon_months=HORIZON_MONTHS,
-        )
-        return comparison_answer(found, old, new, load, effort)
-
-    def _known(self, name: str, model: object, asked: Asked, load: Load, catalog: Catalog) -> Known:
-        try:
-            offer = _rented(offer_of(catalog, asked.hardware))
-            usage = load.usage
-            request = speed_request(asked.precision, asked.engine, usage.prompt_tokens, usage.output_tokens, asked.concurrency)
-            rate = _rate(asked.tokens_per_s)
-            times = _times(asked.latency_p50_s, asked.latency_p99_s)
-            if rate is not None:
-                return Known(offer=offer, request=request, configuration=_own(name, offer, rate, times), found=None, timed=any(times))
-            spec = self._models(model)
-            _held(spec, offer, request)
-            found = predict_speed(spec, offer, request, catalog.accelerators)
-            expected = _expected(name, offer, request, found, load)
-        except InvalidInput as refused:
-            raise InvalidInput(f"{name}: {refused}") from refused
-        if any(times):
-            expected = replace(expected, latency_p50_s=times[0], latency_p99_s=times[1])
-        return Known(offer=offer, request=request, configuration=expected, found=found, timed=any(times))
-
-
-def _load(catalog: Catalog, hours: object, days: object, requests: object, prompt: object, output: object) -> Load:
-    usage = usage_of(
-        catalog.rules.storage,
-        hours_per_day=hours,
-        days_per_month=days,
-        replicas=1,
-        requests_per_day=requests,
-        sleep_after_s=0,
-        storage_gb=0,
-        account="free",
-        prompt_tokens=prompt,
-        output_tokens=output,
+    Raises:
+        AdvisorError: an argument that is wrong, hardware without a price per hour or too small, or a rate that is not known.
+    """
+    load, catalog = _load(arguments), app.catalog()
+    with _called("Before"):
+        old = _configured(app, catalog, "Before", arguments.model, arguments.before, load)
+    with _called("After"):
+        new = _configured(app, catalog, "After", arguments.model, arguments.after, load)
+    result = compare(
+        old.configuration,
+        new.configuration,
+        tokens_per_s=load.tokens_per_s,
+        hours_per_month=load.hours_per_month,
+        effort_usd=arguments.effort_usd,
+        horizon_months=HORIZON_MONTHS,
     )
+    return comparison_answer(result, old, new, load, arguments.effort_usd)
+
+
+def _configured(app: App, catalog: Catalog, name: str, model: object, side: SideArguments, load: Load) -> ConfiguredSide:
+    usage = load.usage
+    offer = _rented(offer_of(catalog, side.hardware))
+    request = SpeedRequest(
+        precision=side.precision,
+        engine=side.engine,
+        prompt_tokens=usage.prompt_tokens,
+        output_tokens=whole("output_tokens", usage.output_tokens, 1, MAX_TOKENS),
+        concurrency=side.concurrency,
+    )
+    latencies = (side.latency_p50_s or None, side.latency_p99_s or None)
+    measured = any(latencies)
+    if side.tokens_per_s:
+        own = _own(name, offer, _plain(side.tokens_per_s), latencies)
+        return ConfiguredSide(offer=offer, request=request, configuration=own, speed=None, measured_latency=measured)
+    spec = app.models(model)
+    _check_memory(spec, offer, request)
+    speed = predict_speed(spec, offer, request, catalog.accelerators)
+    expected = _expected(name, offer, request, speed, load)
+    if measured:
+        expected = replace(expected, latency_p50_s=latencies[0], latency_p99_s=latencies[1])
+    return ConfiguredSide(offer=offer, request=request, configuration=expected, speed=speed, measured_latency=measured)
+
+
+def _load(arguments: ComparisonArguments) -> Load:
+    usage = traffic_of(arguments)
     if usage.hours_per_day == 0:
         raise InvalidInput("Hours a day is 0, so nothing runs and there is nothing to compare. Set the hours in which requests arrive.")
     arriving = usage.requests_per_day / (usage.hours_per_day * HOUR_S)
@@ -214,21 +195,6 @@ def _rented(offer: Offer) -> Offer:
     return offer
 
 
-def _rate(value: object) -> Decimal | None:
-    rate = arguments.decimal("measured tokens per second", value, 0, arguments.MAX_TOKENS_PER_S)
-    if 0 < rate < SLOWEST:
-        raise BadArgument("measured tokens per second", arguments.seen(value), f"0 (not measured), or {SLOWEST} and more")
-    return _plain(rate) or None
-
-
-def _times(p50: object, p99: object) -> tuple[Decimal | None, Decimal | None]:
-    half = arguments.decimal("measured p50 latency", p50, 0, MAX_SECONDS)
-    most = arguments.decimal("measured p99 latency", p99, 0, MAX_SECONDS)
-    if 0 < most < half:
-        raise BadArgument("measured p99 latency", arguments.seen(p99), f"at least the p50 latency of {half:f} s, or 0 (not measured)")
-    return half or None, most or None
-
-
 def _own(name: str, offer: Offer, rate: Decimal, times: tuple[Decimal | None, Decimal | None]) -> Configuration:
     return Configuration(
         name=name,
@@ -244,35 +210,35 @@ def _price(offer: Offer) -> Decimal:
     return Decimal(offer.usd_per_hour or 0)
 
 
-def _held(spec: ModelSpec, offer: Offer, request: SpeedRequest) -> None:
+def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest) -> None:
     """Engines that keep a queue need room for one request, `transformers` for the whole batch."""
     capacity = usable_memory(offer)
     if capacity is None:
         return
-    asked = MemoryRequest(
+    needed = MemoryRequest(
         precision=request.precision,
         engine=request.engine,
         context_tokens=request.prompt_tokens + request.output_tokens,
         batch_size=request.concurrency if request.engine == "transformers" else 1,
         devices=max(1, offer.accelerator_count),
     )
-    fit = fit_memory(spec, asked, capacity, offer.silicon or offer.host_cpu)
+    fit = fit_memory(spec, needed, capacity, offer.silicon or offer.host_cpu)
     if not fit.fits:
         raise InvalidInput(
             f"{offer.name} lacks {gib(-fit.free_bytes)} of memory for {request.precision} with {request.engine} and "
-            f"{asked.batch_size:,} at once. Choose larger hardware, a smaller precision or fewer at once, or type what was measured."
+            f"{needed.batch_size:,} at once. Choose larger hardware, a smaller precision or fewer at once, or type what was measured."
         )
 
 
-def _expected(name: str, offer: Offer, request: SpeedRequest, found: SpeedEstimate, load: Load) -> Configuration:
+def _expected(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstimate, load: Load) -> Configuration:
     """The estimate as a configuration; the slots of a queue are those of all replicas that the load needs."""
-    if found.output_tokens_per_s is None:
+    if speed.output_tokens_per_s is None:
         raise InvalidInput("This model writes no answer tokens, so there is no rate to estimate. Type the measured tokens per second.")
 
     def at(requests_per_s: float, replicas: int) -> Configuration:
         expected = predicted(
             name,
-            found,
+            speed,
             usd_per_hour=_price(offer),
             devices=offer.accelerator_count,
             output_tokens=request.output_tokens,
@@ -284,6 +250,54 @@ def _expected(name: str, offer: Offer, request: SpeedRequest, found: SpeedEstima
         return expected
 
     needed = side(at(0.0, 1), load.tokens_per_s, load.hours_per_month).replicas
-    if needed * request.concurrency > arguments.MAX_CONCURRENCY:  # Erlang's recursion walks over every slot
+    if needed * request.concurrency > MAX_CONCURRENCY:  # Erlang's recursion walks over every slot
         raise InvalidInput(f"The traffic needs {needed:,} replicas here, more than can be compared. Lower the requests a day.")
     return at(float(load.requests_per_s), needed)
+
+
+def comparison_answer(result: Comparison, old: ConfiguredSide, new: ConfiguredSide, load: Load, effort: Decimal) -> ComparisonAnswer:
+    """A comparison as plain JSON."""
+    caveats: list[Caveat] = [caveat for one in (old, new) if one.speed is not None for caveat in one.speed.caveats]
+    return {
+        "before": _entry(result.before, old),
+        "after": _entry(result.after, new),
+        "tokens_per_s": float(load.tokens_per_s),
+        "hours_per_month": float(load.hours_per_month),
+        "effort_usd": float(effort),
+        "horizon_months": HORIZON_MONTHS,
+        "saved_usd_per_month": float(result.saved_usd_per_month),
+        "worth_usd": float(result.worth_usd),
+        "payback_months": usd(result.payback_months),
+        "speedup": float(result.speedup),
+        "latency_ratio": usd(result.latency_ratio),
+        "verdict": result.verdict,
+        "arithmetic": list(result.arithmetic),
+        "caveats": caveat_entries(caveats),
+    }
+
+
+def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
+    own, request, speed = of.configuration, configured.request, configured.speed
+    band = None if speed is None else speed.output_tokens_per_s
+    return {
+        "name": configured.offer.name,
+        "hardware": f"{configured.offer.platform}:{configured.offer.id}",
+        "runs_as": f"{request.precision if speed is None else speed.precision} with {request.engine}, {request.concurrency:,} at once",
+        "measured": speed is None,
+        "measured_latency": configured.measured_latency,
+        "device": "chip" if configured.offer.platform == "tpu" else "GPU",
+        "devices": own.devices,
+        "usd_per_hour": float(own.usd_per_hour),
+        "tokens_per_s": float(own.tokens_per_s),
+        "low": None if band is None else band.low,
+        "high": None if band is None else band.high,
+        "gpu_hours_per_million_tokens": float(of.gpu_hours_per_million_tokens),
+        "latency_p50_s": usd(own.latency_p50_s),
+        "latency_p99_s": usd(own.latency_p99_s),
+        "replicas": of.replicas,
+        "utilisation": float(of.utilisation),
+        "used_usd_per_hour": float(of.utilisation * of.replicas * own.usd_per_hour),
+        "usd_per_million_tokens_full": float(of.usd_per_million_tokens_full),
+        "usd_per_million_tokens": usd(of.usd_per_million_tokens),
+        "usd_per_month": float(of.usd_per_month),
+    }

@@ -1,13 +1,10 @@
-"""The question `/estimate_cost`: arguments of any kind in, checked, answered.
-
-`/estimate_cost` as plain JSON: the bill, where it crosses other ways, and what providers ask per token.
-"""
+"""`/estimate_cost`: the bill, where it crosses other ways, and what providers ask per token."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from typing import Annotated
 
 from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenEntry, TokenPriceEntry, ZeroGpuEntry
@@ -21,14 +18,147 @@ from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, crossing_sentence
 from lib.provenance import Caveat
-from lib.service import arguments
-from lib.service.arguments import MAX_HARDWARE, memory_request, offer_of, read
-from lib.service.speed import ONE_AT_A_TIME, Predict, estimate_or_none, predict_usage
-from lib.speed import ExplainedSpeed, SpeedEstimate, predict_speed
+from lib.service.arguments import (
+    MAX_HARDWARE,
+    Account,
+    Arguments,
+    DaysPerMonth,
+    Engine,
+    Hardware,
+    HoursPerDay,
+    Model,
+    Precision,
+    RequestsPerDay,
+    Tokens,
+    TokensOrNone,
+    argument,
+    decimal,
+    offer_of,
+    read,
+    resolved_later,
+    whole_number,
+)
+from lib.service.endpoint import App
+from lib.service.speed import ONE_AT_A_TIME, estimate_or_none, predict_usage
+from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.units import GB
-from lib.workload import ACCOUNTS, Account, Engine, MemoryRequest
+from lib.workload import MemoryRequest
 
 ZEROGPU = "zero-a10g"
+
+
+MAX_REPLICAS = 1_000
+MAX_SLEEP_S = 31 * 86_400
+MAX_STORAGE_GB = 1_000_000_000
+
+Replicas = Annotated[int, whole_number(1, MAX_REPLICAS)]
+SleepAfter = Annotated[int, whole_number(-1, MAX_SLEEP_S)]
+Storage = Annotated[object, resolved_later(float)]
+
+
+class TrafficArguments(Arguments):
+    """The requests that arrive, and when."""
+
+    hours_per_day: HoursPerDay = Decimal(24)
+    days_per_month: DaysPerMonth = Decimal(30)
+    requests_per_day: RequestsPerDay = 100
+    prompt_tokens: Tokens = 512
+    output_tokens: TokensOrNone = 256
+
+
+class UsageArguments(TrafficArguments):
+    """How hardware is used under this traffic."""
+
+    replicas: Replicas = 1
+    sleep_after_s: SleepAfter = 0
+    storage_gb: Storage = 0
+    account: Account = "free"
+
+
+class CostArguments(UsageArguments):
+    """Arguments of `/estimate_cost`."""
+
+    hardware: Hardware = argument(
+        ..., "an id such as l4x1, zero-a10g, aws-nvidia-l4-x1 or v6e-8; jobs:l4x1 where several platforms share an id"
+    )
+    hours_per_day: HoursPerDay = argument(24, "hours a day that it runs at most, and in which requests arrive")
+    days_per_month: DaysPerMonth = argument(30, "days of a month")
+    replicas: Replicas = argument(1, "copies, each billed")
+    requests_per_day: RequestsPerDay = argument(0, "requests that arrive in these hours; 0 if not known")
+    sleep_after_s: SleepAfter = argument(
+        0, "seconds without requests after which it sleeps (Endpoints: is scaled to zero); 0 or -1 is never"
+    )
+    storage_gb: Storage = argument(0, "private storage in gigabytes")
+    account: Account = argument("free", "the plan of the account that pays; on ZeroGPU that of the visitors")
+    model: Model = argument("", "a Hub id, the text of a config.json, or a parameter count such as 7B; empty for hardware alone")
+    precision: Precision = "auto"
+    engine: Engine = "transformers"
+    prompt_tokens: Tokens = argument(512, "tokens of a prompt")
+    output_tokens: TokensOrNone = argument(256, "tokens of an answer")
+
+
+def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
+    """What hardware costs per hour, month, request and million tokens, and at which traffic another way is cheaper.
+
+    Returns:
+        The bill in parts, prices per request and token, and the break-even points.
+    """
+    catalog = app.catalog()
+    offer = offer_of(catalog, arguments.hardware)
+    usage = usage_of(arguments, catalog.rules.storage)
+    if isinstance(arguments.model, str) and not arguments.model.strip():
+        return cost_answer(offer, usage, catalog)
+    spec = app.models(arguments.model)
+    request = MemoryRequest(
+        precision=arguments.precision,
+        engine=arguments.engine,
+        context_tokens=usage.prompt_tokens + usage.output_tokens,
+        devices=max(1, offer.accelerator_count),
+    )
+    on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU, "zerogpu"), request, usage, catalog.accelerators)
+    on_hub = read(arguments.model).kind == "id" and spec.id
+    return cost_answer(
+        offer,
+        usage,
+        catalog,
+        spec=spec,
+        request=request,
+        speed=predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators),
+        zerogpu_speed=estimate_or_none(on_zerogpu),
+        offered=app.providers(spec.id) if on_hub else None,
+    )
+
+
+def traffic_of(arguments: TrafficArguments) -> Usage:
+    """The use that is always on while requests arrive."""
+    return Usage(
+        hours_per_day=arguments.hours_per_day,
+        days_per_month=arguments.days_per_month,
+        requests_per_day=Decimal(arguments.requests_per_day),
+        prompt_tokens=arguments.prompt_tokens,
+        output_tokens=arguments.output_tokens,
+    )
+
+
+def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
+    """How hardware is used.
+
+    Raises:
+        BadArgument: `storage_gb` is neither a size nor one of the old persistent tiers.
+    """
+    return replace(
+        traffic_of(arguments),
+        replicas=arguments.replicas,
+        sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
+        storage_gb=_storage_gb(arguments.storage_gb, prices),
+        account=arguments.account,
+    )
+
+
+def _storage_gb(value: object, prices: StoragePrices) -> Decimal:
+    """Gigabytes; the name of an old persistent tier means its size, and is answered as retired."""
+    tier = retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
+    return decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB
 
 
 def cost_answer(
@@ -184,138 +314,3 @@ def _caveats(
     if offered is not None and offered.status == "unknown":
         found.append(Caveat(code="token_price_unknown", message=offered.reason))
     return found
-
-
-MAX_REPLICAS = 1_000
-MAX_SLEEP_S = 31 * 86_400
-MAX_STORAGE_GB = 1_000_000_000
-
-
-def storage_of(value: object, prices: StoragePrices) -> Decimal:
-    """Gigabytes; the name of an old persistent tier means its size, and is answered as retired.
-
-    Raises:
-        BadArgument: neither.
-    """
-    tier = retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
-    if tier is not None:
-        return Decimal(tier.size) / GB
-    return arguments.decimal("storage_gb", value, 0, MAX_STORAGE_GB)
-
-
-def usage_of(
-    prices: StoragePrices,
-    *,
-    hours_per_day: object,
-    days_per_month: object,
-    replicas: object,
-    requests_per_day: object,
-    sleep_after_s: object,
-    storage_gb: object,
-    account: object,
-    prompt_tokens: object,
-    output_tokens: object,
-) -> Usage:
-    """How hardware is used.
-
-    Raises:
-        BadArgument: the first argument that is wrong.
-    """
-    return Usage(
-        hours_per_day=arguments.decimal("hours_per_day", hours_per_day, 0, 24),
-        days_per_month=arguments.decimal("days_per_month", days_per_month, 0, 31),
-        replicas=arguments.whole("replicas", replicas, 1, MAX_REPLICAS),
-        requests_per_day=Decimal(arguments.whole("requests_per_day", requests_per_day, 0, arguments.MAX_REQUESTS_PER_DAY)),
-        sleep_after_s=Decimal(max(0, arguments.whole("sleep_after_s", sleep_after_s, -1, MAX_SLEEP_S))),
-        storage_gb=storage_of(storage_gb, prices),
-        account=arguments.choice("account", account, ACCOUNTS),
-        prompt_tokens=arguments.whole("prompt_tokens", prompt_tokens, 1, arguments.MAX_TOKENS),
-        output_tokens=arguments.whole("output_tokens", output_tokens, 0, arguments.MAX_TOKENS),
-    )
-
-
-class CostQuestion:
-    """Answers what hardware costs."""
-
-    def __init__(
-        self,
-        *,
-        catalog: Callable[[], Catalog],
-        models: Callable[[object], ModelSpec],
-        offered: Callable[[str], ProviderOffers],
-        predict: Predict = predict_speed,
-    ) -> None:
-        """`offered` asks who serves a model per token, `predict` estimates how fast an offer runs it."""
-        self._catalog, self._models, self._offered, self._predict = catalog, models, offered, predict
-
-    def estimate_cost(
-        self,
-        hardware: str,
-        hours_per_day: float = 24,
-        days_per_month: float = 30,
-        replicas: int = 1,
-        requests_per_day: int = 0,
-        sleep_after_s: int = 0,
-        storage_gb: float = 0,
-        account: Account = "free",
-        model: str = "",
-        precision: str = "auto",
-        engine: Engine = "transformers",
-        prompt_tokens: int = 512,
-        output_tokens: int = 256,
-    ) -> CostAnswer:
-        """What hardware costs per hour, month, request and million tokens, and at which traffic another way is cheaper.
-
-        Args:
-            hardware: an id such as l4x1, zero-a10g, aws-nvidia-l4-x1 or v6e-8; jobs:l4x1 where several platforms share an id
-            hours_per_day: hours a day that it runs at most, and in which requests arrive
-            days_per_month: days of a month
-            replicas: copies, each billed
-            requests_per_day: requests that arrive in these hours; 0 if not known
-            sleep_after_s: seconds without requests after which it sleeps (Endpoints: is scaled to zero); 0 or -1 is never
-            storage_gb: private storage in gigabytes
-            account: the plan of the account that pays; on ZeroGPU that of the visitors
-            model: a Hub id, the text of a config.json, or a parameter count such as 7B; empty for hardware alone
-            precision: auto, fp32, fp16, bf16, fp8, int8, int4, or a named format such as bnb-nf4 or gguf:Q4_K_M
-            engine: what runs the model
-            prompt_tokens: tokens of a prompt
-            output_tokens: tokens of an answer
-
-        Returns:
-            The bill in parts, prices per request and token, and the break-even points.
-        """
-        catalog = self._catalog()
-        offer = offer_of(catalog, hardware)
-        usage = usage_of(
-            catalog.rules.storage,
-            hours_per_day=hours_per_day,
-            days_per_month=days_per_month,
-            replicas=replicas,
-            requests_per_day=requests_per_day,
-            sleep_after_s=sleep_after_s,
-            storage_gb=storage_gb,
-            account=account,
-            prompt_tokens=prompt_tokens,
-            output_tokens=output_tokens,
-        )
-        asked = memory_request(precision, engine, usage.prompt_tokens + usage.output_tokens, 1, "auto", "inference", 1, 0)
-        request = replace(asked, devices=max(1, offer.accelerator_count))
-        if isinstance(model, str) and not model.strip():
-            return cost_answer(offer, usage, catalog)
-        return self._with_model(offer, usage, catalog, request, model)
-
-    def _with_model(self, offer: Offer, usage: Usage, catalog: Catalog, request: MemoryRequest, model: object) -> CostAnswer:
-        spec = self._models(model)
-        on_hub = read(model).kind == "id"
-        return cost_answer(
-            offer,
-            usage,
-            catalog,
-            spec=spec,
-            request=request,
-            speed=predict_usage(self._predict, spec, offer, request, usage, catalog.accelerators),
-            zerogpu_speed=estimate_or_none(
-                predict_usage(self._predict, spec, catalog.offer(ZEROGPU, "zerogpu"), request, usage, catalog.accelerators)
-            ),
-            offered=self._offered(spec.id) if on_hub and spec.id else None,
-        )

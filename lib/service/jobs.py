@@ -24,7 +24,7 @@ from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.service.app import LiveQuestions
-from lib.service.ledger import LedgerQuestions
+from lib.service.ledger import MeasurementLedger
 from lib.service.models import Models
 from lib.service.speed import run_end
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
@@ -177,7 +177,7 @@ def most_usd(plans: Sequence[Planned]) -> Decimal:
 def main(asked: Mapping[str, Any]) -> None:
     """Measure `models`, with `prompt_tokens`, `output_tokens` and `precision`; a model that fails does not stop the others."""
     ledger = Ledger(LedgerPlace(path=None, lasting=False, words="memory of the job"))
-    live = LiveQuestions(catalog=load, models=Models(), ledger=LedgerQuestions(ledger, DatasetPush(None)))
+    live = LiveQuestions(catalog=load, models=Models(), ledger=MeasurementLedger(ledger, DatasetPush(None)))
     for model in asked["models"]:
         sys.stdout.write(marked_line(_one(model, asked, live, ledger)) + "\n")
         sys.stdout.flush()

@@ -69,7 +69,7 @@ def _whole(amount: float | None) -> int | None:
     return None if amount is None else round(amount)
 
 
-class LedgerQuestions:
+class MeasurementLedger:
     """The ledger behind the page and the measurements."""
 
     def __init__(self, ledger: Ledger | None = None, copies: DatasetPush | None = None) -> None:

@@ -1,13 +1,11 @@
-"""What the tab *Cost* asks: one bill, the other ways beside it along traffic or hours, and ways to save.
-
-An outlook as plain JSON, its ways named in words.
-"""
+"""What the tab *Cost* asks: one bill, the other ways beside it along traffic or hours, and ways to save, named in words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Annotated
 
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
@@ -20,20 +18,206 @@ from lib.cost import CostEstimate, TokenPrice, Usage, cost
 from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, bill, carried
 from lib.cost.tokens import storage_part
 from lib.errors import UnknownHardware
-from lib.hub.providers import ProviderOffers
 from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
 from lib.present.sentences import no_way_sentence, sentence, trade, what_to_do
 from lib.provenance import Caveat, Source
-from lib.service import arguments
-from lib.service.arguments import offer_of, read
-from lib.service.cost import cost_answer, usage_of
+from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, decimal_number, offer_of, one_of, read, some_of
+from lib.service.cost import SleepAfter, UsageArguments, cost_answer, usage_of
+from lib.service.endpoint import App
 from lib.service.speed import Predict, estimate_or_none, predict_usage
-from lib.speed import ExplainedSpeed, SpeedEstimate, predict_speed
+from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.workload import ENGINES, Engine, MemoryRequest, Workload
 
+AXES: tuple[Axis, ...] = ("requests", "hours")
+PROVIDERS = "providers"
+WHERE = (*PLATFORMS, PROVIDERS)
+AUTO = "auto"
+MAX_USD_PER_MILLION = 1_000_000
+OWN = "your own price"
 ALL_DAY = 24
+
+UsdPerMillion = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MILLION)]
+
+
+class OutlookArguments(UsageArguments):
+    """Arguments of the outlook: the use, and where else the model could run."""
+
+    model: Model
+    hardware: Hardware = AUTO
+    axis: Annotated[Axis, one_of(AXES)] = "requests"
+    requests_per_day: RequestsPerDay = 100
+    sleep_after_s: SleepAfter = 900
+    platforms: Annotated[tuple[str, ...], some_of(WHERE)] = argument("spaces,zerogpu,endpoints,jobs,providers", "what is compared")
+    usd_per_million_input: UsdPerMillion = Decimal(0)
+    usd_per_million_output: UsdPerMillion = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ConfiguredOffer:
+    """An offer with the configuration that runs on it."""
+
+    offer: Offer
+    request: MemoryRequest
+    speed: ExplainedSpeed | Caveat
+
+    @property
+    def estimate(self) -> ExplainedSpeed | None:
+        """How fast it is, where that is predicted."""
+        return estimate_or_none(self.speed)
+
+
+def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
+    """What hardware (by default the best Space for the model) costs, and what the best of each other platform would.
+
+    Raises:
+        AdvisorError: an argument that is wrong, a model that is not known, or nothing that runs it.
+    """
+    catalog, spec = app.catalog(), app.models(arguments.model)
+    usage = usage_of(arguments, catalog.rules.storage)
+    own = _own_price(arguments)
+    beside = arguments.platforms
+    on_hub = read(arguments.model).kind == "id" and spec.id
+    offered = app.providers(spec.id) if PROVIDERS in beside and own is None and on_hub else None
+    judged = recommend(spec, _workload(usage), catalog)
+
+    def configured(offer: Offer, request: MemoryRequest) -> _ConfiguredOffer:
+        speed = predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators)
+        return _ConfiguredOffer(offer=offer, request=request, speed=speed)
+
+    chosen = configured(*_chosen(arguments.hardware, judged, usage, catalog))
+    best = tuple(configured(*_ranked(entry, usage)) for entry in _best(judged, beside, chosen.offer))
+    prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
+    options = _options(chosen, best, prices if PROVIDERS in beside else (), usage)
+    view = Outlook(options=options, axis=arguments.axis, usage=usage, rules=catalog.rules)
+    bill = cost_answer(
+        chosen.offer,
+        usage,
+        catalog,
+        spec=spec,
+        request=chosen.request,
+        speed=chosen.speed,
+        zerogpu_speed=next((one.estimate for one in best if one.offer.platform == "zerogpu"), None),
+        offered=offered,
+        own_price=own,
+    )
+    case = Case(
+        spec=spec,
+        offer=chosen.offer,
+        request=chosen.request,
+        usage=usage,
+        catalog=catalog,
+        price=prices[0] if prices else None,
+        speed=_predicted_once(app.predict, catalog),
+    )
+    runs_as = {id(one.offer): f"{one.request.precision} with {one.request.engine}" for one in (chosen, *best)}
+    return outlook_answer(
+        view,
+        bill,
+        line_entries(view, runs_as),
+        ways_to_save(case),
+        spec=spec,
+        offer=chosen.offer,
+        chosen="recommended" if arguments.hardware == AUTO else _rejection(chosen.offer, judged),
+    )
+
+
+def _predicted_once(predict: Predict, catalog: Catalog) -> Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]:
+    """The speed, predicted once for each configuration: ways to save try the same ones over and over."""
+    estimates: dict[tuple[object, ...], SpeedEstimate | None] = {}
+
+    def estimate(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedEstimate | None:
+        key = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision)
+        if key not in estimates:
+            estimates[key] = estimate_or_none(predict_usage(predict, spec, offer, request, usage, catalog.accelerators))
+        return estimates[key]
+
+    return estimate
+
+
+def _ranked(entry: Entry, usage: Usage) -> tuple[Offer, MemoryRequest]:
+    return entry.offer, _request(usage, entry.precision, entry.engine, entry.devices)
+
+
+def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Catalog) -> tuple[Offer, MemoryRequest]:
+    """The hardware that was named, in the configuration in which it runs the model; else the best paid Space, else the best of all."""
+    if hardware == AUTO:
+        paid = [entry for entry in judged.ranked if entry.offer.platform != "zerogpu"]
+        entry = next((one for one in paid if one.offer.platform == "spaces"), paid[0] if paid else None)
+        if entry is None:
+            raise UnknownHardware("Nothing on the ticked platforms runs this model; the tab Recommend says why. Name hardware to price it.")
+        return _ranked(entry, usage)
+    offer = offer_of(catalog, hardware)
+    entry = next((one for one in judged.ranked if one.offer == offer), None)
+    if entry is not None:
+        return _ranked(entry, usage)
+    engine = "vllm-tpu" if offer.platform == "tpu" else "transformers"
+    return offer, _request(usage, "auto", engine, max(1, offer.accelerator_count))
+
+
+def _best(judged: Recommendation, platforms: tuple[str, ...], chosen: Offer) -> list[Entry]:
+    """The best of each ticked platform but that of the chosen hardware."""
+    best: dict[str, Entry] = {}
+    for entry in judged.ranked:
+        if entry.offer.platform in platforms and entry.offer.platform != chosen.platform:
+            best.setdefault(entry.offer.platform, entry)
+    return [best[name] for name in PLATFORMS if name in best]
+
+
+def _own_price(arguments: OutlookArguments) -> TokenPrice | None:
+    if arguments.usd_per_million_input == 0 and arguments.usd_per_million_output == 0:
+        return None
+    return TokenPrice(
+        provider=OWN,
+        usd_per_million_input=arguments.usd_per_million_input,
+        usd_per_million_output=arguments.usd_per_million_output,
+        source=Source(what="price per token", source="stated by the visitor", checked=""),
+    )
+
+
+def _workload(usage: Usage) -> Workload:
+    """Everything is judged, so that hardware of any platform can be named."""
+    return Workload(
+        context_tokens=max(1, usage.prompt_tokens + usage.output_tokens),
+        requests_per_day=int(usage.requests_per_day),
+        hours_per_day=usage.hours_per_day,
+        account=usage.account,
+        platforms=PLATFORMS,
+    )
+
+
+def _request(usage: Usage, precision: str, engine: str, devices: int) -> MemoryRequest:
+    known: Engine = next((name for name in ENGINES if name == engine), "transformers")
+    context = max(1, usage.prompt_tokens + usage.output_tokens)
+    return MemoryRequest(precision=precision, engine=known, context_tokens=context, devices=devices)
+
+
+def _options(
+    chosen: _ConfiguredOffer, best: tuple[_ConfiguredOffer, ...], prices: tuple[TokenPrice, ...], usage: Usage
+) -> tuple[Option, ...]:
+    """Both ways of the chosen hardware where it can sleep; of each other platform the way that suits it."""
+    found = [*_both(chosen, usage)]
+    for one in best:
+        kind: Kind = "zerogpu" if one.offer.platform == "zerogpu" else "sleeping" if _sleeps(one, usage) else "running"
+        found.append(Option(kind=kind, offer=one.offer, speed=one.estimate))
+    return (*found, *(Option(kind="per_token", price=price) for price in prices))
+
+
+def _both(one: _ConfiguredOffer, usage: Usage) -> tuple[Option, ...]:
+    if one.offer.platform == "zerogpu":
+        return (Option(kind="zerogpu", offer=one.offer, speed=one.estimate),)
+    running = Option(kind="running", offer=one.offer, speed=one.estimate)
+    return (running, replace(running, kind="sleeping")) if _sleeps(one, usage) else (running,)
+
+
+def _sleeps(one: _ConfiguredOffer, usage: Usage) -> bool:
+    return one.offer.platform in {"spaces", "endpoints"} and usage.sleep_after_s > 0 and one.offer.usd_per_hour != Decimal(0)
+
+
+def _rejection(offer: Offer, judged: Recommendation) -> str:
+    """Why the named hardware does not qualify, in a sentence; "" when it does."""
+    return next((sentence(one.reason) for one in judged.rejected if one.offer == offer), "")
 
 
 def label(option: Option, outlook: Outlook) -> str:
@@ -203,215 +387,3 @@ NO_WAYS: Mapping[str, str] = {
     "sleep": "Sleep between requests",
     "development_tier": "A smaller tier while developing",
 }
-
-
-AXES: tuple[Axis, ...] = ("requests", "hours")
-PROVIDERS = "providers"
-WHERE = (*PLATFORMS, PROVIDERS)
-AUTO = "auto"
-MAX_USD_PER_MILLION = 1_000_000
-OWN = "your own price"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ran:
-    """An offer with the configuration that runs on it."""
-
-    offer: Offer
-    request: MemoryRequest
-    speed: ExplainedSpeed | Caveat
-
-    @property
-    def estimate(self) -> ExplainedSpeed | None:
-        """How fast it is, where that is predicted."""
-        return estimate_or_none(self.speed)
-
-
-class OutlookQuestion:
-    """Answers what the ways to run a model cost beside each other."""
-
-    def __init__(
-        self,
-        *,
-        catalog: Callable[[], Catalog],
-        models: Callable[[object], ModelSpec],
-        offered: Callable[[str], ProviderOffers],
-        predict: Predict = predict_speed,
-    ) -> None:
-        """As `lib.service.cost.CostQuestion`."""
-        self._catalog, self._models, self._offered, self._predict = catalog, models, offered, predict
-
-    def outlook(
-        self,
-        model: str,
-        hardware: str = AUTO,
-        axis: str = "requests",
-        hours_per_day: float = 24,
-        days_per_month: float = 30,
-        requests_per_day: int = 100,
-        sleep_after_s: int = 900,
-        replicas: int = 1,
-        storage_gb: float = 0,
-        account: str = "free",
-        prompt_tokens: int = 512,
-        output_tokens: int = 256,
-        platforms: str = "spaces,zerogpu,endpoints,jobs,providers",
-        usd_per_million_input: float = 0,
-        usd_per_million_output: float = 0,
-    ) -> OutlookAnswer:
-        """What hardware (by default the best Space for the model) costs, and what the best of each other platform would.
-
-        Raises:
-            AdvisorError: an argument that is wrong, a model that is not known, or nothing that runs it.
-        """
-        catalog, spec = self._catalog(), self._models(model)
-        usage = usage_of(
-            catalog.rules.storage,
-            hours_per_day=hours_per_day,
-            days_per_month=days_per_month,
-            replicas=replicas,
-            requests_per_day=requests_per_day,
-            sleep_after_s=sleep_after_s,
-            storage_gb=storage_gb,
-            account=account,
-            prompt_tokens=prompt_tokens,
-            output_tokens=output_tokens,
-        )
-        along = arguments.choice("axis", axis, AXES)
-        where = arguments.choices("platforms", platforms, WHERE)
-        own = _own_price(usd_per_million_input, usd_per_million_output)
-        offered = self._offered(spec.id) if PROVIDERS in where and own is None and read(model).kind == "id" and spec.id else None
-        judged = recommend(spec, _workload(usage), catalog)
-        chosen = self._chosen(hardware, judged, spec, usage, catalog)
-        best = self._best(judged, spec, usage, where, chosen, catalog)
-        prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
-        options = _options(chosen, best, prices if PROVIDERS in where else (), usage)
-        view = Outlook(options=options, axis=along, usage=usage, rules=catalog.rules)
-        bill = cost_answer(
-            chosen.offer,
-            usage,
-            catalog,
-            spec=spec,
-            request=chosen.request,
-            speed=chosen.speed,
-            zerogpu_speed=next((one.estimate for one in best if one.offer.platform == "zerogpu"), None),
-            offered=offered,
-            own_price=own,
-        )
-        ways = {id(one.offer): one.request for one in (chosen, *best)}
-        case = Case(
-            spec=spec,
-            offer=chosen.offer,
-            request=chosen.request,
-            usage=usage,
-            catalog=catalog,
-            price=prices[0] if prices else None,
-            speed=self._remembering(catalog),
-        )
-        return outlook_answer(
-            view,
-            bill,
-            line_entries(view, {key: f"{request.precision} with {request.engine}" for key, request in ways.items()}),
-            ways_to_save(case),
-            spec=spec,
-            offer=chosen.offer,
-            chosen="recommended" if hardware == AUTO else _fits(chosen.offer, judged),
-        )
-
-    def _remembering(self, catalog: Catalog) -> Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]:
-        """The speed, predicted once for each configuration: ways to save try the same ones over and over."""
-        known: dict[tuple[object, ...], SpeedEstimate | None] = {}
-
-        def predict(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedEstimate | None:
-            key = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision)
-            if key not in known:
-                known[key] = estimate_or_none(predict_usage(self._predict, spec, offer, request, usage, catalog.accelerators))
-            return known[key]
-
-        return predict
-
-    def _ran(self, entry: Entry, spec: ModelSpec, usage: Usage, catalog: Catalog) -> _Ran:
-        return self._on(entry.offer, _request(usage, entry.precision, entry.engine, entry.devices), spec, usage, catalog)
-
-    def _on(self, offer: Offer, request: MemoryRequest, spec: ModelSpec, usage: Usage, catalog: Catalog) -> _Ran:
-        speed = predict_usage(self._predict, spec, offer, request, usage, catalog.accelerators)
-        return _Ran(offer=offer, request=request, speed=speed)
-
-    def _chosen(self, hardware: object, judged: Recommendation, spec: ModelSpec, usage: Usage, catalog: Catalog) -> _Ran:
-        """The hardware that was named, in the configuration in which it runs the model; else the best paid Space, else the best of all."""
-        if hardware == AUTO:
-            paid = [entry for entry in judged.ranked if entry.offer.platform != "zerogpu"]
-            entry = next((one for one in paid if one.offer.platform == "spaces"), paid[0] if paid else None)
-            if entry is None:
-                raise UnknownHardware(
-                    "Nothing on the ticked platforms runs this model; the tab Recommend says why. Name hardware to price it."
-                )
-            return self._ran(entry, spec, usage, catalog)
-        offer = offer_of(catalog, hardware)
-        entry = next((one for one in judged.ranked if one.offer == offer), None)
-        if entry is not None:
-            return self._ran(entry, spec, usage, catalog)
-        engine = "vllm-tpu" if offer.platform == "tpu" else "transformers"
-        request = _request(usage, "auto", engine, max(1, offer.accelerator_count))
-        return self._on(offer, request, spec, usage, catalog)
-
-    def _best(
-        self, judged: Recommendation, spec: ModelSpec, usage: Usage, where: tuple[str, ...], chosen: _Ran, catalog: Catalog
-    ) -> tuple[_Ran, ...]:
-        """The best of each ticked platform but that of the chosen hardware."""
-        found: dict[str, Entry] = {}
-        for entry in judged.ranked:
-            if entry.offer.platform in where and entry.offer.platform != chosen.offer.platform:
-                found.setdefault(entry.offer.platform, entry)
-        return tuple(self._ran(found[name], spec, usage, catalog) for name in PLATFORMS if name in found)
-
-
-def _own_price(prompt: object, answer: object) -> TokenPrice | None:
-    into = arguments.decimal("usd_per_million_input", prompt, 0, MAX_USD_PER_MILLION)
-    out = arguments.decimal("usd_per_million_output", answer, 0, MAX_USD_PER_MILLION)
-    if into == 0 and out == 0:
-        return None
-    said = Source(what="price per token", source="stated by the visitor", checked="")
-    return TokenPrice(provider=OWN, usd_per_million_input=into, usd_per_million_output=out, source=said)
-
-
-def _workload(usage: Usage) -> Workload:
-    """Everything is judged, so that hardware of any platform can be named."""
-    return Workload(
-        context_tokens=max(1, usage.prompt_tokens + usage.output_tokens),
-        requests_per_day=int(usage.requests_per_day),
-        hours_per_day=usage.hours_per_day,
-        account=usage.account,
-        platforms=PLATFORMS,
-    )
-
-
-def _request(usage: Usage, precision: str, engine: str, devices: int) -> MemoryRequest:
-    known: Engine = next((name for name in ENGINES if name == engine), "transformers")
-    context = max(1, usage.prompt_tokens + usage.output_tokens)
-    return MemoryRequest(precision=precision, engine=known, context_tokens=context, devices=devices)
-
-
-def _options(chosen: _Ran, best: tuple[_Ran, ...], prices: tuple[TokenPrice, ...], usage: Usage) -> tuple[Option, ...]:
-    """Both ways of the chosen hardware where it can sleep; of each other platform the way that suits it."""
-    found = [*_both(chosen, usage)]
-    for one in best:
-        kind: Kind = "zerogpu" if one.offer.platform == "zerogpu" else "sleeping" if _sleeps(one, usage) else "running"
-        found.append(Option(kind=kind, offer=one.offer, speed=one.estimate))
-    return (*found, *(Option(kind="per_token", price=price) for price in prices))
-
-
-def _both(one: _Ran, usage: Usage) -> tuple[Option, ...]:
-    if one.offer.platform == "zerogpu":
-        return (Option(kind="zerogpu", offer=one.offer, speed=one.estimate),)
-    running = Option(kind="running", offer=one.offer, speed=one.estimate)
-    return (running, replace(running, kind="sleeping")) if _sleeps(one, usage) else (running,)
-
-
-def _sleeps(one: _Ran, usage: Usage) -> bool:
-    return one.offer.platform in {"spaces", "endpoints"} and usage.sleep_after_s > 0 and one.offer.usd_per_hour != Decimal(0)
-
-
-def _fits(offer: Offer, judged: Recommendation) -> str:
-    """Why the named hardware does not qualify, in a sentence; "" when it does."""
-    return next((sentence(one.reason) for one in judged.rejected if one.offer == offer), "")

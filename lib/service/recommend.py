@@ -1,9 +1,10 @@
-"""`/recommend`: the advisor's answer as plain JSON; its reasons become sentences here, by way of `lib.present`."""
+"""`/recommend`: the advisor's answer; its reasons become sentences here, by way of `lib.present`."""
 
 from __future__ import annotations
 
-from lib.advisor import recommend
+from lib import advisor
 from lib.advisor.result import Cost, Entry, ProviderOption, Recommendation, Rejection, Speed
+from lib.advisor.tasks import FAMILIES
 from lib.answers.common import (
     SCHEMA,
     EntryCost,
@@ -20,8 +21,80 @@ from lib.answers.common import (
 from lib.catalog import Catalog
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
+from lib.service.arguments import (
+    Account,
+    Arguments,
+    Concurrency,
+    HoursPerDay,
+    Model,
+    Platforms,
+    Precision,
+    Priority,
+    RequestsPerDay,
+    Task,
+    Tokens,
+    TokensPerSecond,
+    UsdPerMonth,
+    argument,
+)
+from lib.service.endpoint import App
 from lib.service.speed import speed_end
 from lib.workload import Workload
+
+
+class WorkloadArguments(Arguments):
+    """What a Space has to do: the arguments that `/recommend` and `/right_size` share."""
+
+    task: Task = "auto"
+    context_tokens: Tokens = argument(4096, "tokens per request, prompt and answer together")
+    concurrency: Concurrency = argument(1, "requests served at the same time")
+    requests_per_day: RequestsPerDay = argument(100, "how many requests arrive in a day")
+    hours_per_day: HoursPerDay = argument(24, "hours a day that the hardware runs")
+    precision: Precision = "auto"
+    account: Account = argument("free", "the plan of the account that hosts")
+    max_usd_per_month: UsdPerMonth = argument(0, "budget; 0 sets no limit")
+    min_tokens_per_s: TokensPerSecond = argument(0, "tokens per second that each request must get; 0 sets no limit")
+    priority: Priority = "balanced"
+    platforms: Platforms = argument("spaces", "comma list of spaces, zerogpu, endpoints, jobs, tpu, all")
+
+    @property
+    def workload(self) -> Workload:
+        """The same as the advisor takes it."""
+        return Workload(**{name: getattr(self, name) for name in WorkloadArguments.model_fields})
+
+
+class RecommendArguments(WorkloadArguments):
+    """Arguments of `/recommend`."""
+
+    model: Model
+
+
+def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
+    """Which hardware to run a model on: the pick with reasons, the alternatives, and everything rejected with its reason.
+
+    Returns:
+        The recommendation.
+    """
+    calls_provider = FAMILIES.get(arguments.task) == "provider" and arguments.model == ""  # such a Space needs no model
+    spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
+    return recommendation_answer(advisor.recommend(spec, arguments.workload, catalog), spec, catalog)
+
+
+def recommendation_answer(recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> RecommendationAnswer:
+    """A recommendation as JSON; `spec` is None where the Space only calls a provider."""
+    return {
+        "schema": SCHEMA,
+        "model": "" if spec is None else spec.id,
+        "task": recommendation.task,
+        "pick": None if recommendation.pick is None else ranked_entry(recommendation.pick),
+        "ranked": [ranked_entry(entry) for entry in recommendation.ranked],
+        "rejected": [_rejected(rejection) for rejection in recommendation.rejected],
+        "provider": _provider(recommendation.provider),
+        "notes": reason_entries(recommendation.notes),
+        "prices": price_entry(catalog.prices["spaces"]),
+        "caveats": caveat_entries(recommendation.caveats),
+        "sources": source_entries(recommendation.sources),
+    }
 
 
 def _memory(entry: Entry) -> EntryMemory | None:
@@ -108,26 +181,4 @@ def _provider(option: ProviderOption) -> ProviderEntry:
         "available": option.available,
         "providers": list(option.providers),
         "reasons": reason_entries(option.reasons),
-    }
-
-
-def recommendation_answer(spec: ModelSpec | None, workload: Workload, catalog: Catalog) -> RecommendationAnswer:
-    """Judge every listed offer of the asked platforms; `spec` is None where the Space only calls a provider."""
-    return recommended(recommend(spec, workload, catalog), spec, catalog)
-
-
-def recommended(found: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> RecommendationAnswer:
-    """A recommendation as JSON."""
-    return {
-        "schema": SCHEMA,
-        "model": "" if spec is None else spec.id,
-        "task": found.task,
-        "pick": None if found.pick is None else ranked_entry(found.pick),
-        "ranked": [ranked_entry(entry) for entry in found.ranked],
-        "rejected": [_rejected(rejection) for rejection in found.rejected],
-        "provider": _provider(found.provider),
-        "notes": reason_entries(found.notes),
-        "prices": price_entry(catalog.prices["spaces"]),
-        "caveats": caveat_entries(found.caveats),
-        "sources": source_entries(found.sources),
     }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from lib.advisor import recommend
+from lib.advisor import right_size as advice
 from lib.advisor.result import Recommendation
-from lib.advisor.right_size import RightSizing, right_size
-from lib.advisor.space_rules import find_offer
+from lib.advisor.right_size import RightSizing
+from lib.advisor.space_rules import check_sdk, find_offer
 from lib.advisor.tasks import FAMILIES
 from lib.answers.common import ReasonEntry, RecommendationAnswer, usd
 from lib.answers.spaces import CurrentTier, RightSizeAnswer
@@ -20,15 +22,42 @@ from lib.memory import estimate_memory
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat
-from lib.service.recommend import ranked_entry, recommended
-from lib.service.space_status import price_caveats, tier_name
+from lib.service.arguments import ACCEPTED, Checked, argument, seen
+from lib.service.endpoint import App
+from lib.service.recommend import WorkloadArguments, ranked_entry, recommendation_answer
+from lib.service.space_status import SpaceArguments, price_caveats, tier_name
 from lib.workload import MemoryRequest, Workload
 
 MOST_MODELS = 5
 
 
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadArgument(name, seen(value), f"{ACCEPTED}, as text; empty takes those that the Space links")
+    return value
+
+
+class RightSizeArguments(WorkloadArguments, SpaceArguments):
+    """Arguments of `/right_size`."""
+
+    model: Annotated[str, Checked(_text, str)] = argument(
+        "", "a Hub id, the text of a config.json, or a parameter count; empty takes the models that the Space links"
+    )
+
+
+def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = None) -> RightSizeAnswer:
+    """The recommendation beside a Space's current tier: what moving saves, or the reason to move up; public Spaces need no token.
+
+    Returns:
+        The decision, the current tier, the pick, the saving, and everything that was judged.
+    """
+    space, workload = app.spaces(token or None).look(arguments.space_id), arguments.workload
+    check_sdk(None, space.id, space.sdk)
+    return right_size_answer(space, choose_model(arguments.model, space, app.models, workload), workload, app.catalog())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChosenModel:
     """The model that decides (`None` where the Space only calls a provider), and what each of the Space's models takes."""
 
     spec: ModelSpec | None
@@ -36,7 +65,7 @@ class Chosen:
     caveats: tuple[Caveat, ...] = ()
 
 
-def chosen(named: str, space: Space, models: Callable[[object], ModelSpec], workload: Workload) -> Chosen:
+def choose_model(named: str, space: Space, models: Callable[[object], ModelSpec], workload: Workload) -> ChosenModel:
     """The model that was named, else the linked one that needs the most memory.
 
     Raises:
@@ -44,10 +73,10 @@ def chosen(named: str, space: Space, models: Callable[[object], ModelSpec], work
         AdvisorError: the named one cannot be resolved, or none of the linked ones.
     """
     if FAMILIES.get(workload.task) == "provider" and not named.strip():
-        return Chosen(spec=None, total_bytes={})
+        return ChosenModel(spec=None, total_bytes={})
     if named.strip():
         spec = models(named)
-        return Chosen(spec=spec, total_bytes={spec.id: _needs(spec, workload)})
+        return ChosenModel(spec=spec, total_bytes={spec.id: _needs(spec, workload)})
     if not space.models:
         raise BadArgument("model", named, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
     found: list[tuple[int, ModelSpec]] = []
@@ -69,7 +98,7 @@ def chosen(named: str, space: Space, models: Callable[[object], ModelSpec], work
     if len(found) > 1:
         message = f"{spec.id} decides: it takes the most memory of the {len(found)} linked models. Several loaded at once need more."
         caveats.append(Caveat(code="largest_decides", message=message))
-    return Chosen(spec=spec, total_bytes={one.id: size for size, one in found}, caveats=tuple(caveats))
+    return ChosenModel(spec=spec, total_bytes={one.id: size for size, one in found}, caveats=tuple(caveats))
 
 
 def _needs(spec: ModelSpec, workload: Workload) -> int:
@@ -79,15 +108,15 @@ def _needs(spec: ModelSpec, workload: Workload) -> int:
     return estimate_memory(spec, MemoryRequest(context_tokens=max(1, context))).total_bytes
 
 
-def right_size_answer(space: Space, choice: Chosen, workload: Workload, catalog: Catalog) -> RightSizeAnswer:
+def right_size_answer(space: Space, choice: ChosenModel, workload: Workload, catalog: Catalog) -> RightSizeAnswer:
     """The recommendation beside the Space's tier, and what moving saves or costs."""
     sdk = space.sdk or "gradio"
     flavor = space.requested_hardware or space.hardware
     current = find_offer(catalog, flavor)
     catalog = _there_already(catalog, current, workload)
     found = recommend(choice.spec, workload, catalog, sdk=sdk)
-    verdict = right_size(current, _judged(current, found, choice.spec, catalog, sdk), found, catalog.rules)
-    answer = recommended(found, choice.spec, catalog)
+    verdict = advice.right_size(current, _judged(current, found, choice.spec, catalog, sdk), found, catalog.rules)
+    answer = recommendation_answer(found, choice.spec, catalog)
     return {
         "schema": answer["schema"],
         "space": space.id,

@@ -37,9 +37,8 @@ from lib.present import numbers
 from lib.present.numbers import span
 from lib.present.sentences import caveat_entries, sentence, stage_sentence
 from lib.provenance import Caveat
+from lib.service.endpoint import Time
 from lib.service.space_status import BILLED_EACH, is_changing, per_month, price, price_caveats, status_answer, tier_entry
-
-MAX_HARDWARE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +52,7 @@ class Switch:
     caveats: tuple[Caveat, ...]
 
 
-def planned(
+def plan_switch(
     spaces: Spaces,
     space_id: str,
     hardware: str,
@@ -241,14 +240,6 @@ FAILURES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Time:
-    """A clock in seconds, and how to wait."""
-
-    clock: Callable[[], float]
-    sleep: Callable[[float], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
     """What is known of the Space; `failures` looks in a row went wrong, the last one by `trouble`."""
 
@@ -283,7 +274,7 @@ class _View:
         return self.trouble is None and at.settled and not (at.running and is_changing(self.space))
 
 
-def watched(
+def watch_space(
     spaces: Spaces, space_id: str, hardware: str | None, seconds: float, catalog: Callable[[], Catalog], time: Time
 ) -> Iterator[Progress]:
     """The Space at each change and at least every 15 s; the last item is `done`: arrived, at rest elsewhere, or `seconds` are over.

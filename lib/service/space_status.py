@@ -12,8 +12,25 @@ from lib.catalog.offers import Offer
 from lib.hub.spaces import Runtime, Space
 from lib.present.sentences import caveat_entries, sentence, stage_sentence
 from lib.provenance import Caveat, Source
+from lib.service.arguments import Arguments, SpaceId
+from lib.service.endpoint import App
 
 BILLED_EACH = Caveat(code="replicas", message="Every replica is billed at the tier's price; the totals count all of them.")
+
+
+class SpaceArguments(Arguments):
+    """Arguments of `/space_status`, and the first of whatever else is about a Space."""
+
+    space_id: SpaceId
+
+
+def space_status(app: App, arguments: SpaceArguments, *, token: str | None = None) -> SpaceStatus:
+    """What a Space is doing, on which hardware, and what that costs; public Spaces need no token.
+
+    Returns:
+        The Space's stage, hardware, prices, sleep time, replicas, volumes and linked models.
+    """
+    return status_answer(app.spaces(token or None).look(arguments.space_id), app.catalog())
 
 
 def per_month(usd_per_hour: Decimal | None) -> Decimal | None:

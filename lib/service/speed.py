@@ -1,10 +1,6 @@
-"""The question `/estimate_speed`: arguments of any kind in, checked, answered.
+"""`/estimate_speed`, and where a model sits under the roofline of hardware: the passes of a prediction, their FLOP and the bytes they move.
 
-Where a model sits under a card's roofline: the passes of a prediction, their FLOP and the bytes they move.
-
-What a bill needs of a speed estimate: three figures, and what the estimate leaves open.
-
-The speed estimate as the pace of a bill: one request at a time, of the stated shape.
+Bills ask for the speed of one request shape at a time (`predict_usage`); where none can be predicted they say so and go on.
 """
 
 from __future__ import annotations
@@ -16,7 +12,6 @@ import numpy as np
 
 from lib.answers.common import SCHEMA, PassEntry, RooflineAnswer, SpeedAnswer, SpeedEnd, SpeedFigures, SpeedPartEntry, source_entries
 from lib.answers.live import RunEnd
-from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.cost import Usage
@@ -25,30 +20,42 @@ from lib.laws.forward_pass import attention_flop, cache_bytes_read, expert_share
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
-from lib.service import arguments
-from lib.service.arguments import memory_request, offer_of
+from lib.service.arguments import Arguments, Concurrency, Engine, Hardware, Model, Precision, Tokens, argument, offer_of
+from lib.service.endpoint import App
 from lib.speed import Band, End, ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.hardware import peak
-from lib.workload import Engine, MemoryRequest
+from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Cards
 
 
-def speed_request(precision: object, engine: object, prompt_tokens: object, output_tokens: object, concurrency: object) -> SpeedRequest:
-    """A question about speed.
+class SpeedArguments(Arguments):
+    """Arguments of `/estimate_speed` and of the roofline."""
 
-    Raises:
-        BadArgument: the first argument that is wrong.
+    model: Model
+    hardware: Hardware = argument(..., "an id such as l4x1, zero-a10g or v6e-8, or plain silicon with a count such as H100-SXMx8")
+    precision: Precision = "auto"
+    engine: Engine = "transformers"
+    prompt_tokens: Tokens = argument(512, "tokens of a prompt (encoders: of a sequence)")
+    output_tokens: Tokens = argument(256, "tokens of an answer")
+    concurrency: Concurrency = argument(1, "requests in flight all the time (pictures: of a batch)")
+
+    @property
+    def request(self) -> SpeedRequest:
+        """The same as the prediction takes it."""
+        return SpeedRequest(**self.model_dump(exclude={"model", "hardware"}))
+
+
+def estimate_speed(app: App, arguments: SpeedArguments) -> SpeedAnswer:
+    """How fast hardware runs a model: first token, time between tokens, throughput of all requests, and what bounds it.
+
+    Returns:
+        Times and rates with their ranges, the parts of the times with their laws, and what bounds the speed.
     """
-    named = memory_request(precision, engine, 1, 1, "auto", "inference", 1, 0)
-    return SpeedRequest(
-        precision=named.precision,
-        engine=named.engine,
-        prompt_tokens=arguments.whole("prompt_tokens", prompt_tokens, 1, arguments.MAX_TOKENS),
-        output_tokens=arguments.whole("output_tokens", output_tokens, 1, arguments.MAX_TOKENS),
-        concurrency=arguments.whole("concurrency", concurrency, 1, arguments.MAX_CONCURRENCY),
-    )
+    catalog = app.catalog()
+    hardware = catalog.resolve_hardware(arguments.hardware)
+    return speed_answer(app.models(arguments.model), hardware, arguments.request, catalog.accelerators)
 
 
 def run_end(speed: SpeedEstimate | None, end: End) -> RunEnd:
@@ -94,83 +101,36 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
         UnknownHardware: a CPU of which nothing is known.
         UnsupportedModel: a pipeline of which no work per picture is known.
     """
-    found = predict_speed(spec, hardware, request, accelerators)
+    speed = predict_speed(spec, hardware, request, accelerators)
     return {
         "schema": SCHEMA,
         "model": spec.id,
         "hardware": hardware.id,
-        "precision": found.precision,
-        "engine": found.engine,
-        **_figures(found, "value"),
-        "unit": found.unit,
-        "bound": found.bound,
-        "running_requests": found.running_requests,
-        "low": _figures(found, "low"),
-        "high": _figures(found, "high"),
-        "decode_parts": [_part(part) for part in found.decode_parts],
-        "prompt_parts": [_part(part) for part in found.prompt_parts],
-        "caveats": caveat_entries(found.caveats),
-        "sources": source_entries(found.sources),
+        "precision": speed.precision,
+        "engine": speed.engine,
+        **_figures(speed, "value"),
+        "unit": speed.unit,
+        "bound": speed.bound,
+        "running_requests": speed.running_requests,
+        "low": _figures(speed, "low"),
+        "high": _figures(speed, "high"),
+        "decode_parts": [_part(part) for part in speed.decode_parts],
+        "prompt_parts": [_part(part) for part in speed.prompt_parts],
+        "caveats": caveat_entries(speed.caveats),
+        "sources": source_entries(speed.sources),
     }
 
 
-class SpeedQuestion:
-    """Answers how fast hardware runs a model."""
+def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
+    """Where a decode step and the reading of the prompts sit under the two ceilings of the hardware.
 
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Callable[[object], ModelSpec]) -> None:
-        """Answer from `catalog()` and `models`."""
-        self._catalog, self._models = catalog, models
-
-    def estimate_speed(
-        self,
-        model: str,
-        hardware: str,
-        precision: str = "auto",
-        engine: Engine = "transformers",
-        prompt_tokens: int = 512,
-        output_tokens: int = 256,
-        concurrency: int = 1,
-    ) -> SpeedAnswer:
-        """How fast hardware runs a model: first token, time between tokens, throughput of all requests, and what bounds it.
-
-        Args:
-            model: a Hub id, the text of a config.json, or a parameter count such as 7B
-            hardware: an id such as l4x1, zero-a10g or v6e-8, or plain silicon with a count such as H100-SXMx8
-            precision: auto, fp32, fp16, bf16, fp8, int8, int4, or a named format such as bnb-nf4 or gguf:Q4_K_M
-            engine: what runs the model
-            prompt_tokens: tokens of a prompt (encoders: of a sequence)
-            output_tokens: tokens of an answer
-            concurrency: requests in flight all the time (pictures: of a batch)
-
-        Returns:
-            Times and rates with their ranges, the parts of the times with their laws, and what bounds the speed.
-        """
-        request = speed_request(precision, engine, prompt_tokens, output_tokens, concurrency)
-        catalog = self._catalog()
-        found = catalog.resolve_hardware(hardware)
-        return speed_answer(self._models(model), found, request, catalog.accelerators)
-
-
-class RooflineQuestion:
-    """Answers where a model sits under the two ceilings of hardware."""
-
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Callable[[object], ModelSpec]) -> None:
-        """Answer from `catalog()` and `models`."""
-        self._catalog, self._models = catalog, models
-
-    def roofline(
-        self, model: str, hardware: str, precision: str, engine: str, prompt_tokens: int, output_tokens: int, concurrency: int
-    ) -> RooflineAnswer:
-        """Where a decode step and the reading of the prompts sit under the two ceilings of the hardware.
-
-        Raises:
-            InvalidInput: an argument is wrong, or the engine does not run there.
-            UnsupportedModel: no work per token is known.
-        """
-        catalog = self._catalog()
-        offer = offer_of(catalog, hardware)
-        request = speed_request(precision, engine, prompt_tokens, output_tokens, concurrency)
-        return roofline_answer(offer, predict_speeds([(self._models(model), offer, request)], catalog.accelerators))
+    Raises:
+        InvalidInput: an argument is wrong, or the engine does not run there.
+        UnsupportedModel: no work per token is known.
+    """
+    catalog = app.catalog()
+    offer = offer_of(catalog, arguments.hardware)
+    return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
 
 
 def roofline_answer(offer: Offer, found: SpeedTable) -> RooflineAnswer:

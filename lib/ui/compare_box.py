@@ -11,7 +11,6 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.compare_rows import comparison_card, comparison_laws, comparison_table
 from lib.present.markup import hint, refusal
-from lib.service.compare import Asked
 from lib.ui import fields as ask
 from lib.ui.fields import Value, moves
 from lib.ui.model_field import ModelReference
@@ -88,29 +87,29 @@ def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -
     return SideInputs(hardware=hardware, precision=precision, engine=runs, concurrency=concurrency, rate=rate, p50=p50, p99=p99)
 
 
-def _asked(values: Sequence[Value]) -> Asked:
+def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
     """An emptied number is one that was not measured."""
     hardware, precision, engine, concurrency, *measured = values
     rate, p50, p99 = (0 if value is None else value for value in measured)
-    return Asked(
-        hardware=hardware,
-        precision=precision,
-        engine=engine,
-        concurrency=concurrency,
-        tokens_per_s=rate,
-        latency_p50_s=p50,
-        latency_p99_s=p99,
-    )
+    return {
+        "hardware": hardware,
+        "precision": precision,
+        "engine": engine,
+        "concurrency": concurrency,
+        "tokens_per_s": rate,
+        "latency_p50_s": p50,
+        "latency_p99_s": p99,
+    }
 
 
 def compared(services: Services, model: str, cost: Sequence[Value], own: Sequence[Value]) -> str:
     """The comparison under the traffic of the tab (`cost`, as `questions.COST`); a refusal becomes a sentence."""
-    effort, before, after = own[0], _asked(own[1 : 1 + PER_SIDE]), _asked(own[1 + PER_SIDE :])
-    if not model and not (before.tokens_per_s and after.tokens_per_s):
+    effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
+    if not model and not (before["tokens_per_s"] and after["tokens_per_s"]):
         return hint(CHOOSE)
     asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.COST, cost, strict=True) if field.argument in TRAFFIC}
     try:
-        answer = services.comparison(model, before, after, **asked, effort_usd=0 if effort is None else effort)  # type: ignore[arg-type]
+        answer = services.comparison(model, before, after, **asked, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
         return refusal(str(refused))
     return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)

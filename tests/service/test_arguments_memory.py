@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lib.errors import BadArgument
-from lib.service.arguments import memory_request
+from lib.service.memory import MemoryArguments
 
 
 def asked(**changed: object) -> dict[str, object]:
     """The defaults of the contract, with changes."""
     defaults = {
+        "model": "7B",
         "precision": "auto",
         "engine": "transformers",
         "context_tokens": 4096,
@@ -28,7 +29,7 @@ def asked(**changed: object) -> dict[str, object]:
 )
 def test_a_precision_is_understood_in_other_spellings(written: str, meant: str) -> None:
     """Words of torch and of llama.cpp, and any capitals."""
-    assert memory_request(**asked(precision=written)).precision == meant
+    assert MemoryArguments.model_validate(asked(precision=written)).precision == meant
 
 
 @pytest.mark.parametrize(
@@ -38,5 +39,5 @@ def test_a_precision_is_understood_in_other_spellings(written: str, meant: str) 
 def test_each_argument_is_named_when_it_is_wrong(name: str, value: object) -> None:
     """Short sentences, whatever came."""
     with pytest.raises(BadArgument, match=f"^{name} was") as refusal:
-        memory_request(**asked(**{name: value}))
+        MemoryArguments.model_validate(asked(**{name: value}))
     assert len(str(refusal.value)) < 400

@@ -14,7 +14,8 @@ from lib.cost import TokenPrice, Usage
 from lib.errors import AdvisorError, BadArgument, UnknownHardware, UnsupportedModel
 from lib.hub.providers import ProviderOffers
 from lib.provenance import Source
-from lib.service.cost import CostQuestion, cost_answer
+from lib.service.cost import cost_answer, estimate_cost
+from lib.service.endpoint import App, bound
 from lib.service.models import Models
 from lib.speed import ExplainedSpeed
 
@@ -36,8 +37,8 @@ def silent(_: str) -> ProviderOffers:
     return ProviderOffers(status="unknown", reason="The router could not be reached.")
 
 
-QUESTION = CostQuestion(catalog=load, models=Models(), offered=silent)
-TIMED = CostQuestion(catalog=load, models=Models(), offered=router, predict=lambda *_: stated_speed(sources=(SOURCE,)))
+QUESTION = bound(estimate_cost, App(catalog=load, models=Models(), providers=silent))
+TIMED = bound(estimate_cost, App(catalog=load, models=Models(), providers=router, predict=lambda *_: stated_speed(sources=(SOURCE,))))
 
 
 def codes(answer: Any) -> set[str]:
@@ -47,7 +48,7 @@ def codes(answer: Any) -> set[str]:
 
 def test_a_month_around_the_clock() -> None:
     """0.80 × 24 × 30 = 576 USD; without a model and without requests the prices per unit are open."""
-    answer = QUESTION.estimate_cost("l4x1")
+    answer = QUESTION("l4x1")
     assert (answer["usd_per_hour"], answer["billed_hours_per_month"]) == (0.8, 720)
     assert (answer["compute_usd_per_month"], answer["storage_usd_per_month"], answer["total_usd_per_month"]) == (576, 0, 576)
     assert (answer["usd_per_request"], answer["usd_per_million_output_tokens"]) == (None, None)
@@ -57,20 +58,20 @@ def test_a_month_around_the_clock() -> None:
 def test_every_offer_of_today_has_an_answer() -> None:
     """The price of the catalog comes back to the last digit, on every platform."""
     for offer in load().on(("all",)):
-        answer = QUESTION.estimate_cost(f"{offer.platform}:{offer.id}", hours_per_day=1, days_per_month=1)
+        answer = QUESTION(f"{offer.platform}:{offer.id}", hours_per_day=1, days_per_month=1)
         assert (answer["hardware"], answer["platform"]) == (offer.id, offer.platform)
         assert answer["total_usd_per_month"] == answer["usd_per_hour"] == float(offer.usd_per_hour or 0)
 
 
 def test_hardware_is_found_by_older_names_and_platform() -> None:
     """`l4` is `l4x1`; alone an id is the Space's; withdrawn hardware says since when it is gone."""
-    assert QUESTION.estimate_cost("l4")["hardware"] == "l4x1"
-    assert QUESTION.estimate_cost("l4x1")["platform"] == "spaces"
-    assert QUESTION.estimate_cost("Jobs: l4x1")["platform"] == "jobs"
+    assert QUESTION("l4")["hardware"] == "l4x1"
+    assert QUESTION("l4x1")["platform"] == "spaces"
+    assert QUESTION("Jobs: l4x1")["platform"] == "jobs"
     with pytest.raises(UnknownHardware, match="no longer offered"):
-        QUESTION.estimate_cost("h100")
+        QUESTION("h100")
     with pytest.raises(UnknownHardware, match="plain silicon, without a price"):
-        QUESTION.estimate_cost("H100-SXM")
+        QUESTION("H100-SXM")
 
 
 @pytest.mark.parametrize(
@@ -85,31 +86,31 @@ def test_hardware_is_found_by_older_names_and_platform() -> None:
 def test_wrong_arguments_are_named(name: str, value: Any) -> None:
     """The refusal says which argument, what was seen and what is accepted."""
     with pytest.raises(BadArgument, match=f"{name} was .*Accepted"):
-        QUESTION.estimate_cost("l4x1", **{name: value})
+        QUESTION("l4x1", **{name: value})
 
 
 @pytest.mark.parametrize("hardware", ["", None, 7, "moon", ["l4x1"], "x" * 10_000, ":" * 500, "jobs:", "spaces:h200"])
 def test_hardware_that_is_none(hardware: Any) -> None:
     """Refused with a sentence, whatever was sent."""
     with pytest.raises(AdvisorError):
-        QUESTION.estimate_cost(hardware)
+        QUESTION(hardware)
 
 
 def test_never_is_minus_one_as_on_the_platform() -> None:
     """A sleep time of -1 means never, as 0 does."""
-    assert QUESTION.estimate_cost("l4x1", sleep_after_s=-1, requests_per_day=5)["billed_hours_per_month"] == 720
+    assert QUESTION("l4x1", sleep_after_s=-1, requests_per_day=5)["billed_hours_per_month"] == 720
 
 
 def test_an_old_storage_tier_by_its_name() -> None:
     """`medium` was 150 GB for 25 USD; today on a free account (150 - 100) × 0.018 = 0.90."""
-    answer = QUESTION.estimate_cost("l4x1", storage_gb="medium")  # type: ignore[arg-type]
+    answer = QUESTION("l4x1", storage_gb="medium")  # type: ignore[arg-type]
     assert answer["storage_usd_per_month"] == 0.9
     assert "storage_tier_retired" in codes(answer)
 
 
 def test_with_a_model_and_its_speed() -> None:
     """100 requests a day of 13.25 s on 576 USD: 0.192 each; at full use 0.80 / 72000 × 10⁶ = 11.11 USD per million answer tokens."""
-    answer = TIMED.estimate_cost("l4x1", requests_per_day=100, model=CONFIG)
+    answer = TIMED("l4x1", requests_per_day=100, model=CONFIG)
     assert answer["usd_per_request"] == pytest.approx(0.192)
     assert answer["usd_per_million_output_tokens"] == pytest.approx(11.1111, abs=1e-4)
     assert answer["usd_per_million_output_tokens_at_traffic"] == pytest.approx(576 / (3000 * 256) * 1e6)
@@ -123,30 +124,30 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
     def refusing(*_: object) -> ExplainedSpeed:
         raise UnsupportedModel("Nothing was measured on this silicon.")
 
-    question = CostQuestion(catalog=load, models=Models(), offered=silent, predict=refusing)
-    answer = question.estimate_cost("aws-inf2-x1", model=CONFIG)
+    question = bound(estimate_cost, App(catalog=load, models=Models(), providers=silent, predict=refusing))
+    answer = question("aws-inf2-x1", model=CONFIG)
     assert (answer["total_usd_per_month"], answer["usd_per_million_output_tokens"]) == (540, None)
     assert any("Nothing was measured" in caveat["message"] for caveat in answer["caveats"])
 
 
 def test_the_started_services_know_the_speed() -> None:
     """8B in bf16 on an L4 reads 16.06 GB at 300 GB/s per token: at least 53.5 ms, so at least 0.80 / 3600 × 0.0535 × 10⁶ = 11.9 USD."""
-    question = CostQuestion(catalog=load, models=Models(), offered=silent)
-    answer = question.estimate_cost("l4x1", model="8B", requests_per_day=100)
+    question = bound(estimate_cost, App(catalog=load, models=Models(), providers=silent))
+    answer = question("l4x1", model="8B", requests_per_day=100)
     assert answer["usd_per_million_output_tokens"] is not None
     assert answer["usd_per_million_output_tokens"] > 11.8
     assert 0 < (answer["utilisation"] or 0) < 0.2
     encoder = json.dumps({"architectures": ["BertModel"], "model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2,
                           "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 1000})  # fmt: skip
-    passed = question.estimate_cost("l4x1", model=encoder, requests_per_day=100)
+    passed = question("l4x1", model=encoder, requests_per_day=100)
     assert passed["usd_per_million_output_tokens"] is None  # an encoder makes no answer tokens
     assert passed["utilisation"] is not None
 
 
 def test_a_model_that_does_not_fit_is_said() -> None:
     """70 billion parameters in two bytes do not go into 24 GB."""
-    assert "does_not_fit" in codes(QUESTION.estimate_cost("l4x1", model="70B"))
-    assert "does_not_fit" not in codes(QUESTION.estimate_cost("a100x8", model="70B", engine="vllm"))
+    assert "does_not_fit" in codes(QUESTION("l4x1", model="70B"))
+    assert "does_not_fit" not in codes(QUESTION("a100x8", model="70B", engine="vllm"))
 
 
 def test_prices_per_token_of_the_router_and_of_the_visitor() -> None:
@@ -168,7 +169,7 @@ def test_prices_per_token_of_the_router_and_of_the_visitor() -> None:
 
 def test_zerogpu_tells_what_visitors_spend() -> None:
     """A call of 13.25 s asks for 19.875 s: 300 s hold 15 of them; the owner pays nothing."""
-    answer = TIMED.estimate_cost("zero-a10g", model=CONFIG, requests_per_day=100)
+    answer = TIMED("zero-a10g", model=CONFIG, requests_per_day=100)
     used = answer["zerogpu"]
     assert used is not None
     assert (used["quota_s_per_request"], used["requests_in_quota"], used["visitors"]) == (19.875, 15, 7)
@@ -177,7 +178,7 @@ def test_zerogpu_tells_what_visitors_spend() -> None:
 
 def test_break_even_is_told_in_sentences() -> None:
     """Every crossing has a message without placeholders; sleeping against always on is among them."""
-    answer = TIMED.estimate_cost("l4x1", requests_per_day=100, sleep_after_s=300, account="pro", model="1B")
+    answer = TIMED("l4x1", requests_per_day=100, sleep_after_s=300, account="pro", model="1B")
     pairs = {(found["below"], found["above"]) for found in answer["break_even"]}
     assert ("sleeping", "always_on") in pairs
     assert all(len(found["message"]) > 30 and "None" not in found["message"] for found in answer["break_even"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from lib import catalog
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.service.estimates import memory_answer, model_answer
+from lib.service.memory import memory_answer
+from lib.service.resolve_model import model_answer
 from lib.workload import MemoryRequest
 
 CATALOG = catalog.load()

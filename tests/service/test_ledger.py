@@ -16,7 +16,7 @@ from lib.live.device import Device
 from lib.live.measurements import Ledger, LedgerPlace
 from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
-from lib.service.ledger import LedgerQuestions, row_of
+from lib.service.ledger import MeasurementLedger, row_of
 
 DEVICE = Device(
     kind="cpu",
@@ -43,9 +43,9 @@ assert SPEC is not None
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> LedgerQuestions:
+def ledger(tmp_path: Path) -> MeasurementLedger:
     """An empty one, copied nowhere."""
-    return LedgerQuestions(Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file of the test")), DatasetPush(None))
+    return MeasurementLedger(Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file of the test")), DatasetPush(None))
 
 
 def test_run_becomes_a_row() -> None:
@@ -56,7 +56,7 @@ def test_run_becomes_a_row() -> None:
     assert (row.model, row.architecture, row.engine) == ("Qwen/Qwen3-0.6B", "Qwen3ForCausalLM", "transformers 5.23.0")
 
 
-def test_recorded_run_is_shown(ledger: LedgerQuestions) -> None:
+def test_recorded_run_is_shown(ledger: MeasurementLedger) -> None:
     """The page's rows, the status and the CSV hold it."""
     ledger.record(SPEC, DEVICE, FIGURES, **RUN)
     own = [entry for entry in ledger.rows() if entry["device"] == "Test CPU"]
@@ -66,7 +66,7 @@ def test_recorded_run_is_shown(ledger: LedgerQuestions) -> None:
     assert b"Qwen/Qwen3-0.6B" in ledger.export("csv")
 
 
-def test_row_that_cannot_be_written_fails_nothing(ledger: LedgerQuestions, caplog: pytest.LogCaptureFixture) -> None:
+def test_row_that_cannot_be_written_fails_nothing(ledger: MeasurementLedger, caplog: pytest.LogCaptureFixture) -> None:
     """A speed that is none: logged, and the answer of the run stands."""
     with caplog.at_level(logging.ERROR):
         ledger.record(SPEC, DEVICE, FIGURES | {"ttft_s": float("nan")}, **RUN)
@@ -74,14 +74,14 @@ def test_row_that_cannot_be_written_fails_nothing(ledger: LedgerQuestions, caplo
     assert "could not be written" in caplog.text
 
 
-def test_pasted_config_leaves_no_name(ledger: LedgerQuestions) -> None:
+def test_pasted_config_leaves_no_name(ledger: MeasurementLedger) -> None:
     """A model without an id is its class and a digest."""
     ledger.record(replace(SPEC, id=""), DEVICE, FIGURES, **RUN)
     (entry,) = [entry for entry in ledger.rows() if entry["device"] == "Test CPU"]
     assert entry["model"].startswith("Qwen3ForCausalLM#")
 
 
-def test_parquet_without_pyarrow_says_what_to_do(ledger: LedgerQuestions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_pyarrow_says_what_to_do(ledger: MeasurementLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CSV file needs nothing."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(LiveError, match="Take the CSV"):

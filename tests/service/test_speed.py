@@ -9,10 +9,11 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownHardware, UnsupportedModel
+from lib.service.endpoint import App, bound
 from lib.service.models import Models
-from lib.service.speed import SpeedQuestion
+from lib.service.speed import estimate_speed
 
-QUESTION = SpeedQuestion(catalog=load, models=Models())
+QUESTION = bound(estimate_speed, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 RANGED = ("ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s")
 
@@ -24,7 +25,7 @@ def codes(answer: Any) -> set[str]:
 
 def test_an_answer_is_json_with_ranges_around_its_figures() -> None:
     """Every figure lies in its range, the bound is named, and nothing is NaN."""
-    answer = QUESTION.estimate_speed(LLAMA, "l4x1", engine="vllm")
+    answer = QUESTION(LLAMA, "l4x1", engine="vllm")
     json.dumps(answer, allow_nan=False)
     for name in RANGED:
         assert answer["low"][name] <= answer[name] <= answer["high"][name]  # type: ignore[literal-required]
@@ -36,13 +37,13 @@ def test_an_answer_is_json_with_ranges_around_its_figures() -> None:
 
 def test_a_16_bit_8b_on_an_l4_cannot_pass_its_memory() -> None:
     """15.0 GB of weights that are read at 300 GB/s: 50 ms a token at best; measured with vLLM: 17.9 tokens/s for a 7B model."""
-    answer = QUESTION.estimate_speed(LLAMA, "l4x1", engine="vllm")
+    answer = QUESTION(LLAMA, "l4x1", engine="vllm")
     assert 12 < (answer["decode_tokens_per_s"] or 0) < 20
 
 
 def test_more_requests_give_more_tokens_and_slower_ones() -> None:
     """Weights are read once for all: 32 requests together are faster than one, each of them slower."""
-    one, many = (QUESTION.estimate_speed(LLAMA, "H100-SXM", engine="vllm", concurrency=n) for n in (1, 32))
+    one, many = (QUESTION(LLAMA, "H100-SXM", engine="vllm", concurrency=n) for n in (1, 32))
     assert (many["throughput_tokens_per_s"] or 0) > 8 * (one["throughput_tokens_per_s"] or 0)
     assert (many["inter_token_s"] or 0) > (one["inter_token_s"] or 0)
     assert many["ttft_s"] > one["ttft_s"]
@@ -50,19 +51,19 @@ def test_more_requests_give_more_tokens_and_slower_ones() -> None:
 
 def test_requests_beyond_the_memory_wait() -> None:
     """300 requests of 8192 tokens do not fit beside 16 GB on an L4."""
-    answer = QUESTION.estimate_speed(LLAMA, "l4x1", engine="vllm", prompt_tokens=8192, concurrency=300)
+    answer = QUESTION(LLAMA, "l4x1", engine="vllm", prompt_tokens=8192, concurrency=300)
     assert "requests_wait" in codes(answer)
     assert answer["running_requests"] < 10
 
 
 def test_what_does_not_fit_is_said() -> None:
     """70B in 16 bits on one L4."""
-    assert "does_not_fit" in codes(QUESTION.estimate_speed("70B", "l4x1"))
+    assert "does_not_fit" in codes(QUESTION("70B", "l4x1"))
 
 
 def test_encoders_answer_in_sequences() -> None:
     """Nothing is decoded: no time between tokens, sequences per second instead."""
-    answer = QUESTION.estimate_speed("google-bert/bert-base-uncased", "t4-small", prompt_tokens=128)
+    answer = QUESTION("google-bert/bert-base-uncased", "t4-small", prompt_tokens=128)
     assert answer["inter_token_s"] is None
     assert answer["decode_tokens_per_s"] is None
     assert answer["unit"] == "sequences"
@@ -71,26 +72,26 @@ def test_encoders_answer_in_sequences() -> None:
 
 def test_speech_answers_with_a_real_time_factor() -> None:
     """Whisper: windows of 30 s; the factor is 30 · windows per second."""
-    answer = QUESTION.estimate_speed("openai/whisper-large-v3", "a10g-small", output_tokens=80)
+    answer = QUESTION("openai/whisper-large-v3", "a10g-small", output_tokens=80)
     assert answer["unit"] == "windows"
     assert answer["real_time_factor"] == pytest.approx(30 * (answer["items_per_s"] or 0))
 
 
 def test_pictures_answer_in_pictures_and_unknown_pipelines_are_refused() -> None:
     """SDXL, 1024 px, eager on an A100: measured 3.7 s for 30 steps; a pipeline without published work has no figure."""
-    answer = QUESTION.estimate_speed("stabilityai/stable-diffusion-xl-base-1.0", "a100-large")
+    answer = QUESTION("stabilityai/stable-diffusion-xl-base-1.0", "a100-large")
     assert answer["unit"] == "pictures"
     assert answer["low"]["ttft_s"] < 3.7 < answer["high"]["ttft_s"]
     with pytest.raises(UnsupportedModel, match="No work per picture"):
-        QUESTION.estimate_speed("Tongyi-MAI/Z-Image-Turbo", "a100-large")
+        QUESTION("Tongyi-MAI/Z-Image-Turbo", "a100-large")
 
 
 def test_hardware_decides_the_engine_where_it_must() -> None:
     """A TPU answers for vllm-tpu, with a caveat; vllm-tpu on a GPU is refused."""
-    assert QUESTION.estimate_speed(LLAMA, "TPU-v6ex4")["engine"] == "vllm-tpu"
-    assert "engine_replaced" in codes(QUESTION.estimate_speed(LLAMA, "TPU-v6ex4"))
+    assert QUESTION(LLAMA, "TPU-v6ex4")["engine"] == "vllm-tpu"
+    assert "engine_replaced" in codes(QUESTION(LLAMA, "TPU-v6ex4"))
     with pytest.raises(BadArgument, match="engine"):
-        QUESTION.estimate_speed(LLAMA, "l4x1", engine="vllm-tpu")
+        QUESTION(LLAMA, "l4x1", engine="vllm-tpu")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +101,10 @@ def test_hardware_decides_the_engine_where_it_must() -> None:
 def test_wrong_arguments_are_named(name: str, value: object) -> None:
     """The refusal names the argument."""
     with pytest.raises(BadArgument, match=name):
-        QUESTION.estimate_speed(LLAMA, "l4x1", **{name: value})  # type: ignore[arg-type]
+        QUESTION(LLAMA, "l4x1", **{name: value})  # type: ignore[arg-type]
 
 
 def test_unknown_hardware_is_refused() -> None:
     """Neither a tier nor silicon."""
     with pytest.raises(UnknownHardware):
-        QUESTION.estimate_speed(LLAMA, "l5x1")
+        QUESTION(LLAMA, "l5x1")

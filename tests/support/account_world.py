@@ -13,9 +13,9 @@ from lib.hub.spaces import Spaces
 from lib.model import bundled
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import ModelSpec
+from lib.service.app import Account
 from lib.service.arguments import read
-from lib.service.space_actions import Time
-from lib.service.spaces import AccountQuestions
+from lib.service.endpoint import App, Time
 
 ADA, READER, OAUTH, BOB = "hf_ada", "hf_ada_read", "hf_ada_oauth", "hf_bob"
 
@@ -81,12 +81,14 @@ def asking(
     today: Callable[[], Catalog] | None = None,
     hand: Hand | None = None,
     models: Callable[[object], ModelSpec] = at_hand,
-) -> AccountQuestions:
+) -> Account:
     """The questions, with the bundled catalog and this Hub."""
-    return AccountQuestions(
-        catalog=load,
-        models=models,
-        today=today,
-        spaces=lambda token: Spaces(token, hub.url),
-        at=None if hand is None else hand.time,
+    return Account(
+        App(
+            catalog=load,
+            models=models,  # type: ignore[arg-type]
+            refreshed_catalog=today,
+            spaces=lambda token: Spaces(token, hub.url),
+            time=Time() if hand is None else hand.time,
+        )
     )

@@ -10,7 +10,6 @@ from page_fake import LLAMA
 from lib.catalog import load
 from lib.hub.providers import ProviderOffers
 from lib.service.app import Services
-from lib.service.compare import Asked
 from lib.service.models import Models
 from lib.ui import compare_box, page
 from lib.ui import fields as ask
@@ -77,7 +76,9 @@ def test_every_other_verdict(services: Services, requests: int, after: int, effo
 
 def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
     """The rate and its range are those of `/estimate_speed`, and a request takes at least its own time."""
-    found = services.comparison(LLAMA, Asked(hardware="spaces:l4x1", concurrency=1), Asked(hardware="l4x1", engine="vllm", concurrency=8))
+    found = services.comparison(
+        LLAMA, {"hardware": "spaces:l4x1", "concurrency": 1}, {"hardware": "l4x1", "engine": "vllm", "concurrency": 8}
+    )
     speed = services.estimate_speed(LLAMA, "l4x1", engine="vllm", concurrency=8)
     after = found["after"]
     assert after["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
@@ -94,7 +95,7 @@ def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
 
 def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
     """Ten times the traffic on as many more replicas waits no longer: more slots share one queue."""
-    asked = Asked(hardware="l4x1", engine="vllm", concurrency=4)
+    asked = {"hardware": "l4x1", "engine": "vllm", "concurrency": 4}
     little = services.comparison(LLAMA, asked, asked, requests_per_day=15_000)["after"]
     much = services.comparison(LLAMA, asked, asked, requests_per_day=150_000)["after"]
     assert much["replicas"] > little["replicas"]

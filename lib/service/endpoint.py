@@ -1,0 +1,173 @@
+"""How an endpoint is written: a frozen model of its arguments, and one function that takes the app and those arguments and answers.
+
+The model is the only description of the arguments: names, types, defaults, words, and the checks behind the types (see
+`lib.service.arguments`).
+`bound` makes of the function what the page, Gradio, MCP and the command line call: a function with those arguments as named parameters,
+whose signature and docstring are read as documentation by `lib.ui.http.api` and `lib.ui.http.mcp`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+from lib.hub.providers import find_providers
+from lib.hub.search import suggest_models
+from lib.hub.spaces import Spaces
+from lib.live import measure_process
+from lib.live.chat import Conversations
+from lib.live.demo_model import DemoModel
+from lib.live.device import current_device
+from lib.live.heartbeat_run import on_device
+from lib.live.limits import device_rates
+from lib.service.arguments import Arguments, Checked
+from lib.service.ledger import MeasurementLedger
+from lib.speed import predict_speed
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from lib.catalog import Catalog
+    from lib.catalog.silicon import Accelerator
+    from lib.hub.providers import ProviderOffers
+    from lib.live.device import Device, Size
+    from lib.live.heartbeat import MatmulCase
+    from lib.live.heartbeat_run import Told
+    from lib.live.limits import DeviceRates
+    from lib.live.measure import MeasuredRun, MeasureRequest, Stage
+    from lib.service.models import Models
+    from lib.service.speed import Predict
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time:
+    """A clock in seconds, and how to wait."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def _search_hub(text: str) -> Sequence[str]:
+    return suggest_models(text).ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """What the endpoints ask: prices, models, the Hub, the device at hand. The defaults are those of the running app.
+
+    Make it before Gradio is launched: on ZeroGPU the tasks for the device are announced by then. Nothing is loaded before it is asked for.
+    """
+
+    catalog: Callable[[], Catalog]
+    """The catalog, which may hold fresher prices at each call."""
+
+    refreshed_catalog: Callable[[], Catalog] | None = None
+    """Asks the platform for its prices again, within a time limit, before one is confirmed; None takes `catalog`."""
+
+    models: Models
+    """From what a caller named to a model."""
+
+    search: Callable[[str], Sequence[str]] = _search_hub
+    """Ids on the Hub that match a text."""
+
+    providers: Callable[[str], ProviderOffers] = find_providers
+    """Who serves a model per token, as the router says."""
+
+    predict: Predict = predict_speed
+    """How fast an offer runs a model, for bills."""
+
+    spaces: Callable[[str | None], Spaces] = Spaces
+    """The Hub's Spaces as the owner of a token sees them."""
+
+    time: Time = field(default_factory=Time)
+    """The clock of whoever watches a Space."""
+
+    rates: Callable[[Device, str], DeviceRates | None] = device_rates
+    """What a processor was seen to reach in a precision."""
+
+    run_measurement: Callable[[MeasureRequest, Device], Iterator[Stage | MeasuredRun]] = measure_process.run_measurement
+    run_heartbeat: Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[Told]] = on_device
+    """They run where the device is: on ZeroGPU in the process that is given a GPU."""
+
+    demo: DemoModel = field(default_factory=DemoModel)
+    """The model of the chat."""
+
+    find_device: Callable[..., Device] | None = None
+    """The device as it is now, of a size on ZeroGPU; None: what the catalog makes of this machine."""
+
+    ledger: MeasurementLedger = field(default_factory=MeasurementLedger)
+    """Where measurements are written down."""
+
+    conversations: Conversations = field(init=False)
+    """Conversations with the demo model."""
+
+    def __post_init__(self) -> None:
+        """Announce the tasks for the device, which ZeroGPU asks to know before the launch."""
+        object.__setattr__(self, "conversations", Conversations(self.demo, self.catalog))
+
+    def device(self, size: Size = "large") -> Device:
+        """The device as it is now; on ZeroGPU the one that a call of this size gets."""
+        return current_device(self.catalog(), size) if self.find_device is None else self.find_device(size)
+
+    def placed_bytes(self) -> int:
+        """Bytes of the demo model's weights, which ZeroGPU moves to the device before a run."""
+        loaded = self.demo.held
+        return loaded.weights_bytes if loaded else 0
+
+
+def _check(metadata: Iterable[object]) -> Checked | None:
+    return next((one for one in metadata if isinstance(one, Checked)), None)
+
+
+def _parameter(name: str, argument: FieldInfo) -> inspect.Parameter:
+    check = _check(argument.metadata)
+    shown = object if check is None else check.shown
+    missing = inspect.Parameter.empty if argument.is_required() else argument.default
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=missing, annotation=shown)
+
+
+def _docstring(function: Callable[..., Any], arguments: type[Arguments]) -> str:
+    head, returns, tail = inspect.cleandoc(function.__doc__ or "").partition("\n\nReturns:")
+    listed = "\n".join(f"    {name}: {argument.description}" for name, argument in arguments.listed().items())
+    return f"{head}\n\nArgs:\n{listed}{returns}{tail}"
+
+
+def bound(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:
+    """The endpoint's function as callers see it: with its arguments as parameters, checked before the function is called.
+
+    A keyword-only parameter of the function (the caller's own `token`) stays what it is; one with a check of its own may be left out by
+    the caller and is checked before the arguments.
+    """
+    types, annotated = get_type_hints(function), get_type_hints(function, include_extras=True)
+    arguments: type[Arguments] = types["arguments"]
+    keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    checks = {p.name: _check(getattr(annotated[p.name], "__metadata__", ())) for p in keywords}
+    parameters = [_parameter(name, argument) for name, argument in arguments.listed().items()]
+    further = [
+        p.replace(annotation=types[p.name]) if (check := checks[p.name]) is None else p.replace(annotation=check.shown, default=None)
+        for p in keywords
+    ]
+    signature = inspect.Signature([*parameters, *further], return_annotation=types["return"])
+
+    def call(*values: object, **named: object) -> Answer:
+        sent = signature.bind(*values, **named).arguments
+        own = {name: sent.pop(name, None) if check else sent.pop(name) for name, check in checks.items() if check or name in sent}
+        own = {name: value if (check := checks[name]) is None else check.check(name, value) for name, value in own.items()}
+        return function(app, arguments.model_validate(sent), **own)
+
+    def stream(*values: object, **named: object) -> Iterator[Any]:
+        yield from call(*values, **named)  # type: ignore[misc]  # the function is a generator
+
+    public: Any = stream if inspect.isgeneratorfunction(function) else call
+    functools.update_wrapper(public, function)
+    del public.__wrapped__  # `inspect` would show the function's own signature
+    public.__signature__ = signature
+    public.__annotations__ = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
+    public.__doc__ = _docstring(function, arguments)
+    return public  # type: ignore[no-any-return]

@@ -1,0 +1,131 @@
+"""`/estimate_memory`: the estimate, its parts with their laws, and every tier that it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+from lib import memory
+from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry, source_entries, usd
+from lib.catalog import Catalog
+from lib.catalog.offers import Offer
+from lib.errors import BadArgument
+from lib.memory import Part, fit_memory, usable_memory
+from lib.model.spec import ModelSpec
+from lib.present.sentences import caveat_entries
+from lib.service.arguments import (
+    MAX_BATCH,
+    MAX_DEVICES,
+    Arguments,
+    CachePrecision,
+    Engine,
+    Mode,
+    Model,
+    Precision,
+    Tokens,
+    TokensOrNone,
+    argument,
+    whole_number,
+)
+from lib.service.endpoint import App
+from lib.workload import MemoryRequest
+
+PLATFORMS = ("spaces", "zerogpu")
+MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
+
+
+class MemoryArguments(Arguments):
+    """Arguments of `/estimate_memory`."""
+
+    model: Model
+    precision: Precision = "auto"
+    engine: Engine = "transformers"
+    context_tokens: Tokens = argument(4096, "tokens that each sequence's cache has seen (decoder tokens of an encoder-decoder)")
+    batch_size: Annotated[int, whole_number(1, MAX_BATCH)] = argument(1, "sequences held at the same time")
+    kv_precision: CachePrecision = "auto"
+    mode: Mode = "inference"
+    devices: Annotated[int, whole_number(1, MAX_DEVICES)] = argument(1, "accelerators that share the model")
+    encoder_tokens: TokensOrNone = argument(0, "length of the encoder's side; 0 is the model's own full length")
+
+
+def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
+    """What a model takes in memory, part by part, and which hardware holds it.
+
+    Returns:
+        The estimate, its parts with their laws, and the hardware it fits.
+    """
+    request = MemoryRequest(**arguments.model_dump(exclude={"model"}))
+    return memory_answer(app.models(arguments.model), request, app.catalog())
+
+
+def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> MemoryAnswer:
+    """The estimate on unnamed silicon, and the fit on each tier of Spaces with that tier's own silicon.
+
+    Raises:
+        BadArgument: what is asked would take more than an exabyte.
+    """
+    estimate = memory.estimate_memory(spec, request)
+    if estimate.total_bytes > MOST_BYTES:
+        product = f"{request.batch_size:,} × {request.context_tokens:,}"
+        raise BadArgument("batch_size × context_tokens", product, "a request that takes less than an exabyte (10^18 bytes)")
+    return {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "precision": estimate.precision,
+        "kv_precision": estimate.kv_precision,
+        "engine": estimate.engine,
+        "weights_bytes": estimate.weights.bytes,
+        "kv_cache_bytes": estimate.kv_cache.bytes,
+        "activation_bytes": estimate.activation.bytes,
+        "runtime_bytes": estimate.runtime.bytes,
+        "total_bytes": estimate.total_bytes,
+        "low_bytes": estimate.low_bytes,
+        "high_bytes": estimate.high_bytes,
+        "per_device_bytes": estimate.per_device_bytes,
+        "rule_of_thumb_bytes": estimate.rule_of_thumb_bytes,
+        "parts": [_part(part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
+        "fits": list(_fits(spec, request, catalog)),
+        "caveats": caveat_entries((*spec.caveats, *estimate.caveats)),
+        "sources": source_entries((*spec.sources, *estimate.sources)),
+    }
+
+
+def _part(part: Part) -> PartEntry:
+    return {
+        "name": part.name,
+        "bytes": part.bytes,
+        "law": part.law,
+        "inputs": dict(part.inputs),
+        "source": part.source,
+        "details": dict(part.details),
+    }
+
+
+def _devices(request: MemoryRequest, offer: Offer) -> int:
+    """Cards of the offer that share the model: all of them, or as many as were asked for."""
+    count = max(1, offer.accelerator_count)
+    return count if request.devices == 1 else min(request.devices, count)
+
+
+def _fits(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> Iterator[FitEntry]:
+    for offer in catalog.on(PLATFORMS):
+        capacity = usable_memory(offer)
+        if capacity is None:
+            continue
+        devices = _devices(request, offer)
+        fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.silicon or offer.host_cpu)
+        yield {
+            "hardware": offer.id,
+            "platform": offer.platform,
+            "name": offer.name,
+            "accelerator": offer.accelerator,
+            "accelerator_count": offer.accelerator_count,
+            "devices": devices,
+            "usd_per_hour": usd(offer.usd_per_hour),
+            "fits": fit.fits,
+            "capacity_bytes": fit.capacity_bytes,
+            "free_bytes": fit.free_bytes,
+            "max_context_tokens": fit.max_context_tokens,
+            "max_batch_size": fit.max_batch_size,
+        }

@@ -1,0 +1,100 @@
+"""`/resolve_model`: what a model is."""
+
+from __future__ import annotations
+
+from lib.answers.common import SCHEMA, CacheEntry, ModelAnswer, QuantizationEntry, source_entries
+from lib.laws.weights import weight_bytes
+from lib.memory import estimate_memory
+from lib.model.spec import CacheTerm, ModelSpec, Quantization
+from lib.precision import weight_format
+from lib.present.sentences import caveat_entries
+from lib.provenance import Caveat
+from lib.service.arguments import Arguments, Model
+from lib.service.endpoint import App
+from lib.workload import MemoryRequest
+
+
+class ModelArguments(Arguments):
+    """Arguments of `/resolve_model`."""
+
+    model: Model
+
+
+def resolve_model(app: App, arguments: ModelArguments) -> ModelAnswer:
+    """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.
+
+    Returns:
+        The resolved model.
+    """
+    return model_answer(app.models(arguments.model))
+
+
+def model_answer(spec: ModelSpec) -> ModelAnswer:
+    """A resolved model; `weights_bytes` is what it holds when loaded as it is stored."""
+    loaded = estimate_memory(spec, MemoryRequest(context_tokens=1))
+    by_dtype = _by_dtype(spec, loaded.weights.bytes, loaded.precision)
+    unstated = [caveat for caveat in loaded.caveats if caveat.code == "dtype_unstated"]
+    return {
+        "schema": SCHEMA,
+        "id": spec.id,
+        "architecture": spec.architecture,
+        "model_type": spec.model_type,
+        "library": spec.library,
+        "task": spec.task,
+        "parameters_total": spec.parameters_total,
+        "parameters_active": spec.parameters_active,
+        "parameters_by_component": spec.parameters_by_component,
+        "weights_bytes": loaded.weights.bytes,
+        "weights_bytes_by_dtype": by_dtype,
+        "quantization": _quantization_entry(spec.stored.quantization),
+        "context_limit_tokens": spec.context_limit,
+        "layer_kinds": dict(spec.layer_kinds),
+        "cache": [_cache_entry(term) for term in spec.cache_terms or ()],
+        "license": spec.license,
+        "gated": spec.gated,
+        "source": spec.source,
+        "caveats": caveat_entries((*spec.caveats, *unstated, *_differs(sum(by_dtype.values()), loaded.weights.bytes))),
+        "sources": source_entries(spec.sources),
+    }
+
+
+def _cache_entry(term: CacheTerm) -> CacheEntry:
+    return {
+        "kind": term.kind,
+        "holds": term.holds,
+        "layers": term.layers,
+        "elements": term.elements,
+        "growth": term.growth,
+        "span": term.span,
+        "dtype": term.dtype,
+    }
+
+
+def _quantization_entry(quantization: Quantization | None) -> QuantizationEntry | None:
+    if quantization is None:
+        return None
+    return {"method": quantization.method, "format": quantization.format, "group_size": quantization.group_size}
+
+
+def _by_dtype(spec: ModelSpec, loaded: int, precision: str) -> dict[str, int]:
+    """The weights by the dtype they lie in: as the headers list them, else as the law of their format gives them.
+
+    Keys are safetensors' words ("BF16"), or the format's name where a format packs payload and scales together.
+    """
+    if spec.stored.bytes_by_dtype:
+        return dict(spec.stored.bytes_by_dtype)
+    form = weight_format(precision)
+    if form.law != "plain":
+        return {precision: loaded}
+    whole = weight_bytes([g for g in spec.tensors if g.fp32 or (g.fp32_in_fp16 and precision == "fp16")], weight_format("fp32"))
+    name = {"fp32": "F32", "fp16": "F16", "bf16": "BF16"}[precision]
+    if name == "F32" or not whole:
+        return {name: loaded}
+    return {name: loaded - whole, "F32": whole}
+
+
+def _differs(stored: int, loaded: int) -> tuple[Caveat, ...]:
+    if stored == loaded:
+        return ()
+    message = f"The files hold {stored:,} bytes of weights; loaded as they are, the model holds {loaded:,}. The other caveats say why."
+    return (Caveat(code="stored_bytes_differ", message=message),)
