@@ -8,13 +8,11 @@ from typing import Literal
 
 from lib.advisor.judge import price_offer
 from lib.advisor.result import Entry, Recommendation, Rejection
-from lib.catalog.offers import Offer
+from lib.catalog.offers import Offer, tier_of
 from lib.catalog.rules import PlatformRules
 from lib.provenance import Reason, Value
 
 Decision = Literal["stay", "move", "none"]
-TIER_OF = {"zero-a10g-xlarge": "zero-a10g"}
-"""Sizes that functions declare, and the tier whose sizes they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ def right_size(
 
 
 def _tier(offer: Offer) -> tuple[str, str]:
-    return (offer.platform, TIER_OF.get(offer.id, offer.id))
+    return (offer.platform, tier_of(offer.id))
 
 
 def _does_it_well(entry: Entry | None, recommendation: Recommendation) -> bool:

@@ -15,13 +15,12 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from lib.catalog import Catalog, hardware_names
-from lib.catalog.offers import Offer, Platform
+from lib.catalog.offers import ZEROGPU_TIER, Offer, Platform
 from lib.catalog.rules import PlatformRules
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware, shown
 from lib.laws.price import HOUR_S
 from lib.provenance import Caveat, Reason
 
-ZEROGPU_TIER = "zero-a10g"
 HOURS_PER_MONTH = 24 * 30
 FLOAT_NOISE = Decimal("1e-9")
 """USD per hour: far below the smallest step of a price, far above the noise of a binary fraction (0.1 + 0.2)."""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from lib.catalog import PriceState
-from lib.catalog.offers import Offer, PastPrice
+from lib.catalog.offers import ZEROGPU_TIER, Offer, PastPrice
 from lib.provenance import Source
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ CALLS: dict[LiveListName, str] = {"spaces": "list_spaces_hardware", "jobs": "lis
 CREDIBLE_FACTOR = 10  # a larger step than this is taken for a mistake of the list
 CREDIBLE_SHARE = 0.5  # a list that names fewer of the known flavors is taken for incomplete
 MEMORY_TOLERANCE = 0.1  # between the list's GB and the card's figure on the box
-ZEROGPU_FLAVOR = "zero-a10g"  # one flavor of the list, two sizes of the catalog
 _MODELS = {  # the list's names of cards; a name with several forms is told apart by its memory
     "t4": ("T4",),
     "l4": ("L4",),
@@ -213,7 +212,7 @@ def _new(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -
 def _of_list(offer: Offer, live: LiveList) -> str | None:
     """The flavor id under which the list would name this offer; `None` when the list is not about it."""
     if live.platform == "spaces" and offer.platform == "zerogpu":
-        return ZEROGPU_FLAVOR
+        return ZEROGPU_TIER
     return offer.id if offer.platform == live.platform else None
 
 
@@ -243,7 +242,7 @@ def _merged(catalog: Catalog, live: LiveList) -> Catalog:
         offers += [added] if added else []
     state = PriceState(basis="live", oldest=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))
     fresh: dict[Platform, PriceState] = {live.platform: state}
-    if live.platform == "spaces" and ZEROGPU_FLAVOR in named:
+    if live.platform == "spaces" and ZEROGPU_TIER in named:
         fresh["zerogpu"] = replace(state, remarks=())
     sources = {**catalog.sources, f"live-{live.platform}": live.source}
     return replace(catalog, offers=tuple(offers), sources=MappingProxyType(sources), prices=MappingProxyType({**catalog.prices, **fresh}))

@@ -29,7 +29,17 @@ Rule = Literal[
     "allowlist",  # the vendor admits customers one by one
 ]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
+ZeroGpuSizeName = Literal["large", "xlarge"]
+ZEROGPU_TIER = "zero-a10g"
+"""What a Space is set to for ZeroGPU; the platform's own list has this one flavor, the catalog an offer for each size."""
+ZEROGPU_OFFERS: Mapping[ZeroGpuSizeName, str] = {"large": ZEROGPU_TIER, "xlarge": "zero-a10g-xlarge"}
+"""Ids of the offers by the size that a decorated function asks for."""
 Card = Annotated[Accelerator, reference("accelerators", "accelerators.json")]
+
+
+def tier_of(offer_id: str) -> str:
+    """What a Space is set to for this offer: the sizes of ZeroGPU are one tier, and the decorated function chooses the size."""
+    return ZEROGPU_TIER if offer_id in ZEROGPU_OFFERS.values() else offer_id
 
 
 class PastPrice(Row):

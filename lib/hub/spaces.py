@@ -28,6 +28,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import BadArgument, HubError, HubGarbage, InvalidInput, NotSignedIn, shown
 from lib.hub import refusals
 from lib.hub.client import check_id, open_hub
@@ -276,7 +277,6 @@ SECONDS = 15.0  # a whole question or action; the client itself would wait for e
 NEVER = -1
 _MAX_SLEEP_S = 366 * 24 * 3600
 _MAX_LISTED = 10_000
-_ZERO_GPU = "zero-a10g"
 
 
 class Spaces:
@@ -382,7 +382,7 @@ class Spaces:
         for number, info in enumerate(api.list_spaces(author=owner, expand=["runtime"], token=self._token()), 1):
             if number > _MAX_LISTED:
                 raise garbage(owner, f"it lists more than {_MAX_LISTED:,} Spaces")
-            if info.runtime is not None and _ZERO_GPU in (info.runtime.hardware, info.runtime.requested_hardware):
+            if info.runtime is not None and ZEROGPU_TIER in (info.runtime.hardware, info.runtime.requested_hardware):
                 found += 1
         return found
 

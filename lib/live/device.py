@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer
+from lib.catalog.offers import ZEROGPU_OFFERS, Offer, ZeroGpuSizeName
 from lib.catalog.silicon import Accelerator, Cards
 from lib.units import Bytes
 
@@ -113,10 +113,8 @@ def read_host(root: Path = Path("/"), environment: Mapping[str, str] = os.enviro
 
 
 Kind = Literal["cpu", "cuda", "zerogpu"]
-Size = Literal["large", "xlarge"]
+Size = ZeroGpuSizeName
 
-OFFERS: Mapping[Size, str] = {"large": "zero-a10g", "xlarge": "zero-a10g-xlarge"}
-"""The catalog's rows of ZeroGPU by the size that a call asks for."""
 
 _NEAR = 0.08  # drivers show a little less memory than a card has, by version
 _PLAIN = frozenset({"nvidia", "amd", "tesla", "geforce", "instinct", "quadro", "graphics"})
@@ -252,7 +250,7 @@ def current_device(catalog: Catalog, size: Size = "large") -> Device:
 
 def _zero_gpu(base: Device, catalog: Catalog, size: Size) -> Device:
     """What a call of this size gets, as the catalog knows it: outside a decorated function no GPU can be asked."""
-    offer = catalog.offer(OFFERS[size])
+    offer = catalog.offer(ZEROGPU_OFFERS[size])
     silicon, memory = offer.silicon, offer.vram_bytes_per_accelerator
     assert silicon is not None, "ZeroGPU has a GPU"  # noqa: S101 a row of our own catalog
     assert memory is not None, "whose memory is known"  # noqa: S101 as above
@@ -267,7 +265,7 @@ def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu:
     A CPU is `cpu`, such as one whose rates were measured (`lib.live.limits`); else a shared host with these many processors.
     """
     if device.kind == "zerogpu":
-        return catalog.offer(OFFERS[size])
+        return catalog.offer(ZEROGPU_OFFERS[size])
     if device.accelerator is not None:
         return Cards(silicon=catalog.accelerator(device.accelerator))
     if device.kind == "cuda":

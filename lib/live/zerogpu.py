@@ -27,11 +27,12 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from lib.catalog import Catalog
+from lib.catalog.offers import ZEROGPU_OFFERS
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import exact
 from lib.errors import AdvisorError
 from lib.laws.zerogpu_quota import requested_quota_seconds
-from lib.live.device import OFFERS, Size, on_zero_gpu
+from lib.live.device import Size, on_zero_gpu
 from lib.live.faults import Fault, to_fault, translate_failure, unknown_failure
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ def whole_seconds(seconds: object) -> int:
 
 def factors(rules: ZeroGpuRules, size: Size = "large") -> tuple[Decimal, int]:
     """Duration factor and multiplier of a size: on ZeroGPU what the package will apply to the card that it finds, else the rules'."""
-    of = rules.size(OFFERS[size])
+    of = rules.size(ZEROGPU_OFFERS[size])
     if not on_zero_gpu():
         return of.duration_factor, of.quota_multiplier
     from spaces.zero.client import get_duration_seconds  # type: ignore[import-untyped]  # noqa: PLC0415 it asks the scheduler with this
@@ -85,7 +86,7 @@ def arithmetic(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> str
 
 def size_for(catalog: Catalog, need_bytes: float) -> Size:
     """The smallest size whose memory holds this much; the largest when none does."""
-    holds = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator
+    holds = catalog.offer(ZEROGPU_OFFERS["large"]).vram_bytes_per_accelerator
     assert holds is not None, "ZeroGPU has memory"  # noqa: S101 a row of our own catalog
     return "large" if need_bytes <= holds else "xlarge"
 

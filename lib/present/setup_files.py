@@ -22,7 +22,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lib.answers.common import RankedEntry
-from lib.catalog.offers import PLATFORMS
+from lib.catalog.offers import PLATFORMS, ZEROGPU_TIER
 from lib.catalog.rows import Day, Row, Text, distinct, read_rows
 from lib.catalog.rules import ZeroGpuRules
 from lib.errors import BadArgument
@@ -172,7 +172,7 @@ def _front_matter(entry: RankedEntry, model: str, known: Versions) -> str:
     """The block at the head of README.md; YAML's own writer quotes what is in it."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
-    hardware = "zero-a10g" if entry["platform"] == "zerogpu" else str(entry["hardware"])
+    hardware = ZEROGPU_TIER if entry["platform"] == "zerogpu" else str(entry["hardware"])
     listed = hardware in known.suggested_hardware.values
     metadata: dict[str, object] = {
         "title": _title(model),

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lib.answers.common import source_entries
+from lib.catalog.offers import tier_of
 from lib.present.cards import sources
 from lib.present.markup import bullets, escaped
 from lib.present.setup_files import Setup
@@ -53,8 +54,6 @@ def call(method: str, arguments: Sequence[str], *, result: str | None = None) ->
 OURS = "python scripts/manage_space.py"
 START_LIMIT_S = 1800
 """How long a Space may take to start by default (hub-docs spaces-config-reference.md, startup_duration_timeout: 30 minutes)."""
-_ONE_TIER = {"zero-a10g-xlarge": "zero-a10g"}
-"""Sizes of ZeroGPU that are not tiers: the tier is one, the size is chosen by the decorated function."""
 _STATE = "answer.stage, answer.hardware, answer.requested_hardware"
 
 NO_QUESTION = "The Python call and the hf command act at once; the command line names the price first and asks."
@@ -75,7 +74,7 @@ class Snippet:
 
 def switch(space: str, hardware: str, sleep_time_s: int | None = None) -> Snippet:
     """Switch to a tier; `sleep_time_s` in seconds, -1 for never, `None` to leave it to the tier."""
-    tier = _ONE_TIER.get(hardware, hardware)
+    tier = tier_of(hardware)
     timed = [] if sleep_time_s is None else ["--sleep-time", str(sleep_time_s)]
     arguments = [literal(space), f"hardware={literal(tier)}", *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"])]
     size = f'{hardware} is the tier {tier}; the size is asked for in the code: @spaces.GPU(size="xlarge").'

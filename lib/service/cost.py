@@ -9,7 +9,7 @@ from typing import Annotated
 from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenEntry, TokenPriceEntry, ZeroGpuEntry
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer
+from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.catalog.rules import PlatformRules, StoragePrices
 from lib.cost import CostEstimate, CostPart, Crossing, TokenPrice, Usage, ZeroGpuUse, break_even, cost, per_token, retired_tier
 from lib.cost.usage import request_seconds
@@ -43,9 +43,6 @@ from lib.service.speed import ONE_AT_A_TIME, estimate_or_none, predict_usage
 from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.units import GB
 from lib.workload import MemoryRequest
-
-ZEROGPU = "zero-a10g"
-
 
 MAX_REPLICAS = 1_000
 MAX_SLEEP_S = 31 * 86_400
@@ -115,7 +112,7 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
         context_tokens=usage.prompt_tokens + usage.output_tokens,
         devices=max(1, offer.accelerator_count),
     )
-    on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU, "zerogpu"), request, usage, catalog.accelerators)
+    on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU_TIER, "zerogpu"), request, usage, catalog.accelerators)
     on_hub = read(arguments.model).kind == "id" and spec.id
     return cost_answer(
         offer,
@@ -280,7 +277,7 @@ def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: Me
     if offer.silicon is None or offer.platform == "zerogpu":
         return None
     if spec is None or request is None:
-        return catalog.offer(ZEROGPU, "zerogpu")
+        return catalog.offer(ZEROGPU_TIER, "zerogpu")
     alone = replace(request, devices=1, engine="transformers")
     return next((zero for zero in catalog.on(("zerogpu",)) if _fits(zero, spec, alone)), None)
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lib.catalog import Catalog
+from lib.catalog.offers import ZEROGPU_OFFERS
 from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument, InvalidInput, TooLong, UnsupportedModel
 from lib.laws.activation import generation_peak_bytes
 from lib.laws.runtime import WORKSPACE
-from lib.live.device import OFFERS, Device, device_hardware
+from lib.live.device import Device, device_hardware
 from lib.live.limits import LIMIT_S, Need, Work, check_memory, measured_processor, rates_caveat, required_free_bytes, usable_bytes
 from lib.live.measure import MeasureRequest
 from lib.live.zerogpu import size_for
@@ -74,7 +75,7 @@ def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
         return device_hardware(
             run.device, catalog, cpu=measured_processor(run.pace, run.precision, run.device, catalog.accelerator(_SOME_CPU))
         )
-    large = catalog.offer(OFFERS["large"]).vram_bytes_per_accelerator or 0
+    large = catalog.offer(ZEROGPU_OFFERS["large"]).vram_bytes_per_accelerator or 0
     return device_hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from lib.advisor.space_rules import HOURS_PER_MONTH, ZEROGPU_TIER, describe_sleep, find_offer, find_stage, sleep_time
+from lib.advisor.space_rules import HOURS_PER_MONTH, describe_sleep, find_offer, find_stage, sleep_time
 from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer
+from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.hub.spaces import Runtime, Space
 from lib.present.sentences import caveat_entries, sentence, stage_sentence
 from lib.provenance import Caveat, Source

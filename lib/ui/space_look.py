@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
+from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import AdvisorError
 from lib.present.cards import prices_line
 from lib.present.markup import actions, hint, refusal
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
-ZEROGPU = "zero-a10g"
 SIZED = ("model", "concurrency", "context_tokens", "hours_per_day", "priority", "account")
 """Arguments of `right_size` that the tab asks for, in the order of `SizeInputs`."""
 
@@ -107,16 +107,16 @@ def sized(services: Services, space: str, values: Sequence[Any], token: str | No
     pick = answer["pick"]
     tier = ""
     if pick is not None and answer["decision"] == "move":
-        tier = {"spaces": pick["hardware"], "zerogpu": ZEROGPU}.get(pick["platform"], "")
+        tier = {"spaces": pick["hardware"], "zerogpu": ZEROGPU_TIER}.get(pick["platform"], "")
     return Sized(card=size_card(answer), tier=tier)
 
 
 def tiers_shown(services: Services) -> list[tuple[str, str]]:
     """The tiers that a Space can have today, each with its price; ZeroGPU is one, its sizes are asked for by the app's functions."""
     rows = services.list_hardware("spaces")["hardware"]
-    return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU]
+    return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU_TIER]
 
 
 def _tier(row: Any) -> str:
-    name = "ZeroGPU" if row["id"] == ZEROGPU else row["name"]
+    name = "ZeroGPU" if row["id"] == ZEROGPU_TIER else row["name"]
     return f"{name} · {row['id']} · {price_words(row['usd_per_hour'])}"
