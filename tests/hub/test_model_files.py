@@ -330,8 +330,8 @@ def test_words_that_cannot_be_searched_are_not_sent(hub: StandIn, words: str) ->
 def test_hf_endpoint_is_honoured_and_the_servers_token_is_not_sent() -> None:
     """A fresh process with HF_ENDPOINT and HF_TOKEN set reads the stand-in, and sends no Authorization."""
     code = (
-        "from lib.hub.model_files import read_model; from lib.hub.search import suggest;"
-        "print(read_model('org/llama-8b').total_bytes, suggest('llama').ids)"
+        "from lib.hub.model_files import read_model; from lib.hub.search import suggest_models;"
+        "print(read_model('org/llama-8b').total_bytes, suggest_models('llama').ids)"
     )
     with StandIn() as hub:
         hub.add(llama_8b())

@@ -125,10 +125,10 @@ def test_the_scatter_marks_what_is_unbeaten() -> None:
     entries: list[dict[str, Any]] = [
         entry | {"speed": told, "cost": {"total_usd_per_month": 100.0}},
         entry | {"hardware": "b", "pareto": False, "speed": told, "cost": {"total_usd_per_month": 0.0}},
-        entry | {"speed": {"low": None}, "cost": {"total_usd_per_month": 1.0}},
+        entry | {"speed": {"low": None, "high": None}, "cost": {"total_usd_per_month": 1.0}},
     ]
     shown = front(entries)
-    assert [(place["low"], place["value"], place["high"]) for place in shown["places"]] == [(9.0, 10.0, 12.0)] * 2
+    assert [(place.low, place.value, place.high) for place in shown.places] == [(9.0, 10.0, 12.0)] * 2
     figure = scatter(shown)
     assert list(figure.data[0].x) == [100.0]
     assert "<b>A</b>" not in str(figure.data[1].hovertemplate)
