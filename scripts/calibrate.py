@@ -83,8 +83,8 @@ def main() -> None:
     points = [*public(asked.facts), *served(asked.facts)]
     data = columns(points)
     began = time.perf_counter()
-    x, cost, steps = fit(data)
-    print(f"{len(points)} points, {len(x)} constants; cost {cost:.2f} after {steps} steps, {time.perf_counter() - began:.0f} s")
+    x, cost, evaluations = fit(data)
+    print(f"{len(points)} points, {len(x)} constants; cost {cost:.2f} after {evaluations} evaluations, {time.perf_counter() - began:.0f} s")
     report("fitted to all points", predict(x, data) - data.log_value, data)
     if not asked.left_out:
         return

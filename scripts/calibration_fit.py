@@ -1,43 +1,49 @@
-"""Fitting the constants of speed: damped least squares on logarithms, robust, with every offset held near its start.
+"""Fitting the constants of speed: least squares on logarithms, robust, with every constant held near its start.
 
     minimise  Σ_i ρ( w_i · ln(predicted_i / measured_i) ) + Σ_j ( (x_j - x⁰_j) · λ / s_j )²        ρ(r) = 2f²·(√(1 + (r/f)²) - 1)
 
 f = 0.25, λ = 0.17 (the errors of left-out models change little from 0.17 to 0.35); x⁰ and s are the starts and widths of `PRIORS`.
-Levenberg's method; the derivatives of all engines (or formats) with respect to one family of constants come from one evaluation,
-because no case has two engines.
+Solved by `scipy.optimize.least_squares`. The derivatives of all engines (or kernels) with respect to one family of constants come from
+one evaluation, because no point has two engines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import least_squares
 
 from lib.laws.forward_pass import Array
-from lib.speed.batch import Cases
-from lib.speed.constants import CLASSES, ENGINES, FORMS, SIZES, Constants
-from lib.speed.predict import forecast, full_load
-from scripts.calibration_points import Point, cases
+from lib.speed.batch import LawInputs
+from lib.speed.calibration import CLASSES, ENGINES, KERNELS, SIZES, Constants
+from lib.speed.timing import full_load_throughput, time_serving
+from scripts.calibration_points import Point, law_inputs
 
 F_SCALE = 0.25
 RIDGE = 0.17
 STEP = 1e-4
+MOST_EVALUATIONS = 60
 PRIORS: dict[str, tuple[float, float]] = {
-    "bandwidth": (0.8, 1.0), "bandwidth_engine": (0, 0.7), "bandwidth_class": (0, 0.5), "bandwidth_form": (0, 0.7), "cache": (0, 0.7),
-    "compute": (0.3, 1.0), "compute_engine": (0, 0.7), "compute_class": (0, 0.5), "compute_form": (0, 0.7),
+    "bandwidth": (0.8, 1.0), "bandwidth_engine": (0, 0.7), "bandwidth_class": (0, 0.5), "bandwidth_kernel": (0, 0.7),
+    "bandwidth_cache": (0, 0.7),
+    "compute": (0.3, 1.0), "compute_engine": (0, 0.7), "compute_class": (0, 0.5), "compute_kernel": (0, 0.7),
     "rows_half": (float(np.log(80)), 0.7), "rows_half_class": (0, 0.5),
-    "layer_s": (float(np.log(4e-5)), 0.8), "step_s": (float(np.log(7e-4)), 0.8), "sequence_s": (float(np.log(2e-6)), 1.0),
-    "eager_form": (0.3, 0.7), "experts_host": (0, 0.5),
-    "exchange_s": (float(np.log(1e-5)), 0.8), "exchange_bus": (0.5, 0.7), "exchange_rows": (float(np.log(6)), 0.7),
-    "exchange_share": (float(np.log(0.5)), 0.7), "attention": (float(np.log(0.6)), 0.7), "interruption": (0, 0.7),
-    "queued": (float(np.log(0.3)), 0.7), "steps_waited": (0, 0.7), "first_s": (float(np.log(2e-2)), 1.0),
+    "launch_layer_s": (float(np.log(4e-5)), 0.8), "launch_step_s": (float(np.log(7e-4)), 0.8),
+    "launch_sequence_s": (float(np.log(2e-6)), 1.0),
+    "eager_kernel": (0.3, 0.7), "launch_experts": (0, 0.5),
+    "all_reduce_s": (float(np.log(1e-5)), 0.8), "all_reduce_pcie": (0.5, 0.7), "all_reduce_rows": (float(np.log(6)), 0.7),
+    "link_share": (float(np.log(0.5)), 0.7), "attention": (float(np.log(0.6)), 0.7), "chunked_prefill": (0, 0.7),
+    "prefill_queue": (float(np.log(0.3)), 0.7), "steps_waited": (0, 0.7), "ttft_fixed_s": (float(np.log(2e-2)), 1.0),
     "request_s": (float(np.log(5e-3)), 1.0), "full_load": (0, 0.5),
 }  # fmt: skip
 """Start and width of each family, orders of magnitude from published measurements; the engines below start elsewhere."""
 STARTS = {
-    ("layer_s", "transformers"): 7e-4, ("layer_s", "autoawq"): 2e-4, ("layer_s", "tgi"): 2e-4, ("layer_s", "host"): 1e-4,
-    ("step_s", "transformers"): 1e-3, ("step_s", "tgi"): 5e-3,
+    ("launch_layer_s", "transformers"): 7e-4, ("launch_layer_s", "autoawq"): 2e-4, ("launch_layer_s", "tgi"): 2e-4,
+    ("launch_layer_s", "host"): 1e-4,
+    ("launch_step_s", "transformers"): 1e-3, ("launch_step_s", "tgi"): 5e-3,
 }  # fmt: skip
 UNRECORDED_WIDTH = 1.5
 METRICS = (
@@ -55,11 +61,11 @@ class Data:
     weight: Array
     loaded: NDArray[np.int64]
     timed: NDArray[np.int64]
-    loaded_cases: Cases | None
-    timed_cases: Cases | None
+    loaded_inputs: LawInputs | None
+    timed_inputs: LawInputs | None
     metric: NDArray[np.int64]
     engine: NDArray[np.int64]
-    form: NDArray[np.int64]
+    kernel: NDArray[np.int64]
     classes: NDArray[np.bool_]
 
 
@@ -67,18 +73,18 @@ def columns(points: list[Point]) -> Data:
     """Points as columns."""
     at_load = np.array([p.metric == "full_load" for p in points])
     loaded, timed = np.flatnonzero(at_load), np.flatnonzero(~at_load)
-    every = cases(points)
+    every = law_inputs(points)
     return Data(
         points=points,
         log_value=np.log([p.value for p in points]),
         weight=np.array([p.weight for p in points]),
         loaded=loaded,
         timed=timed,
-        loaded_cases=every.take(loaded) if len(loaded) else None,
-        timed_cases=every.take(timed) if len(timed) else None,
+        loaded_inputs=every.take(loaded) if len(loaded) else None,
+        timed_inputs=every.take(timed) if len(timed) else None,
         metric=np.array([METRICS.index(points[i].metric) for i in timed], dtype=np.int64),
         engine=every.engine,
-        form=every.form,
+        kernel=every.kernel,
         classes=every.bandwidth.max(axis=0) > 0,
     )
 
@@ -102,10 +108,10 @@ def start() -> tuple[Array, Array]:
         at[ix], width[ix] = PRIORS[name]
     for (name, engine), value in STARTS.items():
         at[AT[name][ENGINES.index(engine)]] = np.log(value)
-    for form in ("half", "fp32"):
-        at[AT["eager_form"][FORMS.index(form)]] = width[AT["eager_form"][FORMS.index(form)]] = 0.0
-    for form in ("int4-experts", "int8-experts"):
-        width[AT["eager_form"][FORMS.index(form)]] = UNRECORDED_WIDTH
+    for kernel in ("half", "fp32"):
+        at[AT["eager_kernel"][KERNELS.index(kernel)]] = width[AT["eager_kernel"][KERNELS.index(kernel)]] = 0.0
+    for kernel in ("int4-experts", "int8-experts"):
+        width[AT["eager_kernel"][KERNELS.index(kernel)]] = UNRECORDED_WIDTH
     return at, width
 
 
@@ -118,19 +124,28 @@ def predict(x: Array, data: Data) -> Array:
     """Ln of what would be measured."""
     k = constants(x)
     out = np.zeros(len(data.points))
-    if data.loaded_cases is not None:
-        out[data.loaded] = np.log(full_load(data.loaded_cases, k))
-    if data.timed_cases is not None:
-        c = data.timed_cases
-        f = forecast(c, k)
-        whole = f.prompt + c.answer * f.step.total + f.request
-        rate = c.batch * c.answer / whole
-        prompt_only = c.batch / (f.prompt + f.request)
-        table = (
-            c.batch / f.step.total, f.step.total * 1e3, f.step.total * 1e3, (f.prompt + f.request) * 1e3, c.batch * c.prompt / f.prompt,
-            rate, rate * (c.prompt + c.answer) / c.answer, np.where(c.answer > 1, whole, f.prompt + f.request) * 1e3, prompt_only,
-            f.served_between * 1e3, f.served_first * 1e3,
-        )  # fmt: skip
+    if data.loaded_inputs is not None:
+        out[data.loaded] = np.log(full_load_throughput(data.loaded_inputs, k))
+    if data.timed_inputs is not None:
+        c = data.timed_inputs
+        t = time_serving(c, k)
+        prefill_s, prompt_s = t.prefill.total, t.prefill.total + t.request_s
+        whole_s = prefill_s + c.output_tokens * t.step.total + t.request_s
+        rate = c.running_requests * c.output_tokens / whole_s
+        by_metric = {
+            "decode_tok_s": c.running_requests / t.step.total,
+            "tpot_ms": t.step.total * 1e3,
+            "itl_ms": t.step.total * 1e3,
+            "ttft_ms": prompt_s * 1e3,
+            "prefill_tok_s": c.running_requests * c.prompt_tokens / prefill_s,
+            "e2e_output_tok_s": rate,
+            "e2e_total_tok_s": rate * (c.prompt_tokens + c.output_tokens) / c.output_tokens,
+            "request_ms": np.where(c.output_tokens > 1, whole_s, prompt_s) * 1e3,
+            "samples_per_s": c.running_requests / prompt_s,
+            "served_between": t.tpot_s * 1e3,
+            "served_first": t.ttft_s * 1e3,
+        }
+        table = [by_metric[metric] for metric in METRICS]
         out[data.timed] = np.log(np.stack(table)[data.metric, np.arange(len(c))])
     return out
 
@@ -139,7 +154,7 @@ def jacobian(x: Array, data: Data, base: Array, free: NDArray[np.bool_]) -> Arra
     """Derivatives of `predict`, one column per constant."""
     found = np.zeros((len(base), len(x)))
     rows = np.arange(len(base))
-    keys = {len(ENGINES): data.engine, len(FORMS): data.form}
+    keys = {len(ENGINES): data.engine, len(KERNELS): data.kernel}
     for ix in AT.values():
         key = keys.get(len(ix))
         if key is not None and free[ix].any():
@@ -155,42 +170,85 @@ def jacobian(x: Array, data: Data, base: Array, free: NDArray[np.bool_]) -> Arra
     return found
 
 
-def _cost(residual: Array, prior: Array) -> float:
-    return float(2 * F_SCALE**2 * (np.sqrt(1 + (residual / F_SCALE) ** 2) - 1).sum() + (prior**2).sum())
+def minimise(
+    errors: Callable[[Array], Array],
+    start: Array,
+    pull: Array,
+    *,
+    first: Array | None = None,
+    jacobian: Callable[[Array], Array] | None = None,
+    tolerance: float = 1e-4,
+) -> tuple[Array, float, int]:
+    """The x that minimises Σ ρ(errors(x)) + Σ ((x - start) · pull)², the sum there, and how many evaluations it took.
 
-
-def fit(data: Data, x: Array | None = None, *, most: int = 60, tolerance: float = 1e-4) -> tuple[Array, float, int]:
-    """The constants, the cost, and how many steps were taken; stops when a step gains less than `tolerance` of the cost.
+    Args:
+        errors: weighted logarithmic errors at x, shape (points,).
+        start: where the constants are held, shape (constants,).
+        pull: how firmly, the same shape.
+        first: where to begin, `start` by default.
+        jacobian: derivatives of `errors`, shape (points, constants); by finite differences where it is not given.
+        tolerance: it stops when a step gains less than this share of the sum.
 
     Raises:
-        RuntimeError: still gaining after `most` steps.
+        RuntimeError: the sum still falls after 60 evaluations.
+    """
+    priors = np.diag(pull)
+
+    def residuals(x: Array) -> Array:
+        return np.concatenate([errors(x), (x - start) * pull])
+
+    def slopes(x: Array) -> Array:
+        return np.concatenate([jacobian(x), priors]) if jacobian is not None else np.empty(0)
+
+    def loss(squares: Array) -> Array:
+        """ρ, ρ' and ρ'' as scipy takes them: `soft_l1` for the points, plain squares for the priors; shape (3, points + constants)."""
+        root = np.sqrt(1 + squares)
+        rho = np.stack([2 * (root - 1), 1 / root, -0.5 / root**3])
+        of_priors = slice(len(squares) - len(start), None)
+        rho[:, of_priors] = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])[:, of_priors]
+        return rho
+
+    found = least_squares(
+        residuals,
+        start if first is None else first,
+        jac="2-point" if jacobian is None else slopes,
+        loss=loss,
+        f_scale=F_SCALE,
+        x_scale=1 / pull,
+        ftol=tolerance,
+        xtol=None,
+        gtol=None,
+        max_nfev=MOST_EVALUATIONS,
+    )
+    if not found.success:
+        raise RuntimeError(f"the fit still gains after {found.nfev} evaluations")
+    return found.x, 2 * float(found.cost), int(found.nfev)
+
+
+def fit(data: Data, x: Array | None = None, *, tolerance: float = 1e-4) -> tuple[Array, float, int]:
+    """The constants, the cost, and how many evaluations it took; begins at `x`, or at the starts of the priors.
+
+    Raises:
+        RuntimeError: see `minimise`.
     """
     at, width = start()
     free = width > 0
-    pull = np.where(free, RIDGE / np.where(free, width, 1.0), 0.0)
-    x = at.copy() if x is None else x.copy()
-    base = predict(x, data)
-    cost = _cost((base - data.log_value) * data.weight, (x - at) * pull)
-    damping = 1e-2
-    for step in range(1, most + 1):
-        residual = (base - data.log_value) * data.weight
-        robust = 1 / np.sqrt(1 + (residual / F_SCALE) ** 2)  # ρ'(r) / r, the weight of a row in this step
-        slope = jacobian(x, data, base, free)[:, free] * data.weight[:, None]
-        normal = slope.T @ (slope * robust[:, None]) + np.diag(pull[free] ** 2)
-        gradient = slope.T @ (residual * robust) + (x - at)[free] * pull[free] ** 2
-        while True:
-            trial = x.copy()
-            trial[free] -= np.linalg.solve(normal + damping * np.diag(np.diag(normal)), gradient)
-            found = predict(trial, data)
-            gained = cost - _cost((found - data.log_value) * data.weight, (trial - at) * pull)
-            if gained >= 0 or damping > 1e8:  # noqa: PLR2004 nothing left to gain in any direction
-                break
-            damping *= 6
-        damping = max(damping / 5, 1e-7)
-        if gained <= tolerance * cost:
-            return (trial if gained > 0 else x), cost - max(gained, 0.0), step
-        x, base, cost = trial, found, cost - gained
-    raise RuntimeError(f"the fit still gains after {most} steps")
+
+    def whole(part: Array) -> Array:
+        x = at.copy()
+        x[free] = part
+        return x
+
+    def errors(part: Array) -> Array:
+        return (predict(whole(part), data) - data.log_value) * data.weight
+
+    def slopes(part: Array) -> Array:
+        x = whole(part)
+        return jacobian(x, data, predict(x, data), free)[:, free] * data.weight[:, None]
+
+    first = None if x is None else x[free]
+    part, cost, evaluations = minimise(errors, at[free], RIDGE / width[free], first=first, jacobian=slopes, tolerance=tolerance)
+    return whole(part), cost, evaluations
 
 
 def left_out(data: Data, groups: list[str], x: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from lib.laws.forward_pass import Array
 from lib.speed.diffusion import seconds
 from lib.speed.hardware import card_class, peak
+from scripts.calibration_fit import minimise
 from scripts.calibration_points import CARDS
 
 WAY = {"maxdiffusion": "chip", "diffusers-flax": "chip", "neuronx": "chip", "ipex": "host"}
@@ -20,7 +21,6 @@ COMPILED = frozenset({"tensorrt", "aitemplate", "stable-fast"})
 WIDTH = {"way": 0.7, "units": 0.5, "class": 0.4}
 RIDGE = 0.25
 TERA = 1e12
-STEPS = 40
 
 
 def _way(p: Mapping[str, Any]) -> str:
@@ -96,7 +96,7 @@ def errors(fit: Mapping[str, Any], points: Iterable[Mapping[str, Any]]) -> Array
 
 
 def fit(points: list[dict[str, Any]]) -> dict[str, Any]:
-    """Constants by Gauss-Newton with ridge; few points, so offsets stay small."""
+    """Constants by robust least squares with priors; few points, so offsets stay small."""
     keys = [
         (family, name)
         for family, key in (("way", "way"), ("units", "units"), ("class", "group"))
@@ -104,17 +104,7 @@ def fit(points: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     start = np.array([-0.5, np.log(0.02), *(0.0 for _ in keys)])
     pull = np.array([RIDGE, RIDGE, *(RIDGE / WIDTH[family] for family, _ in keys)])
-    x, best = start.copy(), np.inf
-    for _ in range(STEPS):
-        base = errors(_named(x, keys), points)
-        slope = np.stack([(errors(_named(x + 1e-4 * unit, keys), points) - base) / 1e-4 for unit in np.eye(len(x))], axis=1)
-        robust = 1 / np.sqrt(1 + (base / 0.25) ** 2)
-        cost = float((2 * 0.0625 * (np.sqrt(1 + (base / 0.25) ** 2) - 1)).sum() + (((x - start) * pull) ** 2).sum())
-        if best - cost < 1e-4 * cost:
-            break
-        best = cost
-        normal = slope.T @ (slope * robust[:, None]) + np.diag(pull**2) * 1.05
-        x = x - np.linalg.solve(normal, slope.T @ (base * robust) + (x - start) * pull**2)
+    x, _, _ = minimise(lambda x: errors(_named(x, keys), points), start, pull)
     return _named(x, keys)
 
 

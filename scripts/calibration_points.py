@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lib.catalog import load
 from lib.catalog.silicon import Accelerator
-from lib.speed.batch import Cases
-from lib.speed.constants import EAGER, ENGINES, FORMS
-from lib.speed.hardware import ceilings, link
+from lib.speed.batch import LawInputs, tabulate
+from lib.speed.calibration import EAGER, ENGINES, KERNELS
+from lib.speed.hardware import class_ceilings, link_rate
 
 CARDS = load().accelerators
 ENGINE_OF = {
@@ -60,16 +58,13 @@ class Point:
         return ENGINES[int(self.case["engine"])]
 
 
-def cases(points: list[Point]) -> Cases:
-    """The cases of points as columns."""
-    kinds = {"engine": np.int64, "form": np.int64, "eager": np.bool_, "bus": np.bool_, "row_split": np.bool_, "staged": np.bool_}
-    rows = [ceilings(CARDS[card], share, arithmetic, CARDS) for card, share, arithmetic in (p.card for p in points)]
-    names = [f.name for f in fields(Cases) if f.name not in {"bandwidth", "compute"}]
-    columns: dict[str, Any] = {name: np.array([p.case[name] for p in points], dtype=kinds.get(name, np.float64)) for name in names}
-    return Cases(bandwidth=np.array([row.bandwidth for row in rows]), compute=np.array([row.compute for row in rows]), **columns)
+def law_inputs(points: list[Point]) -> LawInputs:
+    """The cases of n points as inputs of the laws, shape (n,)."""
+    cards = (p.card for p in points)
+    return tabulate([p.case for p in points], [class_ceilings(CARDS[card], share, arithmetic, CARDS) for card, share, arithmetic in cards])
 
 
-def form_of(engine: str, quant: str, *, experts: bool) -> str:
+def kernel_of(engine: str, quant: str, *, experts: bool) -> str:
     """Which kernels read weights stored so."""
     plain = {"bf16": "half", "fp16": "half", "fp32": "fp32", "tf32": "fp32"}
     if quant in plain:
@@ -115,10 +110,10 @@ def _vocabulary(model: str) -> tuple[int, bool]:
     raise ValueError(f"no vocabulary is known for {model}")
 
 
-def read_bytes(*, parameters: float, table: float, tied: bool, bits: float, form: str) -> float:
+def read_bytes(*, parameters: float, table: float, tied: bool, bits: float, kernel: str) -> float:
     """Bytes of the weights that a step reads: without the input table, and with the head in 16 bits where the format leaves it so."""
     body = parameters - table * (1 if tied else 2)
-    head = bits if form in {"half", "fp32", "gguf"} else BITS_16
+    head = bits if kernel in {"half", "fp32", "gguf"} else BITS_16
     return (body * bits + table * head) / 8
 
 
@@ -126,7 +121,7 @@ def _public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, 
     card = CARDS[p["accelerator"]]
     engine = "host" if card.kind == "cpu" else ENGINE_OF[p["engine"]]
     experts, per_token = EXPERTS.get(p["model"], (m.get("experts", 0), m.get("top_k", 0)))
-    form = form_of(engine, p["quant"], experts=experts > 0)
+    kernel = kernel_of(engine, p["quant"], experts=experts > 0)
     size, tied = _vocabulary(p["model"])
     table, total, active = float(size * m["hidden"]), p["params_b"] * 1e9, p["active_params_b"] * 1e9
     encoder = p["task"] == "encoder"
@@ -135,27 +130,29 @@ def _public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, 
         table = 0.0
     routed = min(total - 2 * table, (total - active) / (1 - per_token / experts)) if experts else 0.0
     bits = m["fixed_weight_gib"] * 2**33 / total if "fixed_weight_gib" in m else p["weight_bits"]
-    weights = read_bytes(parameters=total, table=table, tied=tied or encoder, bits=bits, form=form)
+    weights = read_bytes(parameters=total, table=table, tied=tied or encoder, bits=bits, kernel=kernel)
     expert_bytes = routed * bits / 8
     split, stages, copies = _layout(p, card, weights)
     half = 0.5 if "gpt-oss" in p["model"] else 0.0  # every other layer keeps a window of 128
     per = 2.0 * m["n_layers"] * m["kv_heads"] * m["head_dim"] * BYTES_OF_CACHE.get(p["kv_dtype"], 2)
-    rate, bus = (PCIE, True) if p.get("interconnect") == "PCIe" else link(card)
-    arithmetic = "int8" if engine == "llama.cpp" and form == "gguf" else p["compute_dtype"]
-    if arithmetic == "int8" and form not in {"int8", "gguf"}:
+    rate, bus = (PCIE, True) if p.get("interconnect") == "PCIe" else link_rate(card)
+    arithmetic = "int8" if engine == "llama.cpp" and kernel == "gguf" else p["compute_dtype"]
+    if arithmetic == "int8" and kernel not in {"int8", "gguf"}:
         arithmetic = "fp16"
     case = {
-        "engine": ENGINES.index(engine), "form": FORMS.index(form), "eager": engine in EAGER,
-        "dense_bytes": weights - expert_bytes, "expert_bytes": expert_bytes, "experts": experts, "per_token": per_token,
-        "active": active - (0.0 if tied or encoder else table), "layers": m["n_layers"], "hidden": m["hidden"],
-        "width": m["heads"] * (160 if m.get("mla") else m["head_dim"]),
+        "engine": ENGINES.index(engine), "kernel": KERNELS.index(kernel), "eager": engine in EAGER,
+        "dense_bytes": weights - expert_bytes, "expert_bytes": expert_bytes, "experts": experts, "experts_per_token": per_token,
+        "active_parameters": active - (0.0 if tied or encoder else table), "layers": m["n_layers"], "hidden": m["hidden"],
+        "attention_width": m["heads"] * (160 if m.get("mla") else m["head_dim"]),
         "full_layers": m["n_layers"] * (1 - half), "windowed_layers": m["n_layers"] * half,
         "cache_constant": 0, "cache_per_token": per * (1 - half), "cache_windowed": per * half, "window": 128 if half else 0,
-        "cache_split": split if "dep" in p["parallelism"] else m["kv_heads"],
-        "memory": float(card.memory_usable or 2e11), "link": rate, "bus": bus, "split": split, "stages": stages, "copies": copies,
-        "row_split": p["parallelism"] == "row-split", "staged": p["parallelism"] == "layer-split" and engine == "llama.cpp",
-        "prompt": p["prompt_tokens"] or 1, "answer": p["output_tokens"] or 1, "batch": max(p["batch_or_concurrency"] or 0, 1),
-        "static": p.get("static_kv_read_tokens") or 0,
+        "cache_shards": split if "dep" in p["parallelism"] else m["kv_heads"],
+        "memory": float(card.memory_usable or 2e11), "link": rate, "over_pcie": bus,
+        "tensor_parallel": split, "pipeline_stages": stages, "replicas": copies,
+        "row_split": p["parallelism"] == "row-split", "pipelined": p["parallelism"] == "layer-split" and engine == "llama.cpp",
+        "prompt_tokens": p["prompt_tokens"] or 1, "output_tokens": p["output_tokens"] or 1,
+        "running_requests": max(p["batch_or_concurrency"] or 0, 1),
+        "static_cache_tokens": p.get("static_kv_read_tokens") or 0,
     }  # fmt: skip
     return case, (card.id, 1.0, arithmetic)
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.speed.constants import ENGINES, FORMS
-from lib.speed.hardware import link
+from lib.speed.calibration import ENGINES, KERNELS
+from lib.speed.hardware import link_rate
 from scripts.calibration_points import CARDS, Point, read_bytes
 
 
@@ -51,7 +51,7 @@ SERVED = {
     "Qwen3-235B": Served(235.09, 22.2, 227.1, 94, 4096, 8192, 4, 128, 8, 2 * 94 * 4 * 128, 151936),
 }
 SERVED_CARDS = {"b200_sxm": "B200", "b300_sxm": "B200", "h100_sxm": "H100-SXM", "h200_sxm": "H200-SXM", "gb200": "GB200"}
-SERVED_FORMS = {
+SERVED_KERNELS = {
     "nvfp4": (4.5, "fp4", "fp4"), "fp4": (4.5, "fp4", "fp4"), "fp8": (8.0, "fp8", "fp8"), "fp8_block": (8.0, "fp8", "fp8"),
     "int4_wo": (4.5, "int4-experts", "bf16"), "bf16": (16.0, "half", "bf16"),
 }  # fmt: skip
@@ -101,29 +101,42 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
     name = row["model"].split("/")[1]
     m = next(sizes for start, sizes in SERVED.items() if name.startswith(start))
     engine = {"trtllm": "tensorrt-llm"}.get(row["backend"], row["backend"])
-    bits, form, arithmetic = SERVED_FORMS[row["gemm_quant_mode"] or row["precision"] or "bf16"]
+    bits, kernel, arithmetic = SERVED_KERNELS[row["gemm_quant_mode"] or row["precision"] or "bf16"]
     if name.endswith("NVFP4"):
-        bits, form, arithmetic = SERVED_FORMS["nvfp4"]
+        bits, kernel, arithmetic = SERVED_KERNELS["nvfp4"]
     if name.startswith("gpt-oss"):  # its experts are MXFP4 whatever the rest is called
-        bits, form, arithmetic = 4.35, "fp4", "fp4"
+        bits, kernel, arithmetic = 4.35, "fp4", "fp4"
     card = CARDS[SERVED_CARDS[row["accelerator"]]]
     devices, requests, copied, spread = _served_devices(row, experts=m.experts > 0)
-    small = form in {"fp8", "fp4"} and m.kv_heads > 1  # servers keep the cache in fp8 with these, latent caches in 16 bits
-    rate, bus = link(card)
+    small = kernel in {"fp8", "fp4"} and m.kv_heads > 1  # servers keep the cache in fp8 with these, latent caches in 16 bits
+    rate, bus = link_rate(card)
     table, routed = float(m.vocabulary * m.hidden), m.routed * BILLION
-    weights = read_bytes(parameters=m.parameters * BILLION, table=table, tied=False, bits=bits, form=form)
+    weights = read_bytes(parameters=m.parameters * BILLION, table=table, tied=False, bits=bits, kernel=kernel)
     case: dict[str, float] = {
-        "engine": ENGINES.index(engine), "form": FORMS.index(form), "eager": False,
-        "dense_bytes": weights - routed * bits / 8, "expert_bytes": routed * bits / 8, "experts": m.experts, "per_token": m.per_token,
-        "active": m.active * BILLION - table, "layers": m.layers, "hidden": m.hidden, "width": m.width,
+        "engine": ENGINES.index(engine), "kernel": KERNELS.index(kernel), "eager": False,
+        "dense_bytes": weights - routed * bits / 8, "expert_bytes": routed * bits / 8,
+        "experts": m.experts, "experts_per_token": m.per_token,
+        "active_parameters": m.active * BILLION - table, "layers": m.layers, "hidden": m.hidden, "attention_width": m.width,
         "full_layers": m.layers * m.full, "windowed_layers": m.layers * m.full if m.windowed else 0,
         "cache_constant": m.constant, "cache_per_token": m.cache * (1 if small else 2), "cache_windowed": m.windowed * (1 if small else 2),
-        "window": 128 if m.windowed else 0, "cache_split": devices if copied else m.kv_heads,
-        "memory": float(card.memory_usable or 0), "link": rate, "bus": bus, "split": devices, "stages": 1, "copies": 1,
-        "row_split": False, "staged": False, "prompt": float(row["prompt_tokens"]), "answer": float(row["output_tokens"]),
-        "batch": requests, "static": 0,
+        "window": 128 if m.windowed else 0, "cache_shards": devices if copied else m.kv_heads,
+        "memory": float(card.memory_usable or 0), "link": rate, "over_pcie": bus,
+        "tensor_parallel": devices, "pipeline_stages": 1, "replicas": 1,
+        "row_split": False, "pipelined": False, "prompt_tokens": float(row["prompt_tokens"]), "output_tokens": float(row["output_tokens"]),
+        "running_requests": requests, "static_cache_tokens": 0,
     }  # fmt: skip
-    key = (row["backend"], name, row["accelerator"], form, case["prompt"], case["answer"], requests, devices, copied, spread)
+    key = (
+        row["backend"],
+        name,
+        row["accelerator"],
+        kernel,
+        case["prompt_tokens"],
+        case["output_tokens"],
+        requests,
+        devices,
+        copied,
+        spread,
+    )
     for metric, column in (("served_between", "mean_tpot_ms"), ("served_first", "mean_ttft_ms")):
         if row[column] and float(row[column]) > 0:
             weight = SERVED_WEIGHT if devices <= MOST_OF_A_NODE else 0.0  # larger ones are several engines, prompts apart from answers

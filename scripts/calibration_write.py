@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.laws.forward_pass import Array
-from lib.speed.constants import CLASSES, DATA, ENGINES, FORMS, QUANTITIES
+from lib.speed.calibration import CLASSES, DATA, ENGINES, KERNELS, KEYS, QUANTITIES
 from lib.speed.hardware import card_class
 from scripts.calibration_fit import AT, Data
 from scripts.calibration_points import CARDS, Point
@@ -26,8 +26,8 @@ POOL = 40
 """An engine's own range counts as much as that of all engines once it has this many points."""
 EVERY = {"public": 4, "served": 11}
 OF_METRIC = {
-    "first": {"served_first", "ttft_ms", "prefill_tok_s", "request_ms", "samples_per_s"},
-    "between": {"served_between", "tpot_ms", "itl_ms", "decode_tok_s"},
+    "ttft": {"served_first", "ttft_ms", "prefill_tok_s", "request_ms", "samples_per_s"},
+    "tpot": {"served_between", "tpot_ms", "itl_ms", "decode_tok_s"},
     "throughput": {"e2e_output_tok_s", "e2e_total_tok_s", "full_load"},
 }
 
@@ -93,15 +93,15 @@ def write(x: Array, data: Data, errors: dict[str, Array], pictures: dict[str, An
             tables[f"{title}: {name}"] = summary(error[mine])
             tables[f"{title}: {name}, dense models"] = summary(error[dense])
     held = {
-        "what": "Constants of the laws of speed (lib/speed/constants.py); shares as logits, times and factors as natural logarithms.",
+        "what": "Constants of the laws of speed (lib/speed/calibration.py); shares as logits, times and factors as natural logarithms.",
         "source": SOURCE,
         "checked": checked,
         "points": len(points),
         "engines": ENGINES,
         "classes": CLASSES,
-        "forms": FORMS,
-        "constants": {name: [round(float(v), 5) for v in x[ix]] for name, ix in AT.items()},
-        "spread": widths,
+        "forms": KERNELS,
+        "constants": {KEYS.get(name, name): [round(float(v), 5) for v in x[ix]] for name, ix in AT.items()},
+        "spread": {KEYS.get(quantity, quantity): of_engines for quantity, of_engines in widths.items()},
         "covered": {title: round(covered(points, error, widths), 4) for title, error in errors.items()},
         "measured": measured,
         "errors": tables,

@@ -16,7 +16,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.cost import Usage
 from lib.errors import InvalidInput, UnsupportedModel
-from lib.laws.forward_pass import attention_flop, cache_bytes_read, expert_share, linear_flop, weight_bytes_read
+from lib.laws.forward_pass import linear_flop
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
@@ -24,6 +24,7 @@ from lib.service.arguments import Arguments, Concurrency, Engine, Hardware, Mode
 from lib.service.endpoint import App
 from lib.speed import Band, End, ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.hardware import peak
+from lib.speed.timing import bytes_moved, prompt_attention_flop
 from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
@@ -133,53 +134,31 @@ def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
     return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
 
 
-def roofline_answer(offer: Offer, found: SpeedTable) -> RooflineAnswer:
+def roofline_answer(offer: Offer, table: SpeedTable) -> RooflineAnswer:
     """The passes of one prediction: FLOP and bytes by the laws of speed, seconds as predicted."""
-    of, c, f = found.setups[0], found.cases, found.forecast
-    devices = of.laid.split
-    row = {
-        name: float(getattr(c, name)[0]) for name in ("dense_bytes", "expert_bytes", "experts", "per_token", "active", "prompt", "answer")
-    }
-    sequences = of.running
+    of, inputs, times = table.deployments[0], table.inputs, table.times
+    sequences, parameters = of.running_requests, float(inputs.active_parameters[0])
     passes = []
-    if of.numbers.decoder is not None:
-        moved = _weights(row, sequences) + sequences * _cache(found, row["prompt"] + row["answer"] / 2)
-        passes.append(
-            _pass("One step of decoding", float(f.step.total[0]), float(linear_flop(parameters=row["active"], tokens=sequences)), moved)
-        )
-    tokens = sequences * row["prompt"]
-    attended = attention_flop(
-        width=c.width[0], full_layers=c.full_layers[0], windowed_layers=c.windowed_layers[0], window=c.window[0], tokens=c.prompt[0]
-    )
-    flop = float(linear_flop(parameters=row["active"], tokens=tokens)) + sequences * float(attended)
-    passes.append(_pass("Reading the prompts", float(f.prompt[0]), flop, _weights(row, tokens)))
-    silicon, share = of.on.silicon, of.on.share
+    if of.work.decoder is not None:
+        cached = inputs.prompt_tokens + inputs.output_tokens / 2
+        moved = bytes_moved(inputs, tokens=sequences, sequences=sequences, cached_tokens=cached)
+        flop = float(linear_flop(parameters=parameters, tokens=sequences))
+        passes.append(_pass("One step of decoding", float(times.step.total[0]), flop, float(moved[0])))
+    tokens = sequences * float(inputs.prompt_tokens[0])
+    attention = float(np.asarray(prompt_attention_flop(inputs))[0])
+    flop = float(linear_flop(parameters=parameters, tokens=tokens)) + sequences * attention
+    moved = bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=0.0)
+    passes.append(_pass("Reading the prompts", float(times.prefill.total[0]), flop, float(moved[0])))
+    silicon = of.devices.silicon
     return {
         "hardware": offer.id,
         "name": offer.name,
         "precision": of.precision,
         "arithmetic": of.arithmetic,
-        "peak_flop_per_s": peak(silicon, of.arithmetic) * share * devices,
-        "bandwidth_bytes_per_s": silicon.bandwidth * share * devices,
+        "peak_flop_per_s": peak(silicon, of.arithmetic) * of.devices.share * of.layout.tensor_parallel,
+        "bandwidth_bytes_per_s": silicon.bandwidth * of.devices.share * of.layout.tensor_parallel,
         "passes": passes,
     }
-
-
-def _weights(row: dict[str, float], tokens: float) -> float:
-    reached = expert_share(experts=row["experts"], per_token=row["per_token"], tokens=tokens)
-    return float(np.asarray(weight_bytes_read(dense_bytes=row["dense_bytes"], expert_bytes=row["expert_bytes"], expert_share=reached)))
-
-
-def _cache(found: SpeedTable, length: float) -> float:
-    c = found.cases
-    held = cache_bytes_read(
-        constant=c.cache_constant[0],
-        per_token=c.cache_per_token[0],
-        windowed_per_token=c.cache_windowed[0],
-        window=c.window[0],
-        tokens=length,
-    )
-    return float(held)
 
 
 def _pass(name: str, seconds: float, flop: float, moved: float) -> PassEntry:

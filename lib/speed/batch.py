@@ -1,6 +1,8 @@
-"""From questions to cases: one row for the decoder (or the encoder, where there is only that), one more for an encoder before a decoder.
+"""From questions to the inputs of the laws.
 
-Cases as columns: one entry per combination of a model, hardware and a request; every law works on all of them at once.
+A question (model × hardware × request) becomes a `Deployment`: how an engine runs the model on the hardware, with everything decided. A
+deployment becomes one row of `LawInputs` for its decoder (or for the encoder, where there is only that), and one more for an encoder that
+runs before a decoder. The rows of all questions are columns of arrays, so that every law works on all of them at once.
 """
 
 from __future__ import annotations
@@ -20,87 +22,94 @@ from lib.laws.forward_pass import Array, cache_bytes_read
 from lib.laws.serving import running_requests
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
-from lib.speed.constants import ADMITTED, EAGER, ENGINES, FORMS
-from lib.speed.hardware import Ceilings, Layout, Machine, ceilings, layout, machine
-from lib.speed.model_work import ModelNumbers, Stack, model_numbers
+from lib.speed.calibration import EAGER, ENGINES, KERNELS, MAX_NUM_SEQS
+from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, lay_out, resolve_devices
+from lib.speed.model_work import LayerStack, ModelWork, derive_model_work
 from lib.speed.result import SpeedRequest
+
+Question = tuple[ModelSpec, Offer | Cards, SpeedRequest]
+MEAN_FILL = 0.5  # of an answer, in the cache of a running request
+Row = dict[str, float]
+
+
+class Deployment(NamedTuple):
+    """A model as an engine runs it on hardware: what is stored and multiplied in which format, on which devices, for how many requests.
+
+    `compute` is the dtype of activations, `arithmetic` the units that multiply the weights, `ceilings` their datasheet rates by card
+    class, `running_requests` how many of the requests in flight run at the same time.
+    """
+
+    spec: ModelSpec
+    devices: Devices
+    layout: Layout
+    request: SpeedRequest
+    precision: str
+    compute: str
+    work: ModelWork
+    arithmetic: str
+    ceilings: Ceilings
+    running_requests: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cases:
-    """What the laws take, in base units; arrays of n entries, `bandwidth` and `compute` of n × (card classes + 1).
+class LawInputs:
+    """What the laws take, in base units: arrays of shape (n,), `bandwidth` and `compute` of shape (n, card classes + 1).
 
-    Model: bytes of dense weights and of routed experts, experts and how many a token reaches, parameters a token uses, layers, hidden
-    size, attention width, layers with full and windowed attention, the sums of `lib.laws.forward_pass`, and over how many devices
-    the cache can be divided at most (its heads). Hardware: datasheet ceilings of one device by class and rates that were reached on it
-    (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether that is the bus to the host. Layout: devices that
-    split every layer, devices that hold layers one after another, independent copies. `row_split` and `staged`: llama.cpp's two ways.
-    Request: prompt, answer, sequences, and the allocated length that static caches read (0 elsewhere).
+    Model: `engine` and `kernel` are places in `ENGINES` and `KERNELS`; bytes of dense weights and of routed experts, experts and how many
+    a token reaches, parameters that a token uses, layers, hidden size, width of attention, layers with full and with windowed attention,
+    the sums of `lib.laws.forward_pass`, and into how many shards the cache can be cut (its heads). Hardware: datasheet ceilings of one
+    device by class and rates that were measured on it (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether
+    that is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's
+    two ways. Request: tokens in and out, requests that run at once, and the allocated length that static caches read (0 elsewhere).
     """
 
     engine: NDArray[np.int64]
-    form: NDArray[np.int64]
+    kernel: NDArray[np.int64]
     eager: NDArray[np.bool_]
     dense_bytes: Array
     expert_bytes: Array
     experts: Array
-    per_token: Array
-    active: Array
+    experts_per_token: Array
+    active_parameters: Array
     layers: Array
     hidden: Array
-    width: Array
+    attention_width: Array
     full_layers: Array
     windowed_layers: Array
     cache_constant: Array
     cache_per_token: Array
     cache_windowed: Array
     window: Array
-    cache_split: Array
+    cache_shards: Array
     bandwidth: Array
     compute: Array
     memory: Array
     link: Array
-    bus: NDArray[np.bool_]
-    split: Array
-    stages: Array
-    copies: Array
+    over_pcie: NDArray[np.bool_]
+    tensor_parallel: Array
+    pipeline_stages: Array
+    replicas: Array
     row_split: NDArray[np.bool_]
-    staged: NDArray[np.bool_]
-    prompt: Array
-    answer: Array
-    batch: Array
-    static: Array
+    pipelined: NDArray[np.bool_]
+    prompt_tokens: Array
+    output_tokens: Array
+    running_requests: Array
+    static_cache_tokens: Array
 
     def __len__(self) -> int:
-        """How many cases."""
+        """n, the number of rows."""
         return len(self.engine)
 
-    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Cases:
-        """Some of the cases."""
-        return Cases(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
+    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> LawInputs:
+        """Some of the rows."""
+        return LawInputs(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
-Question = tuple[ModelSpec, Offer | Cards, SpeedRequest]
-_KINDS = {"engine": np.int64, "form": np.int64, "eager": np.bool_, "bus": np.bool_, "row_split": np.bool_, "staged": np.bool_}
-_FILL = 0.5
+DTYPES = {"engine": np.int64, "kernel": np.int64, "eager": np.bool_, "over_pcie": np.bool_, "row_split": np.bool_, "pipelined": np.bool_}
+"""Types of the columns that are not float64."""
 
 
-class Setup(NamedTuple):
-    """A question with everything decided."""
-
-    spec: ModelSpec
-    on: Machine
-    laid: Layout
-    request: SpeedRequest
-    precision: str
-    compute: str
-    numbers: ModelNumbers
-    arithmetic: str
-    ceilings: Ceilings
-    running: float
-
-
-def arithmetic_of(precision: str, compute: str, card: Accelerator, engine: str) -> str:
+def choose_arithmetic(precision: str, compute: str, card: Accelerator, engine: str) -> str:
     """The units that multiply weights of this format: its own where the silicon has a rate for them, else those of the compute dtype.
 
     llama.cpp multiplies quantized weights with 8-bit integer units of a GPU; bitsandbytes' int8 spends its time elsewhere.
@@ -113,7 +122,7 @@ def arithmetic_of(precision: str, compute: str, card: Accelerator, engine: str) 
     return form.arithmetic if card.peak(form.arithmetic) else compute
 
 
-def setup(question: Question, accelerators: Mapping[str, Accelerator]) -> Setup:
+def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerator]) -> Deployment:
     """Decide precision, layout and how many requests run at once; `accelerators` are the catalog's, as in `lib.speed.hardware`.
 
     Raises:
@@ -124,78 +133,81 @@ def setup(question: Question, accelerators: Mapping[str, Accelerator]) -> Setup:
     spec, hardware, request = question
     if spec.library == "diffusers":
         raise UnsupportedModel(f"{spec.id or 'A pipeline'} makes pictures: its speed does not follow from tokens.")
-    on = machine(hardware, accelerators)
-    precision = precisions.resolve(request.precision, spec, request.engine, on.silicon)
-    compute = precisions.compute_dtype(precision, spec, on.silicon)
-    if precision == "gguf:F32":
-        compute = "fp16"
-    wanted = request.engine
-    laid = layout(on, wanted, spec)
-    numbers = model_numbers(spec, precision, compute, request.kv_precision, recorded=laid.engine not in EAGER)
-    arithmetic = arithmetic_of(precision, compute, on.silicon, laid.engine)
-    return Setup(
+    devices = resolve_devices(hardware, accelerators)
+    card = devices.silicon
+    precision = precisions.resolve(request.precision, spec, request.engine, card)
+    compute = "fp16" if precision == "gguf:F32" else precisions.compute_dtype(precision, spec, card)
+    layout = lay_out(devices, request.engine, spec)
+    work = derive_model_work(spec, precision, compute, request.kv_precision, recorded=layout.engine not in EAGER)
+    arithmetic = choose_arithmetic(precision, compute, card, layout.engine)
+    return Deployment(
         spec=spec,
-        on=on,
-        laid=laid,
+        devices=devices,
+        layout=layout,
         request=request,
         precision=precision,
         compute=compute,
-        numbers=numbers,
+        work=work,
         arithmetic=arithmetic,
-        ceilings=ceilings(on.silicon, on.share, arithmetic, accelerators),
-        running=_running(numbers, on, laid, request),
+        ceilings=class_ceilings(card, devices.share, arithmetic, accelerators),
+        running_requests=_running_requests(work, devices, layout, request),
     )
 
 
-def _running(n: ModelNumbers, on: Machine, laid: Layout, request: SpeedRequest) -> float:
-    """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes."""
-    if n.decoder is None or not on.memory:
+def _running_requests(work: ModelWork, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
+    """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes (max_num_seqs)."""
+    if work.decoder is None or not devices.memory:
         return float(request.concurrency)
-    held = cache_bytes_read(
-        constant=n.cache_constant,
-        per_token=n.cache_per_token,
-        windowed_per_token=n.cache_windowed,
-        window=n.window,
-        tokens=request.prompt_tokens + request.output_tokens * _FILL,
+    sequence_bytes = cache_bytes_read(
+        constant=work.cache_constant,
+        per_token=work.cache_per_token,
+        windowed_per_token=work.cache_windowed,
+        window=work.window,
+        tokens=request.prompt_tokens + request.output_tokens * MEAN_FILL,
     )
-    copied = laid.split / min(laid.split, n.cache_split)
-    limit = float("inf") if laid.engine in EAGER else ADMITTED.get(laid.engine, 256)
-    one = running_requests(
-        limit=limit, memory=on.memory * laid.split * laid.stages, weight_bytes=n.total_bytes, sequence_bytes=held * copied
+    copies = layout.tensor_parallel / min(layout.tensor_parallel, work.cache_shards)
+    of_one_replica = running_requests(
+        limit=float("inf") if layout.engine in EAGER else MAX_NUM_SEQS.get(layout.engine, 256),
+        memory=devices.memory * layout.tensor_parallel * layout.pipeline_stages,
+        weight_bytes=work.total_bytes,
+        sequence_bytes=sequence_bytes * copies,
     )
-    return min(float(request.concurrency), float(one) * laid.copies)
+    return min(float(request.concurrency), float(of_one_replica) * layout.replicas)
 
 
-def _row(s: Setup, stack: Stack, prompt: float, answer: float, *, cached: bool) -> dict[str, float]:
-    n = s.numbers
+def describe_passes(of: Deployment) -> tuple[Row, Row | None]:
+    """The row of a deployment, and that of the encoder that runs before its decoder."""
+    work, request = of.work, of.request
+    if work.decoder is None:
+        assert work.encoder is not None  # noqa: S101 one of the two is always there
+        return _row(of, work.encoder, request.prompt_tokens, 1.0, cached=False), None
+    if work.encoder is None:
+        return _row(of, work.decoder, request.prompt_tokens, request.output_tokens, cached=True), None
+    heard = work.encoder_tokens if of.spec.task == "automatic-speech-recognition" else request.prompt_tokens
+    return _row(of, work.decoder, 1.0, request.output_tokens, cached=True), _row(of, work.encoder, heard, 1.0, cached=False)
+
+
+def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Row:
+    work, devices, layout = of.work, of.devices, of.layout
     return {
-        "engine": ENGINES.index(s.laid.engine), "form": FORMS.index(n.form), "eager": s.laid.engine in EAGER,
-        "dense_bytes": stack.dense_bytes, "expert_bytes": stack.expert_bytes, "experts": stack.experts, "per_token": stack.per_token,
-        "active": stack.active, "layers": stack.layers, "hidden": stack.hidden, "width": stack.width,
+        "engine": ENGINES.index(layout.engine), "kernel": KERNELS.index(work.kernel), "eager": layout.engine in EAGER,
+        "dense_bytes": stack.dense_bytes, "expert_bytes": stack.expert_bytes,
+        "experts": stack.experts, "experts_per_token": stack.experts_per_token, "active_parameters": stack.active_parameters,
+        "layers": stack.layers, "hidden": stack.hidden, "attention_width": stack.attention_width,
         "full_layers": stack.full_layers, "windowed_layers": stack.windowed_layers,
-        "cache_constant": n.cache_constant if cached else 0.0, "cache_per_token": n.cache_per_token if cached else 0.0,
-        "cache_windowed": n.cache_windowed if cached else 0.0, "window": n.window, "cache_split": n.cache_split,
-        "memory": s.on.memory, "link": s.on.link, "bus": s.on.bus, "split": s.laid.split, "stages": s.laid.stages,
-        "copies": min(s.laid.copies, s.running),
-        "row_split": False, "staged": s.laid.staged, "prompt": prompt, "answer": answer, "batch": s.running, "static": 0.0,
+        "cache_constant": work.cache_constant if cached else 0.0, "cache_per_token": work.cache_per_token if cached else 0.0,
+        "cache_windowed": work.cache_windowed if cached else 0.0, "window": work.window, "cache_shards": work.cache_shards,
+        "memory": devices.memory, "link": devices.link, "over_pcie": devices.over_pcie,
+        "tensor_parallel": layout.tensor_parallel, "pipeline_stages": layout.pipeline_stages,
+        "replicas": min(layout.replicas, of.running_requests), "row_split": False, "pipelined": layout.pipelined,
+        "prompt_tokens": prompt_tokens, "output_tokens": output_tokens, "running_requests": of.running_requests,
+        "static_cache_tokens": 0.0,
     }  # fmt: skip
 
 
-def rows(s: Setup) -> tuple[dict[str, float], dict[str, float] | None]:
-    """The case of a question, and that of the encoder that runs before its decoder."""
-    n, r = s.numbers, s.request
-    if n.decoder is None:
-        assert n.encoder is not None  # noqa: S101 one of the two is always there
-        return _row(s, n.encoder, r.prompt_tokens, 1.0, cached=False), None
-    if n.encoder is None:
-        return _row(s, n.decoder, r.prompt_tokens, r.output_tokens, cached=True), None
-    heard = n.encoder_tokens if s.spec.task == "automatic-speech-recognition" else r.prompt_tokens
-    return _row(s, n.decoder, 1.0, r.output_tokens, cached=True), _row(s, n.encoder, heard, 1.0, cached=False)
-
-
-def cases(of: Sequence[Setup], held: Sequence[dict[str, float]]) -> Cases:
-    """Rows as columns."""
-    names = [f.name for f in fields(Cases) if f.name not in {"bandwidth", "compute"}]
-    table = np.array([[row[name] for name in names] for row in held], dtype=np.float64)
-    columns: dict[str, Any] = {name: table[:, at].astype(_KINDS.get(name, np.float64)) for at, name in enumerate(names)}
-    return Cases(bandwidth=np.array([s.ceilings.bandwidth for s in of]), compute=np.array([s.ceilings.compute for s in of]), **columns)
+def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> LawInputs:
+    """N rows, with the ceilings of their devices, as columns."""
+    names = [f.name for f in fields(LawInputs) if f.name not in {"bandwidth", "compute"}]
+    table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
+    columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}
+    return LawInputs(bandwidth=np.array([c.bandwidth for c in ceilings]), compute=np.array([c.compute for c in ceilings]), **columns)

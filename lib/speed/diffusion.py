@@ -12,9 +12,9 @@ from lib.errors import UnsupportedModel, shown
 from lib.laws.diffusion import LAW, denoising
 from lib.laws.forward_pass import Quantity, fraction
 from lib.provenance import Caveat, Source
-from lib.speed.batch import arithmetic_of
-from lib.speed.constants import fitted
-from lib.speed.hardware import card_class, machine, peak
+from lib.speed.batch import choose_arithmetic
+from lib.speed.calibration import load_calibration
+from lib.speed.hardware import card_class, peak, resolve_devices
 from lib.speed.result import Band, ExplainedSpeed, SpeedPart, SpeedRequest
 from lib.units import Seconds
 
@@ -38,28 +38,28 @@ def seconds(work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, 
 def predict_pictures(
     spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
 ) -> ExplainedSpeed:
-    """Time of a batch of `concurrency` pictures, without compilation.
+    """Time of a batch of `request.concurrency` pictures, without compilation.
 
     Raises:
         UnsupportedModel: no work per picture is known for this pipeline.
         UnknownHardware: a CPU of which nothing is known.
     """
-    held = fitted()
-    known = {name.casefold(): row for name, row in held.pictures["work"].items()}
-    work = known.get(spec.id.casefold())
+    calibration = load_calibration()
+    fit, table = calibration.pictures, calibration.pictures["work"]
+    work = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())
     if work is None:
         raise UnsupportedModel(
             f"No work per picture was published for {shown(spec.id or 'this pipeline')}, so its speed is not predicted. "
-            f"Known: {', '.join(held.pictures['work'])}."
+            f"Known: {', '.join(table)}."
         )
-    on = machine(hardware, accelerators)
-    precision = precisions.resolve(request.precision, spec, "transformers", on.silicon)
-    units = arithmetic_of(precision, precisions.compute_dtype(precision, spec, on.silicon), on.silicon, "transformers")
-    way, group = WAYS[on.silicon.kind], card_class(on.silicon)
-    rate = peak(on.silicon, units) * on.share
-    took = float(seconds(work, held.pictures, way=way, units=units, group=group, peak_rate=rate, batch=float(request.concurrency)))
+    devices = resolve_devices(hardware, accelerators)
+    card, batch = devices.silicon, float(request.concurrency)
+    precision = precisions.resolve(request.precision, spec, "transformers", card)
+    units = choose_arithmetic(precision, precisions.compute_dtype(precision, spec, card), card, "transformers")
+    rate = peak(card, units) * devices.share
+    took = float(seconds(work, fit, way=WAYS[card.kind], units=units, group=card_class(card), peak_rate=rate, batch=batch))
     least = request.concurrency * (work["steps"] * work["evaluations_per_step"] * work["flop"] + work["decoder_flop"]) / rate
-    spread = float(np.exp(held.pictures["spread"]))
+    spread = float(np.exp(fit["spread"]))
     value = max(took, least)
     whole = Band(value=Seconds(value), low=Seconds(max(took / spread, least)), high=Seconds(value * spread))
     what = f"{work['resolution']}, {work['steps']} steps"
@@ -71,11 +71,11 @@ def predict_pictures(
         tpot_s=None,
         throughput_tokens_per_s=None,
         floor=None,
-        items_per_s=whole.inverse.times(float(request.concurrency)),
+        items_per_s=whole.inverse.times(batch),
         unit="pictures",
         real_time_factor=None,
         bound="compute",
-        running_requests=float(request.concurrency),
+        running_requests=batch,
         decode_parts=(),
         prompt_parts=(
             SpeedPart(
@@ -88,7 +88,7 @@ def predict_pictures(
         ),
         caveats=(
             Caveat("picture_shape", {"shape": what}),
-            *on.caveats,
+            *devices.caveats,
         ),
-        sources=(Source(what="constants and work per picture", source=held.source, checked=held.checked), *on.silicon.sources),
+        sources=(Source(what="constants and work per picture", source=calibration.source, checked=calibration.checked), *card.sources),
     )

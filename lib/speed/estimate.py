@@ -1,7 +1,4 @@
-"""One question about speed, answered with its parts, its range and what it leaves open.
-
-The parts of a predicted time, opened: seconds, law, inputs, source.
-"""
+"""One question about speed, answered with its parts, its range and what it leaves open."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from typing import TYPE_CHECKING
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
 from lib.provenance import Caveat, Source
-from lib.speed.batch import setup
-from lib.speed.constants import Fitted, fitted
+from lib.speed.batch import resolve_deployment
+from lib.speed.calibration import Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import card_class
-from lib.speed.predict import STATIC, predict_setups, predict_speeds
+from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments, predict_speeds
 from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest
 from lib.units import GIB
 
@@ -23,125 +20,9 @@ if TYPE_CHECKING:
     from lib.catalog.offers import Offer
     from lib.catalog.silicon import Accelerator, Cards
     from lib.model.spec import ModelSpec
-    from lib.speed.batch import Question, Setup
-    from lib.speed.predict import SpeedTable, Step
-
-
-def _rate(per_s: float, unit: str) -> str:
-    return f"{per_s / 1e12:.2f} T{unit}/s" if per_s >= 1e12 else f"{per_s / 1e9:.1f} G{unit}/s"  # noqa: PLR2004
-
-
-def _card(of: Setup) -> dict[str, str]:
-    share = "" if of.on.share == 1 else f", {of.on.share:.2g} of it"
-    return {"hardware": f"{of.laid.split} × {of.on.silicon.name}{share}", "bandwidth": _rate(of.on.silicon.bandwidth * of.on.share, "B")}
-
-
-def _common(step: Step, of: Setup) -> list[SpeedPart]:
-    stack = of.numbers.decoder or of.numbers.encoder
-    layers = f"{stack.layers:g}" if stack else "0"
-    return [
-        SpeedPart(
-            name="host and launches",
-            seconds=float(step.host[0]),
-            law=forward_pass.LAUNCHES.equation,
-            inputs={"layers": layers, "engine": of.laid.engine},
-            source=forward_pass.LAUNCHES.source,
-        ),
-        SpeedPart(
-            name="exchange between devices",
-            seconds=float(step.exchange[0]),
-            law=forward_pass.ALL_REDUCE.equation,
-            inputs={"N": str(of.laid.split), "link": _rate(of.on.link, "B")},
-            source=forward_pass.ALL_REDUCE.source,
-        ),
-    ]
-
-
-def _arithmetic(seconds: float, of: Setup, tokens: float) -> SpeedPart:
-    stack = of.numbers.decoder or of.numbers.encoder
-    used = stack.active if stack else 0.0
-    return SpeedPart(
-        name="arithmetic",
-        seconds=seconds,
-        law=forward_pass.ARITHMETIC.equation,
-        inputs={"parameters a token uses": f"{used:,.0f}", "tokens": f"{tokens:,.0f}", "units": of.arithmetic},
-        source=forward_pass.ARITHMETIC.source,
-    )
-
-
-def decode_parts(found: SpeedTable) -> tuple[SpeedPart, ...]:
-    """Parts of one decode step. Reading weights overlaps with arithmetic, and in eager engines launching with both: they do not add up."""
-    of, step = found.setups[0], found.forecast.step
-    stack = of.numbers.decoder
-    held = stack.dense_bytes + stack.expert_bytes if stack else 0.0
-    return (
-        SpeedPart(
-            name="reading weights",
-            seconds=float(step.weights[0]),
-            law=forward_pass.WEIGHTS.equation,
-            inputs={"bytes": f"{held:,.0f}", "precision": of.precision, "sequences": f"{of.running:g}", **_card(of)},
-            source=forward_pass.WEIGHTS.source,
-        ),
-        SpeedPart(
-            name="reading the cache",
-            seconds=float(step.cache[0]),
-            law=forward_pass.CACHE.equation,
-            inputs={
-                "bytes per token": f"{of.numbers.cache_per_token:,.0f}",
-                "tokens": f"{of.request.prompt_tokens + of.request.output_tokens / 2:g}",
-                "sequences": f"{of.running:g}",
-            },
-            source=forward_pass.CACHE.source,
-        ),
-        _arithmetic(float(step.compute[0]), of, of.running),
-        *_common(step, of),
-    )
-
-
-def prompt_parts(found: SpeedTable) -> tuple[SpeedPart, ...]:
-    """Parts of reading the prompts of the running requests at once, with the encoder before it and what waiting adds."""
-    of, f = found.setups[0], found.forecast
-    tokens = float(found.cases.prompt[0]) * of.running
-    known = float(f.prompt[0]) + float(found.encoder_s[0])
-    parts = [
-        _arithmetic(float(f.prompt_step.compute[0]), of, tokens),
-        SpeedPart(
-            name="attention",
-            seconds=float(f.prompt_attention[0]),
-            law=forward_pass.ATTENTION.equation,
-            inputs={"T": f"{of.request.prompt_tokens}"},
-            source=forward_pass.ATTENTION.source,
-        ),
-        SpeedPart(
-            name="reading weights",
-            seconds=float(f.prompt_step.weights[0]),
-            law=forward_pass.PROMPT_WEIGHTS.equation,
-            inputs=_card(of),
-            source=forward_pass.PROMPT_WEIGHTS.source,
-        ),
-        *_common(f.prompt_step, of),
-    ]
-    if found.encoder_s[0]:
-        parts.append(
-            SpeedPart(
-                name="encoder",
-                seconds=float(found.encoder_s[0]),
-                law="as for the prompt, with the encoder's layers",
-                inputs={"positions": f"{of.numbers.encoder_tokens or of.request.prompt_tokens}"},
-                source=forward_pass.FITTED,
-            )
-        )
-    parts.append(
-        SpeedPart(
-            name="requests ahead and fixed time",
-            seconds=float(found.ttft_s.value[0]) - known,
-            law=serving.QUEUE.equation,
-            inputs={"in flight": f"{of.request.concurrency}", "running": f"{of.running:g}"},
-            source=serving.QUEUE.source,
-        )
-    )
-    return tuple(parts)
-
+    from lib.speed.batch import Deployment, Question
+    from lib.speed.predict import SpeedTable
+    from lib.speed.timing import ForwardPass
 
 WINDOW_S = 30.0
 HEARING = "automatic-speech-recognition"
@@ -167,25 +48,25 @@ def predict_speed(
 def predict_each(questions: Sequence[Question], accelerators: Mapping[str, Accelerator]) -> list[SpeedEstimate | None]:
     """The estimate of each question, pipelines included; `None` where `predict_speed` would raise. One pass for all but the pipelines."""
     estimates: list[SpeedEstimate | None] = [None] * len(questions)
-    setups: dict[int, Setup] = {}
+    deployments: dict[int, Deployment] = {}
     for i, question in enumerate(questions):
         try:
             if question[0].library == "diffusers":
                 estimates[i] = predict_pictures(*question, accelerators)
             else:
-                setups[i] = setup(question, accelerators)
+                deployments[i] = resolve_deployment(question, accelerators)
         except (InvalidInput, UnsupportedModel):
             continue
-    if setups:
-        for i, estimate in zip(setups, predict_setups(list(setups.values())).estimates(), strict=True):
+    if deployments:
+        for i, estimate in zip(deployments, predict_deployments(list(deployments.values())).estimates(), strict=True):
             estimates[i] = estimate
     return estimates
 
 
 def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     """The only row of a table with what stands behind it."""
-    held = fitted()
-    of, request = table.setups[0], estimate.request
+    calibration = load_calibration()
+    of, request = table.deployments[0], estimate.request
     decodes = estimate.tpot_s is not None
     hears = of.spec.task == HEARING and decodes
     items = None
@@ -199,44 +80,163 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
         bound=estimate.bound,
         floor=estimate.floor,
         precision=of.precision,
-        engine=of.laid.engine,
-        running_requests=of.running,
+        engine=of.layout.engine,
+        running_requests=of.running_requests,
         items_per_s=items,
         unit="windows" if hears else "tokens" if decodes else "sequences",
         real_time_factor=items.times(WINDOW_S) if hears and items else None,
         decode_parts=decode_parts(table) if decodes else (),
         prompt_parts=prompt_parts(table),
-        caveats=_caveats(of, held),
-        sources=_sources(of, held),
+        caveats=_caveats(of, calibration),
+        sources=_sources(of, calibration),
     )
 
 
-def _caveats(of: Setup, held: Fitted) -> tuple[Caveat, ...]:
+def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
     """What the answer leaves open."""
-    spec, card, engine = of.spec, of.on.silicon, of.laid.engine
+    spec, card, engine = of.spec, of.devices.silicon, of.layout.engine
     possible = (
-        ((engine, card_class(card)) not in held.measured, Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
-        (of.laid.stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.on.count})),
+        ((engine, card_class(card)) not in calibration.measured, Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
+        (of.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.devices.count})),
         (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
-        (engine in STATIC and of.request.concurrency > 1, Caveat("static_batch")),
+        (engine in STATIC_BATCH_ENGINES and of.request.concurrency > 1, Caveat("static_batch")),
     )
-    return (*of.on.caveats, *of.laid.caveats, *_room(of), *(caveat for holds, caveat in possible if holds))
+    return (*of.devices.caveats, *of.layout.caveats, *_shortage(of), *(caveat for holds, caveat in possible if holds))
 
 
-def _room(of: Setup) -> tuple[Caveat, ...]:
+def _shortage(of: Deployment) -> tuple[Caveat, ...]:
     """Whether the weights and all requests fit."""
-    memory = of.on.memory * of.laid.split * of.laid.stages
-    if memory and of.numbers.total_bytes > memory * _LARGEST_SHARE:
-        values = {"needed_gib": of.numbers.total_bytes / GIB, "capacity_gib": memory / GIB}
+    memory = of.devices.memory * of.layout.tensor_parallel * of.layout.pipeline_stages
+    if memory and of.work.total_bytes > memory * _LARGEST_SHARE:
+        values = {"needed_gib": of.work.total_bytes / GIB, "capacity_gib": memory / GIB}
         return (Caveat("does_not_fit", values, variant="speed"),)
-    if of.running < of.request.concurrency:
-        return (Caveat("requests_wait", {"concurrency": of.request.concurrency, "running_requests": of.running}),)
+    if of.running_requests < of.request.concurrency:
+        return (Caveat("requests_wait", {"concurrency": of.request.concurrency, "running_requests": of.running_requests}),)
     return ()
 
 
-def _sources(of: Setup, held: Fitted) -> tuple[Source, ...]:
+def _sources(of: Deployment, calibration: Calibration) -> tuple[Source, ...]:
     """Where the numbers come from."""
-    fit = Source(what="constants of the laws of speed, fitted by scripts/calibrate.py", source=held.source, checked=held.checked)
-    return (fit, *of.on.silicon.sources, *of.spec.sources)
+    fit = Source(
+        what="constants of the laws of speed, fitted by scripts/calibrate.py", source=calibration.source, checked=calibration.checked
+    )
+    return (fit, *of.devices.silicon.sources, *of.spec.sources)
+
+
+def _rate(per_s: float, unit: str) -> str:
+    return f"{per_s / 1e12:.2f} T{unit}/s" if per_s >= 1e12 else f"{per_s / 1e9:.1f} G{unit}/s"  # noqa: PLR2004
+
+
+def _card(of: Deployment) -> dict[str, str]:
+    card, share = of.devices.silicon, of.devices.share
+    rented = "" if share == 1 else f", {share:.2g} of it"
+    return {"hardware": f"{of.layout.tensor_parallel} × {card.name}{rented}", "bandwidth": _rate(card.bandwidth * share, "B")}
+
+
+def _overhead(of: Deployment, step: ForwardPass) -> list[SpeedPart]:
+    stack = of.work.decoder or of.work.encoder
+    layers = f"{stack.layers:g}" if stack else "0"
+    return [
+        SpeedPart(
+            name="host and launches",
+            seconds=float(step.launch[0]),
+            law=forward_pass.LAUNCHES.equation,
+            inputs={"layers": layers, "engine": of.layout.engine},
+            source=forward_pass.LAUNCHES.source,
+        ),
+        SpeedPart(
+            name="exchange between devices",
+            seconds=float(step.all_reduce[0]),
+            law=forward_pass.ALL_REDUCE.equation,
+            inputs={"N": str(of.layout.tensor_parallel), "link": _rate(of.devices.link, "B")},
+            source=forward_pass.ALL_REDUCE.source,
+        ),
+    ]
+
+
+def _arithmetic(seconds: float, of: Deployment, tokens: float) -> SpeedPart:
+    stack = of.work.decoder or of.work.encoder
+    used = stack.active_parameters if stack else 0.0
+    return SpeedPart(
+        name="arithmetic",
+        seconds=seconds,
+        law=forward_pass.ARITHMETIC.equation,
+        inputs={"parameters a token uses": f"{used:,.0f}", "tokens": f"{tokens:,.0f}", "units": of.arithmetic},
+        source=forward_pass.ARITHMETIC.source,
+    )
+
+
+def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
+    """Parts of one decode step. Reading weights overlaps with arithmetic, and in eager engines launching with both: they do not add up."""
+    of, step = table.deployments[0], table.times.step
+    stack = of.work.decoder
+    stored = stack.dense_bytes + stack.expert_bytes if stack else 0.0
+    return (
+        SpeedPart(
+            name="reading weights",
+            seconds=float(step.weights[0]),
+            law=forward_pass.WEIGHTS.equation,
+            inputs={"bytes": f"{stored:,.0f}", "precision": of.precision, "sequences": f"{of.running_requests:g}", **_card(of)},
+            source=forward_pass.WEIGHTS.source,
+        ),
+        SpeedPart(
+            name="reading the cache",
+            seconds=float(step.cache[0]),
+            law=forward_pass.CACHE.equation,
+            inputs={
+                "bytes per token": f"{of.work.cache_per_token:,.0f}",
+                "tokens": f"{of.request.prompt_tokens + of.request.output_tokens / 2:g}",
+                "sequences": f"{of.running_requests:g}",
+            },
+            source=forward_pass.CACHE.source,
+        ),
+        _arithmetic(float(step.compute[0]), of, of.running_requests),
+        *_overhead(of, step),
+    )
+
+
+def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
+    """Parts of reading the prompts of the running requests at once, with the encoder before it and what waiting adds."""
+    of, prefill = table.deployments[0], table.times.prefill
+    tokens = float(table.inputs.prompt_tokens[0]) * of.running_requests
+    read_s = float(prefill.total[0]) + float(table.encoder_s[0])
+    parts = [
+        _arithmetic(float(prefill.matrices.compute[0]), of, tokens),
+        SpeedPart(
+            name="attention",
+            seconds=float(prefill.attention[0]),
+            law=forward_pass.ATTENTION.equation,
+            inputs={"T": f"{of.request.prompt_tokens}"},
+            source=forward_pass.ATTENTION.source,
+        ),
+        SpeedPart(
+            name="reading weights",
+            seconds=float(prefill.matrices.weights[0]),
+            law=forward_pass.PROMPT_WEIGHTS.equation,
+            inputs=_card(of),
+            source=forward_pass.PROMPT_WEIGHTS.source,
+        ),
+        *_overhead(of, prefill.matrices),
+    ]
+    if table.encoder_s[0]:
+        parts.append(
+            SpeedPart(
+                name="encoder",
+                seconds=float(table.encoder_s[0]),
+                law="as for the prompt, with the encoder's layers",
+                inputs={"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"},
+                source=forward_pass.FITTED,
+            )
+        )
+    parts.append(
+        SpeedPart(
+            name="requests ahead and fixed time",
+            seconds=float(table.ttft_s.value[0]) - read_s,
+            law=serving.QUEUE.equation,
+            inputs={"in flight": f"{of.request.concurrency}", "running": f"{of.running_requests:g}"},
+            source=serving.QUEUE.source,
+        )
+    )
+    return tuple(parts)

@@ -1,8 +1,8 @@
-"""What the laws of speed need to know about hardware, and how an engine lays a model out on it.
+"""Hardware as the laws of speed see it: datasheet ceilings by card class, links, and how an engine spreads a model over devices.
 
-What a card's datasheet allows, by card class, and which weaker cards vouch for it.
-
-The last column is no class: it holds rates that were reached on the machine itself, of which nothing is to be taken off.
+The fit knows which share of its datasheet a class of cards reaches, not a single card. A card is held to at least what every weaker card
+of its kind reaches: so its ceilings are one row with an entry per class, the highest bandwidth and peak of that class among the cards
+that it equals or exceeds in both. The last entry is for rates that were measured on the machine itself, of which nothing is taken off.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from lib.memory import tensor_parallel_degree
 from lib.memory.resolve import layer_sizes
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
-from lib.speed.constants import CLASSES
+from lib.speed.calibration import CLASSES
 
 HALVES = ("fp16", "bf16")
-_SLOT = 32e9
-_BUS = 100e9  # no bus to a host is as fast, no link between cards as slow
+PCIE_SLOT = 32e9  # PCIe 4.0, 16 lanes, one direction
+SLOWEST_LINK = 100e9  # links between cards are faster, PCIe is slower
 
 
 def card_class(card: Accelerator) -> str:
-    """The class whose share of the sheet figures a card has: by maker, kind of memory and architecture, never by card."""
+    """The class whose share of the datasheet a card reaches: by maker, kind of memory and architecture, never by card."""
     if card.kind in {"cpu", "tpu", "neuron"}:
         return card.kind
     if card.vendor == "AMD":
@@ -48,7 +48,7 @@ def card_class(card: Accelerator) -> str:
 def peak(card: Accelerator, arithmetic: str) -> float:
     """Dense rate at which weights in this arithmetic are multiplied: the native unit's, else that of half precision, else float32's.
 
-    Emulation is no unit: bf16 on a T4 counts as fp16 there. 0 where no rate was published.
+    Emulation does not count: bf16 on a T4 is multiplied as fp16. 0 where no rate was published.
     """
     wanted = (arithmetic, *HALVES, "fp32") if arithmetic != "fp32" else ("fp32", *HALVES)
     for name in wanted:
@@ -59,23 +59,19 @@ def peak(card: Accelerator, arithmetic: str) -> float:
 
 
 class Ceilings(NamedTuple):
-    """Bandwidths and peaks of one device, one entry per card class and a last one for rates that were reached on the machine itself."""
+    """Bytes/s and FLOP/s of one device: one entry per card class, and a last one for rates that were measured on the machine itself."""
 
     bandwidth: tuple[float, ...]
     compute: tuple[float, ...]
 
 
-def with_reached(class_logit: Array) -> Array:
-    """The logits of the classes' shares, and that of a rate that was reached, whose share is one."""
+def with_measured_share(class_logit: Array) -> Array:
+    """The logits of the classes' shares, and last that of a rate that was measured, whose share is one; shape (classes + 1,)."""
     return np.append(class_logit, np.inf)
 
 
-def ceilings(card: Accelerator, share: float, arithmetic: str, accelerators: Mapping[str, Accelerator]) -> Ceilings:
-    """Highest bandwidth and peak of each class among the `accelerators` of its kind that this card equals or exceeds in both.
-
-    `share` is the part of the card that is rented. See `lib.laws.forward_pass` for why weaker cards count. Rates that were reached on the
-    machine itself stand in the last column alone.
-    """
+def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerators: Mapping[str, Accelerator]) -> Ceilings:
+    """The ceilings of a card of which `share` is rented; `accelerators` are the catalog's, among which weaker cards are looked for."""
     if card.reached:
         none = (0.0,) * len(CLASSES)
         return Ceilings((*none, card.bandwidth * share), (*none, peak(card, arithmetic) * share))
@@ -99,16 +95,16 @@ def _ceilings(accelerators: ById[Mapping[str, Accelerator]], silicon: str, share
     return Ceilings(tuple(bandwidth), tuple(compute))
 
 
-def link(card: Accelerator) -> tuple[float, bool]:
-    """Bytes per second to the other cards, one direction, and whether that goes over the bus to the host.
+def link_rate(card: Accelerator) -> tuple[float, bool]:
+    """Bytes per second to the other cards, one direction, and whether that goes over PCIe.
 
     Where the source gives no figure, a PCIe 4.0 slot of 16 lanes is taken.
     """
-    found = card.interconnect
-    if found is None:
-        return _SLOT, True
-    rate = float(found.one_direction or (found.both_directions or 0.0) / 2)
-    return (rate, rate < _BUS) if rate else (_SLOT, True)
+    link = card.interconnect
+    if link is None:
+        return PCIE_SLOT, True
+    rate = float(link.one_direction or (link.both_directions or 0.0) / 2)
+    return (rate, rate < SLOWEST_LINK) if rate else (PCIE_SLOT, True)
 
 
 ON_TPU = Caveat("engine_replaced", variant="tpu")
@@ -116,26 +112,30 @@ ON_NEURON = Caveat("engine_replaced", variant="neuron")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """Hardware: the silicon, the share of each card, how many, usable memory of one, link of one."""
+class Devices:
+    """The devices of an offer: the silicon, the share of each that is rented, how many, usable bytes of one, link of one in bytes/s."""
 
     silicon: Accelerator
     share: float
     count: int
     memory: float
     link: float
-    bus: bool
+    over_pcie: bool
     caveats: tuple[Caveat, ...]
 
 
 class Layout(NamedTuple):
-    """The engine whose constants hold, and how many devices split a layer, hold layers in turn, and are copies."""
+    """How an engine spreads a model over devices.
+
+    `engine` is the one whose constants hold. `tensor_parallel` devices split every layer, `pipeline_stages` hold whole layers in turn,
+    `replicas` are independent copies. `pipelined` where the stages work on micro-batches of a prompt at the same time.
+    """
 
     engine: str
-    split: int
-    stages: int
-    copies: int
-    staged: bool
+    tensor_parallel: int
+    pipeline_stages: int
+    replicas: int
+    pipelined: bool
     caveats: tuple[Caveat, ...]
 
 
@@ -152,7 +152,7 @@ def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accele
     return near, offer.vcpu / size, (caveat,)
 
 
-def machine(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> Machine:
+def resolve_devices(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> Devices:
     """The hardware as the laws see it; an unknown CPU takes the figures of the nearest of the catalog's `accelerators`.
 
     Raises:
@@ -163,44 +163,47 @@ def machine(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) ->
     else:
         silicon, share, caveats = hardware.silicon, hardware.accelerator_fraction, ()  # type: ignore[assignment]
     memory = hardware.vram_bytes_per_accelerator or hardware.ram_bytes or 0
-    rate, bus = link(silicon)
-    return Machine(
+    rate, over_pcie = link_rate(silicon)
+    return Devices(
         silicon=silicon,
         share=share,
         count=max(1, hardware.accelerator_count),
         memory=float(memory),
         link=rate,
-        bus=bus,
+        over_pcie=over_pcie,
         caveats=caveats,
     )
 
 
-def layout(on: Machine, engine: str, spec: ModelSpec) -> Layout:
+def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
     """How the engine uses the devices.
 
-    vLLM splits every layer over as many of them as it starts with, and runs copies on the rest; Neuron over a power of two of them, at
+    vLLM splits every layer over as many of them as it starts with, and runs replicas on the rest; Neuron over a power of two of them, at
     most one attention head each. transformers (`device_map`) and llama.cpp give each device some of the layers; only llama.cpp lets them
     work on a long prompt at the same time.
 
     Raises:
         BadArgument: the engine needs other hardware.
     """
-    name, caveats = engine_on(on, engine)
+    name, caveats = resolve_engine(devices, engine)
     if name == "host":
         return Layout(name, 1, 1, 1, False, caveats)
     if name in {"vllm", "vllm-tpu", "neuron"}:
-        split = largest_power_of_two(min(on.count, layer_sizes(spec).heads)) if name == "neuron" else tensor_parallel_degree(spec, on.count)
-        return Layout(name, split, 1, on.count // split, False, caveats)
-    return Layout(name, 1, on.count, 1, name == "llama.cpp" and on.count > 1, caveats)
+        if name == "neuron":
+            degree = largest_power_of_two(min(devices.count, layer_sizes(spec).heads))
+        else:
+            degree = tensor_parallel_degree(spec, devices.count)
+        return Layout(name, degree, 1, devices.count // degree, False, caveats)
+    return Layout(name, 1, devices.count, 1, name == "llama.cpp" and devices.count > 1, caveats)
 
 
-def engine_on(on: Machine, engine: str) -> tuple[str, tuple[Caveat, ...]]:
+def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ...]]:
     """The engine whose constants hold on this hardware, with a caveat where it is another than the one that was asked for.
 
     Raises:
         BadArgument: the engine needs other hardware.
     """
-    match on.silicon.kind:
+    match devices.silicon.kind:
         case "cpu":
             return "host", ()
         case "tpu":
@@ -208,5 +211,5 @@ def engine_on(on: Machine, engine: str) -> tuple[str, tuple[Caveat, ...]]:
         case "neuron":
             return "neuron", (ON_NEURON,)
     if engine == "vllm-tpu":
-        raise BadArgument("engine", engine, f"transformers, vllm or llama.cpp on {on.silicon.name}")
+        raise BadArgument("engine", engine, f"transformers, vllm or llama.cpp on {devices.silicon.name}")
     return engine, ()

@@ -1,4 +1,8 @@
-"""What the laws of speed need to know about a model in one precision."""
+"""The work of a model in one precision, as the laws of speed take it: bytes read, parameters used by a token, layers, cache.
+
+Taken from the same tensors and cache terms as the memory estimate. Embedding tables are looked up, not read, and towers for pictures and
+sound are not passed by text: both are left out.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +18,35 @@ from lib.model.spec import CacheTerm, ModelSpec
 from lib.precision import element_bytes, weight_format
 
 TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
-_FORMS = {
+_KERNELS = {
     "bnb4": "bnb4", "bnb8": "bnb8", "awq": "int4", "int_groups": "int4", "fp8_block": "fp8", "scaled_tensor": "fp8",
     "mxfp4": "fp4", "nvfp4": "fp4",
 }  # fmt: skip
 
 
-class Stack(NamedTuple):
+class LayerStack(NamedTuple):
     """A stack of layers that tokens pass: bytes read in a pass, parameters used by a token, sizes."""
 
     dense_bytes: float
     expert_bytes: float
     experts: int
-    per_token: int
-    active: float
+    experts_per_token: int
+    active_parameters: float
     layers: float
     hidden: float
-    width: float
+    attention_width: float
     full_layers: float
     windowed_layers: float
 
 
-class ModelNumbers(NamedTuple):
+class ModelWork(NamedTuple):
     """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_bytes_read`."""
 
-    decoder: Stack | None
-    encoder: Stack | None
+    decoder: LayerStack | None
+    encoder: LayerStack | None
     encoder_tokens: int
-    form: str
-    cache_split: int
+    kernel: str
+    cache_shards: int
     cache_constant: float
     cache_per_token: float
     cache_windowed: float
@@ -50,7 +54,7 @@ class ModelNumbers(NamedTuple):
     total_bytes: int
 
 
-def form_of(precision: str, *, experts: bool, recorded: bool) -> str:
+def choose_kernel(precision: str, *, experts: bool, recorded: bool) -> str:
     """Which kernels read the weights of a resolved format; `recorded` where the engine replays recorded graphs."""
     form = weight_format(precision)
     if form.law == "plain" or form.name in {"gguf:F16", "gguf:BF16", "gguf:F32"}:
@@ -59,7 +63,7 @@ def form_of(precision: str, *, experts: bool, recorded: bool) -> str:
         return "gguf"
     if form.law == "scaled_rows":
         return "fp8" if form.arithmetic == "fp8" else "int8"
-    name = _FORMS.get(form.law) or ("int4" if form.bits == 4 else "int8")  # noqa: PLR2004 gptq comes in both
+    name = _KERNELS.get(form.law) or ("int4" if form.bits == 4 else "int8")  # noqa: PLR2004 gptq comes in both
     return f"{name}-experts" if experts and recorded and name in {"int4", "int8"} else name
 
 
@@ -84,36 +88,36 @@ def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _numbers(same: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelNumbers:
-    spec = same.value
-    held = weights(spec, precision, compute, keeps_fp32=False, several=False)
+def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelWork:
+    spec = key.value
+    stored = weights(spec, precision, compute, keeps_fp32=False, several=False)
     size = layer_sizes(spec)
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component
-    share = {name: held.by_component.get(name, held.total * parts[name] / max(1, spec.parameters_total)) for name in parts}
+    share = {name: stored.by_component.get(name, stored.total * parts[name] / max(1, spec.parameters_total)) for name in parts}
     decodes = bool(terms) or spec.unknown_cache or not spec.tensors
     apart = decodes and "decoder" in parts and "encoder" in parts
     left = _passed_by(spec, decodes=decodes, apart=apart)
-    read = held.total - sum(share[name] for name in left)
+    read = stored.total - sum(share[name] for name in left)
     stack = _stack(spec, size, read, left, precision, compute)
     encoder = None
     if apart:
         used = float(parts["encoder"])
-        encoder = stack._replace(dense_bytes=share["encoder"], expert_bytes=0.0, experts=0, active=used, windowed_layers=0.0)
+        encoder = stack._replace(dense_bytes=share["encoder"], expert_bytes=0.0, experts=0, active_parameters=used, windowed_layers=0.0)
     tokens = spec.dimensions.encoder_tokens
     cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)
     by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
-    return ModelNumbers(
+    return ModelWork(
         decoder=stack if decodes else None,
         encoder=encoder if decodes else stack,
         encoder_tokens=tokens,
-        form=form_of(precision, experts=stack.experts > 0, recorded=recorded),
-        cache_split=max(1, size.kv_heads) if by_layer == 2 * size.key_width else 1,
+        kernel=choose_kernel(precision, experts=stack.experts > 0, recorded=recorded),
+        cache_shards=max(1, size.kv_heads) if by_layer == 2 * size.key_width else 1,
         cache_constant=cache.constant,
         cache_per_token=cache.per_token,
         cache_windowed=cache.windowed_per_token,
         window=cache.window,
-        total_bytes=held.total,
+        total_bytes=stored.total,
     )
 
 
@@ -125,25 +129,25 @@ def _passed_by(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
     return looked_up | ({"encoder"} if apart else set()) | (TOWERS & set(parts) if decodes else set())
 
 
-def _stack(spec: ModelSpec, size: LayerSizes, read: float, left: set[str], precision: str, compute: str) -> Stack:
+def _stack(spec: ModelSpec, size: LayerSizes, read: float, left: set[str], precision: str, compute: str) -> LayerStack:
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component
     experts = next((g for g in spec.tensors if g.kind == "expert" and g.experts), None)
     routed = min(read, _expert_bytes(spec, precision, compute, read)) if experts else 0.0
-    return Stack(
+    return LayerStack(
         dense_bytes=read - routed,
         expert_bytes=routed,
         experts=experts.experts if experts else 0,
-        per_token=experts.experts_per_token if experts else 0,
-        active=max(1.0, spec.parameters_active - float(sum(parts[name] for name in left))),
+        experts_per_token=experts.experts_per_token if experts else 0,
+        active_parameters=max(1.0, spec.parameters_active - float(sum(parts[name] for name in left))),
         layers=max(size.layers, *(t.layers for t in terms)) if terms else size.layers,
         hidden=size.hidden,
-        width=size.query_width,
+        attention_width=size.query_width,
         full_layers=_layers(terms, frozenset({"tokens", "blocks"})) if terms else size.layers,
         windowed_layers=_layers(terms, frozenset({"window"})),
     )
 
 
-def model_numbers(spec: ModelSpec, precision: str, compute: str, kv_precision: str, *, recorded: bool) -> ModelNumbers:
-    """Numbers of a model in a resolved precision; remembered for each spec."""
-    return _numbers(ById(spec), precision, compute, kv_precision, recorded)
+def derive_model_work(spec: ModelSpec, precision: str, compute: str, kv_precision: str, *, recorded: bool) -> ModelWork:
+    """The work of a model in a resolved precision; cached for each spec. `recorded` where the engine replays recorded graphs."""
+    return _derive(ById(spec), precision, compute, kv_precision, recorded)

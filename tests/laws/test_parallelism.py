@@ -12,7 +12,7 @@ from lib.cost import Usage
 from lib.memory import tensor_parallel_degree
 from lib.model.bundled import find, ids
 from lib.model.spec import ModelSpec
-from lib.speed.hardware import layout, machine
+from lib.speed.hardware import lay_out, resolve_devices
 from lib.workload import MemoryRequest
 
 CATALOG = load()
@@ -44,8 +44,8 @@ def test_all_who_ask_agree() -> None:
                     devices_used(Case(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
                     == degree
                 )
-                laid = layout(machine(hardware, CATALOG.accelerators), engine, spec)
-                assert (laid.split, laid.split * laid.copies <= count) == (degree, True), spec.id
+                layout = lay_out(resolve_devices(hardware, CATALOG.accelerators), engine, spec)
+                assert (layout.tensor_parallel, layout.tensor_parallel * layout.replicas <= count) == (degree, True), spec.id
 
 
 def test_vllm_starts_with_it() -> None:

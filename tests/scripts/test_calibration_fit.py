@@ -16,7 +16,7 @@ import pytest
 
 from lib.errors import BadCatalog
 from lib.laws.forward_pass import Array
-from lib.speed.constants import DATA, SIZES, fitted, read
+from lib.speed.calibration import DATA, SIZES, load_calibration, read_calibration
 from scripts.calibration_fit import Data, columns, fit, predict
 from scripts.calibration_points import Point
 from scripts.calibration_write import OF_METRIC
@@ -41,7 +41,7 @@ def rows() -> tuple[Data, Array]:
 
 def vector() -> Array:
     """The bundled constants as the fit's vector."""
-    constants = fitted().constants
+    constants = load_calibration().constants
     return np.concatenate([getattr(constants, name) for name in SIZES])
 
 
@@ -89,7 +89,7 @@ def test_left_out_models_stay_within_the_targets() -> None:
 def test_the_ranges_cover_what_was_left_out() -> None:
     """At least four of five points lie within the range of a prediction that has not seen their model."""
     data, left_out = rows()
-    spread = fitted().spread
+    spread = load_calibration().spread
     width = np.array([next(spread[q][p.engine] for q, metrics in OF_METRIC.items() if p.metric in metrics) for p in data.points])
     assert np.mean(np.abs(left_out) <= width) >= 0.80
 
@@ -97,7 +97,7 @@ def test_the_ranges_cover_what_was_left_out() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", HELD_OUT)
 def test_a_model_that_was_not_seen_is_predicted(model: str) -> None:
-    """Fitted anew to the other rows alone (a quarter of the data): most points of the model within a factor of two."""
+    """Calibration anew to the other rows alone (a quarter of the data): most points of the model within a factor of two."""
     data, _ = rows()
     mine = where(data, model=model)
     assert mine.sum() >= 5
@@ -112,8 +112,8 @@ def test_constants_of_other_engines_are_refused() -> None:
     """The file says for which engines, classes and formats it was written, and holds a number for each."""
     held = json.loads(DATA.read_text(encoding="utf-8"))
     with pytest.raises(BadCatalog, match="other engines"):
-        read(held | {"engines": ["transformers"]})
+        read_calibration(held | {"engines": ["transformers"]})
     with pytest.raises(BadCatalog, match="layer_s"):
-        read(held | {"constants": held["constants"] | {"layer_s": [0.0]}})
+        read_calibration(held | {"constants": held["constants"] | {"layer_s": [0.0]}})
     with pytest.raises(BadCatalog, match="spread"):
-        read({name: value for name, value in held.items() if name != "spread"})
+        read_calibration({name: value for name, value in held.items() if name != "spread"})

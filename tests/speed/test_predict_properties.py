@@ -17,9 +17,9 @@ from lib.model.parameter_count import resolve_count
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedRequest, SpeedTable, predict_speed, predict_speeds
-from lib.speed.batch import Setup
+from lib.speed.batch import Deployment
 from lib.speed.hardware import peak
-from lib.speed.predict import STATIC
+from lib.speed.predict import STATIC_BATCH_ENGINES
 
 CATALOG = load()
 GPUS = tuple(card for card in CATALOG.accelerators.values() if card.kind == "gpu")
@@ -54,16 +54,16 @@ def engine_on(hardware: Offer | Cards) -> str:
     return "transformers" if silicon is None or silicon.kind in {"cpu", "neuron"} else "vllm-tpu" if silicon.kind == "tpu" else "vllm"
 
 
-def least_step(of: Setup, sequences: float) -> float:
+def least_step(of: Deployment, sequences: float) -> float:
     """Datasheet seconds of a decode step, from the spec alone: matrices a token passes at the format's bits without scales, no cache."""
     spec = of.spec
     parts = spec.parameters_by_component
     passed = sum(count for name, count in parts.items() if name not in TOWERS)
     routed = spec.parameters_total - spec.parameters_active
     bits = min(16.0, weight_format(of.precision).bits)
-    devices = of.laid.split
-    moved = max(0.0, passed - routed) * bits / 8 / (devices * of.on.silicon.bandwidth * of.on.share)
-    rate = peak(of.on.silicon, of.arithmetic) * of.on.share
+    devices = of.layout.tensor_parallel
+    moved = max(0.0, passed - routed) * bits / 8 / (devices * of.devices.silicon.bandwidth * of.devices.share)
+    rate = peak(of.devices.silicon, of.arithmetic) * of.devices.share
     computed = 2.0 * max(0.0, passed - routed) * sequences / (devices * rate) if rate else 0.0
     return max(moved, computed)
 
@@ -78,16 +78,17 @@ def test_no_prediction_beats_the_datasheet(precision: str, concurrency: int) -> 
         for hardware in machines()
     ]
     found = predict_speeds(questions, CATALOG.accelerators)
-    decodes = np.array([s.numbers.decoder is not None for s in found.setups])
-    asked = np.array([s.request.concurrency / s.laid.copies for s in found.setups])
-    each = np.array([1.0 if s.laid.engine not in STATIC else min(s.running, a) for s, a in zip(found.setups, asked, strict=True)])
-    least = np.array([least_step(s, n) for s, n in zip(found.setups, each, strict=True)])
+    decodes = np.array([s.work.decoder is not None for s in found.deployments])
+    asked = np.array([s.request.concurrency / s.layout.replicas for s in found.deployments])
+    batched = np.array([s.layout.engine in STATIC_BATCH_ENGINES for s in found.deployments])
+    each = np.where(batched, np.minimum([s.running_requests for s in found.deployments], asked), 1.0)
+    least = np.array([least_step(s, n) for s, n in zip(found.deployments, each, strict=True)])
     assert np.isfinite(found.ttft_s.value).all()
     assert (found.ttft_s.low <= found.ttft_s.value).all()
     assert (found.ttft_s.value <= found.ttft_s.high).all()
     assert (found.tpot_s.low[decodes] >= least[decodes] * (1 - 1e-9)).all()
-    copies = np.array([float(s.laid.copies) for s in found.setups])
-    most = np.array([s.running for s in found.setups]) / np.where(decodes & (least > 0), least, 1e-30)
+    copies = np.array([float(s.layout.replicas) for s in found.deployments])
+    most = np.array([s.running_requests for s in found.deployments]) / np.where(decodes & (least > 0), least, 1e-30)
     assert (found.throughput_tokens_per_s.high <= most * np.maximum(copies, 1) * (1 + 1e-9)).all()
 
 
@@ -118,11 +119,11 @@ def test_a_faster_card_is_never_slower(engine: str, precision: str) -> None:
             request = SpeedRequest(precision=precision, engine=engine, concurrency=requests)  # type: ignore[arg-type]
             slow: SpeedTable = predict_speeds([(spec, Cards(silicon=low), request) for low, _ in pairs], CATALOG.accelerators)
             fast: SpeedTable = predict_speeds([(spec, Cards(silicon=high), request) for _, high in pairs], CATALOG.accelerators)
-            same = np.array([a.running == b.running for a, b in zip(slow.setups, fast.setups, strict=True)])
+            same = np.array([a.running_requests == b.running_requests for a, b in zip(slow.deployments, fast.deployments, strict=True)])
             tight = 1 + 1e-9
             assert (fast.ttft_s.value[same] <= slow.ttft_s.value[same] * tight).all()
             assert (fast.throughput_tokens_per_s.value[same] >= slow.throughput_tokens_per_s.value[same] / tight).all()
-            if fast.setups[0].numbers.decoder is not None:
+            if fast.deployments[0].work.decoder is not None:
                 assert (fast.tpot_s.value[same] <= slow.tpot_s.value[same] * tight).all()
 
 

@@ -1,0 +1,266 @@
+"""Times of forward passes and of serving: the laws of `lib.laws.forward_pass` and `lib.laws.serving` with the fitted constants.
+
+`inputs` is one row per combination of a model, hardware and a request; every array has its shape (n,), every time is in seconds. Numbers
+of tokens and sequences are scalars or arrays of that shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lib.laws import serving
+from lib.laws.forward_pass import (
+    Array,
+    Quantity,
+    achieved_bandwidth,
+    achieved_compute,
+    all_reduce_time,
+    attention_flop,
+    cache_bytes_read,
+    device_time,
+    expert_share,
+    launch_overhead,
+    linear_flop,
+    pipeline_share,
+    step_time,
+    weight_bytes_read,
+)
+from lib.laws.serving import decoding_requests, running_requests, time_per_output_token, time_to_first_token
+from lib.speed.batch import LawInputs
+from lib.speed.calibration import CLASSES, ENGINES, KERNELS, MAX_NUM_SEQS, Constants
+from lib.speed.hardware import with_measured_share
+
+MAX_SEQS = np.array([MAX_NUM_SEQS.get(name, 256) for name in ENGINES], dtype=np.float64)
+UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # kernels that no engine measured runs from a recorded graph
+MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
+MANY_ROWS = 1e9  # rows at which nothing of the rate is lost
+NO_HALF_ROWS = np.zeros(len(CLASSES) + 1)
+MICRO_BATCH = 512.0  # llama.cpp feeds a prompt to its pipeline stages in micro-batches of this many tokens
+FULL_LOAD_FILL = 0.6  # of an answer, in the cache of an engine at full load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedRates:
+    """What does not change from pass to pass; arrays of shape (n,).
+
+    Bytes/s of weights and of the cache, the logit of the share of compute, seconds of launch overhead per layer and the factor on it,
+    seconds of latency of an all-reduce, bytes/s of the link.
+    """
+
+    bandwidth: Array
+    cache_bandwidth: Array
+    compute_logit: Array
+    launch_layer_s: Array
+    launch_factor: Array
+    all_reduce_latency: Array
+    link: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardPass:
+    """Seconds of one forward pass and of its parts; arrays of shape (n,). The parts overlap and do not add up to `total`."""
+
+    total: Array
+    weights: Array
+    cache: Array
+    compute: Array
+    launch: Array
+    all_reduce: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefill:
+    """Seconds in which prompts are read, with the pass of the matrices and the attention in it; arrays of shape (n,)."""
+
+    total: Array
+    matrices: ForwardPass
+    attention: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingTimes:
+    """Seconds; arrays of shape (n,).
+
+    `step` is a decode step of all running requests of a replica, `prefill` reads their prompts together, `request_s` is the fixed time of
+    a request. The others are means in a closed loop: sequences that decode at the same time, time to first token, time per output token.
+    """
+
+    step: ForwardPass
+    prefill: Prefill
+    request_s: Array
+    decoding_sequences: Array
+    ttft_s: Array
+    tpot_s: Array
+
+
+def reach_rates(inputs: LawInputs, constants: Constants) -> ReachedRates:
+    """The rates that are reached in each row."""
+    i, k = inputs, constants
+    class_logit = with_measured_share(k.bandwidth_class)
+    base = k.bandwidth[0] + k.bandwidth_engine[i.engine]
+    slower = np.where(i.over_pcie, np.exp(k.all_reduce_pcie[0]), 1.0) * np.where(i.row_split, np.exp(k.all_reduce_rows[0]), 1.0)
+    unpacking = np.where(i.eager | UNRECORDED[i.kernel], np.exp(k.eager_kernel[i.kernel]), 1.0)
+    of_cache = np.full(len(i), k.bandwidth[0] + k.bandwidth_cache[0])
+    return ReachedRates(
+        bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=base + k.bandwidth_kernel[i.kernel], class_logit=class_logit),
+        cache_bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=of_cache, class_logit=class_logit),
+        compute_logit=k.compute[0] + k.compute_engine[i.engine] + k.compute_kernel[i.kernel],
+        launch_layer_s=np.exp(k.launch_layer_s[i.engine]),
+        launch_factor=unpacking * np.where(i.experts > 0, np.exp(k.launch_experts[0]), 1.0),
+        all_reduce_latency=np.exp(k.all_reduce_s[0]) * slower,
+        link=i.link * np.exp(k.link_share[0]),
+    )
+
+
+def cache_bytes(inputs: LawInputs, tokens: Quantity) -> Quantity:
+    """Bytes of cache of one sequence of so many tokens."""
+    return cache_bytes_read(
+        constant=inputs.cache_constant,
+        per_token=inputs.cache_per_token,
+        windowed_per_token=inputs.cache_windowed,
+        window=inputs.window,
+        tokens=tokens,
+    )
+
+
+def bytes_moved(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
+    """Bytes of weights and cache that a pass over `tokens` tokens of `sequences` sequences reads, on all devices together; shape (n,)."""
+    reached = expert_share(experts=inputs.experts, per_token=inputs.experts_per_token, tokens=tokens)
+    weights = weight_bytes_read(dense_bytes=inputs.dense_bytes, expert_bytes=inputs.expert_bytes, expert_share=reached)
+    cache = np.multiply(sequences, cache_bytes(inputs, cached_tokens)) * np.greater(cached_tokens, 0)
+    moved: Array = weights + cache
+    return moved
+
+
+def prompt_attention_flop(inputs: LawInputs) -> Quantity:
+    """FLOP of attention over the prompt of one sequence."""
+    return attention_flop(
+        width=inputs.attention_width,
+        full_layers=inputs.full_layers,
+        windowed_layers=inputs.windowed_layers,
+        window=inputs.window,
+        tokens=inputs.prompt_tokens,
+    )
+
+
+def _full_compute(inputs: LawInputs, constants: Constants, rates: ReachedRates) -> Array:
+    """FLOP/s that are reached with so many rows that nothing is lost."""
+    return achieved_compute(
+        by_class=inputs.compute,
+        logit=rates.compute_logit,
+        class_logit=with_measured_share(constants.compute_class),
+        rows=np.full(len(inputs), MANY_ROWS),
+        half_rows=NO_HALF_ROWS,
+    )
+
+
+def time_forward_pass(
+    inputs: LawInputs, constants: Constants, rates: ReachedRates, *, tokens: Quantity, cached_tokens: Quantity, sequences: Quantity
+) -> ForwardPass:
+    """One pass over `tokens` tokens of `sequences` sequences whose caches hold `cached_tokens` tokens each."""
+    i, k = inputs, constants
+    reached = expert_share(experts=i.experts, per_token=i.experts_per_token, tokens=tokens)
+    weight_bytes = weight_bytes_read(dense_bytes=i.dense_bytes, expert_bytes=i.expert_bytes, expert_share=reached)
+    weights = weight_bytes / i.tensor_parallel / rates.bandwidth
+    sequence_bytes = cache_bytes(i, np.where(i.static_cache_tokens > 0, i.static_cache_tokens, cached_tokens))
+    read_s = sequences * sequence_bytes / np.minimum(i.tensor_parallel, i.cache_shards) / rates.cache_bandwidth
+    cache = np.where(np.asarray(cached_tokens) > 0, read_s, 0.0)
+    flop_per_s = achieved_compute(
+        by_class=i.compute,
+        logit=rates.compute_logit,
+        class_logit=with_measured_share(k.compute_class),
+        rows=np.broadcast_to(np.asarray(tokens, dtype=np.float64), len(i)),
+        half_rows=np.append(np.exp(k.rows_half[0] + k.rows_half_class) * MATRIX_UNITS, 0.0),
+    )
+    compute = linear_flop(parameters=i.active_parameters, tokens=tokens) / i.tensor_parallel / flop_per_s
+    launch = launch_overhead(
+        layers=i.layers,
+        layer_s=rates.launch_layer_s,
+        step_s=np.exp(k.launch_step_s[i.engine]),
+        sequence_s=np.exp(k.launch_sequence_s[i.engine]),
+        sequences=sequences,
+        factor=rates.launch_factor,
+    )
+    all_reduce = all_reduce_time(
+        layers=i.layers,
+        devices=i.tensor_parallel,
+        tokens=tokens,
+        hidden=i.hidden,
+        latency_s=rates.all_reduce_latency,
+        link=rates.link,
+    )
+    device = device_time(weights_s=weights, compute_s=compute, cache_s=cache)
+    total = step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager)
+    return ForwardPass(total=total, weights=weights, cache=cache, compute=compute, launch=np.asarray(launch), all_reduce=all_reduce)
+
+
+def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *, sequences: Quantity) -> Prefill:
+    """Reading the prompts of `sequences` requests together."""
+    i = inputs
+    tokens = np.maximum(sequences * i.prompt_tokens, 1.0)
+    matrices = time_forward_pass(i, constants, rates, tokens=tokens, cached_tokens=0.0, sequences=sequences)
+    flop_per_s = _full_compute(i, constants, rates)
+    attention: Array = np.asarray(sequences) * prompt_attention_flop(i) / i.tensor_parallel / (flop_per_s * np.exp(constants.attention[0]))
+    chunks = np.maximum(1.0, tokens / MICRO_BATCH)
+    bubble = np.where(i.pipelined, pipeline_share(chunks=chunks, stages=i.pipeline_stages), 1.0)
+    return Prefill(total=(matrices.total + attention) * bubble, matrices=matrices, attention=attention)
+
+
+def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
+    """All times of each row, with the requests that it runs at once."""
+    i, k = inputs, constants
+    rates = reach_rates(i, k)
+    batch = i.running_requests / i.replicas
+    mean = i.prompt_tokens + i.output_tokens / 2.0
+    together = time_prefill(i, k, rates, sequences=batch)
+    step = time_forward_pass(i, k, rates, tokens=batch, cached_tokens=mean, sequences=batch)
+    alone = time_prefill(i, k, rates, sequences=1.0)
+    busy = decoding_requests(requests=batch, prompt_s=alone.total, step_s=step.total, output_tokens=i.output_tokens)
+    busy_step = time_forward_pass(i, k, rates, tokens=busy, cached_tokens=mean, sequences=busy)
+    tpot_s = time_per_output_token(
+        step_s=busy_step.total,
+        prompt_s=alone.total,
+        requests=batch,
+        output_tokens=i.output_tokens,
+        interference=np.exp(k.chunked_prefill[0]),
+    )
+    ttft_s = time_to_first_token(
+        prompt_s=alone.total,
+        requests=batch,
+        queued=np.exp(k.prefill_queue[0]),
+        tpot_s=tpot_s,
+        steps=np.exp(k.steps_waited[0]),
+        fixed_s=np.exp(k.ttft_fixed_s[i.engine]),
+    )
+    return ServingTimes(
+        step=step,
+        prefill=together,
+        request_s=np.exp(k.request_s[i.engine]),
+        decoding_sequences=busy,
+        ttft_s=np.asarray(ttft_s),
+        tpot_s=np.asarray(tpot_s),
+    )
+
+
+def full_load_throughput(inputs: LawInputs, constants: Constants) -> Array:
+    """Generated tokens per second when more requests wait than the engine takes; prompts are read in full chunks between steps."""
+    i = inputs
+    rates = reach_rates(i, constants)
+    batch = running_requests(
+        limit=MAX_SEQS[i.engine],
+        memory=i.memory * i.tensor_parallel * i.pipeline_stages,
+        weight_bytes=i.dense_bytes + i.expert_bytes,
+        sequence_bytes=cache_bytes(i, i.prompt_tokens + i.output_tokens * FULL_LOAD_FILL),
+    )
+    step = time_forward_pass(i, constants, rates, tokens=batch, cached_tokens=i.prompt_tokens + i.output_tokens / 2.0, sequences=batch)
+    flop = linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens) + prompt_attention_flop(i)
+    each = serving.full_load_throughput(
+        prompt_s=flop / i.tensor_parallel / _full_compute(i, constants, rates),
+        step_s=step.total,
+        running=batch,
+        output_tokens=i.output_tokens,
+    )
+    throughput: Array = i.replicas * i.pipeline_stages * each * np.exp(constants.full_load[0])
+    return throughput
