@@ -22,7 +22,6 @@ import hashlib
 import io
 import json
 import logging
-import math
 import os
 import re
 import sqlite3
@@ -32,7 +31,10 @@ from contextlib import closing, suppress
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.dataclasses import dataclass as checked
 
 from lib.catalog import DATA
 from lib.errors import BadArgument, BadCatalog
@@ -43,59 +45,84 @@ if TYPE_CHECKING:
 Kind = Literal["measure", "chat", "job"]
 Weights = Literal["random", "checkpoint"]
 
-_WHEN = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\dZ)?")
-_MODEL = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?(#[0-9a-f]{8})?", re.ASCII)
+_WHEN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}Z)?$"
+_MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)?(#[0-9a-f]{8})?$"
 _TOKEN = re.compile(r"hf_\w{8,}|(?i:bearer )")
 _LONGEST = 200
 _LARGEST = 1e18
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _public(text: str) -> str:
+    if not text.isprintable() or _TOKEN.search(text):
+        raise ValueError("not printable, or it looks like a token")
+    return text
+
+
+Text = Annotated[str, Field(max_length=_LONGEST), AfterValidator(_public)]
+Count = Annotated[int, Field(ge=0, lt=_LARGEST)]
+Rate = Annotated[float, Field(gt=0, lt=_LARGEST)]
+
+
+@checked(frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, extra="forbid"))
 class Measurement:
-    """A measurement.
+    """A measurement; a field that is not what it should be raises BadArgument, for rows also come out of files and logs of jobs."""
 
-    `when` is UTC, to the minute or the day. `accelerator` is the catalog's id of the silicon, None for a CPU. `model` is a public Hub id,
-    or `Class#digest`. `engine` names the program and its version. What was not measured or not predicted is None.
-    """
-
-    when: str
+    when: Annotated[str, Field(pattern=_WHEN)]
+    """UTC, to the minute or the day."""
     kind: Kind
-    device: str
-    accelerator: str | None
-    devices: int
-    driver: str | None
-    torch: str
-    engine: str
-    model: str
-    architecture: str
+    """Which question measured it."""
+    device: Text
+    """The device's own name."""
+    accelerator: Text | None
+    """The catalog's id of the silicon; None for a CPU."""
+    devices: Count
+    """How many shared the model."""
+    driver: Text | None
+    """NVIDIA's driver; None without one."""
+    torch: Text
+    """Version of torch."""
+    engine: Text
+    """The program and its version."""
+    model: Annotated[Text, Field(pattern=_MODEL)]
+    """A public Hub id, or `Class#digest`."""
+    architecture: Text
+    """Class of the model."""
     weights: Weights
-    precision: str
-    prompt_tokens: int
-    output_tokens: int
-    predicted_peak_bytes: int | None
-    peak_bytes: int | None
-    predicted_ttft_s: float | None
-    ttft_s: float | None
-    predicted_decode_tokens_per_s: float | None
-    decode_tokens_per_s: float | None
-    provenance: str
+    """Whose values the weights had."""
+    precision: Text
+    """Number format of the weights."""
+    prompt_tokens: Count
+    """Tokens that were read."""
+    output_tokens: Count
+    """Tokens that were written."""
+    predicted_peak_bytes: Count | None
+    """What was predicted; None where nothing was, here and below."""
+    peak_bytes: Count | None
+    """What was measured; None where nothing was, here and below."""
+    predicted_ttft_s: Rate | None
+    """Seconds to the first token, predicted."""
+    ttft_s: Rate | None
+    """Seconds to the first token."""
+    predicted_decode_tokens_per_s: Rate | None
+    """Tokens per second after the first, predicted."""
+    decode_tokens_per_s: Rate | None
+    """Tokens per second after the first."""
+    provenance: Text
+    """Where the row comes from."""
 
-    def __post_init__(self) -> None:
-        """Check every field: rows also come out of files and out of the logs of jobs.
-
-        Raises:
-            BadArgument: a field is not what it should be.
-        """
-        _check(self, "when", _WHEN.fullmatch(str(self.when)) is not None, "a UTC time such as 2026-11-21T09:30Z, or a day")
-        _check(self, "kind", self.kind in get_args(Kind), ", ".join(get_args(Kind)))
-        _check(self, "weights", self.weights in get_args(Weights), ", ".join(get_args(Weights)))
-        for name in TEXTS:
-            _check(self, name, _plain(getattr(self, name), none=name in MAY_BE_NONE), f"printable text of at most {_LONGEST} characters")
-        _check(self, "model", _MODEL.fullmatch(self.model) is not None, "a Hub id, or an architecture's class with a digest")
-        for name in COUNTS:
-            _check(self, name, _counts(getattr(self, name), none=name in MAY_BE_NONE), "a whole number, not negative")
-        for name in RATES:
-            _check(self, name, _measures(getattr(self, name)), "a number above 0, or null")
+    @model_validator(mode="wrap")
+    @classmethod
+    def _refuse(cls, values: Any, check: ModelWrapValidatorHandler[Measurement]) -> Measurement:
+        try:
+            return check(values)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        odd = sorted(str(one["loc"][0]) for one in errors if one["loc"][0] not in NAMES or one["type"].startswith("missing"))
+        if odd:
+            raise BadArgument("a measurement's fields", ", ".join(name[:40] for name in odd[:5]), "exactly those of a row")
+        name = str(errors[0]["loc"][0])
+        accepted = _ACCEPTED.get(name, f"printable text of at most {_LONGEST} characters")
+        raise BadArgument(f"{name} of a measurement", str(errors[0]["input"])[:_LONGEST], accepted)
 
     @property
     def digest(self) -> str:
@@ -104,33 +131,16 @@ class Measurement:
 
 
 NAMES = tuple(f.name for f in fields(Measurement))
-TEXTS = ("device", "accelerator", "driver", "torch", "engine", "model", "architecture", "precision", "provenance")
 COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes")
 RATES = ("predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s")
-MAY_BE_NONE = frozenset({"accelerator", "driver", "predicted_peak_bytes", "peak_bytes", *RATES})
-
-
-def _check(row: Measurement, name: str, good: bool, accepted: str) -> None:
-    if not good:
-        raise BadArgument(f"{name} of a measurement", str(getattr(row, name))[:_LONGEST], accepted)
-
-
-def _plain(value: object, *, none: bool) -> bool:
-    if value is None:
-        return none
-    return isinstance(value, str) and len(value) <= _LONGEST and value.isprintable() and not _TOKEN.search(value)
-
-
-def _counts(value: object, *, none: bool) -> bool:
-    if value is None:
-        return none
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST
-
-
-def _measures(value: object) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 < value < _LARGEST
+_ACCEPTED = {
+    "when": "a UTC time such as 2026-11-21T09:30Z, or a day",
+    "kind": ", ".join(get_args(Kind)),
+    "model": "a Hub id, or an architecture's class with a digest",
+    "weights": ", ".join(get_args(Weights)),
+    **dict.fromkeys(COUNTS, "a whole number, not negative"),
+    **dict.fromkeys(RATES, "a number above 0, or null"),
+}
 
 
 def read_row(found: Mapping[str, Any]) -> Measurement:
@@ -139,9 +149,6 @@ def read_row(found: Mapping[str, Any]) -> Measurement:
     Raises:
         BadArgument: a field is missing, unknown, or not what it should be.
     """
-    if set(found) != set(NAMES):
-        odd = sorted(set(found) ^ set(NAMES))
-        raise BadArgument("a measurement's fields", ", ".join(str(name)[:40] for name in odd[:5]), "exactly those of a row")
     return Measurement(**found)
 
 
