@@ -1,10 +1,8 @@
-"""Every way, tried on the case. Each re-runs the estimate of memory and the bill; none is a percentage of anything.
+"""Ways to save: each one worked out for the visitor's own deployment, with the real estimates, ranked by USD per month.
 
-What is run today, and what a way to save is.
-
-The cheapest tier that holds a configuration with room to spare, by the real memory estimate.
-
-Ways to save: each one worked out for the visitor's own case with the real estimates, ranked by USD per month.
+Every way is an alternative to what runs today: it re-runs the estimate of memory and the bill with one thing changed, and none of them is
+a percentage of anything. Where a way needs other hardware, the cheapest tier with an accelerator on the same platform that holds the
+configuration with a comfortable headroom is taken.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from lib.cost.zerogpu import zerogpu_use
 from lib.laws.roofline import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
+from lib.provenance import Value
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest
 
@@ -38,8 +37,8 @@ Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | Non
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """The visitor's case: this model, so configured, on this offer, so used.
+class Deployment:
+    """What a visitor runs today: this model, so configured, on this offer, so used.
 
     `price` is what a provider asks per token, where known; `speed` estimates how fast an offer runs the model.
     `development_hours_per_month` is how long one works on the Space rather than serves from it; 40, a working week, is an assumption.
@@ -54,13 +53,18 @@ class Case:
     speed: Predict | None = None
     development_hours_per_month: Decimal = Decimal(40)
 
+    @property
+    def family(self) -> Family:
+        """The kind of work that the model does."""
+        return family_of(task_of("auto", self.spec))
+
     def predict(self, offer: Offer, request: MemoryRequest) -> SpeedEstimate | None:
         """How fast an offer runs it; `None` where that is not predicted."""
         return None if self.speed is None else self.speed(self.spec, offer, request, self.usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Saving:
     """One way to save. `offer` and `request` are the configuration afterwards (`None` for a provider).
 
     `gain` says what a smaller number format does for speed: `compute` (the card multiplies it natively, and this work is bound by
@@ -76,7 +80,7 @@ class Way:
     gain: Gain | None = None
     native: bool | None = None
     speed_ratio: float | None = None
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def saves_usd_per_month(self) -> Decimal:
@@ -85,7 +89,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoWay:
+class NoSaving:
     """A way that saves nothing here, and why: a stable code, with the configuration that was tried where there is one."""
 
     code: Code
@@ -95,20 +99,244 @@ class NoWay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Savings:
-    """Ways by what they save, most first, and those that save nothing. They are alternatives: their savings do not add up."""
+class SavingsReport:
+    """Savings, the largest first, and the ways that save nothing. They are alternatives: their savings do not add up."""
 
     usd_per_month: Decimal
-    ways: tuple[Way, ...]
-    others: tuple[NoWay, ...]
+    savings: tuple[Saving, ...]
+    no_savings: tuple[NoSaving, ...]
 
 
 PACKED_KERNELS = frozenset({"vllm", "llama.cpp", "vllm-tpu"})
 """Engines whose kernels read packed weights; formats inside transformers are unpacked first and gain no speed."""
+SLEEP_S = (Decimal(900), Decimal(300))
+"""Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
+FORMATS: tuple[Code, ...] = ("fp8", "int8", "int4")
+
+Attempt = Saving | NoSaving
+
+
+def find_savings(deployment: Deployment) -> SavingsReport:
+    """All ways, those that save first. Today's configuration is spread over the cards of its offer.
+
+    Raises:
+        UnknownHardware: today's offer has no price.
+        BadArgument: a precision that no format has.
+    """
+    devices = count_devices(deployment, deployment.offer, deployment.request)
+    deployment = replace(deployment, request=replace(deployment.request, devices=devices))
+    now = price_month(deployment, deployment.offer, deployment.request)
+    attempts = [attempt for try_way in _ATTEMPTS for attempt in try_way(deployment, now)]
+    savings = [attempt for attempt in attempts if isinstance(attempt, Saving)]
+    return SavingsReport(
+        usd_per_month=now,
+        savings=tuple(sorted(savings, key=lambda saving: (-saving.saves_usd_per_month, saving.code))),
+        no_savings=tuple(attempt for attempt in attempts if isinstance(attempt, NoSaving)),
+    )
+
+
+def _try_provider(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    if deployment.price is None:
+        yield NoSaving(code="provider", reason="price_unknown")
+    elif deployment.usage.requests_per_day <= 0:
+        yield NoSaving(code="provider", reason="traffic_not_stated")
+    else:
+        tokens = per_token(deployment.price, deployment.usage, deployment.catalog.rules.providers)
+        storage = cost(deployment.offer, deployment.usage, deployment.catalog.rules).storage_usd_per_month
+        values: dict[str, Value] = {"provider": deployment.price.provider, "requests_per_month": deployment.usage.requests_per_month}
+        yield _compare_bills("provider", now, tokens.total_usd_per_month + storage, values=values)
+
+
+def _try_zerogpu(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    rules = deployment.catalog.rules.zerogpu
+    if deployment.offer.platform != "spaces" or rules.max_spaces[deployment.usage.account] == 0:
+        yield NoSaving(code="zerogpu", reason="not_for_this_account" if deployment.offer.platform == "spaces" else "not_on_this_platform")
+        return
+    for offer in deployment.catalog.on(("zerogpu",)):
+        tier = fit_tier(deployment, offer, replace(deployment.request, engine="transformers"))
+        if tier is None:
+            continue
+        use = zerogpu_use(offer, deployment.usage, rules, deployment.predict(offer, tier.request))
+        if use.requests_in_quota == 0:
+            yield NoSaving(code="zerogpu", reason="quota_too_small")
+        else:
+            values: dict[str, Value] = {
+                "size": use.size,
+                "request_quota_s": use.quota_s_per_request,
+                "requests_per_visitor": use.requests_in_quota,
+                "visitors": use.visitors,
+            }
+            yield _move(deployment, "zerogpu", now, tier, values)
+        return
+    yield NoSaving(code="zerogpu", reason="does_not_fit")
+
+
+def _try_other_tier(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    tier = find_cheapest_tier(deployment, deployment.request)
+    if tier is None or tier.usd_per_month >= now:
+        yield NoSaving(code="cheaper_tier", reason="none_holds_it")
+        return
+    silicon = (deployment.offer.accelerator, tier.offer.accelerator)
+    code: Code = "l4_over_a10g" if silicon == ("A10G", "L4") else "cheaper_tier"
+    yield _move(deployment, code, now, tier, {})
+
+
+def _try_formats(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    today = _estimate(deployment, deployment.request)
+    for code in FORMATS:
+        smaller_request = replace(deployment.request, precision=code)
+        smaller = _estimate(deployment, smaller_request)
+        if smaller.weights.bytes >= today.weights.bytes:
+            yield NoSaving(code=code, reason="already_as_small")
+            continue
+        tier = find_cheapest_tier(deployment, smaller_request)
+        freed = today.per_device_bytes - smaller.per_device_bytes
+        if tier is None or tier.usd_per_month >= now or _fits_unchanged(deployment, tier):
+            gain, _ = classify_gain(deployment, deployment.request, smaller_request, deployment.offer)
+            yield NoSaving(code=code, reason="no_cheaper_tier", gain=gain, freed_bytes=freed)
+            continue
+        attempt = _move(deployment, code, now, tier, {"precision": tier.memory.precision})
+        gain, native = classify_gain(deployment, deployment.request, tier.request, tier.offer)
+        yield replace(attempt, gain=gain, native=native) if isinstance(attempt, Saving) else attempt
+
+
+def _try_context(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    """The context that the traffic needs, if that is less than the context of today, else half of it."""
+    today, needed = deployment.request.context_tokens, _needed_tokens(deployment.usage)
+    tokens = needed if needed < today else today // 2
+    yield _shrink(
+        deployment, "shorter_context", now, replace(deployment.request, context_tokens=max(1, tokens)), {"context_tokens": tokens}
+    )
+
+
+def _try_batch(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    """The largest of the halved batches that saves; a smaller batch serves fewer requests at once."""
+    size = deployment.request.batch_size
+    if size == 1:
+        yield NoSaving(code="smaller_batch", reason="already_as_small")
+        return
+    attempt: Attempt = NoSaving(code="smaller_batch", reason="no_cheaper_tier")
+    while size > 1 and isinstance(attempt, NoSaving):
+        size //= 2
+        attempt = _shrink(deployment, "smaller_batch", now, replace(deployment.request, batch_size=size), {"batch_size": size})
+    yield attempt
+
+
+def _try_cache(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    """fp8 in vLLM, eight bits elsewhere."""
+    name = "fp8" if deployment.request.engine.startswith("vllm") else "int8"
+    smaller = replace(deployment.request, kv_precision=name)
+    if _estimate(deployment, smaller).kv_cache.bytes >= _estimate(deployment, deployment.request).kv_cache.bytes:
+        yield NoSaving(code="cache_precision", reason="already_as_small")
+        return
+    yield _shrink(deployment, "cache_precision", now, smaller, {"kv_precision": name})
+
+
+def _try_sleep(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    if deployment.usage.requests_per_day <= 0:
+        yield NoSaving(code="sleep", reason="traffic_not_stated")
+        return
+    if deployment.offer.platform not in {"spaces", "endpoints"}:
+        yield NoSaving(code="sleep", reason="not_on_this_platform")
+        return
+    current = deployment.usage.sleep_after_s
+    after = next((s for s in SLEEP_S if current == 0 or s < current), None)
+    if after is None:
+        yield NoSaving(code="sleep", reason="already_as_small")
+        return
+    asleep = cost(
+        deployment.offer,
+        replace(deployment.usage, sleep_after_s=after),
+        deployment.catalog.rules,
+        speed=deployment.predict(deployment.offer, deployment.request),
+    )
+    values: dict[str, Value] = {"sleep_after_s": after, "wakes_per_day": asleep.wakes_per_day or Decimal(0)}
+    yield _compare_bills("sleep", now, asleep.total_usd_per_month, offer=deployment.offer, request=deployment.request, values=values)
+
+
+def _try_development(deployment: Deployment, _now: Decimal) -> Iterator[Attempt]:
+    """While one works on it: four bits, one request, on the cheapest tier that holds that."""
+    small = replace(
+        deployment.request,
+        precision="int4",
+        batch_size=1,
+        context_tokens=min(deployment.request.context_tokens, _needed_tokens(deployment.usage)),
+    )
+    tier = find_cheapest_tier(deployment, small)
+    price = deployment.offer.usd_per_hour
+    if tier is None or price is None or tier.offer.usd_per_hour is None or tier.offer.usd_per_hour >= price:
+        yield NoSaving(code="development_tier", reason="no_cheaper_tier")
+        return
+    hours = deployment.development_hours_per_month
+    before, after = price * hours, tier.offer.usd_per_hour * hours
+    values: dict[str, Value] = {"hours_per_month": hours, "precision": tier.memory.precision}
+    yield _compare_bills("development_tier", before, after, offer=tier.offer, request=tier.request, values=values)
+
+
+def _needed_tokens(usage: Usage) -> int:
+    return usage.prompt_tokens + usage.output_tokens
+
+
+def _shrink(deployment: Deployment, code: Code, now: Decimal, request: MemoryRequest, values: dict[str, Value]) -> Attempt:
+    """The cheapest tier for a smaller request, or how many bytes it frees on today's."""
+    tier = find_cheapest_tier(deployment, request)
+    if tier is None or tier.usd_per_month >= now or _fits_unchanged(deployment, tier):
+        freed = _estimate(deployment, deployment.request).per_device_bytes - _estimate(deployment, request).per_device_bytes
+        return NoSaving(code=code, reason="no_cheaper_tier", freed_bytes=freed)
+    return _move(deployment, code, now, tier, values)
+
+
+def _fits_unchanged(deployment: Deployment, tier: FittingTier) -> bool:
+    """Whether today's request fits that tier as it is: then the change itself saves nothing."""
+    return fit_tier(deployment, tier.offer, deployment.request) is not None
+
+
+def _estimate(deployment: Deployment, request: MemoryRequest) -> MemoryEstimate:
+    return estimate_memory(deployment.spec, request, deployment.offer.silicon or deployment.offer.host_cpu)
+
+
+def _move(deployment: Deployment, code: Code, now: Decimal, tier: FittingTier, values: dict[str, Value]) -> Attempt:
+    before, after = (
+        bound_tokens_per_s(deployment, deployment.offer, deployment.request),
+        bound_tokens_per_s(deployment, tier.offer, tier.request),
+    )
+    ratio = after / before if before and after else None
+    attempt = _compare_bills(code, now, tier.usd_per_month, offer=tier.offer, request=tier.request, values=values)
+    return replace(attempt, speed_ratio=ratio) if isinstance(attempt, Saving) else attempt
+
+
+def _compare_bills(
+    code: Code,
+    before: Decimal,
+    after: Decimal,
+    *,
+    offer: Offer | None = None,
+    request: MemoryRequest | None = None,
+    values: dict[str, Value] | None = None,
+) -> Attempt:
+    if after >= before:
+        return NoSaving(code=code, reason="costs_as_much")
+    return Saving(code=code, usd_per_month_before=before, usd_per_month=after, offer=offer, request=request, values=values or {})
+
+
+_ATTEMPTS: tuple[Callable[[Deployment, Decimal], Iterator[Attempt]], ...] = (
+    _try_provider,
+    _try_zerogpu,
+    _try_other_tier,
+    _try_formats,
+    _try_context,
+    _try_batch,
+    _try_cache,
+    _try_sleep,
+    _try_development,
+)
+
+
+# The cheapest tier that holds a configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tier:
+class FittingTier:
     """An offer with the configuration in it, and what the month costs."""
 
     offer: Offer
@@ -117,42 +345,37 @@ class Tier:
     usd_per_month: Decimal
 
 
-def family(case: Case) -> Family:
-    """The kind of work that the model does."""
-    return family_of(task_of("auto", case.spec))
-
-
-def tier(case: Case, offer: Offer, request: MemoryRequest) -> Tier | None:
+def fit_tier(deployment: Deployment, offer: Offer, request: MemoryRequest) -> FittingTier | None:
     """The configuration on this offer, spread over its cards; `None` when it does not fit with room to spare."""
-    held = usable_memory(offer)
-    if held is None or not _computes(offer, request):
+    capacity = usable_memory(offer)
+    if capacity is None or not _can_compute(offer, request):
         return None
-    spread = replace(request, devices=devices_used(case, offer, request))
-    memory = estimate_memory(case.spec, spread, offer.silicon or offer.host_cpu)
-    if not measure_headroom(memory, held, family(case)).comfortable:
+    spread = replace(request, devices=count_devices(deployment, offer, request))
+    memory = estimate_memory(deployment.spec, spread, offer.silicon or offer.host_cpu)
+    if not measure_headroom(memory, capacity, deployment.family).comfortable:
         return None
-    return Tier(offer=offer, request=spread, memory=memory, usd_per_month=bill(case, offer, spread))
+    return FittingTier(offer=offer, request=spread, memory=memory, usd_per_month=price_month(deployment, offer, spread))
 
 
-def devices_used(case: Case, offer: Offer, request: MemoryRequest) -> int:
+def count_devices(deployment: Deployment, offer: Offer, request: MemoryRequest) -> int:
     """As many cards as there are; vLLM takes as many as it can split the model over."""
     count = max(1, offer.accelerator_count)
-    return tensor_parallel_degree(case.spec, count) if request.engine.startswith("vllm") else count
+    return tensor_parallel_degree(deployment.spec, count) if request.engine.startswith("vllm") else count
 
 
-def bill(case: Case, offer: Offer, request: MemoryRequest) -> Decimal:
-    """What the month costs on an offer, at the case's use."""
-    return cost(offer, case.usage, case.catalog.rules, speed=case.predict(offer, request)).total_usd_per_month
+def price_month(deployment: Deployment, offer: Offer, request: MemoryRequest) -> Decimal:
+    """What the month costs on an offer, at the deployment's use."""
+    return cost(offer, deployment.usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).total_usd_per_month
 
 
-def cheapest(case: Case, request: MemoryRequest) -> Tier | None:
+def find_cheapest_tier(deployment: Deployment, request: MemoryRequest) -> FittingTier | None:
     """The cheapest tier with an accelerator on the same platform that holds it."""
-    offers = [offer for offer in case.catalog.on((case.offer.platform,)) if offer.silicon is not None and offer.usd_per_hour]
-    found = [one for one in (tier(case, offer, request) for offer in offers) if one is not None]
-    return min(found, key=lambda one: (one.usd_per_month, one.offer.accelerator_count, one.offer.id), default=None)
+    offers = [offer for offer in deployment.catalog.on((deployment.offer.platform,)) if offer.silicon is not None and offer.usd_per_hour]
+    tiers = [tier for tier in (fit_tier(deployment, offer, request) for offer in offers) if tier is not None]
+    return min(tiers, key=lambda tier: (tier.usd_per_month, tier.offer.accelerator_count, tier.offer.id), default=None)
 
 
-def _computes(offer: Offer, request: MemoryRequest) -> bool:
+def _can_compute(offer: Offer, request: MemoryRequest) -> bool:
     """Whether the silicon runs the format at all; accelerators that are no GPU need an engine of their own, which is not changed here."""
     if offer.silicon is None:
         return False
@@ -166,27 +389,27 @@ def _computes(offer: Offer, request: MemoryRequest) -> bool:
     )
 
 
-def rate(case: Case, offer: Offer, request: MemoryRequest) -> float | None:
+def bound_tokens_per_s(deployment: Deployment, offer: Offer, request: MemoryRequest) -> float | None:
     """Tokens per second of one request that the datasheet allows at most."""
-    memory = estimate_memory(case.spec, request, offer.silicon or offer.host_cpu)
+    memory = estimate_memory(deployment.spec, request, offer.silicon or offer.host_cpu)
     on = find_roofline(offer, Candidate(precision=memory.precision, engine=request.engine, devices=request.devices), memory.precision, ())
-    return bound_speed(case.spec, family(case), memory, on, request.batch_size).decode_tokens_per_s_upper_bound
+    return bound_speed(deployment.spec, deployment.family, memory, on, request.batch_size).decode_tokens_per_s_upper_bound
 
 
-def gain(case: Case, before: MemoryRequest, after: MemoryRequest, offer: Offer) -> tuple[Gain, bool]:
+def classify_gain(deployment: Deployment, before: MemoryRequest, after: MemoryRequest, offer: Offer) -> tuple[Gain, bool]:
     """What a smaller format does for speed on this offer, and whether its silicon multiplies in it natively.
 
     Bound by compute when 2·P·B/φ exceeds the time to read weights and cache, both from the datasheet, in today's format.
     """
     silicon = offer.silicon
     native = silicon is not None and formats.support(formats.weight_format(after.precision, after.engine).name, silicon) == "native"
-    if _compute_bound(case, before, offer):
+    if _compute_bound(deployment, before, offer):
         return ("compute" if native else "memory_only"), native
     return ("bandwidth" if after.engine in PACKED_KERNELS else "memory_only"), native
 
 
-def _compute_bound(case: Case, request: MemoryRequest, offer: Offer) -> bool:
-    memory = estimate_memory(case.spec, request, offer.silicon)
+def _compute_bound(deployment: Deployment, request: MemoryRequest, offer: Offer) -> bool:
+    memory = estimate_memory(deployment.spec, request, offer.silicon)
     on = find_roofline(offer, Candidate(precision=memory.precision, engine=request.engine, devices=request.devices), memory.precision, ())
     if on is None or on.peak is None:
         return False
@@ -194,216 +417,8 @@ def _compute_bound(case: Case, request: MemoryRequest, offer: Offer) -> bool:
         weight_bytes=memory.weights.bytes,
         cache_bytes=memory.kv_cache.bytes // request.batch_size,
         bandwidth=on.bandwidth,
-        active_parameters=count_decode_parameters(case.spec),
+        active_parameters=count_decode_parameters(deployment.spec),
         batch=request.batch_size,
         peak=on.peak,
     )
     return least.bound == "compute"
-
-
-SLEEP_S = (Decimal(900), Decimal(300))
-"""Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
-FORMATS: tuple[Code, ...] = ("fp8", "int8", "int4")
-
-Found = Way | NoWay
-
-
-def ways_to_save(case: Case) -> Savings:
-    """All ways, those that save first. Today's configuration is spread over the cards of its offer.
-
-    Raises:
-        UnknownHardware: today's offer has no price.
-        BadArgument: a precision that no format has.
-    """
-    case = replace(case, request=replace(case.request, devices=devices_used(case, case.offer, case.request)))
-    now = bill(case, case.offer, case.request)
-    found = [one for try_out in _TRIED for one in try_out(case, now)]
-    ways = [one for one in found if isinstance(one, Way)]
-    return Savings(
-        usd_per_month=now,
-        ways=tuple(sorted(ways, key=lambda way: (-way.saves_usd_per_month, way.code))),
-        others=tuple(one for one in found if isinstance(one, NoWay)),
-    )
-
-
-def _provider(case: Case, now: Decimal) -> Iterator[Found]:
-    if case.price is None:
-        yield NoWay(code="provider", reason="price_unknown")
-    elif case.usage.requests_per_day <= 0:
-        yield NoWay(code="provider", reason="traffic_not_stated")
-    else:
-        tokens = per_token(case.price, case.usage, case.catalog.rules.providers)
-        kept = cost(case.offer, case.usage, case.catalog.rules).storage_usd_per_month
-        inputs = {"provider": case.price.provider, "requests": f"{case.usage.requests_per_month:f}"}
-        yield _if_less("provider", now, tokens.total_usd_per_month + kept, inputs=inputs)
-
-
-def _zerogpu(case: Case, now: Decimal) -> Iterator[Found]:
-    rules = case.catalog.rules.zerogpu
-    if case.offer.platform != "spaces" or rules.max_spaces[case.usage.account] == 0:
-        yield NoWay(code="zerogpu", reason="not_for_this_account" if case.offer.platform == "spaces" else "not_on_this_platform")
-        return
-    for offer in case.catalog.on(("zerogpu",)):
-        held = tier(case, offer, replace(case.request, engine="transformers"))
-        if held is None:
-            continue
-        used = zerogpu_use(offer, case.usage, rules, case.predict(offer, held.request))
-        if used.requests_in_quota == 0:
-            yield NoWay(code="zerogpu", reason="quota_too_small")
-        else:
-            inputs = {
-                "size": used.size,
-                "quota seconds per request": f"{used.quota_s_per_request.normalize():f}",
-                "requests per visitor and day": str(used.requests_in_quota),
-                "visitors needed": str(used.visitors),
-            }
-            yield _moved(case, "zerogpu", now, held, inputs)
-        return
-    yield NoWay(code="zerogpu", reason="does_not_fit")
-
-
-def _other_tier(case: Case, now: Decimal) -> Iterator[Found]:
-    found = cheapest(case, case.request)
-    if found is None or found.usd_per_month >= now:
-        yield NoWay(code="cheaper_tier", reason="none_holds_it")
-        return
-    silicon = (case.offer.accelerator, found.offer.accelerator)
-    code: Code = "l4_over_a10g" if silicon == ("A10G", "L4") else "cheaper_tier"
-    yield _moved(case, code, now, found, {})
-
-
-def _formats(case: Case, now: Decimal) -> Iterator[Found]:
-    today = _memory(case, case.request)
-    for code in FORMATS:
-        asked = replace(case.request, precision=code)
-        smaller = _memory(case, asked)
-        if smaller.weights.bytes >= today.weights.bytes:
-            yield NoWay(code=code, reason="already_as_small")
-            continue
-        found = cheapest(case, asked)
-        freed = today.per_device_bytes - smaller.per_device_bytes
-        if found is None or found.usd_per_month >= now or _without(case, found):
-            effect, _ = gain(case, case.request, asked, case.offer)
-            yield NoWay(code=code, reason="no_cheaper_tier", gain=effect, freed_bytes=freed)
-            continue
-        moved = _moved(case, code, now, found, {"precision": found.memory.precision})
-        effect, native = gain(case, case.request, found.request, found.offer)
-        yield replace(moved, gain=effect, native=native) if isinstance(moved, Way) else moved
-
-
-def _context(case: Case, now: Decimal) -> Iterator[Found]:
-    """The context that the traffic needs, if that is less than what is held, else half of it."""
-    held, needed = case.request.context_tokens, case.usage.prompt_tokens + case.usage.output_tokens
-    tokens = needed if needed < held else held // 2
-    yield _smaller(case, "shorter_context", now, replace(case.request, context_tokens=max(1, tokens)), {"context tokens": str(tokens)})
-
-
-def _batch(case: Case, now: Decimal) -> Iterator[Found]:
-    """The largest of the halved batches that saves; a smaller batch serves fewer requests at once."""
-    size = case.request.batch_size
-    if size == 1:
-        yield NoWay(code="smaller_batch", reason="already_as_small")
-        return
-    found: Found = NoWay(code="smaller_batch", reason="no_cheaper_tier")
-    while size > 1 and isinstance(found, NoWay):
-        size //= 2
-        found = _smaller(case, "smaller_batch", now, replace(case.request, batch_size=size), {"batch": str(size)})
-    yield found
-
-
-def _cache(case: Case, now: Decimal) -> Iterator[Found]:
-    """fp8 in vLLM, eight bits elsewhere."""
-    name = "fp8" if case.request.engine.startswith("vllm") else "int8"
-    smaller = replace(case.request, kv_precision=name)
-    if _memory(case, smaller).kv_cache.bytes >= _memory(case, case.request).kv_cache.bytes:
-        yield NoWay(code="cache_precision", reason="already_as_small")
-        return
-    yield _smaller(case, "cache_precision", now, smaller, {"cache": name})
-
-
-def _sleep(case: Case, now: Decimal) -> Iterator[Found]:
-    if case.usage.requests_per_day <= 0:
-        yield NoWay(code="sleep", reason="traffic_not_stated")
-        return
-    if case.offer.platform not in {"spaces", "endpoints"}:
-        yield NoWay(code="sleep", reason="not_on_this_platform")
-        return
-    current = case.usage.sleep_after_s
-    after = next((s for s in SLEEP_S if current == 0 or s < current), None)
-    if after is None:
-        yield NoWay(code="sleep", reason="already_as_small")
-        return
-    asleep = cost(case.offer, replace(case.usage, sleep_after_s=after), case.catalog.rules, speed=case.predict(case.offer, case.request))
-    wakes = "0" if asleep.wakes_per_day is None else f"{asleep.wakes_per_day:.1f}"
-    inputs = {"sleep after s": f"{after:f}", "wakes a day": wakes}
-    yield _if_less("sleep", now, asleep.total_usd_per_month, offer=case.offer, request=case.request, inputs=inputs)
-
-
-def _development(case: Case, _now: Decimal) -> Iterator[Found]:
-    """While one works on it: four bits, one request, on the cheapest tier that holds that."""
-    small = replace(case.request, precision="int4", batch_size=1, context_tokens=min(case.request.context_tokens, _needed(case.usage)))
-    found = cheapest(case, small)
-    price = case.offer.usd_per_hour
-    if found is None or price is None or found.offer.usd_per_hour is None or found.offer.usd_per_hour >= price:
-        yield NoWay(code="development_tier", reason="no_cheaper_tier")
-        return
-    hours = case.development_hours_per_month
-    before, after = price * hours, found.offer.usd_per_hour * hours
-    inputs = {"hours per month": f"{hours:f}", "precision": found.memory.precision}
-    yield _if_less("development_tier", before, after, offer=found.offer, request=found.request, inputs=inputs)
-
-
-def _needed(usage: Usage) -> int:
-    return usage.prompt_tokens + usage.output_tokens
-
-
-def _smaller(case: Case, code: Code, now: Decimal, request: MemoryRequest, inputs: dict[str, str]) -> Found:
-    """The cheapest tier for a smaller request, or how many bytes it frees on today's."""
-    found = cheapest(case, request)
-    if found is None or found.usd_per_month >= now or _without(case, found):
-        freed = _memory(case, case.request).per_device_bytes - _memory(case, request).per_device_bytes
-        return NoWay(code=code, reason="no_cheaper_tier", freed_bytes=freed)
-    return _moved(case, code, now, found, inputs)
-
-
-def _without(case: Case, found: Tier) -> bool:
-    """Whether today's request fits that tier as it is: then the change itself saves nothing."""
-    return tier(case, found.offer, case.request) is not None
-
-
-def _memory(case: Case, request: MemoryRequest) -> MemoryEstimate:
-    return estimate_memory(case.spec, request, case.offer.silicon or case.offer.host_cpu)
-
-
-def _moved(case: Case, code: Code, now: Decimal, found: Tier, inputs: dict[str, str]) -> Found:
-    before, after = rate(case, case.offer, case.request), rate(case, found.offer, found.request)
-    ratio = after / before if before and after else None
-    way = _if_less(code, now, found.usd_per_month, offer=found.offer, request=found.request, inputs=inputs)
-    return replace(way, speed_ratio=ratio) if isinstance(way, Way) else way
-
-
-def _if_less(
-    code: Code,
-    before: Decimal,
-    after: Decimal,
-    *,
-    offer: Offer | None = None,
-    request: MemoryRequest | None = None,
-    inputs: dict[str, str] | None = None,
-) -> Found:
-    if after >= before:
-        return NoWay(code=code, reason="costs_as_much")
-    return Way(code=code, usd_per_month_before=before, usd_per_month=after, offer=offer, request=request, inputs=inputs or {})
-
-
-_TRIED: tuple[Callable[[Case, Decimal], Iterator[Found]], ...] = (
-    _provider,
-    _zerogpu,
-    _other_tier,
-    _formats,
-    _context,
-    _batch,
-    _cache,
-    _sleep,
-    _development,
-)

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from types import MappingProxyType
 
-from lib.advisor.savings import NoWay, Way
+from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.cost import Crossing
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.provenance import Caveat, Reason, Statement, Value
+from lib.units import GIB
 
 ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
 BOUNDS = {"bandwidth": "memory bandwidth limits it", "compute": "arithmetic limits it", "overhead": "launch and host time limit it"}
@@ -444,26 +445,40 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+SAVING_NAMES = {
+    "provider": "Pay per token",
+    "zerogpu": "ZeroGPU",
+    "cheaper_tier": "A cheaper tier",
+    "l4_over_a10g": "L4 instead of A10G",
+    "fp8": "Weights in fp8",
+    "int8": "Weights in eight bits",
+    "int4": "Weights in four bits",
+    "shorter_context": "A shorter context",
+    "smaller_batch": "Fewer requests at a time",
+    "cache_precision": "A smaller cache format",
+    "sleep": "Sleep between requests",
+    "development_tier": "A smaller tier while developing",
+}
 SAVING = {
     "provider": "Pay {provider} per token instead of renting hardware",
-    "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests per visitor and day} such requests each a day",
+    "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests_per_visitor!s} such requests each a day",
     "cheaper_tier": "Move to {offer}, which holds it as it is",
     "l4_over_a10g": "Take the L4 ({offer}) instead of the A10G: the same memory for less",
     "fp8": "Store the weights in fp8 ({precision}) and move to {offer}",
     "int8": "Store the weights in eight bits ({precision}) and move to {offer}",
     "int4": "Store the weights in four bits ({precision}) and move to {offer}",
-    "shorter_context": "Hold {context tokens} tokens of context and move to {offer}",
-    "smaller_batch": "Serve {batch} at a time and move to {offer}",
-    "cache_precision": "Keep the cache in {cache} and move to {offer}",
-    "sleep": "Let it sleep after {sleep after s} s without requests (it wakes {wakes a day} times a day)",
-    "development_tier": "Develop on {offer} in four bits, {hours per month} hours a month (a working week, if you stated none)",
+    "shorter_context": "Hold {context_tokens!s} tokens of context and move to {offer}",
+    "smaller_batch": "Serve {batch_size!s} at a time and move to {offer}",
+    "cache_precision": "Keep the cache in {kv_precision} and move to {offer}",
+    "sleep": "Let it sleep after {sleep_after_s:f} s without requests (it wakes {wakes_per_day:.1f} times a day)",
+    "development_tier": "Develop on {offer} in four bits, {hours_per_month:f} hours a month (a working week, if you stated none)",
 }
 GAINS = {
     "compute": "On the same card it is faster too: it multiplies this format natively, and the work is bound by compute.",
     "bandwidth": "On the same card it makes tokens faster too: fewer bytes are read per token, and the engine reads the packed weights.",
     "memory_only": "It saves memory only: no speed is gained.",
 }
-TRADES = {
+SACRIFICES = {
     "provider": "Speed and limits are the provider's, and what is asked goes there.",
     "zerogpu": "Visitors wait for a free card and stop at their quota.",
     "fp8": "Answers change a little.",
@@ -490,32 +505,23 @@ NO_SAVING = {
 }
 
 
-def what_to_do(way: Way) -> str:
-    """What to do, without its figures."""
-    return SAVING[way.code].format(**(dict(way.inputs) | {"offer": "" if way.offer is None else way.offer.id}))
+def saving_step(saving: Saving) -> str:
+    """What to do, without what it saves."""
+    offer = "" if saving.offer is None else saving.offer.id
+    return SAVING[saving.code].format_map(_Shown({**saving.values, "offer": offer}))
 
 
-def effect(way: Way) -> str:
-    """What it does to speed, "" when nothing is to be said."""
-    said = [] if way.gain is None else [GAINS[way.gain]]
-    told = way.speed_ratio is not None and not (way.gain == "memory_only" and way.speed_ratio > 1)
-    if told and not 0.95 < (way.speed_ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
-        said.append(f"By the datasheets it makes at most {way.speed_ratio:.2g} times the tokens per second.")
-    return " ".join(said)
+def saving_effect(saving: Saving) -> str:
+    """What it costs in quality and what it does to speed, "" for nothing."""
+    effects = [SACRIFICES.get(saving.code, "")] + ([] if saving.gain is None else [GAINS[saving.gain]])
+    ratio = saving.speed_ratio
+    shown_ratio = ratio is not None and not (saving.gain == "memory_only" and ratio > 1)
+    if shown_ratio and not 0.95 < (ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
+        effects.append(f"By the datasheets it makes at most {ratio:.2g} times the tokens per second.")
+    return " ".join(effect for effect in effects if effect)
 
 
-def trade(way: Way) -> str:
-    """What it costs in quality and speed, "" for nothing."""
-    return f"{TRADES.get(way.code, '')} {effect(way)}".strip()
-
-
-def way_sentence(way: Way) -> str:
-    """What to do, what it saves, and what it does to speed."""
-    said = f"{what_to_do(way)}: {dollars(way.usd_per_month)} instead of {dollars(way.usd_per_month_before)} a month."
-    return f"{said} {effect(way)}".rstrip()
-
-
-def no_way_sentence(none: NoWay) -> str:
+def no_saving_sentence(no_saving: NoSaving) -> str:
     """Why a way saves nothing here."""
-    freed = "" if not none.freed_bytes else f" It would free {none.freed_bytes / 2**30:.1f} GiB."
-    return f"{NO_SAVING[none.reason][:1].upper()}{NO_SAVING[none.reason][1:]}.{freed}"
+    freed = "" if not no_saving.freed_bytes else f" It would free {no_saving.freed_bytes / GIB:.1f} GiB."
+    return f"{_capital(NO_SAVING[no_saving.reason])}.{freed}"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
-from lib.advisor.savings import Case, NoWay, Savings, Way, ways_to_save
+from lib.advisor.savings import Deployment, NoSaving, Saving, SavingsReport, find_savings
 from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer, SavingEntry
 from lib.catalog import Catalog
@@ -21,7 +21,7 @@ from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
-from lib.present.sentences import no_way_sentence, sentence, trade, what_to_do
+from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step, sentence
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, decimal_number, offer_of, one_of, read, some_of
 from lib.service.cost import SleepAfter, UsageArguments, cost_answer, usage_of
@@ -102,7 +102,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         offered=offered,
         own_price=own,
     )
-    case = Case(
+    deployment = Deployment(
         spec=spec,
         offer=chosen.offer,
         request=chosen.request,
@@ -116,7 +116,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         view,
         bill,
         line_entries(view, runs_as),
-        ways_to_save(case),
+        find_savings(deployment),
         spec=spec,
         offer=chosen.offer,
         chosen="recommended" if arguments.hardware == AUTO else _rejection(chosen.offer, judged),
@@ -293,7 +293,7 @@ def outlook_answer(
     outlook: Outlook,
     answer: CostAnswer,
     lines: list[LineEntry],
-    savings: Savings,
+    savings: SavingsReport,
     *,
     spec: ModelSpec,
     offer: Offer,
@@ -315,8 +315,8 @@ def outlook_answer(
         "x": [float(x) for x in outlook.xs],
         "lines": lines,
         "changes": _changes(outlook, bills, lines),
-        "savings": [_saving(way) for way in savings.ways],
-        "no_savings": [_no_saving(none) for none in savings.others],
+        "savings": [_saving(saving) for saving in savings.savings],
+        "no_savings": [_no_saving(no_saving) for no_saving in savings.no_savings],
         "prices": answer["prices"],
         "caveats": answer["caveats"],
         "sources": answer["sources"],
@@ -351,39 +351,24 @@ def _change(change: Change, lines: Sequence[LineEntry], outlook: Outlook) -> Cha
     }
 
 
-def _saving(way: Way) -> SavingEntry:
+def _saving(saving: Saving) -> SavingEntry:
+    offer = saving.offer
     return {
-        "code": way.code,
-        "what": what_to_do(way),
-        "hardware": None if way.offer is None else f"{way.offer.id}, {PLATFORM_NAMES.get(way.offer.platform, way.offer.platform)}",
-        "usd_per_month": float(way.usd_per_month),
-        "saves_usd_per_month": float(way.saves_usd_per_month),
-        "effect": trade(way),
+        "code": saving.code,
+        "what": saving_step(saving),
+        "hardware": None if offer is None else f"{offer.id}, {PLATFORM_NAMES.get(offer.platform, offer.platform)}",
+        "usd_per_month": float(saving.usd_per_month),
+        "saves_usd_per_month": float(saving.saves_usd_per_month),
+        "effect": saving_effect(saving),
     }
 
 
-def _no_saving(none: NoWay) -> SavingEntry:
+def _no_saving(no_saving: NoSaving) -> SavingEntry:
     return {
-        "code": none.code,
-        "what": NO_WAYS[none.code],
+        "code": no_saving.code,
+        "what": SAVING_NAMES[no_saving.code],
         "hardware": None,
         "usd_per_month": None,
         "saves_usd_per_month": None,
-        "effect": no_way_sentence(none),
+        "effect": no_saving_sentence(no_saving),
     }
-
-
-NO_WAYS: Mapping[str, str] = {
-    "provider": "Pay per token",
-    "zerogpu": "ZeroGPU",
-    "cheaper_tier": "A cheaper tier",
-    "l4_over_a10g": "L4 instead of A10G",
-    "fp8": "Weights in fp8",
-    "int8": "Weights in eight bits",
-    "int4": "Weights in four bits",
-    "shorter_context": "A shorter context",
-    "smaller_batch": "Fewer requests at a time",
-    "cache_precision": "A smaller cache format",
-    "sleep": "Sleep between requests",
-    "development_tier": "A smaller tier while developing",
-}

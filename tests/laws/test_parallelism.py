@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.advisor.candidates import DIVIDED, list_candidates
-from lib.advisor.savings import Case, devices_used
+from lib.advisor.savings import Deployment, count_devices
 from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
 from lib.cost import Usage
@@ -41,7 +41,7 @@ def test_all_who_ask_agree() -> None:
                 tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, "auto").tried
                 assert {c.devices for c in tried if c.engine in DIVIDED} <= {degree}, spec.id
                 assert (
-                    devices_used(Case(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
+                    count_devices(Deployment(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
                     == degree
                 )
                 layout = lay_out(resolve_devices(hardware, CATALOG.accelerators), engine, spec)
