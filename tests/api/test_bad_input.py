@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
-from hub_repos import LLAMA_CONFIG, as_json, demo_faults, llama_8b
+from hub_repos import as_json, demo_faults, llama_8b
 from hub_stand_in import Blob, Repo, StandIn
+from llama import LLAMA_8B_CONFIG
 from running_app import started
 
 HUNDRED_GB = 100 * 10**9
@@ -31,7 +32,7 @@ def hub() -> Iterator[StandIn]:
             served.add(llama_8b(name))
             served.faults[name] = fault
         claim = Blob(head=struct.pack("<Q", HUNDRED_GB) + b"{", size=HUNDRED_GB + 8)
-        served.add(Repo(id="faults/claims-100-gb", files={"config.json": as_json(LLAMA_CONFIG), "model.safetensors": claim}))
+        served.add(Repo(id="faults/claims-100-gb", files={"config.json": as_json(LLAMA_8B_CONFIG), "model.safetensors": claim}))
         yield served
 
 
@@ -195,7 +196,7 @@ def test_sixty_big_configs_at_once_do_not_stop_the_app(url: str) -> None:
     """Each is answered or told to come back; a question about known things is answered meanwhile."""
 
     def one(number: int) -> int:
-        config = json.dumps(LLAMA_CONFIG | {"num_hidden_layers": 60 + number})
+        config = json.dumps(LLAMA_8B_CONFIG | {"num_hidden_layers": 60 + number})
         answer = httpx.post(f"{url}/gradio_api/run/resolve_model", json={"data": [config]}, timeout=180)
         assert answer.status_code == 200 or answer.json()["title"] == "busy", answer.text[:300]
         return answer.status_code

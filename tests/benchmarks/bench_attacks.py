@@ -27,8 +27,9 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from hub_repos import LLAMA_CONFIG, as_json
+from hub_repos import as_json
 from hub_stand_in import Blob, Repo, StandIn
+from llama import LLAMA_8B_CONFIG
 from running_app import started
 
 BODY_BYTES = 4 * 2**20 - 1024
@@ -125,7 +126,7 @@ def half_sent(url: str) -> Counter[str]:
 def nested_index() -> Repo:
     """A model whose index is a list of empty lists."""
     index = b'{"weight_map": [' + b"[]," * (INDEX_BYTES // 3) + b"[]]}"
-    files: dict[str, bytes | Blob] = {"config.json": as_json(LLAMA_CONFIG), "model.safetensors.index.json": index}
+    files: dict[str, bytes | Blob] = {"config.json": as_json(LLAMA_8B_CONFIG), "model.safetensors.index.json": index}
     return Repo(id="attack/nested", files=files, info={"library_name": "transformers"})
 
 
@@ -133,7 +134,7 @@ def attacks(url: str, calls: int) -> dict[str, Callable[[], object]]:
     """The attacks by name."""
     call, run = "/gradio_api/call/estimate_memory", "/gradio_api/run/estimate_memory"
     lists, within = (b'{"data": [[' + b"[]," * ((size - 20) // 3) + b"[]]]}" for size in (BODY_BYTES, BODY_BYTES // 2))
-    config = json.dumps(LLAMA_CONFIG | {"_comment": "x" * 19_000})
+    config = json.dumps(LLAMA_8B_CONFIG | {"_comment": "x" * 19_000})
     return {
         "bodies": lambda: posts(url, call, lists, 20, 4),
         "run_bodies": lambda: posts(url, run, lists, 20, 4),
@@ -157,7 +158,7 @@ def main() -> None:
         hub.add(nested_index())
         with started(HF_ENDPOINT=hub.url) as url:
             app = process_of(url)
-            posts(url, "/gradio_api/run/estimate_memory", json.dumps({"data": [json.dumps(LLAMA_CONFIG)]}).encode(), 3, 1)
+            posts(url, "/gradio_api/run/estimate_memory", json.dumps({"data": [json.dumps(LLAMA_8B_CONFIG)]}).encode(), 3, 1)
             posts(url, CHEAP[0], b'{"data": []}', 20, 2)
             for name, attack in attacks(url, options.calls).items():
                 if options.only and name not in options.only.split(","):

@@ -12,24 +12,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from llama import LLAMA_8B_CONFIG
 
 from lib.service.app import services
 
 CATALOG_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-}
+CONFIG = LLAMA_8B_CONFIG
 
 
 def median_ms(call: Callable[[int], object], times: int) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from llama import llama_config
 from page_checks import CONTRAST, NAMELESS, Open
 from playwright.sync_api import Locator, Page, expect
 
@@ -67,10 +69,7 @@ def test_a_pasted_config_is_a_model(open_page: Open) -> None:
     """The text of a config.json is answered like an id."""
     page = open_page()
     page.get_by_role("button", name="Paste a config.json instead").click()
-    page.get_by_role("textbox", name=re.compile("^config.json")).fill(
-        '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,'
-        ' "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256}'
-    )
+    page.get_by_role("textbox", name=re.compile("^config.json")).fill(json.dumps(llama_config()))
     page.get_by_role("button", name="Show the answer").click()
     expect(page.locator("#facts")).to_contain_text("counted by building the architecture")
     expect(page.locator("#pick")).to_contain_text("the pasted config")

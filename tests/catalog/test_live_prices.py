@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prices_stand_in import JOBS, SPACES, HubStandIn, Reply, as_listed, row, serve
+from prices_stand_in import JOBS, SPACES, PricesStandIn, Reply, as_listed, row
 
 from lib.catalog import Catalog, load
 from lib.catalog.live_prices import LiveList, with_live_prices
@@ -24,24 +24,25 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def hub() -> Iterator[HubStandIn]:
+def hub() -> Iterator[PricesStandIn]:
     """A Hub on the loopback."""
-    yield from serve()
+    with PricesStandIn() as stand_in:
+        yield stand_in
 
 
-def fed(hub: HubStandIn, **settings: float) -> tuple[PriceFeed, Catalog]:
+def fed(hub: PricesStandIn, **settings: float) -> tuple[PriceFeed, Catalog]:
     """A feed that has been refreshed once from the stand-in."""
     feed = PriceFeed(load(), endpoint=hub.url, **settings)  # type: ignore[arg-type]
     return feed, feed.refresh()
 
 
-def healthy(hub: HubStandIn, **prices: str) -> None:
+def healthy(hub: PricesStandIn, **prices: str) -> None:
     """Both lists as bundled, with some prices of Spaces changed."""
     hub.lists(SPACES, as_listed("spaces", **prices))
     hub.lists(JOBS, as_listed("jobs"))
 
 
-def test_lists_equal_to_the_bundled_rows_change_nothing_but_the_provenance(hub: HubStandIn) -> None:
+def test_lists_equal_to_the_bundled_rows_change_nothing_but_the_provenance(hub: PricesStandIn) -> None:
     """Every price survives the way through millionths per minute; basis, source and date become those of the list."""
     healthy(hub)
     feed, catalog = fed(hub)
@@ -61,16 +62,16 @@ def test_lists_equal_to_the_bundled_rows_change_nothing_but_the_provenance(hub: 
     assert catalog.prices["spaces"].remarks == ()
 
 
-def test_calls_are_anonymous(hub: HubStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_anonymous(hub: PricesStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token of the server is not sent."""
     monkeypatch.setenv("HF_TOKEN", "hf_not_for_this")
     healthy(hub)
     fed(hub)
-    assert {SPACES, JOBS} <= {seen.path for seen in hub.seen}
-    assert all(seen.authorization is None for seen in hub.seen)
+    assert {SPACES, JOBS} <= {seen.path for seen in hub.requests}
+    assert all("authorization" not in seen.headers for seen in hub.requests)
 
 
-def test_a_changed_price_is_taken_and_the_old_one_kept_as_history(hub: HubStandIn) -> None:
+def test_a_changed_price_is_taken_and_the_old_one_kept_as_history(hub: PricesStandIn) -> None:
     """0.80 → 0.95 USD per hour on Spaces; the same flavor on Jobs stays at 0.80."""
     healthy(hub, l4x1="0.95")
     _, catalog = fed(hub)
@@ -82,7 +83,7 @@ def test_a_changed_price_is_taken_and_the_old_one_kept_as_history(hub: HubStandI
     assert load().offer("l4x1").usd_per_hour == Decimal("0.80")
 
 
-def test_a_new_flavor_that_is_understood_is_added(hub: HubStandIn) -> None:
+def test_a_new_flavor_that_is_understood_is_added(hub: PricesStandIn) -> None:
     """Two H200 on Spaces: silicon, count, usable memory and price are known, so it can be recommended."""
     hub.lists(SPACES, [*as_listed("spaces"), row("h200x2", "9.90", accelerator=("H200", 2, 282), cpu="46 vCPU", ram="512 GB")])
     hub.lists(JOBS, as_listed("jobs"))
@@ -93,7 +94,7 @@ def test_a_new_flavor_that_is_understood_is_added(hub: HubStandIn) -> None:
     assert any("'h200x2'" in remark for remark in catalog.prices["spaces"].remarks)
 
 
-def test_new_flavors_that_are_not_understood_are_told_and_left_out(hub: HubStandIn) -> None:
+def test_new_flavors_that_are_not_understood_are_told_and_left_out(hub: PricesStandIn) -> None:
     """An unknown card, a known name with another memory, and a card without a price."""
     extra = [
         row("b300x1", "12", accelerator=("B300", 1, 288)),
@@ -109,7 +110,7 @@ def test_new_flavors_that_are_not_understood_are_told_and_left_out(hub: HubStand
         assert any(f"'{added['name']}'" in remark for remark in catalog.prices["spaces"].remarks)
 
 
-def test_a_flavor_that_the_list_drops_is_retired_on_that_day(hub: HubStandIn) -> None:
+def test_a_flavor_that_the_list_drops_is_retired_on_that_day(hub: PricesStandIn) -> None:
     """It keeps its last price, is not listed, and asking for it says so; Jobs still has it."""
     hub.lists(SPACES, [entry for entry in as_listed("spaces") if entry["name"] != "a100x8"])
     hub.lists(JOBS, as_listed("jobs"))
@@ -122,7 +123,7 @@ def test_a_flavor_that_the_list_drops_is_retired_on_that_day(hub: HubStandIn) ->
         catalog.resolve_offer("a100x8", "spaces")
 
 
-def test_a_retired_flavor_that_comes_back_is_listed_again(hub: HubStandIn) -> None:
+def test_a_retired_flavor_that_comes_back_is_listed_again(hub: PricesStandIn) -> None:
     """h100 at 4.50: listed from the day of the fetch."""
     hub.lists(SPACES, [*as_listed("spaces"), row("h100", "4.50", accelerator=("H100", 1, 80))])
     hub.lists(JOBS, as_listed("jobs"))
@@ -131,7 +132,7 @@ def test_a_retired_flavor_that_comes_back_is_listed_again(hub: HubStandIn) -> No
     assert (back.platform, back.status, back.usd_per_hour) == ("spaces", "listed", Decimal("4.50"))
 
 
-def test_zerogpu_stays_when_the_list_does_not_name_it(hub: HubStandIn) -> None:
+def test_zerogpu_stays_when_the_list_does_not_name_it(hub: PricesStandIn) -> None:
     """It has no price to be listed for, so its absence is told and nothing more."""
     hub.lists(SPACES, [entry for entry in as_listed("spaces") if entry["name"] != "zero-a10g"])
     hub.lists(JOBS, as_listed("jobs"))
@@ -141,7 +142,7 @@ def test_zerogpu_stays_when_the_list_does_not_name_it(hub: HubStandIn) -> None:
 
 
 @pytest.mark.parametrize(("price", "why"), [("0", "free"), ("800", "instead of"), ("0.05", "instead of")])
-def test_a_price_that_cannot_be_is_not_taken(hub: HubStandIn, price: str, why: str) -> None:
+def test_a_price_that_cannot_be_is_not_taken(hub: PricesStandIn, price: str, why: str) -> None:
     """A paid card for nothing, for a thousand times as much, for a sixteenth: the bundled 0.80 stays and it is told."""
     healthy(hub, l4x1=price)
     _, catalog = fed(hub)
@@ -150,7 +151,7 @@ def test_a_price_that_cannot_be_is_not_taken(hub: HubStandIn, price: str, why: s
     assert any("'l4x1'" in remark and why in remark for remark in catalog.prices["spaces"].remarks)
 
 
-def test_another_card_under_the_same_name_is_taken_over(hub: HubStandIn) -> None:
+def test_another_card_under_the_same_name_is_taken_over(hub: PricesStandIn) -> None:
     """The platform puts an L40S under `a10g-small`: silicon and memory follow."""
     rows = [entry for entry in as_listed("spaces") if entry["name"] != "a10g-small"]
     hub.lists(SPACES, [*rows, row("a10g-small", "1.00", accelerator=("L40S", 1, 48))])
@@ -183,7 +184,7 @@ HOSTILE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("harm", HOSTILE, ids=lambda harm: f"{next(iter(harm))}={str(next(iter(harm.values())))[:24]}")
-def test_a_hostile_row_is_left_out_with_a_sentence_and_the_others_are_read(hub: HubStandIn, harm: dict[str, Any]) -> None:
+def test_a_hostile_row_is_left_out_with_a_sentence_and_the_others_are_read(hub: PricesStandIn, harm: dict[str, Any]) -> None:
     """One poisoned row beside good ones."""
     hub.lists(SPACES, [*as_listed("spaces", l4x1="0.95"), row("poison", "1.00", accelerator=("L4", 1, 24)) | harm])
     hub.lists(JOBS, as_listed("jobs"))
@@ -198,7 +199,7 @@ def test_a_hostile_row_is_left_out_with_a_sentence_and_the_others_are_read(hub: 
 @pytest.mark.parametrize(
     "harm", [{"cpu": "🚀"}, {"ram": "9" * 500 + " GB"}, {"ephemeralStorage": "-3 GB"}, {"cpu": 8}, {"prettyName": "a\x00b"}]
 )
-def test_an_unreadable_host_figure_leaves_the_bundled_one(hub: HubStandIn, harm: dict[str, Any]) -> None:
+def test_an_unreadable_host_figure_leaves_the_bundled_one(hub: PricesStandIn, harm: dict[str, Any]) -> None:
     """Processors, memory, disk and name are not worth a lost price."""
     rows = [entry | harm if entry["name"] == "l4x1" else entry for entry in as_listed("spaces", l4x1="0.95")]
     hub.lists(SPACES, rows)
@@ -215,7 +216,7 @@ def test_an_unreadable_host_figure_leaves_the_bundled_one(hub: HubStandIn, harm:
 
 
 @pytest.mark.parametrize("rows", [[], [row("l4x1", "0.95", accelerator=("L4", 1, 24))], [row(f"new-{n}", "1") for n in range(40)]])
-def test_a_list_that_is_far_from_complete_is_not_believed(hub: HubStandIn, rows: list[dict[str, Any]]) -> None:
+def test_a_list_that_is_far_from_complete_is_not_believed(hub: PricesStandIn, rows: list[dict[str, Any]]) -> None:
     """Nothing is retired and no price is taken from an empty list, a single row, or a list of strangers."""
     hub.lists(SPACES, rows)
     hub.lists(JOBS, rows)
@@ -245,7 +246,7 @@ BROKEN = [
 @pytest.mark.parametrize(
     ("reply", "kind", "says"), BROKEN, ids=lambda value: value.body[:12].decode("latin1") if isinstance(value, Reply) else ""
 )
-def test_a_list_that_fails_leaves_the_other_and_is_told(hub: HubStandIn, reply: Reply, kind: type[Exception], says: str) -> None:
+def test_a_list_that_fails_leaves_the_other_and_is_told(hub: PricesStandIn, reply: Reply, kind: type[Exception], says: str) -> None:
     """Spaces is broken in some way, Jobs is fine: Jobs is live, Spaces bundled, and the failure is one of our errors."""
     hub.replies[SPACES] = reply
     hub.lists(JOBS, as_listed("jobs"))
@@ -257,7 +258,7 @@ def test_a_list_that_fails_leaves_the_other_and_is_told(hub: HubStandIn, reply: 
     assert "127.0.0.1" not in str(failure)
 
 
-def test_a_list_of_very_many_rows_is_refused(hub: HubStandIn) -> None:
+def test_a_list_of_very_many_rows_is_refused(hub: PricesStandIn) -> None:
     """501 rows."""
     hub.lists(SPACES, [row(f"x{n}", "1") for n in range(501)])
     hub.lists(JOBS, as_listed("jobs"))
@@ -265,21 +266,21 @@ def test_a_list_of_very_many_rows_is_refused(hub: HubStandIn) -> None:
     assert "501 rows" in str(feed.status().failures["spaces"])
 
 
-def test_nobody_at_the_address(hub: HubStandIn) -> None:
+def test_nobody_at_the_address(hub: PricesStandIn) -> None:
     """A closed port: both lists fail, the bundled catalog is served."""
     feed = PriceFeed(load(), endpoint="http://127.0.0.1:9")
     assert feed.refresh() == load()
     assert {type(failure) for failure in feed.status().failures.values()} == {HubUnreachable}
-    assert not hub.seen
+    assert not hub.requests
 
 
-def test_a_hub_that_hangs_costs_the_limit_and_no_second_call(hub: HubStandIn) -> None:
+def test_a_hub_that_hangs_costs_the_limit_and_no_second_call(hub: PricesStandIn) -> None:
     """Both hang for longer than the limit of 0.3 s; the next refresh waits for the same calls instead of starting more."""
     hub.replies[SPACES] = hub.replies[JOBS] = Reply(wait_s=60)
     feed = PriceFeed(load(), endpoint=hub.url, limit_s=0.3)
     feed.refresh()
     feed.refresh()
-    assert sorted(seen.path for seen in hub.seen if "hardware" in seen.path) == [JOBS, SPACES]
+    assert sorted(seen.path for seen in hub.requests if "hardware" in seen.path) == [JOBS, SPACES]
     assert all("within 0.3 s" in str(failure) for failure in feed.status().failures.values())
     assert len(feed.status().failures) == 2
 
@@ -292,7 +293,7 @@ def waited(condition: Callable[[], bool], limit_s: float = 20.0) -> bool:
     return condition()
 
 
-def test_the_catalog_is_there_at_once_and_renewed_behind(hub: HubStandIn) -> None:
+def test_the_catalog_is_there_at_once_and_renewed_behind(hub: PricesStandIn) -> None:
     """The first call answers with bundled prices while the Hub is slow; later calls have the live ones."""
     healthy(hub, l4x1="0.95")
     for reply in hub.replies.values():
@@ -302,14 +303,14 @@ def test_the_catalog_is_there_at_once_and_renewed_behind(hub: HubStandIn) -> Non
     assert waited(lambda: feed.catalog().offer("l4x1").usd_per_hour == Decimal("0.95"))
 
 
-def test_refreshes_keep_their_distance(hub: HubStandIn) -> None:
+def test_refreshes_keep_their_distance(hub: PricesStandIn) -> None:
     """With a clock of our own: none before the hour is over, one after it; after a failure the shorter pause."""
     now = [0.0]
     healthy(hub)
     feed = PriceFeed(load(), endpoint=hub.url, clock=lambda: now[0], ttl_s=3600, retry_s=300)
 
     def asked() -> int:
-        return sum(seen.path == SPACES for seen in hub.seen)
+        return sum(seen.path == SPACES for seen in hub.requests)
 
     def settle() -> int:
         feed.catalog()
@@ -329,7 +330,7 @@ def test_refreshes_keep_their_distance(hub: HubStandIn) -> None:
     assert feed.catalog().prices["spaces"].basis == "live"  # the list of the first hour is kept, with its time
 
 
-def test_hf_endpoint_is_honoured(hub: HubStandIn) -> None:
+def test_hf_endpoint_is_honoured(hub: PricesStandIn) -> None:
     """Without an address of its own the feed asks where HF_ENDPOINT points, in a process that starts with it."""
     healthy(hub, l4x1="0.95")
     code = (

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFWriter
-from hub_repos import LLAMA_8B, LLAMA_CONFIG, TINY, as_json, dense_135, experts_135, llama_8b, safetensors, sharded
+from hub_repos import LLAMA_8B, TINY, as_json, dense_135, experts_135, llama_8b, safetensors, sharded
 from hub_stand_in import Blob, Fault, Repo, StandIn
 from huggingface_hub import constants
+from llama import LLAMA_8B_CONFIG
 from safetensors.numpy import save
 
 from lib.errors import RepoNotFound
@@ -51,7 +52,7 @@ def test_four_shards_are_counted_to_the_byte(hub: StandIn) -> None:
     assert model.bytes_by_dtype == {"BF16": 2 * LLAMA_8B_PARAMETERS}
     assert model.total_bytes == 2 * LLAMA_8B_PARAMETERS
     assert len(hub.requests) == 1 + 2 + 4
-    assert json.loads(model.config_text or "") == LLAMA_CONFIG
+    assert json.loads(model.config_text or "") == LLAMA_8B_CONFIG
     assert (model.kind, model.pipeline_tag, model.library_name, model.license) == (
         "transformers",
         "text-generation",

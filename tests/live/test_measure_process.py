@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from llama import llama_config
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted, TooLong
 from lib.live.limits import Work
@@ -18,16 +19,9 @@ from lib.live.measure import MeasuredRun, MeasureRequest
 from lib.live.measure_process import run_in_child, turn
 
 GIB = 2**30
-CONFIG = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 512,
-    "intermediate_size": 1536,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 8,
-    "num_hidden_layers": 4,
-    "vocab_size": 4000,
-}
+CONFIG = llama_config(
+    hidden_size=512, intermediate_size=1536, num_attention_heads=8, num_key_value_heads=8, num_hidden_layers=4, vocab_size=4000
+)
 WORK = Work(weights_bytes=40_000_000, parameters_per_token=10**7, step_bytes=40_000_000, layers=4, prompt_tokens=16, output_tokens=4)
 ASK = MeasureRequest(config=CONFIG, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=WORK, limit_s=60.0)
 MEASURED = {

@@ -11,6 +11,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
+from llama import llama_config
 from measured_row import ROW, row
 
 from lib.errors import BadArgument, BadCatalog
@@ -19,15 +20,7 @@ from lib.live.measurements import Ledger, LedgerPlace, Measurement, bundled_rows
 from lib.model import bundled
 from lib.model.resolve import resolve_config
 
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 2,
-    "vocab_size": 100,
-}
+CONFIG = llama_config()
 
 
 def _ledger(path: Path | None, most_rows: int = 100) -> Ledger:

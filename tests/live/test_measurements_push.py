@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hub_stand_in import StandIn, _Answer, _refusal
+from hub_stand_in import Answer, StandIn, refuse
 from measured_row import ROW, row
 
 from lib.live import measurements_push as pushing
@@ -110,22 +110,22 @@ class DatasetHub(StandIn):
         super().__init__()
         self.committed: dict[str, str] = {}
 
-    def answer(self, seen: Seen) -> _Answer:
+    def answer(self, seen: Seen) -> Answer:
         """Repository, upload modes, commit."""
         path = seen.path.partition("?")[0]
         if path == "/api/repos/create":
-            return _Answer(body=json.dumps({"url": f"{self.url}/datasets/ada/measured"}).encode())
+            return Answer(body=json.dumps({"url": f"{self.url}/datasets/ada/measured"}).encode())
         if path.endswith("/preupload/main"):
             asked = json.loads(seen.body)["files"]
             told = [{"path": file["path"], "uploadMode": "regular", "shouldIgnore": False} for file in asked]
-            return _Answer(body=json.dumps({"files": told}).encode())
+            return Answer(body=json.dumps({"files": told}).encode())
         if path.endswith("/commit/main"):
             for line in map(json.loads, seen.body.splitlines()):
                 if line["key"] == "file":
                     self.committed[line["value"]["path"]] = base64.b64decode(line["value"]["content"]).decode()
             told = {"commitUrl": f"{self.url}/datasets/ada/measured/commit/1", "commitOid": "1", "success": True}
-            return _Answer(body=json.dumps(told).encode())
-        return _refusal(404, "", "unknown")
+            return Answer(body=json.dumps(told).encode())
+        return refuse(404, "", "unknown")
 
 
 @pytest.fixture

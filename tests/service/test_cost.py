@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from llama import llama_config
 from stated_speed import stated_speed
 
 from lib.catalog import load
@@ -20,10 +21,7 @@ from lib.service.models import Models
 from lib.speed import ExplainedSpeed
 
 SOURCE = Source(what="prices per token", source="a fake router", checked="2026-11-21")
-CONFIG = json.dumps(
-    {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
-     "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "max_position_embeddings": 2048, "torch_dtype": "bfloat16"}
-)  # fmt: skip
+CONFIG = json.dumps(llama_config())
 
 
 def router(_: str) -> ProviderOffers:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from llama import llama_config
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
@@ -19,10 +20,7 @@ from lib.service.measure import MeasureQuestion
 from lib.service.models import Models
 
 GIB = 2**30
-TINY = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "max_position_embeddings": 2048, "torch_dtype": "bfloat16",
-}  # fmt: skip
+TINY = llama_config()
 SMALL = TINY | {
     "hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_key_value_heads": 12, "num_hidden_layers": 12,
     "vocab_size": 32000, "tie_word_embeddings": False,

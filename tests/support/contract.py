@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+from llama import llama_config
 
 REQUIRED = object()
 COMMON = {"schema", "caveats", "sources"}
@@ -127,15 +130,10 @@ HARDWARE = {
     "usd_per_hour", "status", "since", "source", "checked",
 }  # fmt: skip
 
-TINY_CONFIG = """{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
-"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "tie_word_embeddings": false,
-"max_position_embeddings": 2048, "torch_dtype": "bfloat16"}"""
-# Per layer: q and o 64*64, k and v 32*64, three of the MLP 64*128, two norms of 64 = 8192 + 4096 + 24576 + 128 = 36992.
-# Around them: two tables of 1000*64 and a norm of 64 = 128064.  2 * 36992 + 128064:
+TINY_CONFIG = json.dumps(llama_config())
 TINY_PARAMETERS = 202_048
-# Keys and values, 2 layers, 2 heads of 16, 2 bytes: 256 bytes per token.
 TINY_CACHE_BYTES_PER_TOKEN = 256
-# Answered without a token and without a Hub; the account actions have tests of their own (test_api_account.py).
+# Answered without a token and without a Hub; the account actions have tests of their own (tests/api/test_spaces.py).
 EXAMPLE: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": TINY_CONFIG},
     "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},

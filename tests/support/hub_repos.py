@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hub_stand_in import Blob, Fault, Repo
+from llama import LLAMA_8B_CONFIG
 
 BITS = {"F32": 32, "BF16": 16, "F16": 16, "F8_E4M3": 8, "U8": 8, "I32": 32, "I64": 64}
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -73,21 +74,6 @@ def experts(layers: int, count: int, hidden: int, inner: int) -> dict[str, tuple
     return tensors
 
 
-LLAMA_CONFIG: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "rms_norm_eps": 1e-05,
-    "rope_theta": 500000.0,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-}
 LLAMA_8B = llama(layers=32, hidden=4096, inner=14336, kv=1024, vocab=128256)
 TINY = {"a.weight": ("BF16", (8, 4)), "b.weight": ("F32", (3,))}
 
@@ -99,7 +85,7 @@ def as_json(value: Any) -> bytes:
 
 def llama_8b(name: str = "org/llama-8b", **more: Any) -> Repo:
     """Llama 3.1 8B as it is published: four shards, and the original checkpoint beside them."""
-    files = {"config.json": as_json(LLAMA_CONFIG), "README.md": b"# readme", **sharded(LLAMA_8B, 4)}
+    files = {"config.json": as_json(LLAMA_8B_CONFIG), "README.md": b"# readme", **sharded(LLAMA_8B, 4)}
     files["original/consolidated.00.pth"] = Blob(head=b"PK", size=16_060_617_592)
     info = {"pipeline_tag": "text-generation", "library_name": "transformers", "tags": ["llama", "license:llama3.1"]}
     return Repo(id=name, files=files, info=info, **more)
@@ -108,13 +94,13 @@ def llama_8b(name: str = "org/llama-8b", **more: Any) -> Repo:
 def dense_135(name: str = "org/dense-135") -> Repo:
     """A dense model of Llama 405B's shape over 135 files: 1137 tensors."""
     tensors = llama(layers=126, hidden=16384, inner=53248, kv=1024, vocab=128256)
-    return Repo(id=name, files={"config.json": as_json(LLAMA_CONFIG), **sharded(tensors, 135)}, info={"library_name": "transformers"})
+    return Repo(id=name, files={"config.json": as_json(LLAMA_8B_CONFIG), **sharded(tensors, 135)}, info={"library_name": "transformers"})
 
 
 def experts_135(name: str = "org/experts-135") -> Repo:
     """A mixture of experts over 135 files: 45 312 tensors, as many as a model of 230 billion parameters has."""
     tensors = experts(layers=59, count=128, hidden=4096, inner=1536)
-    return Repo(id=name, files={"config.json": as_json(LLAMA_CONFIG), **sharded(tensors, 135)}, info={"library_name": "transformers"})
+    return Repo(id=name, files={"config.json": as_json(LLAMA_8B_CONFIG), **sharded(tensors, 135)}, info={"library_name": "transformers"})
 
 
 def demo_repos() -> Iterator[Repo]:

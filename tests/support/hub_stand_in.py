@@ -87,15 +87,18 @@ class Seen:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Answer:
+class Answer:
+    """What is sent back."""
+
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def _refusal(status: int, code: str, message: str) -> _Answer:
+def refuse(status: int, code: str, message: str) -> Answer:
+    """The Hub's way to say no: a status, its code for the client, its sentence."""
     headers = {"X-Error-Code": code, "X-Error-Message": message}
-    return _Answer(status=status, body=json.dumps({"error": message}).encode(), headers={k: v for k, v in headers.items() if v})
+    return Answer(status=status, body=json.dumps({"error": message}).encode(), headers={k: v for k, v in headers.items() if v})
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -141,7 +144,7 @@ class StandIn:
         """The paths asked for so far."""
         return [seen.path for seen in self.requests]
 
-    def answer(self, seen: Seen) -> _Answer:
+    def answer(self, seen: Seen) -> Answer:
         """What the Hub would say to this request."""
         parts = urlsplit(seen.path)
         path, query = unquote(parts.path), parse_qs(parts.query)
@@ -156,39 +159,39 @@ class StandIn:
         assert repo is not None
         revision, _, file = rest.partition("/")
         if revision not in ("", "main", repo.sha):
-            return _refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+            return refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         if api:
-            return _Answer(body=json.dumps(repo.described(blobs="blobs" in query)).encode())
+            return Answer(body=json.dumps(repo.described(blobs="blobs" in query)).encode())
         return self._file(repo, file, seen)
 
-    def _searched(self, query: dict[str, list[str]]) -> _Answer:
+    def _searched(self, query: dict[str, list[str]]) -> Answer:
         words, limit = query.get("search", [""])[0].lower(), int(query.get("limit", ["10"])[0])
         found = [repo.described(blobs=False) for repo in self.repos.values() if words in repo.id.lower() and not repo.private]
-        return _Answer(body=json.dumps(found[:limit]).encode())
+        return Answer(body=json.dumps(found[:limit]).encode())
 
-    def _closed(self, repo: Repo | None, seen: Seen, *, api: bool) -> _Answer | None:
+    def _closed(self, repo: Repo | None, seen: Seen, *, api: bool) -> Answer | None:
         token = seen.headers.get("authorization", "").removeprefix("Bearer ")
         if repo is None or (repo.private and token not in repo.readers):
-            return _refusal(404, "RepoNotFound", "Repository not found") if token else _refusal(401, "RepoNotFound", "Repository Not Found")
+            return refuse(404, "RepoNotFound", "Repository not found") if token else refuse(401, "RepoNotFound", "Repository Not Found")
         if repo.gated and not api and token not in repo.readers:
-            return _refusal(403 if token else 401, "GatedRepo", f"Access to model {repo.id} is restricted.")
+            return refuse(403 if token else 401, "GatedRepo", f"Access to model {repo.id} is restricted.")
         return None
 
-    def _file(self, repo: Repo, name: str, seen: Seen) -> _Answer:
+    def _file(self, repo: Repo, name: str, seen: Seen) -> Answer:
         blob = repo.blob(name)
         if blob is None:
-            return _refusal(404, "EntryNotFound", "Entry not found")
+            return refuse(404, "EntryNotFound", "Entry not found")
         if repo.xet and "via=cdn" not in seen.path:
-            return _Answer(status=302, headers={"Location": f"{seen.path}?via=cdn", "X-Repo-Commit": repo.sha})
+            return Answer(status=302, headers={"Location": f"{seen.path}?via=cdn", "X-Repo-Commit": repo.sha})
         asked = seen.headers.get("range")
         if asked is None:
             headers = {"X-Repo-Commit": repo.sha, "ETag": f'"{len(name)}-{blob.size}"'}
-            return _Answer(body=blob.cut(0, blob.size), headers=headers)
+            return Answer(body=blob.cut(0, blob.size), headers=headers)
         first, _, last = asked.removeprefix("bytes=").partition("-")
         start, stop = int(first), min(int(last or blob.size) + 1, blob.size)
         if start >= blob.size:
-            return _Answer(status=416, headers={"Content-Range": f"bytes */{blob.size}"})
-        return _Answer(status=206, body=blob.cut(start, stop), headers={"Content-Range": f"bytes {start}-{stop - 1}/{blob.size}"})
+            return Answer(status=416, headers={"Content-Range": f"bytes */{blob.size}"})
+        return Answer(status=206, body=blob.cut(start, stop), headers={"Content-Range": f"bytes {start}-{stop - 1}/{blob.size}"})
 
     def fault(self, path: str) -> Fault | None:
         """The fault set for a part of this path."""
@@ -232,7 +235,7 @@ def _reply(hub: StandIn, sock: socket.socket, seen: Seen) -> bool:
     if fault.ignore_range:
         seen = Seen(path=seen.path, headers={key: value for key, value in seen.headers.items() if key != "range"})
     plain = fault.status == 200 and fault.body is None
-    answer = hub.answer(seen) if plain else _Answer(status=fault.status, body=fault.body or b"{}")
+    answer = hub.answer(seen) if plain else Answer(status=fault.status, body=fault.body or b"{}")
     headers = {"Content-Type": "application/json"} | answer.headers | {"Content-Length": str(len(answer.body))} | dict(fault.headers)
     lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Status')}", *(f"{key}: {value}" for key, value in headers.items())]
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

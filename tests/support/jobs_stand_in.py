@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import lz4.frame
-from hub_stand_in import Seen, StandIn, _Answer, _refusal
+from hub_stand_in import Answer, Seen, StandIn, refuse
 
 RECORD = 48
 _EXPIRES_S = 3600
@@ -126,14 +126,14 @@ class JobsStandIn(StandIn):
         self._xorbs: dict[str, list[bytes]] = {}
         self._files: dict[str, bytes] = {}
 
-    def answer(self, seen: Seen) -> _Answer:
+    def answer(self, seen: Seen) -> Answer:
         """What the Hub, its bucket store and its jobs would say."""
         path = urlsplit(seen.path).path
         if path == "/api/jobs/hardware" or path.startswith("/v"):
             return _json(self.prices) if path.startswith("/api") else self._stored(path, seen.body)
         owner = self.tokens.get(seen.headers.get("authorization", "").removeprefix("Bearer "))
         if owner is None:
-            return _refusal(401, "", "Invalid username or password.")
+            return refuse(401, "", "Invalid username or password.")
         match path.split("/")[2:]:
             case ["whoami-v2"]:
                 return _json({"type": "user", "name": owner})
@@ -141,20 +141,20 @@ class JobsStandIn(StandIn):
                 return self._bucket(path, seen)
             case ["jobs", *parts]:
                 return self._job(parts, seen)
-        return _refusal(404, "RepoNotFound", "Not found")
+        return refuse(404, "RepoNotFound", "Not found")
 
-    def _bucket(self, path: str, seen: Seen) -> _Answer:
+    def _bucket(self, path: str, seen: Seen) -> Answer:
         if path.endswith("/xet-write-token"):
             told = {"X-Xet-Cas-Url": self.url, "X-Xet-Access-Token": "cas", "X-Xet-Token-Expiration": str(int(time.time()) + _EXPIRES_S)}
             named = {"casUrl": self.url, "accessToken": "cas", "exp": int(told["X-Xet-Token-Expiration"])}
-            return _Answer(body=json.dumps(named).encode(), headers=told)
+            return Answer(body=json.dumps(named).encode(), headers=told)
         if path.endswith("/batch"):
             for line in map(json.loads, seen.body.splitlines()):
                 self.scripts[line["path"]] = self._files[line["xetHash"]].decode()
             return _json({"failed": []})
         return _json({"url": f"{self.url}/buckets/{'/'.join(path.split('/')[3:5])}"})
 
-    def _stored(self, path: str, body: bytes) -> _Answer:
+    def _stored(self, path: str, body: bytes) -> Answer:
         """The store behind the bucket: xorbs and shards."""
         if path.startswith("/v1/xorbs/"):
             self._xorbs[path.rpartition("/")[2]] = _chunks(body)
@@ -162,7 +162,7 @@ class JobsStandIn(StandIn):
         if path == "/v1/shards":
             self._read_shard(body)
             return _json({"result": 1})
-        return _refusal(404, "", "Not found")
+        return refuse(404, "", "Not found")
 
     def _read_shard(self, shard: bytes) -> None:
         """Files listed in a shard: a header, per file a record and one for each run of chunks (and for each a hash, and one of its own)."""
@@ -177,16 +177,16 @@ class JobsStandIn(StandIn):
             self._files[_hex(shard[at : at + 32])] = content
             at += RECORD * (1 + entries + (entries if flags >> 31 & 1 else 0) + (flags >> 30 & 1))
 
-    def _job(self, parts: list[str], seen: Seen) -> _Answer:
+    def _job(self, parts: list[str], seen: Seen) -> Answer:
         if len(parts) == 1:
             return self._started(parts[0], json.loads(seen.body))
         job = self.jobs.get(parts[1])
         if job is None:
-            return _refusal(404, "", "Job not found")
+            return refuse(404, "", "Job not found")
         match parts[2:]:
             case ["logs"]:
                 events = ({"timestamp": "2026-11-21T09:01:00.000Z", "data": line} for line in job.log())
-                return _Answer(
+                return Answer(
                     body="".join(f"data: {json.dumps(e)}\n\n" for e in events).encode(), headers={"Content-Type": "text/event-stream"}
                 )
             case ["cancel"]:
@@ -195,7 +195,7 @@ class JobsStandIn(StandIn):
         job.looks += 1
         return _json(job.described())
 
-    def _started(self, owner: str, asked: dict[str, Any]) -> _Answer:
+    def _started(self, owner: str, asked: dict[str, Any]) -> Answer:
         name = f"{asked['volumes'][0]['path']}/{asked['command'][2].removeprefix('/data/')}"
         outcome = self.outcomes.get(asked["flavor"], Outcome())
         job = FakeJob(id=f"job{len(self.jobs)}", owner=owner, asked=asked, outcome=outcome, script=self.scripts[name])
@@ -203,5 +203,5 @@ class JobsStandIn(StandIn):
         return _json(job.described())
 
 
-def _json(value: Any) -> _Answer:
-    return _Answer(body=json.dumps(value).encode())
+def _json(value: Any) -> Answer:
+    return Answer(body=json.dumps(value).encode())

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from llama import llama_config
+
 from lib.model import bundled
 
 PATH = Path(__file__).parents[1] / "data" / "model_facts.json"
@@ -30,17 +32,5 @@ def config(name: str) -> dict[str, Any]:
     return found
 
 
-LLAMA: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 160,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 512,
-    "max_position_embeddings": 2048,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-}
+LLAMA: dict[str, Any] = llama_config(intermediate_size=160, num_hidden_layers=3, vocab_size=512)
 """A small model of the plainest kind."""

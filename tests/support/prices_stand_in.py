@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
+
+from hub_stand_in import Answer, Seen, StandIn
 
 from lib.catalog import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SPACES, JOBS = "/api/spaces/hardware", "/api/jobs/hardware"
 LIVE_MODEL = {"A100-SXM4-80GB": "A100", "H200-SXM": "H200", "RTX-PRO-6000-Blackwell-Server": "RTX PRO 6000"}
@@ -26,26 +23,22 @@ class Reply:
     wait_s: float = 0.0
 
 
-@dataclass
-class Seen:
-    """One request that came in."""
+class PricesStandIn(StandIn):
+    """The Hub with these two lists only. Set `replies`, point the client at `url`, read `requests`."""
 
-    path: str
-    authorization: str | None
-
-
-@dataclass
-class HubStandIn:
-    """Set `replies`, point the client at `url`, read `seen`."""
-
-    url: str = ""
-    replies: dict[str, Reply] = field(default_factory=dict)
-    seen: list[Seen] = field(default_factory=list)
-    released: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(port)
+        self.replies: dict[str, Reply] = {}
 
     def lists(self, path: str, rows: object) -> None:
         """Answer this list with these rows."""
         self.replies[path] = Reply(body=json.dumps(rows).encode())
+
+    def answer(self, seen: Seen) -> Answer:
+        """The reply for this path, after its wait."""
+        reply = self.replies.get(seen.path, Reply(status=404, body=b"{}"))
+        self.stopping.wait(reply.wait_s)
+        return Answer(status=reply.status, body=reply.body)
 
 
 def row(name: str, usd_per_hour: str | float, **more: Any) -> dict[str, Any]:
@@ -75,35 +68,3 @@ def as_listed(platform: str, **prices: str) -> list[dict[str, Any]]:
     if platform == "spaces":
         rows.append(row("zero-a10g", 0, accelerator=("A10G", 1, 24)))
     return rows
-
-
-def serve() -> Iterator[HubStandIn]:
-    """Run the stand-in while the test runs; use as the body of a fixture."""
-    hub = HubStandIn()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            hub.seen.append(Seen(self.path, self.headers.get("Authorization")))
-            reply = hub.replies.get(self.path, Reply(status=404, body=b"{}"))
-            hub.released.wait(reply.wait_s)
-            self.send_response(reply.status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(reply.body)))
-            self.end_headers()
-            self.wfile.write(reply.body)
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield hub
-    finally:
-        hub.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(5)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from hub_stand_in import Seen, StandIn, _Answer, _refusal
+from hub_stand_in import Answer, Seen, StandIn, refuse
 
 FIXED_SLEEP_S = 172_800  # of cpu-basic
 FREE = frozenset({"cpu-basic", "zero-a10g"})
@@ -136,7 +136,7 @@ class SpaceStandIn(StandIn):
         """What was asked to be done so far: path and JSON body of every POST."""
         return [(seen.path, json.loads(seen.body or b"null")) for seen in list(self.requests) if seen.method == "POST"]
 
-    def answer(self, seen: Seen) -> _Answer:
+    def answer(self, seen: Seen) -> Answer:
         """What the Hub would say to this request."""
         parts = urlsplit(seen.path)
         path, query = unquote(parts.path), parse_qs(parts.query)
@@ -146,16 +146,16 @@ class SpaceStandIn(StandIn):
         if path not in ("/api/whoami-v2", "/api/spaces") and not path.startswith("/api/spaces/"):
             return super().answer(seen)
         if token and token not in self.people:
-            return _refusal(401, "", WRONG_TOKEN)
+            return refuse(401, "", WRONG_TOKEN)
         person = self.people.get(token)
         if path == "/api/whoami-v2":
-            return _json(person.described()) if person else _refusal(401, "", "Invalid username or password.")
+            return _json(person.described()) if person else refuse(401, "", "Invalid username or password.")
         if path == "/api/spaces":
             return self._listed(query, person)
         owner, name, act = (*path.removeprefix("/api/spaces/").split("/"), "", "")[:3]
         return self._space(f"{owner}/{name}", act, seen, person)
 
-    def _listed(self, query: dict[str, list[str]], person: Person | None) -> _Answer:
+    def _listed(self, query: dict[str, list[str]], person: Person | None) -> Answer:
         author, start = query.get("author", [""])[0], int(query.get("cursor", ["0"])[0])
         found = [space.described() for space in self.spaces.values() if space.owner == author and _sees(person, space)]
         answer = _json(found[start : start + self.page])
@@ -164,15 +164,13 @@ class SpaceStandIn(StandIn):
             answer.headers["Link"] = f'<{link}>; rel="next"'
         return answer
 
-    def _space(self, name: str, act: str, seen: Seen, person: Person | None) -> _Answer:
+    def _space(self, name: str, act: str, seen: Seen, person: Person | None) -> Answer:
         if name in self.renamed:
             path = seen.path.replace(name, self.renamed[name], 1)
-            return _Answer(status=307, headers={"Location": path})
+            return Answer(status=307, headers={"Location": path})
         space = self.spaces.get(name)
         if space is None or not _sees(person, space):
-            return (
-                _refusal(404, "RepoNotFound", "Repository not found") if person else _refusal(401, "RepoNotFound", "Repository Not Found")
-            )
+            return refuse(404, "RepoNotFound", "Repository not found") if person else refuse(401, "RepoNotFound", "Repository Not Found")
         if seen.method == "POST" and act in ACTIONS:
             return self._forbidden(space, act, person) or self._acted(space, act, seen)
         told = space.described() if act == "" else space.runtime()
@@ -180,20 +178,20 @@ class SpaceStandIn(StandIn):
             space.step()
         return _json(told)
 
-    def _forbidden(self, space: FakeSpace, act: str, person: Person | None) -> _Answer | None:
+    def _forbidden(self, space: FakeSpace, act: str, person: Person | None) -> Answer | None:
         if person is None:
-            return _refusal(401, "", "Invalid username or password.")
+            return refuse(401, "", "Invalid username or password.")
         if person.kind == "oauth" and act in LIMITED:
-            return _refusal(401, "RepoNotFound", "Repository Not Found")
+            return refuse(401, "RepoNotFound", "Repository Not Found")
         if person.kind == "read" or space.owner not in (person.name, *person.orgs):
-            return _refusal(403, "", "You don't have the required permissions to perform this action")
+            return refuse(403, "", "You don't have the required permissions to perform this action")
         if space.busy:
-            return _refusal(409, "", "Another operation is in progress on this Space")
+            return refuse(409, "", "Another operation is in progress on this Space")
         if space.sdk == "static":
-            return _refusal(400, "", "Static Spaces cannot be paused or restarted")
+            return refuse(400, "", "Static Spaces cannot be paused or restarted")
         return None
 
-    def _acted(self, space: FakeSpace, act: str, seen: Seen) -> _Answer:
+    def _acted(self, space: FakeSpace, act: str, seen: Seen) -> Answer:
         sent = json.loads(seen.body) if seen.body else {}
         if act == "hardware":
             return self._switched(space, sent, self.people[seen.headers["authorization"].removeprefix("Bearer ")])
@@ -206,20 +204,20 @@ class SpaceStandIn(StandIn):
             space.build()
         return _json(space.runtime())
 
-    def _switched(self, space: FakeSpace, sent: dict[str, Any], person: Person) -> _Answer:
+    def _switched(self, space: FakeSpace, sent: dict[str, Any], person: Person) -> Answer:
         flavor = sent["flavor"]
         if flavor not in {row["name"] for row in self.hardware["spaces"]}:
-            return _refusal(400, "", f"Invalid hardware flavor {flavor}")
+            return refuse(400, "", f"Invalid hardware flavor {flavor}")
         if flavor not in FREE and not person.can_pay:
-            return _refusal(402, "", "Payment required: add a payment method to your account")
+            return refuse(402, "", "Payment required: add a payment method to your account")
         space.requested = flavor
         space.sleep_s = FIXED_SLEEP_S if flavor == "cpu-basic" else sent.get("sleepTimeSeconds")
         space.build()
         return _json(space.runtime())
 
 
-def _json(value: Any) -> _Answer:
-    return _Answer(body=json.dumps(value).encode())
+def _json(value: Any) -> Answer:
+    return Answer(body=json.dumps(value).encode())
 
 
 def _sees(person: Person | None, space: FakeSpace) -> bool:
