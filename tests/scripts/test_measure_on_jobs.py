@@ -421,7 +421,7 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
     hub.outcomes["cpu-upgrade"] = Outcome(execute=True)
     jobs, ledger = _jobs(hub), Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file"))
     asked = Asked(models=(TINY_CONFIG,), prompt_tokens=16, output_tokens=4, precision="fp32")
-    good = measure_on_jobs._run([planned("cpu-upgrade", 240, load())], asked, jobs, ledger)
+    good = measure_on_jobs._run([planned("cpu-upgrade", 240, load())], asked, jobs, ledger, load())
     (row,) = ledger.own_rows() or (None,)
     assert good, next(iter(hub.jobs.values())).lines
     assert row is not None
