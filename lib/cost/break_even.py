@@ -16,7 +16,7 @@ from lib.cost.bill import price_per_hour
 from lib.cost.tokens import TokenPrice, request_usd
 from lib.cost.usage import Usage, hours, request_seconds, sleep_time
 from lib.cost.zerogpu import zerogpu_use
-from lib.laws.price import DAY_H, HOUR_S, least, lines, rent
+from lib.laws.price import DAY_H, HOUR_S, crossing_of_lines, first_where, rent
 from lib.laws.zerogpu_quota import beyond_quota
 from lib.speed import SpeedEstimate
 
@@ -111,7 +111,7 @@ def break_even(
 def _sleep_ends(case: _Case) -> Crossing:
     """Sleep never costs more than always on; from here on it saves less than a hundredth."""
     full = case.always_on()
-    requests = least(lambda n: case.sleeping(n) >= NEARLY * full, MOST_REQUESTS)
+    requests = first_where(lambda n: case.sleeping(n) >= NEARLY * full, MOST_REQUESTS)
     usd = None if requests is None else case.sleeping(requests)
     return case.at("sleeping", "always_on", None if requests is None else Decimal(requests), usd, "least n: sleeping(n) ≥ 0.99 · always on")
 
@@ -120,7 +120,7 @@ def _token_line(case: _Case, price: TokenPrice) -> Crossing:
     each = request_usd(price, case.usage, case.rules.providers)
     full = case.always_on()
     credit = case.rules.providers.monthly_usd[case.usage.account]
-    requests = lines((full, Decimal(0)), (-credit, each * case.usage.days_per_month))
+    requests = crossing_of_lines((full, Decimal(0)), (-credit, each * case.usage.days_per_month))
     return case.at("per_token", "always_on", requests, full, "n = (always on + credits) / (days · USD per request)")
 
 
@@ -136,7 +136,7 @@ def _token_curve(case: _Case, price: TokenPrice) -> Crossing:
 
 def _curve(case: _Case, way: Way, bill: Callable[[int], Decimal]) -> Crossing:
     """Where a bill without bends downwards overtakes the sleeping one."""
-    requests = least(lambda n: bill(n) > case.sleeping(n), MOST_REQUESTS)
+    requests = first_where(lambda n: bill(n) > case.sleeping(n), MOST_REQUESTS)
     law = f"least n: {way}(n) > sleeping(n)"
     if requests is None:
         return case.at(way, "sleeping", None, None, law)
@@ -158,7 +158,15 @@ def _quota(case: _Case, zerogpu: Offer, *, sleeps: bool, price: TokenPrice | Non
         return beyond_quota(quota_s=spent, usd_per_gpu_hour=case.rules.zerogpu.overquota_usd_per_gpu_hour) * days
 
     line = (-free * each * days, each * days)
-    found = [case.at("zerogpu", "always_on", lines(line, (full, Decimal(0))), full, "n = quota / q + always on / (days · USD per request)")]
+    found = [
+        case.at(
+            "zerogpu",
+            "always_on",
+            crossing_of_lines(line, (full, Decimal(0))),
+            full,
+            "n = quota / q + always on / (days · USD per request)",
+        )
+    ]
     if sleeps:
         found.append(_curve(case, "zerogpu", bill))
     if price is not None:
@@ -171,7 +179,7 @@ def _against_tokens(case: _Case, price: TokenPrice, line: tuple[Decimal, Decimal
     each = request_usd(price, case.usage, case.rules.providers) * case.usage.days_per_month
     credit = case.rules.providers.monthly_usd[case.usage.account]
     law = "n = (quota · USD/s - credits / days) / (USD per call - USD per request)"
-    meeting = lines(line, (-credit, each))
+    meeting = crossing_of_lines(line, (-credit, each))
     if meeting is None or meeting < free or meeting * each < credit:
         ahead: tuple[Way, Way] = ("zerogpu", "per_token") if line[1] <= each else ("per_token", "zerogpu")
         return case.at(*ahead, None, None, law)

@@ -157,16 +157,16 @@ _CELLS = 256
 _STATE = 4
 
 
-def padded(tokens: int) -> int:
+def whole_cells(tokens: int) -> int:
     """The next multiple of 256.
 
-    >>> padded(1), padded(256), padded(1025)
+    >>> whole_cells(1), whole_cells(256), whole_cells(1025)
     (256, 256, 1280)
     """
     return math.ceil(tokens / _CELLS) * _CELLS
 
 
-def mixed(terms: Sequence[Term]) -> bool:
+def keeps_windows(terms: Sequence[Term]) -> bool:
     """Whether layers of another kind stand beside the sliding ones: only then does llama.cpp keep a window."""
     return any(t.growth in {"tokens", "blocks"} and t.holds != "indexer keys" for t in terms)
 
@@ -174,8 +174,8 @@ def mixed(terms: Sequence[Term]) -> bool:
 def cells(term: Term, tokens: int, *, windowed: bool = True) -> int:
     """Cells of one layer for one sequence; `span` is what the past may hold, the window is one more."""
     if term.growth == "window" and windowed:
-        return padded(min(padded(tokens), term.span + 1 + MICRO_BATCH))
-    return padded(tokens)
+        return whole_cells(min(whole_cells(tokens), term.span + 1 + MICRO_BATCH))
+    return whole_cells(tokens)
 
 
 def llamacpp_cache_bytes(
@@ -213,7 +213,7 @@ def llamacpp_cache_bytes(
     """
     by_kind: dict[str, float] = {}
     codes: list[str] = []
-    windowed = mixed(terms)
+    windowed = keeps_windows(terms)
     for term in terms:
         if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
             size = batch * term.layers * term.elements * element_bytes * cells(term, tokens, windowed=windowed)
@@ -236,7 +236,7 @@ _WORD = 4
 _PAIRED = 64
 
 
-def rounded(value: int, multiple: int) -> int:
+def round_up(value: int, multiple: int) -> int:
     """`value`, up to the next multiple."""
     return math.ceil(value / multiple) * multiple
 
@@ -261,8 +261,8 @@ def row_elements(elements: int, head_dim: int, element_bytes: float) -> int:
     packed = max(1, round(_WORD / element_bytes))
     count = elements // (2 * head_dim)
     if head_dim == _PAIRED:
-        return rounded(count, packed) * _LANES
-    return rounded(2 * count, packed) * rounded(head_dim, _LANES)
+        return round_up(count, packed) * _LANES
+    return round_up(2 * count, packed) * round_up(head_dim, _LANES)
 
 
 def tpu_cache_bytes(
@@ -313,7 +313,7 @@ def tpu_cache_bytes(
         heads = not latent and head_dim > 0 and term.elements % (2 * head_dim) == 0 and term.holds == "keys and values"
         if term.growth in {"tokens", "window"} and (latent or heads):
             page = _LATENT_PAGE if latent else page_tokens(tokens)
-            row = rounded(term.elements, _LANES) if latent else row_elements(term.elements, head_dim, element_bytes)
+            row = round_up(term.elements, _LANES) if latent else row_elements(term.elements, head_dim, element_bytes)
             size = batch * term.layers * blocks(term, tokens, encoder_tokens, page) * page * row * element_bytes
         else:
             held = cache_bytes_by_kind(

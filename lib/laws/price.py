@@ -137,10 +137,10 @@ def storage(
     return total / GB_PER_TB
 
 
-def lines(first: tuple[Decimal, Decimal], second: tuple[Decimal, Decimal]) -> Decimal | None:
+def crossing_of_lines(first: tuple[Decimal, Decimal], second: tuple[Decimal, Decimal]) -> Decimal | None:
     """The n ≥ 0 at which two bills a₁ + b₁·n and a₂ + b₂·n are equal, (a₂ - a₁) / (b₁ - b₂); `None` when they never are.
 
-    >>> lines((Decimal(576), Decimal(0)), (Decimal(0), Decimal("0.5")))
+    >>> crossing_of_lines((Decimal(576), Decimal(0)), (Decimal(0), Decimal("0.5")))
     Decimal('1152')
     """
     (fixed, slope), (other_fixed, other_slope) = first, second
@@ -150,13 +150,13 @@ def lines(first: tuple[Decimal, Decimal], second: tuple[Decimal, Decimal]) -> De
     return meeting if meeting >= 0 else None
 
 
-def least(dearer: Callable[[int], bool], most: int) -> int | None:
+def first_where(dearer: Callable[[int], bool], most: int) -> int | None:
     """The least whole n in [1, most] at which `dearer` is true, which stays true from there on; `None` when it never is.
 
     For a bill that bends down (sleep: each further request adds less) against one that does not (per token, quota, always on) the
     difference changes its sign only once, so halving is exact.
 
-    >>> least(lambda n: n * n > 50, 1000)
+    >>> first_where(lambda n: n * n > 50, 1000)
     8
     """
     low, high = 0, 1

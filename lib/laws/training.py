@@ -69,7 +69,7 @@ def layer_bytes(*, tokens: int, element_bytes: int, hidden: int, query_width: in
     return Bytes(tokens * (element_bytes * inner + 2 * FLOAT32 * hidden))
 
 
-def kept_bytes(*, tokens: int, element_bytes: int, hidden: int, layers: int, layer: int, checkpointing: bool) -> Bytes:
+def stored_activation_bytes(*, tokens: int, element_bytes: int, hidden: int, layers: int, layer: int, checkpointing: bool) -> Bytes:
     """Activations kept by all layers: with checkpointing each layer's input and one layer in full."""
     if checkpointing:
         return Bytes(element_bytes * tokens * hidden * layers + layer)

@@ -102,7 +102,7 @@ def _plain_bytes(tensor: Tensors, element_bytes: int, dtype: str) -> int:
     return tensor.count * math.prod(tensor.shape) * held
 
 
-def takes(tensor: Tensors, form: WeightFormat, *, stored: bool, mixture: bool) -> bool:
+def converts(tensor: Tensors, form: WeightFormat, *, stored: bool, mixture: bool) -> bool:
     """Whether the format converts these tensors.
 
     Args:
@@ -153,7 +153,7 @@ def weight_bytes(
     element = 4 if plain == "fp32" else 2
     total = 0
     for tensor in everything:
-        if form.law != "plain" and takes(tensor, form, stored=stored, mixture=mixture):
+        if form.law != "plain" and converts(tensor, form, stored=stored, mixture=mixture):
             stack, rows, columns = _matrices(tensor.shape)
             total += tensor.count * stack * _MATRIX_BYTES[form.law](rows, columns, form.bits, _group(group or form.group, columns))
         elif form.law == "mxfp4" and _is_bias(tensor):

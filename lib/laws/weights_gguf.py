@@ -44,7 +44,7 @@ _ROLES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class GgufShape:
     """What the mix asks about the model: layers, query heads per key/value head, routed experts (0 = dense)."""
 
     layers: int
@@ -63,7 +63,7 @@ def _more_bits(layer: int, layers: int) -> bool:
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2  # noqa: PLR2004
 
 
-def _value_type(kind: str, base: str, layer: int, layers: int, shape: Shape) -> str:
+def _value_type(kind: str, base: str, layer: int, layers: int, shape: GgufShape) -> str:
     """Block type of a value projection (or of the fused one)."""
     shared = shape.queries_per_kv >= 4  # noqa: PLR2004
     early = 2 if kind == "Q3_K_M" else 4
@@ -100,7 +100,7 @@ def _down_type(kind: str, base: str, layer: int, layers: int) -> str:
     }.get(kind, base)
 
 
-def _out_type(kind: str, base: str, shape: Shape) -> str:
+def _out_type(kind: str, base: str, shape: GgufShape) -> str:
     """Block type of an attention output projection."""
     if shape.experts == 8:  # noqa: PLR2004
         small = {"Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "Q4_K_S", "Q4_K_M", "IQ3_S", "IQ3_M", "IQ4_XS"}
@@ -108,7 +108,7 @@ def _out_type(kind: str, base: str, shape: Shape) -> str:
     return {"Q2_K": "Q3_K", "Q3_K_M": "Q4_K", "Q3_K_L": "Q5_K", "IQ3_M": "Q4_K"}.get(kind, base)
 
 
-def block_type(kind: str, role: str, layer: int, layers: int, shape: Shape) -> str:
+def block_type(kind: str, role: str, layer: int, layers: int, shape: GgufShape) -> str:
     """The block type that a file type gives a tensor of this role in this layer.
 
     Args:
@@ -143,7 +143,7 @@ def _fitting(block: str, row: int) -> str:
     return smaller if row % BLOCKS[smaller][0] == 0 else "F16"
 
 
-def _tensor_bytes(tensor: Tensors, kind: str, role: str, layer: int, shape: Shape) -> int:
+def _tensor_bytes(tensor: Tensors, kind: str, role: str, layer: int, shape: GgufShape) -> int:
     block = block_type(kind, role, layer, tensor.count, shape)
     row = tensor.shape[-1]
     if role == "output" and row % BLOCKS[block][0]:
@@ -152,7 +152,7 @@ def _tensor_bytes(tensor: Tensors, kind: str, role: str, layer: int, shape: Shap
     return math.prod(tensor.shape) * size // weights
 
 
-def weight_bytes_gguf(tensors: Iterable[Tensors], kind: str, shape: Shape) -> Bytes:
+def weight_bytes_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape) -> Bytes:
     """Bytes that the weights occupy in a llama.cpp file type ("Q4_K_M").
 
     Raises:

@@ -145,7 +145,7 @@ class Activation:
         layer = training.layer_bytes(
             tokens=count, element_bytes=b, hidden=s.hidden, query_width=s.query_width, key_width=s.key_width, mlp_width=s.mlp_width
         )
-        kept = training.kept_bytes(
+        kept = training.stored_activation_bytes(
             tokens=count, element_bytes=b, hidden=s.hidden, layers=s.layers, layer=layer, checkpointing=checkpointing
         )
         return {"kept activations": kept, "logits and loss": training.loss_bytes(tokens=count, vocabulary=s.vocabulary, element_bytes=b)}
@@ -190,7 +190,7 @@ def _adapted(count: int) -> dict[str, int]:
     }
 
 
-def lighter_bytes(spec: ModelSpec, request: ResolvedRequest) -> int:
+def half_precision_states_saving(spec: ModelSpec, request: ResolvedRequest) -> int:
     """What full training in 16 bits saves, on one device, when moments are kept in 16 bits too and there is no master copy."""
     if request.mode != "full" or request.element_bytes == _FLOAT32:
         return 0
@@ -199,7 +199,7 @@ def lighter_bytes(spec: ModelSpec, request: ResolvedRequest) -> int:
     return up(states, request.devices)
 
 
-def unchecked_bytes(activation: Activation, tokens: int, batch: int) -> int:
+def no_checkpointing_bytes(activation: Activation, tokens: int, batch: int) -> int:
     """What more is kept, on one device, without gradient checkpointing."""
     without = activation.training(tokens, batch, checkpointing=False)
     return sum(without.values()) - sum(activation.training(tokens, batch).values())

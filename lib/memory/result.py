@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lib.laws import runtime
 from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.weights import rule_of_thumb_bytes
-from lib.memory.activations import lighter_bytes, unchecked_bytes
+from lib.memory.activations import half_precision_states_saving, no_checkpointing_bytes
 from lib.precision import unstated, weight_format
 from lib.provenance import Caveat, Source
 
@@ -181,7 +181,7 @@ def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int
     low = sum(part.typical - part.low for part in of.runtime.values()) * n
     high = sum(part.high - part.typical for part in of.runtime.values()) * n
     if of.request.mode != "inference":
-        return low + lighter_bytes(of.spec, of.request) * n, high + unchecked_bytes(of.activation, tokens, batch) * n
+        return low + half_precision_states_saving(of.spec, of.request) * n, high + no_checkpointing_bytes(of.activation, tokens, batch) * n
     if of.activation.by_law:
         low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
     if of.request.engine == "transformers" and of.request.silicon == "gpu":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws import Law, weights_gguf
 from lib.laws.weights import BY_COUNT, LAW, weight_bytes
-from lib.laws.weights_gguf import Shape, weight_bytes_gguf
+from lib.laws.weights_gguf import GgufShape, weight_bytes_gguf
 from lib.precision import WeightFormat, weight_format
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def _bytes(spec: ModelSpec, form: WeightFormat, tensors: Sequence[TensorGroup], 
         d = spec.dimensions
         experts = max((g.experts for g in spec.tensors), default=0)
         queries = d.attention_heads // d.kv_heads if d.kv_heads else 1
-        return weight_bytes_gguf(tensors, form.name.removeprefix("gguf:"), Shape(layers=d.layers, queries_per_kv=queries, experts=experts))
+        return weight_bytes_gguf(
+            tensors, form.name.removeprefix("gguf:"), GgufShape(layers=d.layers, queries_per_kv=queries, experts=experts)
+        )
     kept = spec.stored.quantization
     stored = kept if kept is not None and kept.format == form.name else None
     group = stored.group_size if stored else 0

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.laws.idle_sleep import DAY_S, awake
-from lib.laws.price import answer_price, least, lines, prompt_price, rent, share, storage, tokens_usd
+from lib.laws.price import answer_price, crossing_of_lines, first_where, prompt_price, rent, share, storage, tokens_usd
 from lib.laws.serving import erlang_c, wait_seconds
 from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, requested_quota_seconds, visitors_needed
 
@@ -154,13 +154,13 @@ def test_waiting() -> None:
 
 def test_crossing_lines() -> None:
     """10 + 2·n = 100 at n = 45; parallel lines and meetings in the past are none."""
-    assert lines((Decimal(10), Decimal(2)), (Decimal(100), Decimal(0))) == 45
-    assert lines((Decimal(1), Decimal(2)), (Decimal(5), Decimal(2))) is None
-    assert lines((Decimal(100), Decimal(2)), (Decimal(10), Decimal(0))) is None
+    assert crossing_of_lines((Decimal(10), Decimal(2)), (Decimal(100), Decimal(0))) == 45
+    assert crossing_of_lines((Decimal(1), Decimal(2)), (Decimal(5), Decimal(2))) is None
+    assert crossing_of_lines((Decimal(100), Decimal(2)), (Decimal(10), Decimal(0))) is None
 
 
 @settings(deadline=None)
 @given(threshold=st.integers(1, 10**9))
 def test_halving_finds_the_first(threshold: int) -> None:
     """The least n of a condition that stays true, to the unit."""
-    assert least(lambda n: n >= threshold, 10**9) == threshold
+    assert first_where(lambda n: n >= threshold, 10**9) == threshold

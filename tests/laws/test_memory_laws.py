@@ -103,8 +103,8 @@ def test_adam_in_mixed_precision() -> None:
 def test_checkpointing_keeps_inputs_and_one_layer() -> None:
     """100 tokens, h 8, ten layers, b 2: inputs 2·100·8·10 = 16 000 and one layer; without: ten layers."""
     kept = {"tokens": 100, "element_bytes": 2, "hidden": 8, "layers": 10, "layer": 5000}
-    assert training.kept_bytes(**kept, checkpointing=True) == 21_000
-    assert training.kept_bytes(**kept, checkpointing=False) == 50_000
+    assert training.stored_activation_bytes(**kept, checkpointing=True) == 21_000
+    assert training.stored_activation_bytes(**kept, checkpointing=False) == 50_000
 
 
 def test_a_layer_of_llama_2_7b() -> None:
