@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, get_args
 
 Engine = Literal["transformers", "vllm", "llama.cpp", "vllm-tpu"]
 Mode = Literal["inference", "lora", "qlora", "full"]
 Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
 Priority = Literal["cheapest", "balanced", "fastest"]
 
-ENGINES: tuple[Engine, ...] = ("transformers", "vllm", "llama.cpp", "vllm-tpu")
-MODES: tuple[Mode, ...] = ("inference", "lora", "qlora", "full")
-ACCOUNTS: tuple[Account, ...] = ("anonymous", "free", "pro", "team", "enterprise")
-PRIORITIES: tuple[Priority, ...] = ("cheapest", "balanced", "fastest")
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+MODES: tuple[Mode, ...] = get_args(Mode)
+ACCOUNTS: tuple[Account, ...] = get_args(Account)
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 
 
 PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SEQUENCES = 256  # vLLM's default max_num_seqs
 
 _LARGE_BATCH, _SMALL_BATCH = 8192, 2048
+_PROFILING = frozenset({"vllm", "vllm-tpu"})
 
 
 def traced_kernel(spec: ModelSpec, element_bytes: int) -> Literal["sdpa", "eager"] | None:
@@ -79,7 +80,7 @@ class Activation:
         """The law that gives the bytes."""
         if self._request.mode != "inference":
             return training.LAW
-        if self._request.engine in {"vllm", "vllm-tpu"}:
+        if self._request.engine in _PROFILING:
             return law.PROFILE_RUN
         if self._request.engine == "llama.cpp":
             return law.COMPUTE_BUFFER
@@ -97,7 +98,7 @@ class Activation:
             return {}
         s = self._sizes
         symbols = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
-        if self._request.engine in {"vllm", "vllm-tpu"} and self._request.mode == "inference":
+        if self._request.engine in _PROFILING and self._request.mode == "inference":
             symbols |= {"M": str(self._batched_tokens), "S": str(SEQUENCES)}
         return symbols | {"attention": self.kernel} if self.kernel and not self.by_law else symbols
 
@@ -121,7 +122,9 @@ class Activation:
         """What other engines set aside at start, whatever the length."""
         if self._request.engine == "llama.cpp":
             return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)
-        return self._profile_run()
+        if self._request.engine in _PROFILING:
+            return self._profile_run()
+        raise ValueError(f"no law of activations for engine {self._request.engine}")
 
     def _plain(self, tokens: int, batch: int) -> int:
         s = self._sizes

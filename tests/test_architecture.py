@@ -1,0 +1,107 @@
+"""docs/architecture.md is true: its rooms are those of lib, its layers those of the import contract, its files exist.
+
+And what it says of engines, platforms and cache kinds: each stands in every table that needs it, so that a new one is not forgotten there.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from lib.catalog.offers import PLATFORMS
+from lib.laws import kv_cache, kv_cache_by_engine
+from lib.memory import estimate_memory
+from lib.model.parameter_count import resolve_count
+from lib.model.spec import Growth
+from lib.precision import FAMILIES
+from lib.present.cards import PLATFORM_NAMES
+from lib.present.cost_charts import COLOURS
+from lib.speed import calibration
+from lib.ui import fields
+from lib.workload import ENGINES, Engine, MemoryRequest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+ROWS = [(int(layer), re.findall(r"`(\w+)`", rooms)) for layer, rooms in re.findall(r"^\| (\d+) \| ([^|]+) \|", PAGE, re.MULTILINE)]
+
+
+def in_lib() -> set[str]:
+    """Packages and modules that stand directly in lib."""
+    packages = {folder.name for folder in (ROOT / "lib").iterdir() if (folder / "__init__.py").exists()}
+    return packages | {file.stem for file in (ROOT / "lib").glob("*.py")} - {"__init__"}
+
+
+def test_every_room_is_on_the_page_once() -> None:
+    """No room of lib is missing, none that is named is gone."""
+    named = [room for _, rooms in ROWS for room in rooms]
+    assert sorted(named) == sorted(in_lib())
+
+
+def test_the_layers_are_those_of_the_contract() -> None:
+    """The same rooms in the same order, layer by layer."""
+    on_page: dict[int, set[str]] = {}
+    for layer, rooms in ROWS:
+        on_page.setdefault(layer, set()).update(rooms)
+    (contract,) = (one for one in CONTRACTS if one["type"] == "layers")
+    assert contract["exhaustive"]
+    assert [on_page[layer] for layer in sorted(on_page)] == [set(re.split(r" *[:|] *", line)) for line in contract["layers"]]
+
+
+ALLOWED = {"gradio": {"ui"}, "huggingface_hub": {"ui", "cli", "hub", "live"}, "torch": {"model", "live"}}
+
+
+@pytest.mark.parametrize("module", ALLOWED)
+def test_a_ban_holds_for_every_room_but_those_named_here(module: str) -> None:
+    """A new room is under the same bans as the others."""
+    bans = [one for one in CONTRACTS if one["type"] == "forbidden" and module in one["forbidden_modules"]]
+    banned = {name.removeprefix("lib.") for one in bans for name in one["source_modules"]}
+    assert banned == in_lib() - ALLOWED[module]
+
+
+@pytest.mark.parametrize("text", [PAGE, README], ids=["architecture.md", "README.md"])
+def test_files_and_folders_that_are_named_exist(text: str) -> None:
+    """Paths in code marks; a bare `room/file.py` is below lib."""
+    paths = re.findall(r"(?<![\w/])((?:lib|scripts|tests|docs|assets|\.ci)/[\w./-]*[\w/])", text)
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(("file", "name"), re.findall(r"`(lib/[\w/]+\.py)` \(`(\w+)`(?:, `\w+`)?\)", PAGE))
+def test_names_beside_a_file_stand_in_it(file: str, name: str) -> None:
+    """What the page says is in a file."""
+    assert re.search(rf"^(class |def |    def )?{name}\b", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_engine_stands_in_every_table() -> None:
+    """Cache, number formats, constants of speed; and its activations are counted by a law of its own choice."""
+    assert get_args(Engine) == ENGINES
+    assert set(kv_cache_by_engine.LAWS) == set(ENGINES)
+    assert all(set(forms) == set(ENGINES) for forms in FAMILIES.values())
+    assert set(ENGINES) <= set(calibration.ENGINES)
+    for engine in ENGINES:
+        assert estimate_memory(resolve_count("7B"), MemoryRequest(engine=engine)).total_bytes > 0
+
+
+def test_an_engine_without_a_law_is_refused() -> None:
+    """Nothing is counted for it as if it were another."""
+    with pytest.raises(ValueError, match="no law"):
+        estimate_memory(resolve_count("7B"), MemoryRequest(engine="another"))  # type: ignore[arg-type]
+
+
+def test_every_platform_has_its_name_colour_and_tick() -> None:
+    """ZeroGPU is ticked with Spaces on the first tab."""
+    assert set(PLATFORM_NAMES) == set(PLATFORMS)
+    assert set(COLOURS) == {*PLATFORMS, "providers"}
+    assert {value for _, value in fields.PLATFORM_WORDS} == set(PLATFORMS) - {"zerogpu"}
+    assert {value for _, value in fields.BESIDE_WORDS} == {*PLATFORMS, "providers"}
+
+
+def test_every_growth_of_a_cache_has_its_n_of_t() -> None:
+    """The law knows each kind by name."""
+    assert all(kv_cache.units(growth, 4, 9, 9) >= 0 for growth in get_args(Growth))
