@@ -74,7 +74,7 @@ class _Clock:
 
 def generates_tokens(model: PreTrainedModel) -> bool:
     """Whether the model answers token ids with tokens: sounds and pictures to text are one forward pass here."""
-    from lib.model.activation_storages import takes  # noqa: PLC0415 loaded when first needed
+    from lib.model.model_inputs import takes  # noqa: PLC0415 loaded when first needed
 
     return bool(model.can_generate()) and model.main_input_name == "input_ids" and takes(model, "input_ids")
 
@@ -131,18 +131,18 @@ def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, de
 def _forward(model: PreTrainedModel, prompt_tokens: int, device: str) -> RunTimes:
     import torch  # noqa: PLC0415 loaded when first needed
 
-    from lib.model.activation_storages import Lengths, prompt  # noqa: PLC0415
+    from lib.model.model_inputs import Lengths, prefill_inputs  # noqa: PLC0415
 
-    given = prompt(model, Lengths(1, prompt_tokens, prompt_tokens))
-    given = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in given.items()}
-    if "input_ids" in given:
-        given["input_ids"] = _ids(model, prompt_tokens, device)
+    inputs = prefill_inputs(model, Lengths(1, prompt_tokens, prompt_tokens))
+    inputs = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+    if "input_ids" in inputs:
+        inputs["input_ids"] = _ids(model, prompt_tokens, device)
     with torch.inference_mode():
         with _synchronized(device):
             began = time.perf_counter()
-            made = model(**given)
+            output = model(**inputs)
         ended = time.perf_counter()
-    del made
+    del output
     return RunTimes(ttft_s=ended - began, steps_s=())
 
 

@@ -1,9 +1,9 @@
-"""Peak of temporary tensors, found by running the model on the meta device, a few layers of each kind, without values.
+"""Peak of temporary tensors: the model runs on the meta device, a few layers of each kind, and the fullest moments become `ActivationFit`s.
 
 Once per attention kernel and element size, with prime lengths (`lib.model.activation_storages`): a prefill as `generate` makes it, logits
 of the last position and their float32 copy, then one decode step, in which a cache that grows by concatenation holds one layer twice.
-A plain run at a short length has to agree, tensor by tensor, with what the laws foretell; where it does not (scans written as loops
-over the tokens), plain runs at a few lengths are interpolated instead. Tensors of the cache itself are taken out; storage that a
+A plain run at a short length has to agree, tensor by tensor, with the polynomials of the first run; where it does not (scans written as
+loops over the tokens), plain runs at a few lengths are interpolated instead. Tensors of the cache itself are taken out; storage that a
 window's slice of the cache pins until the first decode step is counted, for every layer of that kind.
 
 Source: the installed transformers and torch, as executed. Limits: the whole context is taken as one prompt, which is the worst case;
@@ -16,19 +16,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from torch import bfloat16, float32
+from torch import dtype as Dtype  # noqa: N812 a type, named like one
 from torch.distributions import Distribution
 from torch.nn import Module
 from transformers import PreTrainedModel
 
 from lib.errors import UnsupportedModel
-from lib.model.activation_fit import Key, doubled, envelope, fits, interpolated
-from lib.model.activation_storages import BLOCK, Lengths, dressed, position_limit, takes, value, windows
-from lib.model.activation_trace import Stage, Trace, layers_of, run, working
+from lib.model.activation_storages import BLOCK, Coefficient, Polynomial, evaluate
+from lib.model.activation_trace import Stage, Trace, layers_of, run, select_working
 from lib.model.build import LOCK, Built
+from lib.model.model_inputs import Lengths, attention_windows, in_dtype, own_dtype, position_limit, takes, with_kernel
 from lib.model.spec import ActivationFit
 
 _BATCH, _FEW = 2003, 3
@@ -41,6 +44,125 @@ _HEAVY, _LONG = 1200, 500
 _LOOPING, _CHUNKED, _FAR = 16, 256, 16_384
 
 
+class Key(NamedTuple):
+    """What a fit holds for."""
+
+    kernel: Literal["sdpa", "eager"]
+    element_bytes: int
+
+
+# Which moments are kept, and the form they take in a spec
+
+_FIELDS = {
+    (0, 0, 0): "constant",
+    (1, 0, 0): "per_sequence",
+    (0, 1, 0): "per_position",
+    (1, 1, 0): "per_token",
+    (0, 2, 0): "mask",
+    (1, 2, 0): "per_token_squared",
+    (1, 0, 1): "per_encoder_token",
+    (1, 0, 2): "per_encoder_token_squared",
+}
+_CLOSE = 0.005
+_GRID = [Lengths(*point) for point in product((1, 8, 256), [2**p for p in range(21)], (1, 64, 1500))]
+
+
+def envelope(moments: list[Polynomial]) -> list[Polynomial]:
+    """Those moments that are the fullest for some lengths, as few as leave the peak within `_CLOSE` of the true one."""
+    unique = list({tuple(sorted(m.items())): m for m in moments}.values())
+    monomials = sorted({monomial for moment in unique for monomial in moment})
+    coefficients = np.array([[float(moment.get(m, 0)) for m in monomials] for moment in unique])  # (moments, monomials)
+    powers = np.array([[float(b**i * t**j * e**k) for b, t, e in _GRID] for i, j, k in monomials])  # (monomials, points of the grid)
+    heights = coefficients @ powers  # (moments, points of the grid), bytes
+    top = np.maximum(heights.max(axis=0), 1.0)
+    covered = np.ones(len(_GRID))
+    chosen: list[int] = []
+    point = len(_GRID) - 1
+    while not chosen or (top[point] - covered[point]) > _CLOSE * top[point]:
+        chosen.append(int(np.argmax(heights[:, point])))
+        covered = np.maximum(covered, heights[chosen[-1]])
+        point = int(np.argmax((top - covered) / top))
+    return [unique[i] for i in sorted(set(chosen))]
+
+
+def _per_sequence(moment: Polynomial) -> Polynomial:
+    """Terms of the encoder's length without a batch count as if for each sequence; there are none that matter."""
+    total: Polynomial = {}
+    for (b, t, e), c in moment.items():
+        monomial = (1 if e else b, t, e)
+        total[monomial] = total.get(monomial, 0) + c
+    return total
+
+
+def as_fits(key: Key, moments: list[Polynomial], from_tokens: int) -> list[ActivationFit]:
+    """The moments in the form of a spec.
+
+    Raises:
+        UnsupportedModel: a moment grows in a way that the form does not hold.
+    """
+    fits = []
+    for moment in map(_per_sequence, moments):
+        if not moment.keys() <= _FIELDS.keys():
+            raise UnsupportedModel("Temporary tensors of this model grow in a way that is not known here.")
+        values = {"constant": 0.0, "per_token": 0.0, "per_token_squared": 0.0} | {_FIELDS[m]: float(c) for m, c in moment.items()}
+        fits.append(ActivationFit(kernel=key.kernel, element_bytes=key.element_bytes, from_tokens=from_tokens, **values))
+    return fits
+
+
+def interpolate(key: Key, peaks: dict[tuple[int, int], Coefficient]) -> ActivationFit:
+    """A straight fit through peaks in bytes at (batch, tokens) = (1, T), (2, T) and (1, 2T), for a scan by chunks.
+
+    What does not depend on the batch cannot be separated from what does; it counts for each sequence.
+    """
+    tokens = min(t for _, t in peaks)
+    first, second, longer = float(peaks[1, tokens]), float(peaks[2, tokens]), float(peaks[1, 2 * tokens])
+    constant = max(0.0, 2 * first - second)
+    per_token = (longer - first) / tokens
+    return ActivationFit(
+        kernel=key.kernel, element_bytes=key.element_bytes, constant=constant, per_sequence=first - constant - per_token * tokens,
+        per_token=per_token, per_token_squared=0.0,
+    )  # fmt: skip
+
+
+def double(fit: ActivationFit) -> ActivationFit:
+    """An upper bound in float32 for a fit in 16 bits: no tensor more than doubles."""
+    twice = {name: 2 * getattr(fit, name) for name in _FIELDS.values()}
+    return replace(fit, element_bytes=2 * fit.element_bytes, **twice)
+
+
+# Which runs are made
+
+
+class _Plan:
+    """The lengths to run a stage at: `long` past every window, `short` below the first one (0 = none), `check` for the comparison."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.windows = attention_windows(stage.module.config)
+        last = max(self.windows, default=0)
+        limit = position_limit(stage.module)
+        self.long = next((BLOCK * p for p in _PRIMES if BLOCK * p > 2 * last), BLOCK * _PRIMES[-1])
+        self.check = max(2 * BLOCK, -(-2 * last // BLOCK) * BLOCK)
+        if limit is not None and limit < self.long:
+            self.long = max((t for t in _BELOW_LIMIT if t <= limit), default=limit)
+            self.check = max(1, self.long // 2)
+        self.far_check = max(_FAR, self.check) if limit is None or limit >= self.long > _FAR else self.check + 1
+        self.short = max((t for t in _BELOW_LIMIT[_SHORTEST:] if self.windows and t < self.windows[0]), default=0)
+
+    @property
+    def primes(self) -> Lengths:
+        """The lengths of a run whose moments are polynomials."""
+        return Lengths(_BATCH, self.long, _ENCODER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Probe:
+    """Result of the first runs: the trace whose polynomials hold, or the length at which to sample instead; operations of a run."""
+
+    trace: Trace | None
+    sample_at: int
+    operations: int
+
+
 def trace_activations(built: Built) -> tuple[ActivationFit, ...]:
     """The moments that can be the fullest, by kernel and element size; () when the model cannot be run without values.
 
@@ -50,7 +172,7 @@ def trace_activations(built: Built) -> tuple[ActivationFit, ...]:
         warnings.simplefilter("ignore")
         for stage in _stages(built.model):
             try:
-                return _traced(stage)
+                return _trace_stage(stage)
             except Exception:  # noqa: BLE001, S112 modelling code raises anything on an input it cannot take; the law of plain decoders stands in
                 continue
     return ()
@@ -73,60 +195,42 @@ def _stages(model: Module) -> list[Stage]:
     stages = []
     for module in (model, *inner):
         layers = layers_of(module)
-        kept = working(layers)
-        stages.append(Stage(module=module, layers=layers, kept=kept))
-        if len(kept) < len(layers):
-            stages.append(Stage(module=module, layers=layers, kept=working(layers, prefix=True)))
+        few = select_working(layers)
+        stages.append(Stage(module=module, layers=layers, working=few))
+        if len(few) < len(layers):
+            stages.append(Stage(module=module, layers=layers, working=select_working(layers, prefix=True)))
     return stages
 
 
-class _Plan:
-    """The lengths to run a stage at: `long` past every window, `short` below the first one (0 = none), `check` for the comparison."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.edges = windows(stage.module.config)
-        last = max(self.edges, default=0)
-        limit = position_limit(stage.module)
-        self.long = next((BLOCK * p for p in _PRIMES if BLOCK * p > 2 * last), BLOCK * _PRIMES[-1])
-        self.check = max(2 * BLOCK, -(-2 * last // BLOCK) * BLOCK)
-        if limit is not None and limit < self.long:
-            self.long = max((t for t in _BELOW_LIMIT if t <= limit), default=limit)
-            self.check = max(1, self.long // 2)
-        self.far_check = max(_FAR, self.check) if limit is None or limit >= self.long > _FAR else self.check + 1
-        self.short = max((t for t in _BELOW_LIMIT[_SHORTEST:] if self.edges and t < self.edges[0]), default=0)
+@contextmanager
+def _loaded(module: Module, dtype: Dtype, kernel: str) -> Iterator[None]:
+    """The module in another dtype and with another attention kernel while this lasts; parts kept in float32 stay so."""
+    with in_dtype(module, dtype, source=own_dtype(module)), with_kernel(module, kernel):
+        yield
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Probe:
-    """What the first runs told: the trace whose laws hold, or the length at which to sample instead, and the operations of a run."""
-
-    trace: Trace | None
-    sample_at: int
-    operations: int
-
-
-def _traced(stage: Stage) -> tuple[ActivationFit, ...]:
+def _trace_stage(stage: Stage) -> tuple[ActivationFit, ...]:
     config: Any = stage.module.config
     own = config._attn_implementation  # noqa: SLF001 the kernel transformers chose for this class
     kernels: tuple[Literal["sdpa", "eager"], ...] = ("sdpa", "eager") if own == "sdpa" else ("eager",)
     plan = _Plan(stage)
     first = Key(kernels[0], bfloat16.itemsize)
-    with dressed(stage.module, bfloat16, first.kernel):
-        probe = _probed(stage, plan)
-        found = _fits(stage, plan, first, probe, probe.trace)
+    with _loaded(stage.module, bfloat16, first.kernel):
+        probe = _run_probe(stage, plan)
+        fits = _fits_of(stage, plan, first, probe, probe.trace)
     if probe.operations > _LONG and probe.sample_at != _LOOPING:
-        return (*found, *map(doubled, found))
+        return (*fits, *map(double, fits))
     for dtype in (bfloat16, float32):
         for kernel in kernels:
             key = Key(kernel, dtype.itemsize)
             if key == first or (probe.trace is None and kernel != kernels[0]):
                 continue
-            with dressed(stage.module, dtype, kernel):
-                found += _fits(stage, plan, key, probe, None)
-    return tuple(found)
+            with _loaded(stage.module, dtype, kernel):
+                fits += _fits_of(stage, plan, key, probe, None)
+    return tuple(fits)
 
 
-def _probed(stage: Stage, plan: _Plan) -> _Probe:
+def _run_probe(stage: Stage, plan: _Plan) -> _Probe:
     """Run short and plain, then with primes, and compare."""
     lengths = Lengths(_FEW, plan.check, _SHORT_ENCODER)
     try:
@@ -134,51 +238,48 @@ def _probed(stage: Stage, plan: _Plan) -> _Probe:
     except UnsupportedModel:
         return _Probe(trace=None, sample_at=_LOOPING, operations=_PROBE_BUDGET)
     count = plain.operations
-    at = Lengths(_BATCH, plan.long, _ENCODER)
     try:
-        trace = run(stage, at, budget=3 * count, decode=count <= _HEAVY)
-        held = _confirmed(trace, plain, lengths)
-        if not held:  # entries chosen by score (top-k) need a longer prompt to be all there
+        trace = run(stage, plan.primes, budget=3 * count, decode=count <= _HEAVY)
+        agrees = _foretells(trace, plain, lengths)
+        if not agrees:  # entries chosen by score (top-k) need a longer prompt to be all there
             lengths = lengths._replace(tokens=plan.far_check)
             plain = run(stage, lengths, budget=3 * count, symbolic=False, decode=False)
-            held = _confirmed(trace, plain, lengths)
-        if not held:  # a module that keeps state (dynamic rope) makes other tensors the first time
-            trace = run(stage, at, budget=3 * count, decode=count <= _HEAVY)
-            held = _confirmed(trace, plain, lengths)
+            agrees = _foretells(trace, plain, lengths)
+        if not agrees:  # a module that keeps state (dynamic rope) makes other tensors the first time
+            trace = run(stage, plan.primes, budget=3 * count, decode=count <= _HEAVY)
+            agrees = _foretells(trace, plain, lengths)
     except UnsupportedModel:
-        held = False
-    if held:
+        agrees = False
+    if agrees:
         return _Probe(trace=trace, sample_at=0, operations=count)
     return _Probe(trace=None, sample_at=min(_CHUNKED, plan.check), operations=count)
 
 
-def _confirmed(trace: Trace, other: Trace, lengths: Lengths) -> bool:
-    """Whether every size of the other run is what the first run's laws say."""
+def _foretells(trace: Trace, other: Trace, lengths: Lengths) -> bool:
+    """Whether every size of the other run, at `lengths`, is what the polynomials of `trace` give."""
     same = len(trace.laws) == len(other.sizes)
-    return same and all(value(law, lengths) == size for law, size in zip(trace.laws, other.sizes, strict=True))
+    return same and all(evaluate(law, lengths) == size for law, size in zip(trace.laws, other.sizes, strict=True))
 
 
-def _fits(stage: Stage, plan: _Plan, key: Key, probe: _Probe, trace: Trace | None) -> list[ActivationFit]:
+def _fits_of(stage: Stage, plan: _Plan, key: Key, probe: _Probe, trace: Trace | None) -> list[ActivationFit]:
     """The fullest moments of one kernel and element size, past every window and, where a model has one, below the first."""
     if probe.sample_at:
-        return [_sampled(stage, key, probe.sample_at)]
-    at = Lengths(_BATCH, plan.long, _ENCODER)
+        return [_sample(stage, key, probe.sample_at)]
     budget = 4 * probe.operations
-    long = envelope((trace or run(stage, at, budget=budget, decode=key.kernel == "sdpa")).moments)
+    long = envelope((trace or run(stage, plan.primes, budget=budget, decode=key.kernel == "sdpa")).moments)
     if not plan.short:
-        return fits(key, long, 0)
+        return as_fits(key, long, 0)
     try:
-        short = run(stage, at._replace(tokens=plan.short), budget=budget, decode=False)
-        return fits(key, long, plan.edges[0]) + fits(key, envelope(short.moments), 0)
-    except UnsupportedModel:  # below the window an extent could not be told from a width: the longer prompt's laws stand in
-        return fits(key, long, 0)
+        short = run(stage, plan.primes._replace(tokens=plan.short), budget=budget, decode=False)
+        return as_fits(key, long, plan.windows[0]) + as_fits(key, envelope(short.moments), 0)
+    except UnsupportedModel:  # below the window an extent could not be told from a width: the longer prompt's fits stand in
+        return as_fits(key, long, 0)
 
 
-def _sampled(stage: Stage, key: Key, tokens: int) -> ActivationFit:
+def _sample(stage: Stage, key: Key, tokens: int) -> ActivationFit:
     """A straight line through the peaks of three plain runs."""
-    points = ((1, tokens), (2, tokens), (1, 2 * tokens))
     peaks = {}
-    for point in points:
+    for point in ((1, tokens), (2, tokens), (1, 2 * tokens)):
         trace = run(stage, Lengths(*point, _SHORT_ENCODER), budget=4 * _PROBE_BUDGET, symbolic=False, decode=False)
         peaks[point] = max(moment.get((0, 0, 0), 0) for moment in trace.moments)
-    return interpolated(key, peaks)
+    return interpolate(key, peaks)

@@ -362,7 +362,7 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
     import torch  # noqa: PLC0415 loaded when first needed
     import transformers  # noqa: PLC0415 loaded when first needed
 
-    from lib.model.meta_device import MetaMode  # noqa: PLC0415 loaded when first needed
+    from lib.model.meta_device import MetaBuild  # noqa: PLC0415 loaded when first needed
 
     register()
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
@@ -378,7 +378,7 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
         config = config_class(used).from_dict(dict(used))
         kind, inferred = model_class(config, used)
         what = kind.__name__
-        with MetaMode(getattr(torch, dtype)):
+        with MetaBuild(getattr(torch, dtype)):
             model = kind(config)
         _without_values(model)
         model.eval()  # type: ignore[no-untyped-call]

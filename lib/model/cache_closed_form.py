@@ -258,7 +258,7 @@ def agree(executed: Iterable[CacheTerm], formed: Iterable[CacheTerm] | None) -> 
     return formed is not None and curve(executed) == curve(formed)
 
 
-def named(executed: tuple[CacheTerm, ...], config: Any) -> tuple[CacheTerm, ...]:
+def name_terms(executed: tuple[CacheTerm, ...], config: Any) -> tuple[CacheTerm, ...]:
     """The executed terms under the kinds of the closed form, where the two agree; else as they are."""
     formed = closed_form(config)
     return formed if formed is not None and agree(executed, formed) else executed

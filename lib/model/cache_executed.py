@@ -1,21 +1,9 @@
-"""Runs of one model for its cache at a few lengths: all that is needed to tell how each tensor grows, and no more.
-
-Which part of a model is given a prompt, and what prompt.
-
-A decoder is given its encoder's output as made, so that no picture or sound has to be invented for it. How many positions that
-output has is the caller's to choose, unless the encoder takes inputs of one size only (pictures; Whisper's 30 seconds): such an
-encoder is run once, on an input of that size, to see.
-
-The shapes of each cached tensor of a model, by length: what its growth is told from.
-
-From the shapes of cached tensors to cache terms.
-
-What a model's own default cache holds, found by running it: on the meta device, at a few lengths, without values.
+"""What a model's own default cache holds, found by running it: on the meta device, at a few lengths, without values.
 
 1. All layers, one token, three sequences: which tensors there are, and that their size is linear in the batch.
 2. The first of equal layers, one sequence, at a few more lengths, the last two past every window. Layers whose cache is the
    same after 1 and after `SHORT` tokens (recurrent states) do not run again.
-3. `lib.model.cache_growth` tells the law of each tensor. Equal layers count together.
+3. `lib.model.cache_growth` finds the law of each tensor. Equal layers count together.
 
 No architecture is named here. What cannot be run or explained raises; it is never guessed.
 Source: the model and cache classes of the installed transformers, as executed. Limit: dense batch, text-only prompt.
@@ -23,104 +11,28 @@ Source: the model and cache classes of the installed transformers, as executed. 
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from torch import bfloat16, long, no_grad, zeros
+from torch import bfloat16, no_grad
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
 
 from lib.errors import AdvisorError, UnknownGrowth, UnsupportedModel
-from lib.model.cache_closed_form import named
-from lib.model.cache_growth import Law, block_length, holds_of, kind_of, size, tell
-from lib.model.layer_dedup import Layer, Leaf, Stand, holds_cache, in_dtype, kept_inside, leaves, once, returned, standing
+from lib.model.build import LOCK
+from lib.model.cache_closed_form import name_terms
+from lib.model.cache_growth import CachedTensor, Law, block_length, cache_of, contents_of, describe_tensors, fit_law, layer_kind_of
+from lib.model.layer_dedup import DedupRun, Layer, dedup_layers, holds_cache, keeps_state_inside
 from lib.model.meta_device import MetaRun
+from lib.model.model_inputs import decoder_inputs, fixed_encoder_positions, in_dtype, takes
 from lib.model.spec import CacheTerm
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
     from lib.model.build import Built
-
-
-def _takes(module: Module, name: str) -> bool:
-    return name in inspect.signature(type(module).forward).parameters
-
-
-def candidates(model: Module) -> Iterator[PreTrainedModel]:
-    """The model, then the models inside it that take token ids and a cache, outermost first."""
-    for module in model.modules():
-        if not isinstance(module, PreTrainedModel) or not holds_cache(module):
-            continue
-        if module is model or _takes(module, "input_ids"):
-            yield module
-
-
-class _Encoded(BaseModelOutput):
-    """An encoder's output in which everything beside the hidden states is absent."""
-
-    def __getattr__(self, name: str) -> None:
-        """Absent, unless Python itself asks."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-
-def _encoder_width(module: PreTrainedModel) -> int:
-    """Width of the hidden states that the encoder hands to its decoder."""
-    own: Any = getattr(module.get_encoder(), "config", module.config)
-    for config in (own.get_text_config(encoder=True), own.get_text_config(), own, module.config):
-        width = getattr(config, "hidden_size", None)
-        if width:
-            return int(width)
-    raise UnsupportedModel("The width of this model's encoder is not stated, so its decoder was not run.")
-
-
-def _inputs(config: Any, name: str) -> list[tuple[int, ...]]:
-    """Shapes of the largest input that an encoder takes and of a smaller one; nothing if its config does not tell."""
-    encoder = getattr(config, "encoder", None) or config
-    side, bins, positions = (getattr(encoder, key, None) for key in ("image_size", "num_mel_bins", "max_source_positions"))
-    if name == "pixel_values" and side:
-        height, width = side if isinstance(side, (list, tuple)) else (side, side)
-        return [(1, getattr(encoder, "num_channels", 3), height, width)]
-    if name == "input_features" and bins and positions:
-        return [(1, bins, 2 * positions), (1, bins, positions)]
-    return []
-
-
-def fixed_positions(module: PreTrainedModel) -> int | None:
-    """Positions that the encoder hands on, where it accepts one size of input only; None where the length is free."""
-    config: Any = module.config
-    encoder: Any = module.get_encoder() if config.is_encoder_decoder else None
-    name = getattr(encoder, "main_input_name", "input_ids")
-    if encoder is None or name == "input_ids":
-        return None
-    seen: list[int | None] = []
-    with no_grad(), MetaRun(), once(encoder):
-        for shape in _inputs(config, name):
-            try:
-                made = encoder(zeros(shape, dtype=module.dtype, device="meta"), return_dict=True)
-                seen.append(made.last_hidden_state.shape[1])
-            except (RuntimeError, ValueError):  # this size is refused
-                seen.append(None)
-    return seen[0] if seen and (len(seen) == 1 or seen[1] is None) else None
-
-
-def prompt(module: PreTrainedModel, tokens: int, batch: int, encoded: int) -> dict[str, Any]:
-    """Arguments for a prefill of `batch` sequences of `tokens`; an encoder's output of `encoded` positions is given as made."""
-    ids = zeros(batch, tokens, dtype=long, device="meta")
-    config: Any = module.config
-    if not config.is_encoder_decoder:
-        return {"input_ids": ids, "use_cache": True, "return_dict": True}
-    states = zeros(batch, encoded, _encoder_width(module), dtype=module.dtype, device="meta")
-    return {"decoder_input_ids": ids, "encoder_outputs": _Encoded(last_hidden_state=states), "use_cache": True, "return_dict": True}
-
-
-Run = dict[str, Leaf]
-"""A cache after a prefill: its tensors by path."""
 
 ONE, SHORT, MIDDLE = 1, 11, 1021
 LONG = (16_777_259, 131_071, 8_191, 2_039, 509)
@@ -130,98 +42,94 @@ BATCH = 3
 ENCODED, ENCODED_LONGER = 13, 29
 """Lengths of the encoder's output that a decoder with cross attention is given."""
 
+Snapshot = dict[str, CachedTensor]
+"""A cache after a prefill: its tensors by path."""
+
+
+# One run
+
 
 @dataclass(slots=True, kw_only=True)
-class Runs:
-    """A model standing for its runs; `answer` is given where values are asked for, `encoded` is the length of the encoder's output."""
+class CacheRunner:
+    """A module with its equal layers wrapped; `answer` is given where a tensor's value is asked for (`MetaRun`)."""
 
     module: PreTrainedModel
-    stand: Stand
+    dedup: DedupRun
     answer: int | None
-    encoded: int
+    encoder_positions: int
 
-    def cache(self, tokens: int, batch: int = 1, encoded: int = 0) -> Run | None:
+    def run(self, tokens: int, batch: int = 1, encoder_positions: int = 0) -> Snapshot | None:
         """The cache after a prefill, by path; None if the model returns none."""
-        for layer in self.stand.layers:
-            layer.forget(idle=self.stand.idle)
-        arguments = prompt(self.module, tokens, batch, encoded or self.encoded)
+        for layer in self.dedup.layers:
+            layer.forget(idle=self.dedup.idle)
+        inputs = decoder_inputs(self.module, tokens, batch, encoder_positions or self.encoder_positions)
         with no_grad(), MetaRun(self.answer):
-            kept = returned(self.module(**arguments))
-        return None if kept is None else {leaf.path: leaf for leaf in leaves(kept)}
+            cache = cache_of(self.module(**inputs))
+        return None if cache is None else {tensor.path: tensor for tensor in describe_tensors(cache)}
 
 
-@dataclass(slots=True, kw_only=True)
-class Record:
-    """What was run.
-
-    `first` is the cache after one token of `BATCH` sequences, `by_length` those of one sequence by length, `by_encoder` at `SHORT`
-    tokens by length of the encoder's output. `owners` are the layers by place in the cache; `idle` names first layers that did not
-    run at lengths beyond `SHORT`, because what they hold does not grow.
-    """
-
-    first: Run
-    owners: dict[int, Layer]
-    by_length: dict[int, Run] = field(default_factory=dict)
-    by_encoder: dict[int, Run] = field(default_factory=dict)
-    idle: frozenset[int] = frozenset()
-
-
-def _owners(stand: Stand, first: Run) -> dict[int, Layer]:
+def _owners_of(dedup: DedupRun, first: Snapshot) -> dict[int, Layer]:
     """The layer that writes each place of the cache; empty if that is not clear.
 
     Layers that share a module carry the numbers of that module, all the same: then the position in the stack counts.
     """
-    called = [layer for layer in stand.layers if layer.called]
-    if any(count > 1 for count in Counter(number for layer in called for number in layer.numbers).values()):
+    called = [layer for layer in dedup.layers if layer.called]
+    if any(count > 1 for count in Counter(place for layer in called for place in layer.positions).values()):
         for layer in called:
-            layer.numbers = frozenset({layer.position})
-    owners = {number: layer for layer in called for number in layer.numbers}
-    unique = len(owners) == sum(len(layer.numbers) for layer in called)
-    known = all(leaf.index is None or leaf.index in owners for leaf in first.values())
-    return owners if unique and known else {}
+            layer.positions = frozenset({layer.position})
+    owners = {place: layer for layer in called for place in layer.positions}
+    unique = len(owners) == sum(len(layer.positions) for layer in called)
+    complete = all(tensor.index is None or tensor.index in owners for tensor in first.values())
+    return owners if unique and complete else {}
 
 
-def _part(stand: Stand, owners: dict[int, Layer], first: Run) -> bool:
+def _separate_unequal(dedup: DedupRun, owners: dict[int, Layer], first: Snapshot) -> bool:
     """Whether layers that were taken as equal turn out not to be; they run for themselves from now on."""
-    called = [layer for layer in stand.layers if layer.called]
-    by_number: dict[int, list[tuple[str, tuple[int, ...], str]]] = {}
-    for leaf in first.values():
-        if leaf.index is not None:
-            by_number.setdefault(leaf.index, []).append((leaf.name, leaf.shape, leaf.dtype))
+    called = [layer for layer in dedup.layers if layer.called]
+    by_place: dict[int, list[tuple[str, tuple[int, ...], str]]] = {}
+    for tensor in first.values():
+        if tensor.index is not None:
+            by_place.setdefault(tensor.index, []).append((tensor.name, tensor.shape, tensor.dtype))
 
-    def held(layer: Layer) -> list[Any]:
-        return sorted(entry for number in layer.numbers for entry in by_number.get(number, []))
+    def contents(layer: Layer) -> list[Any]:
+        return sorted(entry for place in layer.positions for entry in by_place.get(place, []))
 
-    def empty(layer: Layer) -> list[Any]:
-        return [stand.empty.get(number) for number in sorted(layer.numbers)]
+    def empty_places(layer: Layer) -> list[Any]:
+        return [dedup.empty.get(place) for place in sorted(layer.positions)]
 
-    apart = {
+    unequal = {
         id(layer.first)
         for layer in called
         if layer.twin is not None
-        and (not owners or empty(layer) != empty(layer.first) or (layer.last and held(layer) != held(layer.first)))
-    }
+        and (
+            not owners
+            or empty_places(layer) != empty_places(layer.first)
+            or (layer.last and contents(layer) != contents(layer.first))
+        )
+    }  # fmt: skip
     for layer in called:
-        if id(layer.first) in apart:
+        if id(layer.first) in unequal:
             layer.twin = None
-    return bool(apart)
+    return bool(unequal)
 
 
-def _idle(one: Run, short: Run, owners: dict[int, Layer]) -> set[int]:
-    """First layers that hold something, and the same after one token and after many."""
-    changed, held = set(), set()
-    for path in one.keys() | short.keys():
-        index = (one.get(path) or short[path]).index
-        owner = owners.get(index) if index is not None else None
-        if owner is None or owner.twin is not None:
-            continue
-        held.add(id(owner))
-        if path not in one or path not in short or size(one[path].shape) != BATCH * size(short[path].shape):
-            changed.add(id(owner))
-    return held - changed
+def _run_first(runner: CacheRunner) -> tuple[Snapshot, dict[int, Layer]] | None:
+    """The cache of one token of a batch, and which layer writes which place; equal layers have been checked to be equal."""
+    first = runner.run(ONE, BATCH)
+    if not first:
+        if keeps_state_inside(runner.module):
+            raise UnsupportedModel("This model keeps its states inside its modules instead of handing them on, so they were not counted.")
+        return None
+    if any(tensor.elements % BATCH for tensor in first.values()):
+        raise UnsupportedModel("The cache of this model does not grow with the number of sequences.")
+    owners = _owners_of(runner.dedup, first)
+    if _separate_unequal(runner.dedup, owners, first):
+        first = runner.run(ONE, BATCH) or {}
+    runner.dedup.ends = False
+    return first, owners
 
 
-def _long(runs: Runs) -> tuple[int, Run]:
+def _run_long(runner: CacheRunner) -> tuple[int, Snapshot]:
     """The longest run that the model takes: a table of positions, or a loop over the tokens, can set a limit.
 
     Raises:
@@ -232,105 +140,152 @@ def _long(runs: Runs) -> tuple[int, Run]:
         if isinstance(failure, UnsupportedModel) and tokens > LONG[-1]:
             continue
         try:
-            found = runs.cache(tokens) or {}
+            snapshot = runner.run(tokens) or {}
         except Exception as error:  # noqa: BLE001 modelling code raises anything on a length it cannot take
             failure = failure or error
             continue
-        bound = max((setting for place in runs.stand.empty.values() for setting in _numbers(place)), default=0)
+        bound = max((setting for place in runner.dedup.empty.values() for setting in _whole_numbers(place)), default=0)
         if failure is not None and bound >= tokens:
             raise failure
-        return tokens, found
+        return tokens, snapshot
     raise failure or UnsupportedModel("This model runs at no length.")
 
 
-def _numbers(place: Any) -> list[int]:
+def _whole_numbers(place: Any) -> list[int]:
     if isinstance(place, tuple):
-        return [number for part in place for number in _numbers(part)]
+        return [number for part in place for number in _whole_numbers(part)]
     return [place] if type(place) is int else []
 
 
-def _first(runs: Runs) -> tuple[Run, dict[int, Layer]] | None:
-    """The cache of one token of a batch, and which layer writes which place; equal layers have been checked to be equal."""
-    first = runs.cache(ONE, BATCH)
-    if not first:
-        if kept_inside(runs.module):
-            raise UnsupportedModel("This model keeps its states inside its modules instead of handing them on, so they were not counted.")
-        return None
-    if any(size(leaf.shape) % BATCH for leaf in first.values()):
-        raise UnsupportedModel("The cache of this model does not grow with the number of sequences.")
-    owners = _owners(runs.stand, first)
-    if _part(runs.stand, owners, first):
-        first = runs.cache(ONE, BATCH) or {}
-    runs.stand.ends = False
-    return first, owners
+# All runs of a model
 
 
-def record(runs: Runs, *, free_encoder: bool) -> Record | None:
+@dataclass(slots=True, kw_only=True)
+class Snapshots:
+    """Caches of one model after all runs that are needed.
+
+    `first` is the cache after one token of `BATCH` sequences, `by_length` those of one sequence by tokens, `by_encoder` at `SHORT`
+    tokens by positions of the encoder's output. `owners` are the layers by place in the cache; `idle` names first layers that did not
+    run at lengths beyond `SHORT`, because what they hold does not grow.
+    """
+
+    first: Snapshot
+    owners: dict[int, Layer]
+    by_length: dict[int, Snapshot] = field(default_factory=dict)
+    by_encoder: dict[int, Snapshot] = field(default_factory=dict)
+    idle: frozenset[int] = frozenset()
+
+    def owner(self, tensor: CachedTensor) -> Layer | None:
+        """The layer that wrote the tensor, None where that is not clear."""
+        return self.owners.get(tensor.index) if tensor.index is not None else None
+
+    def runs_for_itself(self, tensor: CachedTensor) -> bool:
+        """Whether the tensor is not that of a layer for which another one runs."""
+        owner = self.owner(tensor)
+        return owner is None or owner.twin is None
+
+    def per_sequence(self) -> dict[str, int]:
+        """Elements of one sequence after one token, of the tensors of first layers."""
+        return {path: tensor.elements // BATCH for path, tensor in self.first.items() if self.runs_for_itself(tensor)}
+
+    def idle_owners(self) -> set[int]:
+        """First layers that hold something, and the same after one token and after `SHORT`."""
+        one, short = self.first, self.by_length[SHORT]
+        holders, growing = set(), set()
+        for path in one.keys() | short.keys():
+            owner = self.owner(one.get(path) or short[path])
+            if owner is None or owner.twin is not None:
+                continue
+            holders.add(id(owner))
+            if path not in one or path not in short or one[path].elements != BATCH * short[path].elements:
+                growing.add(id(owner))
+        return holders - growing
+
+    def constant(self) -> bool:
+        """Whether nothing at all changed between the two short runs."""
+        return self.per_sequence() == {path: tensor.elements for path, tensor in self.by_length[SHORT].items()}
+
+    def grows_by_token(self) -> bool:
+        """Whether every tensor either stays as it is or grows with each token, up to the long run."""
+        one, short, longest = self.per_sequence(), self.by_length[SHORT], self.by_length[max(self.by_length)]
+        if one.keys() != short.keys():
+            return False
+        growing = {path for path, tensor in short.items() if tensor.elements != one[path]}
+        samples = [(tokens, path, run[path]) for tokens, run in self.by_length.items() for path in growing if path in run]
+        return growing <= longest.keys() and all(tensor.elements == tokens * one[path] for tokens, path, tensor in samples)
+
+
+def take_snapshots(runner: CacheRunner, *, free_encoder: bool) -> Snapshots | None:
     """Run the model at all lengths that are needed; None if it returns no cache.
 
     Args:
-        runs: the model.
+        runner: the model.
         free_encoder: whether the encoder's output may have any length; then a second length is run.
 
     Raises:
         UnsupportedModel: the cache is not linear in the batch, or a run takes too many operations.
     """
-    runs.stand.begin()
-    started = _first(runs)
-    if started is None:
+    dedup = runner.dedup
+    dedup.begin()
+    start = _run_first(runner)
+    if start is None:
         return None
-    first, owners = started
-    made = Record(first=first, owners=owners, by_length={SHORT: runs.cache(SHORT) or {}})
-    made.by_encoder[ENCODED] = made.by_length[SHORT]
+    first, owners = start
+    snapshots = Snapshots(first=first, owners=owners, by_length={SHORT: runner.run(SHORT) or {}})
+    snapshots.by_encoder[ENCODED] = snapshots.by_length[SHORT]
     if free_encoder:
-        made.by_encoder[ENCODED_LONGER] = runs.cache(SHORT, encoded=ENCODED_LONGER) or {}
-    runs.stand.idle = _idle(first, made.by_length[SHORT], owners)
-    made.idle = frozenset(runs.stand.idle)
-    if not _still(first, made.by_length[SHORT], owners):
-        longest, found = _long(runs)
-        made.by_length[longest] = found
-        if not _plain(first, made.by_length, owners):
+        snapshots.by_encoder[ENCODED_LONGER] = runner.run(SHORT, encoder_positions=ENCODED_LONGER) or {}
+    dedup.idle = snapshots.idle_owners()
+    snapshots.idle = frozenset(dedup.idle)
+    if not snapshots.constant():
+        longest, snapshots.by_length[longest] = _run_long(runner)
+        if not snapshots.grows_by_token():
             between = MIDDLE if longest > MIDDLE else longest // 2 | 1
-            made.by_length[between] = runs.cache(between) or {}
-    return made
+            snapshots.by_length[between] = runner.run(between) or {}
+    return snapshots
 
 
-def repeats(runs: Runs, made: Record) -> bool:
-    """Whether the shortest and the longest run of `made` come out the same again, under the present answer."""
-    longest = max(made.by_length)
-    runs.stand.begin()
-    one = runs.cache(ONE, BATCH)
-    runs.stand.idle, runs.stand.ends = set(made.idle), False
-    return one == made.first and runs.cache(longest) == made.by_length[longest]
+def _repeats(runner: CacheRunner, snapshots: Snapshots) -> bool:
+    """Whether the shortest and the longest run come out the same again, under the present answer."""
+    longest = max(snapshots.by_length)
+    runner.dedup.begin()
+    one = runner.run(ONE, BATCH)
+    runner.dedup.idle, runner.dedup.ends = set(snapshots.idle), False
+    return one == snapshots.first and runner.run(longest) == snapshots.by_length[longest]
 
 
-def _kept(one: Run, owners: dict[int, Layer]) -> dict[str, int]:
-    """Elements of one sequence after one token, of the tensors of first layers."""
-    mine = {p: leaf for p, leaf in one.items() if leaf.index is None or leaf.index not in owners or owners[leaf.index].twin is None}
-    return {path: size(leaf.shape) // BATCH for path, leaf in mine.items()}
+def _take_with_answers(runner: CacheRunner, error: Exception, *, free_encoder: bool) -> Snapshots | None:
+    """The snapshots of a model that asks for values: under one answer, and confirmed under the other unless that one cannot be run."""
+    for answer in (0, 1):
+        runner.answer = answer
+        try:
+            snapshots = take_snapshots(runner, free_encoder=free_encoder)
+        except AdvisorError:
+            raise
+        except Exception:  # noqa: BLE001, S112 an answer that leads to a refusal is not one that a real run could get
+            continue
+        runner.answer = 1 - answer
+        try:
+            same = snapshots is None or answer == 1 or _repeats(runner, snapshots)
+        except AdvisorError:
+            raise
+        except Exception:  # noqa: BLE001 as above
+            same = True
+        if not same:
+            raise UnsupportedModel("What this model caches depends on the values in the prompt, not only on its length.") from error
+        return snapshots
+    raise error
 
 
-def _still(one: Run, short: Run, owners: dict[int, Layer]) -> bool:
-    """Whether nothing at all changed between the two short runs."""
-    return _kept(one, owners) == {path: size(leaf.shape) for path, leaf in short.items()}
-
-
-def _plain(one: Run, by_length: dict[int, Run], owners: dict[int, Layer]) -> bool:
-    """Whether every tensor either stays as it is or grows with each token, up to the long run."""
-    kept = _kept(one, owners)
-    short, longest = by_length[SHORT], by_length[max(by_length)]
-    if kept.keys() != short.keys():
-        return False
-    moving = {path for path, leaf in short.items() if size(leaf.shape) != kept[path]}
-    return (
-        all(size(run[path].shape) == tokens * kept[path] for tokens, run in by_length.items() for path in moving if path in run)
-        and moving <= longest.keys()
-    )
+# From snapshots to cache terms
 
 
 @dataclass(slots=True, kw_only=True)
-class Tensor:
-    """One cached tensor of a first layer: shape for one sequence by length; `layers` equal layers hold one like it."""
+class TensorSamples:
+    """One cached tensor of a first layer: shape for one sequence by length; `layers` equal layers hold one like it.
+
+    `by_encoder` are its elements by positions of the encoder's output.
+    """
 
     path: str
     dtype: str
@@ -340,121 +295,83 @@ class Tensor:
     by_encoder: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Samples:
-    """All cached tensors of first layers, of a model whose parameters are all in `dtype`."""
-
-    tensors: tuple[Tensor, ...]
-    dtype: str = "bfloat16"
-
-
-def _tensors(made: Record) -> list[Tensor]:
-    """A Tensor for each path that a first layer holds in any run, in the order of the cache."""
-    twins = Counter(id(layer.first) for layer in {id(layer): layer for layer in made.owners.values()}.values())
-    found: dict[str, Tensor] = {}
-    for leaf in (leaf for run in (made.first, *made.by_length.values()) for leaf in run.values()):
-        owner = made.owners.get(leaf.index) if leaf.index is not None else None
-        if leaf.path in found or (owner is not None and owner.twin is not None):
+def _sample_tensors(snapshots: Snapshots) -> list[TensorSamples]:
+    """One entry for each path that a first layer holds in any run, in the order of the cache."""
+    equal_layers = Counter(id(layer.first) for layer in {id(layer): layer for layer in snapshots.owners.values()}.values())
+    samples: dict[str, TensorSamples] = {}
+    for tensor in (tensor for run in (snapshots.first, *snapshots.by_length.values()) for tensor in run.values()):
+        if tensor.path in samples or not snapshots.runs_for_itself(tensor):
             continue
-        place = id(owner) if owner else -1 - (leaf.index or 0)
-        found[leaf.path] = Tensor(path=leaf.path, dtype=leaf.dtype, layers=twins[id(owner)] if owner else 1, owner=place)
-    return list(found.values())
+        owner = snapshots.owner(tensor)
+        place = id(owner) if owner else -1 - (tensor.index or 0)
+        layers = equal_layers[id(owner)] if owner else 1
+        samples[tensor.path] = TensorSamples(path=tensor.path, dtype=tensor.dtype, layers=layers, owner=place)
+    for path, sample in samples.items():
+        sample.shapes[ONE] = (snapshots.first[path].elements // BATCH if path in snapshots.first else 0,)
+        for tokens, run in snapshots.by_length.items():
+            if tokens == SHORT or sample.owner not in snapshots.idle:
+                sample.shapes[tokens] = run[path].shape if path in run else (0,)
+        sample.by_encoder = {positions: run[path].elements if path in run else 0 for positions, run in snapshots.by_encoder.items()}
+    return list(samples.values())
 
 
-def _filled(tensor: Tensor, made: Record) -> Tensor:
-    """The tensor with its shapes for one sequence."""
-    tensor.shapes[ONE] = (size(made.first[tensor.path].shape) // BATCH if tensor.path in made.first else 0,)
-    for tokens, run in made.by_length.items():
-        if tokens == SHORT or tensor.owner not in made.idle:
-            tensor.shapes[tokens] = run[tensor.path].shape if tensor.path in run else (0,)
-    tensor.by_encoder = {encoded: size(run[tensor.path].shape) if tensor.path in run else 0 for encoded, run in made.by_encoder.items()}
-    return tensor
-
-
-def _answered(runs: Runs, error: Exception, *, free_encoder: bool) -> Record | None:
-    """The record of a model that asks for values: under one answer, and confirmed under the other unless that one cannot be run."""
-    for answer in (0, 1):
-        runs.answer = answer
-        try:
-            made = record(runs, free_encoder=free_encoder)
-        except AdvisorError:
-            raise
-        except Exception:  # noqa: BLE001, S112 an answer that leads to a refusal is not one that a real run could get
-            continue
-        runs.answer = 1 - answer
-        try:
-            same = made is None or answer == 1 or repeats(runs, made)
-        except AdvisorError:
-            raise
-        except Exception:  # noqa: BLE001 as above
-            same = True
-        if not same:
-            raise UnsupportedModel("What this model caches depends on the values in the prompt, not only on its length.") from error
-        return made
-    raise error
-
-
-def sample(module: PreTrainedModel) -> Samples | None:
-    """Run `module` and collect what it caches; None if it returns no cache.
+def sample_cache(module: PreTrainedModel) -> list[TensorSamples] | None:
+    """Run `module`, its parameters in bfloat16, and collect what it caches; None if it returns no cache.
 
     Raises:
         UnsupportedModel: the cache is not linear in the batch, depends on values, or a run takes too many operations.
     """
     config: Any = module.config
-    with in_dtype(module, bfloat16), standing(module, config) as stand:
-        fixed = fixed_positions(module)
-        runs = Runs(module=module, stand=stand, answer=None, encoded=fixed or ENCODED)
+    with in_dtype(module, bfloat16), dedup_layers(module, config) as dedup:
+        fixed = fixed_encoder_positions(module)
+        runner = CacheRunner(module=module, dedup=dedup, answer=None, encoder_positions=fixed or ENCODED)
         free_encoder = bool(config.is_encoder_decoder) and fixed is None
         try:
-            made = record(runs, free_encoder=free_encoder)
+            snapshots = take_snapshots(runner, free_encoder=free_encoder)
         except AdvisorError:
             raise
         except Exception as error:  # noqa: BLE001 modelling code raises anything where a value is missing
-            made = _answered(runs, error, free_encoder=free_encoder)
-    return None if made is None else Samples(tensors=tuple(_filled(tensor, made) for tensor in _tensors(made)))
+            snapshots = _take_with_answers(runner, error, free_encoder=free_encoder)
+    return None if snapshots is None else _sample_tensors(snapshots)
 
 
-def _spans(tensors: list[Tensor]) -> set[int]:
-    """Block lengths that show in any tensor of one layer."""
-    return {block for tensor in tensors if len(tensor.shapes) > 3 and (block := block_length(tensor.shapes)) > 1}  # noqa: PLR2004 with long runs
-
-
-def _law(tensor: Tensor, spans: set[int]) -> Law:
+def _law_of(tensor: TensorSamples, spans: set[int]) -> Law:
     counts = tensor.by_encoder
+    law = fit_law(tensor.shapes, spans)
     if len(set(counts.values())) > 1:
-        law = tell({encoded: (count,) for encoded, count in counts.items()})
-        if law is None or law.growth != "tokens" or tell(tensor.shapes) is None:
+        by_encoder = fit_law({positions: (count,) for positions, count in counts.items()})
+        if by_encoder is None or by_encoder.growth != "tokens" or fit_law(tensor.shapes) is None:
             raise UnknownGrowth(f"The cached tensor '{tensor.path}' grows with the encoder's length by no law that is known here.")
-        return replace(law, growth="encoder", span=1)
-    found = tell(tensor.shapes, spans)
-    if found is None:
+        return replace(by_encoder, growth="encoder", span=1)
+    if law is None:
         raise UnknownGrowth(f"The cached tensor '{tensor.path}' grows with the prompt by no law that is known here.")
-    return found
+    return law
 
 
-def terms(samples: Samples) -> tuple[CacheTerm, ...]:
+def as_terms(samples: list[TensorSamples]) -> tuple[CacheTerm, ...]:
     """Terms of all layers; tensors of a layer that hold the same thing by the same law are one term, and so are equal layers.
 
     Raises:
         UnknownGrowth: no law explains a tensor.
     """
-    by_owner: dict[tuple[int, int], list[Tensor]] = defaultdict(list)
-    for tensor in samples.tensors:
-        if any(size(shape) for shape in tensor.shapes.values()):
+    by_owner: dict[tuple[int, int], list[TensorSamples]] = defaultdict(list)
+    for tensor in samples:
+        if any(0 not in shape for shape in tensor.shapes.values()):
             by_owner[tensor.owner, tensor.layers].append(tensor)
-    found: Counter[CacheTerm] = Counter()
+    layers_by_term: Counter[CacheTerm] = Counter()
     for (_, layers), tensors in by_owner.items():
-        spans = _spans(tensors)
-        held: Counter[CacheTerm] = Counter()
+        with_long_runs = [tensor for tensor in tensors if len(tensor.shapes) > 3]  # noqa: PLR2004 one, short, long and between
+        spans = {block for tensor in with_long_runs if (block := block_length(tensor.shapes)) > 1}
+        elements: Counter[CacheTerm] = Counter()
         for tensor in tensors:
-            law = _law(tensor, spans)
-            holds = holds_of(tensor.path)
-            kind = kind_of(tensor.path, holds, law.growth, compressed=bool(spans))
-            dtype = "model" if tensor.dtype == samples.dtype else tensor.dtype
-            held[CacheTerm(kind=kind, holds=holds, layers=1, elements=0, growth=law.growth, span=law.span, dtype=dtype)] += law.elements
-        for term, elements in held.items():
-            found[replace(term, elements=elements)] += layers
-    return tuple(replace(term, layers=layers) for term, layers in found.items())
+            law = _law_of(tensor, spans)
+            holds = contents_of(tensor.path)
+            kind = layer_kind_of(tensor.path, holds, law.growth, compressed=bool(spans))
+            dtype = "model" if tensor.dtype == "bfloat16" else tensor.dtype
+            elements[CacheTerm(kind=kind, holds=holds, layers=1, elements=0, growth=law.growth, span=law.span, dtype=dtype)] += law.elements
+        for term, count in elements.items():
+            layers_by_term[replace(term, elements=count)] += layers
+    return tuple(replace(term, layers=layers) for term, layers in layers_by_term.items())
 
 
 def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
@@ -465,14 +382,12 @@ def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
     Raises:
         UnsupportedModel: the model could not be run, or a tensor grows by a law that is not known here.
     """
-    from lib.model.build import LOCK  # noqa: PLC0415 loaded when first needed
-
     if not holds_cache(built.model):
         return None
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return _terms(built)
+            return _run_outermost(built)
         except AdvisorError:
             raise
         except Exception as error:
@@ -481,12 +396,19 @@ def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
             ) from error
 
 
-def _terms(built: Built) -> tuple[CacheTerm, ...] | None:
-    """Ask the whole model, then the text decoders inside it, until one runs."""
+def _decoders_in(model: Module) -> Iterator[PreTrainedModel]:
+    """The model, then the models inside it that take token ids and a cache, outermost first."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and holds_cache(module) and (module is model or takes(module, "input_ids")):
+            yield module
+
+
+def _run_outermost(built: Built) -> tuple[CacheTerm, ...] | None:
+    """Run the whole model, else the text decoders inside it, until one runs."""
     failure: Exception | None = None
-    for module in candidates(built.model):
+    for module in _decoders_in(built.model):
         try:
-            samples = sample(module)
+            samples = sample_cache(module)
         except AdvisorError:
             raise
         except Exception as error:  # noqa: BLE001 modelling code raises anything on an input it cannot take
@@ -494,7 +416,7 @@ def _terms(built: Built) -> tuple[CacheTerm, ...] | None:
         else:
             # A part of a model that did not run as a whole may well be its encoder, which has no cache of its own.
             if samples is not None:
-                return named(terms(samples), built.config)
+                return name_terms(as_terms(samples), built.config)
             if module is built.model:
                 return None
     raise failure or UnsupportedModel(f"{built.architecture} has no part that takes tokens, so its cache was not run.")

@@ -48,11 +48,11 @@ def _construct(config: Mapping[str, Any]) -> Module:
     import torch  # noqa: PLC0415 loaded when first needed
 
     from lib.model.build import LOCK  # noqa: PLC0415
-    from lib.model.meta_device import MetaMode, no_network  # noqa: PLC0415
+    from lib.model.meta_device import MetaBuild, no_network  # noqa: PLC0415
 
     kind = _diffusers_class(str(config["_class_name"]))
     try:
-        with LOCK, no_network(), warnings.catch_warnings(), MetaMode(torch.bfloat16):
+        with LOCK, no_network(), warnings.catch_warnings(), MetaBuild(torch.bfloat16):
             warnings.simplefilter("ignore")
             return kind.from_config({k: v for k, v in config.items() if k != "_name_or_path"})  # type: ignore[no-any-return]
     except AdvisorError:

@@ -1,19 +1,16 @@
-"""Running modules without values: every new tensor on the meta device, within a counted budget.
+"""The meta device: models are built and run without memory, without values and without the network.
 
-A meta tensor has a shape and no value, so code that asks for one ("is the longest position past 4096?") cannot go on by itself.
-`MetaRun(answer=0)` and `MetaRun(answer=1)` go on with that answer to every such question. A result may then be used only if all
-answers lead to the same one.
+A tensor on torch's meta device has a shape and a dtype and no values. `MetaBuild` makes a constructor put every tensor there, in the
+dtype of the load; `MetaRun` keeps a forward pass there. Both belong to the thread that enters them (the process-wide default dtype and
+device stay as they are, so a model that another thread runs is not disturbed), and both count calls, so that a hostile configuration
+cannot occupy the process.
 
-Building modules without memory: every tensor on the meta device, in the dtype of the load, within a counted budget.
-
-The mode belongs to the thread that enters it. The process-wide default dtype and default device stay as they are, so a model
-that another thread is running is not disturbed.
-
-Building without the network: while a stranger's configuration is built, this thread opens no connection.
+Code that asks a meta tensor for a value ("is the longest position past 4096?") cannot go on by itself. `MetaRun(answer=0)` and
+`MetaRun(answer=1)` answer every such question with that number. A result may then be used only if all answers lead to the same one.
 
 Some configuration classes of `transformers` look a name up on the Hub (`backbone` in DPT, UPerNet, DETR …), and they do it with the
-server's own token. Names of that kind cannot all be known, so the door is closed where every connection has to pass: Python's
-audit events. Other threads are not concerned.
+server's own token. Such names cannot all be listed, so `no_network` closes the one way that every connection takes: Python's audit
+events, for the thread that builds.
 """
 
 from __future__ import annotations
@@ -29,30 +26,32 @@ from torch import Tensor, allclose, device, dtype, empty, equal, get_default_dty
 from torch import bool as boolean
 from torch.overrides import TorchFunctionMode
 
-from lib.errors import BadConfig, UnsupportedModel
+from lib.errors import AdvisorError, BadConfig, UnsupportedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+BUILD_BUDGET = 100_000
+"""Torch calls that one build may make. Published models need up to 7 thousand, at some 60 µs each."""
 RUN_BUDGET = 20_000
 """Torch calls that one run may make. The deepest published models need some 2 thousand, layers that run once counted once."""
+
+_FILLS = frozenset({Tensor.uniform_, Tensor.normal_, Tensor.fill_, Tensor.zero_})
+_ALLOCATIONS = frozenset({empty, zeros, ones, rand, randn})
+_CONVERSIONS = frozenset({Tensor.float, Tensor.to, Tensor.type, Tensor.double, Tensor.half})
 
 _TRUTHS = frozenset({Tensor.__bool__, Tensor.is_nonzero, is_nonzero, equal, Tensor.equal, allclose, Tensor.allclose, Tensor.__contains__})
 _NUMBERS: dict[Any, type[int | float]] = {Tensor.__int__: int, Tensor.__index__: int, Tensor.__float__: float}
 _VALUES = frozenset({Tensor.item, Tensor.tolist})
 
 
-class MetaRun(TorchFunctionMode):
-    """Keeps a forward pass on the meta device.
+class _MetaDevice(TorchFunctionMode):
+    """New tensors go to the meta device; more than `budget` torch calls are refused with `refusal`."""
 
-    Raises:
-        UnsupportedModel: more than `budget` calls were made (a loop over the tokens, written in Python).
-    """
-
-    def __init__(self, answer: int | None = None, budget: int = RUN_BUDGET) -> None:
+    def __init__(self, budget: int, refusal: AdvisorError) -> None:
         super().__init__()
-        self._answer = answer
         self._budget = budget
+        self._refusal = refusal
         self._device = device("meta")
         self.calls = 0
 
@@ -68,43 +67,18 @@ class MetaRun(TorchFunctionMode):
         super().__exit__(*failure)  # type: ignore[no-untyped-call]
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Count the call and, where an answer was given, answer what needs a value."""
+        """Count the call and make it."""
         self.calls += 1
         if self.calls > self._budget:
-            raise UnsupportedModel(f"The forward pass takes more than {self._budget:,} tensor operations at this length.")
-        if self._answer is not None and (func in _TRUTHS or func in _NUMBERS or func in _VALUES):
-            return self._value(func, self._answer, args[0])
-        return func(*args, **(kwargs or {}))
+            raise self._refusal
+        return self._call(func, args, kwargs or {})
 
-    @staticmethod
-    def _value(func: Callable[..., Any], answer: int, asked: Any) -> Any:
-        if func in _TRUTHS:
-            return bool(answer)
-        if func in _NUMBERS:
-            return _NUMBERS[func](answer)
-        value: Any = type_of(asked)(answer)
-        for extent in reversed(asked.shape if func is Tensor.tolist else ()):
-            value = [value] * extent
-        return value
+    def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
 
 
-def type_of(asked: Tensor) -> type[bool | int | float]:
-    """The Python type of the tensor's elements."""
-    if asked.is_floating_point():
-        return float
-    return bool if asked.dtype is boolean else int
-
-
-CALL_BUDGET = 100_000
-"""Torch calls that one build may make. Published models need up to 7 thousand, at some 60 µs each."""
-
-_FILLS = frozenset({Tensor.uniform_, Tensor.normal_, Tensor.fill_, Tensor.zero_})
-_ALLOCATIONS = frozenset({empty, zeros, ones, rand, randn})
-_CONVERSIONS = frozenset({Tensor.float, Tensor.to, Tensor.type, Tensor.double, Tensor.half})
-
-
-class MetaMode(TorchFunctionMode):
-    """Tensors go to the meta device, floating-point ones in the dtype `half` unless the code names another.
+class MetaBuild(_MetaDevice):
+    """A constructor's tensors go to the meta device, floating-point ones in the dtype `half` unless the code names another.
 
     Random fills are skipped: a meta tensor has no values. A module built under this mode has the parameter dtypes that
     `from_pretrained(dtype=…)` gives it.
@@ -113,51 +87,66 @@ class MetaMode(TorchFunctionMode):
         BadConfig: more than `budget` calls were made, so the configuration describes more modules than any real model has.
     """
 
-    def __init__(self, half: dtype, budget: int = CALL_BUDGET) -> None:
-        super().__init__()
+    def __init__(self, half: dtype, budget: int = BUILD_BUDGET) -> None:
+        message = (
+            f"Building this configuration takes more than {budget:,} tensor operations, which no published model needs. "
+            "Check the layer and expert counts."
+        )
+        super().__init__(budget, BadConfig(message))
         self._dtype = half
-        self._budget = budget
-        self._device = device("meta")
-        self.calls = 0
 
-    def __enter__(self) -> Self:
-        """Enter the mode and, inside it, the meta device."""
-        super().__enter__()  # type: ignore[no-untyped-call]
-        self._device.__enter__()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        """Leave in the reverse order."""
-        self._device.__exit__(*failure)
-        super().__exit__(*failure)  # type: ignore[no-untyped-call]
-
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Count the call and give new floating-point tensors the dtype of the load."""
-        kwargs = kwargs or {}
-        self.calls += 1
-        if self.calls > self._budget:
-            raise BadConfig(
-                f"Building this configuration takes more than {self._budget:,} tensor operations, which no published model needs. "
-                "Check the layer and expert counts."
-            )
+    def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Give new floating-point tensors the dtype of the load."""
         if func in _FILLS:
             return args[0]
         if func in _ALLOCATIONS and kwargs.get("dtype") is None:
             return func(*args, **{**kwargs, "dtype": self._dtype})
-        made = func(*args, **kwargs)
-        if isinstance(made, Tensor) and made.dtype is get_default_dtype() and func not in _CONVERSIONS and _from_whole(args, kwargs):
-            return made.to(self._dtype)
-        return made
+        result = func(*args, **kwargs)
+        took_default = isinstance(result, Tensor) and result.dtype is get_default_dtype() and func not in _CONVERSIONS
+        return result.to(self._dtype) if took_default and _has_no_float(args, kwargs) else result
 
 
-def _from_whole(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a float result got torch's default dtype: nothing floating went in (`arange`, `log` of whole numbers), none was asked for."""
-    given = [*args, *kwargs.values()]
-    given += [v for g in given if isinstance(g, (list, tuple)) for v in g]
-    return not any(isinstance(g, dtype) or "float" in str(getattr(g, "dtype", "")) for g in given)
+def _has_no_float(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether no argument is floating-point or a dtype: a float result (`arange`, `log` of whole numbers) then has torch's default."""
+    values = [*args, *kwargs.values()]
+    values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
+    return not any(isinstance(value, dtype) or "float" in str(getattr(value, "dtype", "")) for value in values)
 
 
-_EVENTS = frozenset(
+class MetaRun(_MetaDevice):
+    """A forward pass stays on the meta device; with an `answer`, questions for a tensor's value get that number.
+
+    Raises:
+        UnsupportedModel: more than `budget` calls were made (a loop over the tokens, written in Python).
+    """
+
+    def __init__(self, answer: int | None = None, budget: int = RUN_BUDGET) -> None:
+        super().__init__(budget, UnsupportedModel(f"The forward pass takes more than {budget:,} tensor operations at this length."))
+        self._answer = answer
+
+    def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Answer what needs a value, where an answer was given."""
+        if self._answer is None or not (func in _TRUTHS or func in _NUMBERS or func in _VALUES):
+            return func(*args, **kwargs)
+        if func in _TRUTHS:
+            return bool(self._answer)
+        if func in _NUMBERS:
+            return _NUMBERS[func](self._answer)
+        tensor: Tensor = args[0]
+        value: Any = _element_type(tensor)(self._answer)
+        for extent in reversed(tensor.shape if func is Tensor.tolist else ()):
+            value = [value] * extent
+        return value
+
+
+def _element_type(tensor: Tensor) -> type[bool | int | float]:
+    """The Python type of the tensor's elements."""
+    if tensor.is_floating_point():
+        return float
+    return bool if tensor.dtype is boolean else int
+
+
+_CONNECTIONS = frozenset(
     {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.sendto", "socket.sendmsg"}
 )
 
@@ -169,8 +158,8 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def _refuse(event: str, _arguments: object) -> None:
-    if event in _EVENTS and _thread.closed:
+def _refuse_connection(event: str, _arguments: object) -> None:
+    if event in _CONNECTIONS and _thread.closed:
         raise UnsupportedModel(
             "The configuration names something that would have to be fetched from another place (such as a backbone), which is not done "
             "here. Paste a config.json that holds it in full, or give the parameter count instead (such as '7B')."
@@ -178,9 +167,9 @@ def _refuse(event: str, _arguments: object) -> None:
 
 
 @cache
-def _hook() -> None:
+def _add_hook() -> None:
     """Once a process: an audit hook cannot be taken out again, so it is put in at the first build and does nothing elsewhere."""
-    sys.addaudithook(_refuse)
+    sys.addaudithook(_refuse_connection)
 
 
 @contextmanager
@@ -190,7 +179,7 @@ def no_network() -> Iterator[None]:
     Raises:
         UnsupportedModel: something tried to.
     """
-    _hook()
+    _add_hook()
     before, _thread.closed = _thread.closed, True
     try:
         yield

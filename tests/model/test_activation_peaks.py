@@ -11,10 +11,10 @@ from model_facts import LLAMA
 from torch.profiler import ProfilerActivity, profile
 
 from lib.model.activation_peaks import trace_activations
-from lib.model.activation_storages import Ledger, Lengths
-from lib.model.activation_trace import tensors_of
+from lib.model.activation_storages import StorageRecorder
 from lib.model.build import Built, build
-from lib.model.layer_dedup import returned
+from lib.model.cache_growth import cache_of, tensors_of
+from lib.model.model_inputs import Lengths
 from lib.model.spec import ActivationFit
 
 SMALL = {**LLAMA, "hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "vocab_size": 1000}
@@ -106,10 +106,10 @@ def prefill(built: Built, tokens: int, batch: int) -> Any:
 def executed(built: Built, tokens: int, batch: int) -> int:
     """Peak of live bytes beyond weights and cache, followed tensor by tensor on the CPU."""
     known = [*built.model.parameters(), *built.model.buffers()]
-    with torch.no_grad(), Ledger(known, Lengths(1, 1, 1), 100_000) as ledger:
+    with torch.no_grad(), StorageRecorder(known, Lengths(1, 1, 1), 100_000) as recorder:
         out, _ = prefill(built, tokens, batch)
-        cache = {ledger.entry(t.untyped_storage()) for layer in out.past_key_values.layers for t in (layer.keys, layer.values)}
-        moments = ledger.moments(without={entry for entry in cache if entry is not None})
+        cache = {recorder.number_of(t) for layer in out.past_key_values.layers for t in (layer.keys, layer.values)}
+        moments = recorder.moments(without={entry for entry in cache if entry is not None})
     return max(int(m.get((0, 0, 0), 0)) for m in moments)
 
 
@@ -124,8 +124,8 @@ def test_the_trace_foretells_a_real_prefill(kernel: str, tokens: int, batch: int
     assert executed(on_cpu(SMALL, kernel), tokens, batch) == pytest.approx(at(fits, kernel, 4, tokens, batch), rel=0.01)
 
 
-def test_the_ledger_agrees_with_torchs_own_profiler() -> None:
-    """What torch's profiler counts as allocated and freed peaks at the ledger's peak plus the cache."""
+def test_recorded_storages_agree_with_torchs_own_profiler() -> None:
+    """What torch's profiler counts as allocated and freed peaks at the recorded peak plus the cache."""
     built = on_cpu(SMALL, "eager")
     prefill(built, 256, 2)
     with torch.no_grad(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
@@ -144,11 +144,11 @@ def test_scans_of_state_space_models(config: dict[str, Any], within: float) -> N
     """A scan by chunks follows laws exactly; one written as a loop over tokens is interpolated from short runs."""
     fits = trace_activations(build(config))
     built = on_cpu(config, fits[0].kernel)
-    with torch.no_grad(), Ledger([*built.model.parameters(), *built.model.buffers()], Lengths(1, 1, 1), 1_000_000) as ledger:
+    with torch.no_grad(), StorageRecorder([*built.model.parameters(), *built.model.buffers()], Lengths(1, 1, 1), 1_000_000) as recorder:
         out = built.model(input_ids=torch.zeros(2, 64, dtype=torch.long), use_cache=True, logits_to_keep=1)
         sampled = out.logits[:, -1].to(dtype=torch.float32, copy=True)
-        cached = {ledger.entry(t.untyped_storage()) for t in tensors_of(returned(out))}
-        moments = ledger.moments(without={entry for entry in cached if entry is not None})
+        cached = {recorder.number_of(t) for _, t in tensors_of(cache_of(out))}
+        moments = recorder.moments(without={entry for entry in cached if entry is not None})
     assert sampled.shape == (2, 500)
     assert at(fits, fits[0].kernel, 4, 64, 2) == pytest.approx(max(m.get((0, 0, 0), 0) for m in moments), rel=within)
 

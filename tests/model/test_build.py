@@ -13,7 +13,7 @@ from model_facts import LLAMA, config, counted, facts
 from lib.errors import BadConfig, UnsupportedModel
 from lib.model.build import build
 from lib.model.diffusion import is_pipeline, resolve_pipeline
-from lib.model.meta_device import MetaMode
+from lib.model.meta_device import MetaBuild
 from lib.model.parameters import inventory, parameters_active
 from lib.model.spec import TensorGroup
 
@@ -125,7 +125,7 @@ def test_nothing_is_fetched() -> None:
 
 def test_too_many_modules_stop_early() -> None:
     """A budget of torch calls ends a build that no real model needs."""
-    with MetaMode(torch.bfloat16, budget=50):
+    with MetaBuild(torch.bfloat16, budget=50):
         made = [torch.empty(1) for _ in range(40)]
         with pytest.raises(BadConfig, match="more than 50 tensor operations"):
             made.extend(torch.empty(1) for _ in range(11))

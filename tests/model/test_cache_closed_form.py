@@ -13,7 +13,7 @@ from transformers import CONFIG_MAPPING
 
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import build
-from lib.model.cache_closed_form import agree, closed_form, explained, named
+from lib.model.cache_closed_form import agree, closed_form, explained, name_terms
 from lib.model.cache_executed import run_cache
 from lib.model.config import as_llama
 
@@ -34,7 +34,7 @@ def test_where_it_has_no_answer_it_says_so(case: str) -> None:
     """No number is made up, and the executed terms stand as they are."""
     built = kv_truth.built(case)
     assert closed_form(built.config) is None
-    assert named(kv_truth.executed(case), built.config) == kv_truth.executed(case)
+    assert name_terms(kv_truth.executed(case), built.config) == kv_truth.executed(case)
 
 
 @pytest.mark.parametrize("name", kv_truth.full_size())

@@ -14,7 +14,8 @@ from lib.errors import UnsupportedModel
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import Built, build
 from lib.model.cache_executed import run_cache
-from lib.model.layer_dedup import holds_cache, leaves, returned
+from lib.model.cache_growth import cache_of, describe_tensors
+from lib.model.layer_dedup import holds_cache
 
 
 @pytest.mark.parametrize("case", kv_truth.cases())
@@ -168,7 +169,7 @@ def held_by_a_real_run(sizes: dict[str, Any], tokens: int, batch: int) -> int:
     model = getattr(transformers, sizes["architectures"][0])(parsed).eval()
     with torch.no_grad():
         output = model(input_ids=torch.randint(3, 100, (batch, tokens)), use_cache=True)
-    return sum(4 * torch.Size(leaf.shape).numel() for leaf in leaves(returned(output)))
+    return sum(4 * torch.Size(leaf.shape).numel() for leaf in describe_tensors(cache_of(output)))
 
 
 @pytest.mark.parametrize("family", UNSEEN)
