@@ -134,7 +134,7 @@ def _elementwise_result(args: tuple[Any, ...]) -> Tensor | None:
 
 def _identity(storage: UntypedStorage) -> int:
     """The address of the storage, which no other one has while it lives."""
-    return storage._cdata  # noqa: SLF001 the Python object around a storage may be another one each time
+    return int(storage._cdata)  # noqa: SLF001 the Python object around a storage may be another one each time
 
 
 class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's

@@ -94,7 +94,8 @@ def _source(value: Any, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[s
     """The place of the argument that a layer returned as `value`; -1 for one shaped like the hidden states, None for another."""
     if value is None:
         return None
-    for key, argument in (*enumerate(args), *kwargs.items()):
+    arguments: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for key, argument in arguments:
         if argument is value:
             return key
     return _HIDDEN if getattr(value, "shape", None) == hidden.shape else None

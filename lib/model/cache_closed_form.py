@@ -1,41 +1,34 @@
-"""What a model caches, told from its configuration alone: layer by layer, each by its kind.
+"""What a model caches, computed from its configuration alone: layer by layer, each by its kind.
 
 The kinds of the layers are those that `transformers`' own cache reads from the same configuration (`layer_types`, windows, shared
-layers). It is instant and it can be explained, and it is checked against the executed cache (`lib.model.cache_executed`): a model for
-which the two differ gets the executed numbers. A kind that is not known here makes the whole answer None.
+layers). A kind is a way of remembering, not a family of models:
 
-    attention 2 · H_kv · D per token · latent attention r + d_rope per token · recurrent states a constant   (`lib.model.cache_closed_form`)
+    attention          2 · H_kv · D per token                     H_kv key/value heads, D their width
+    latent attention   r + d_rope per token                       r latent width, d_rope width of the rope key
+    recurrent states   heads · width · state, a constant          beside the last inputs of a convolution
+    compressed         an entry for each block of m tokens        beside the tokens that do not fill one yet
 
-What one layer of each kind caches, read from the normalised configuration: sizes and the product they form.
-
-A kind is a way of remembering (full or sliding attention, a latent vector, a recurrent state …), not a family of models. Where
-families spell a size differently, every spelling is a row of `_MAMBA2`, `_MAMBA1` or `_DELTA`; a kind whose sizes are not found under
-any of them is unknown, and no number is made up for it.
+Where families spell a size differently, every spelling is a row of `_MAMBA2`, `_MAMBA1` or `_DELTA`. A kind that is not known here, or
+whose sizes are stated under none of these names, makes the whole answer None: no number is made up. The result is instant, and it is
+checked against the executed cache (`lib.model.cache_executed`): a model for which the two differ gets the executed numbers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lib.model.spec import CacheTerm, Growth
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """One thing that a layer holds: the term for one layer, and its elements as a product in words ("2 · 8 heads · 128 wide")."""
-
-    term: CacheTerm
-    product: str
+def _term(kind: str, holds: str, elements: int, growth: Growth = "tokens", span: int = 0, dtype: str = "model") -> CacheTerm:
+    """What one layer holds."""
+    return CacheTerm(kind=kind, holds=holds, layers=1, elements=elements, growth=growth, span=span, dtype=dtype)
 
 
-def _held(kind: str, holds: str, elements: int, product: str, growth: Growth = "tokens", span: int = 0, dtype: str = "model") -> Held:
-    return Held(term=CacheTerm(kind=kind, holds=holds, layers=1, elements=elements, growth=growth, span=span, dtype=dtype), product=product)
-
-
-def size(config: Any, *names: str) -> int:
+def _size(config: Any, *names: str) -> int:
     """The first of these settings that is a positive whole number, else 0."""
     for name in names:
         value = getattr(config, name, None)
@@ -44,55 +37,53 @@ def size(config: Any, *names: str) -> int:
     return 0
 
 
-def heads(config: Any) -> int:
+def _heads(config: Any) -> int:
     """Query heads of the decoder."""
-    return size(config, "num_attention_heads", "n_head")
+    return _size(config, "num_attention_heads", "n_head")
 
 
-def kv_heads(config: Any, kind: str) -> int:
+def _kv_heads(config: Any, kind: str) -> int:
     """Heads of keys and values: stated for this kind, stated for all, one (multi-query), or as many as there are query heads."""
     stated = {"sliding": ("swa_num_key_value_heads",), "full": ("num_global_key_value_heads",)}.get(kind.split("_", maxsplit=1)[0], ())
     nested = getattr(config, "attn_config", None)
     if getattr(config, "new_decoder_architecture", None) is not None:  # Falcon: the field is read in one of its two forms only
-        return (size(config, "num_kv_heads") if config.new_decoder_architecture else int(config.multi_query)) or heads(config)
+        return (_size(config, "num_kv_heads") if config.new_decoder_architecture else int(config.multi_query)) or _heads(config)
     if getattr(config, "multi_query", False) is True:
         return 1
-    return size(config, *stated, "num_key_value_heads") or size(nested, "kv_n_heads") or heads(config)
+    return _size(config, *stated, "num_key_value_heads") or _size(nested, "kv_n_heads") or _heads(config)
 
 
-def head_width(config: Any, kind: str) -> int:
+def _head_width(config: Any, kind: str) -> int:
     """Width of one key head."""
     stated = {"sliding": ("swa_head_dim",), "full": ("global_head_dim",)}.get(kind.split("_", maxsplit=1)[0], ())
-    width = size(config, *stated, "attention_head_dim", "head_dim", "d_kv", "kv_channels")
-    return width or (size(config, "hidden_size", "d_model") // heads(config) if heads(config) else 0)
+    width = _size(config, *stated, "attention_head_dim", "head_dim", "d_kv", "kv_channels")
+    return width or (_size(config, "hidden_size", "d_model") // _heads(config) if _heads(config) else 0)
 
 
-def attention(config: Any, kind: str, window: int = 0) -> Iterator[Held]:
-    """Keys and values of one attention layer; `window` is what is kept of the past and the token itself (0 = everything)."""
+def _attention(config: Any, kind: str, window: int = 0) -> Iterator[CacheTerm]:
+    """Keys and values of one attention layer; `window` counts the tokens it sees, the present one included (0 = all)."""
     growth: Growth = "window" if window else "tokens"
     span = window - 1 if window else 0
-    latent, rope = size(config, "kv_lora_rank"), size(config, "qk_rope_head_dim")
+    latent, rope = _size(config, "kv_lora_rank"), _size(config, "qk_rope_head_dim")
     if latent and rope:
         name = "latent attention (MLA)"
-        yield _held(name, "latent and rope key", latent + rope, f"{latent} latent + {rope} rope key", growth, span)
-        index = size(config, "index_head_dim")
+        yield _term(name, "latent and rope key", latent + rope, growth, span)
+        index = _size(config, "index_head_dim")
         if kind == "indexed_attention" and index:
-            yield _held(name, "indexer keys", index, f"{index} wide index key", growth, span)
+            yield _term(name, "indexer keys", index, growth, span)
         return
     name = {"chunked_attention": "chunked attention"}.get(kind, "sliding window" if window else "full attention")
-    count, width = kv_heads(config, kind), head_width(config, kind)
-    value = size(config, "swa_v_head_dim" if window else "v_head_dim", "v_head_dim") or width
-    product = f"2 · {count} heads · {width} wide" if value == width else f"{count} heads · ({width} key + {value} value)"
-    yield _held(name, "keys and values", count * (width + value), product, growth, span)
+    count, width = _kv_heads(config, kind), _head_width(config, kind)
+    value = _size(config, "swa_v_head_dim" if window else "v_head_dim", "v_head_dim") or width
+    yield _term(name, "keys and values", count * (width + value), growth, span)
 
 
-def cross_attention(config: Any, positions: int) -> Held:
+def _cross_attention(config: Any, positions: int) -> CacheTerm:
     """Keys and values over the encoder's output; `positions` is their number where it is fixed (0 = as long as the input)."""
-    count, width = heads(config), head_width(config, "cross")
+    elements = 2 * _heads(config) * _head_width(config, "cross")
     if positions:
-        product = f"2 · {count} heads · {width} wide · {positions} positions"
-        return _held("cross attention", "keys and values", 2 * count * width * positions, product, "constant")
-    return _held("cross attention", "keys and values", 2 * count * width, f"2 · {count} heads · {width} wide", "encoder", 1)
+        return _term("cross attention", "keys and values", elements * positions, "constant")
+    return _term("cross attention", "keys and values", elements, "encoder", 1)
 
 
 _MAMBA2 = (  # heads, width of a head, groups, state, kernel
@@ -108,69 +99,61 @@ _DELTA = (  # key heads, value heads, width of a key, of a value, kernel
 )
 
 
-def _read(config: Any, spellings: tuple[tuple[str, ...], ...]) -> tuple[int, ...] | None:
+def _read_sizes(config: Any, spellings: tuple[tuple[str, ...], ...]) -> tuple[int, ...] | None:
     """The sizes under the first spelling of which every part is stated."""
     for names in spellings:
-        found = tuple(size(config, name) for name in names)
-        if all(found):
-            return found
+        sizes = tuple(_size(config, name) for name in names)
+        if all(sizes):
+            return sizes
     return None
 
 
-def _state(name: str, channels: int, kernel: int, elements: int, product: str) -> Iterator[Held]:
-    yield _held("convolution state", "convolution state", channels * kernel, f"{channels} channels · {kernel} columns", "constant")
-    yield _held(name, "recurrent state", elements, product, "constant", dtype="float32")
+def _states(name: str, channels: int, kernel: int, elements: int) -> Iterator[CacheTerm]:
+    """The last inputs of a convolution (channels · kernel) and a recurrent state, which is kept in float32."""
+    yield _term("convolution state", "convolution state", channels * kernel, "constant")
+    yield _term(name, "recurrent state", elements, "constant", dtype="float32")
 
 
-def recurrent(config: Any) -> Iterator[Held]:
-    """States of one linear attention or state space layer; nothing if its sizes are not found."""
-    if delta := _read(config, _DELTA):
+def _recurrent(config: Any) -> Iterator[CacheTerm]:
+    """States of one linear attention or state space layer; nothing if its sizes are not stated."""
+    if delta := _read_sizes(config, _DELTA):
         keys, values, key, value, kernel = delta
-        product = f"{values} heads · {key} key · {value} value"
-        yield from _state("linear attention state", 2 * keys * key + values * value, kernel, values * key * value, product)
-    elif mamba2 := _read(config, _MAMBA2):
+        yield from _states("linear attention state", 2 * keys * key + values * value, kernel, values * key * value)
+    elif mamba2 := _read_sizes(config, _MAMBA2):
         count, width, groups, state, kernel = mamba2
-        product = f"{count} heads · {width} wide · {state} state"
-        yield from _state("state space (Mamba 2) state", count * width + 2 * groups * state, kernel, count * width * state, product)
-    elif mamba1 := _read(config, _MAMBA1):
-        yield from _mamba1(*mamba1)
-    elif size(config, "mamba_d_state") and size(config, "mamba_d_conv"):
-        inner = size(config, "mamba_expand") * size(config, "hidden_size")
-        yield from _mamba1(inner, size(config, "mamba_d_state"), size(config, "mamba_d_conv"))
-    elif size(config, "block_size") and hasattr(config, "linear_attn_alpha_factor"):
-        count, width = heads(config), head_width(config, "linear")
-        yield _held("linear attention state", "recurrent state", count * width * width, f"{count} heads · {width} · {width}", "constant")
+        yield from _states("state space (Mamba 2) state", count * width + 2 * groups * state, kernel, count * width * state)
+    elif mamba1 := _read_sizes(config, _MAMBA1):
+        inner, state, kernel = mamba1
+        yield from _states("state space (Mamba) state", inner, kernel, inner * state)
+    elif _size(config, "mamba_d_state") and _size(config, "mamba_d_conv"):
+        inner, state = _size(config, "mamba_expand") * _size(config, "hidden_size"), _size(config, "mamba_d_state")
+        yield from _states("state space (Mamba) state", inner, _size(config, "mamba_d_conv"), inner * state)
+    elif _size(config, "block_size") and hasattr(config, "linear_attn_alpha_factor"):
+        yield _term("linear attention state", "recurrent state", _heads(config) * _head_width(config, "linear") ** 2, "constant")
 
 
-def _mamba1(inner: int, state: int, kernel: int) -> Iterator[Held]:
-    yield from _state("state space (Mamba) state", inner, kernel, inner * state, f"{inner} channels · {state} state")
-
-
-def convolution(config: Any) -> Iterator[Held]:
-    """The last inputs of a gated short convolution; nothing if its length is not found."""
-    columns, width = size(config, "conv_L_cache"), size(config, "hidden_size")
+def _convolution(config: Any) -> Iterator[CacheTerm]:
+    """The last inputs of a gated short convolution; nothing if its length is not stated."""
+    columns, width = _size(config, "conv_L_cache"), _size(config, "hidden_size")
     if columns and width:
-        yield _held("convolution state", "convolution state", width * columns, f"{width} channels · {columns} columns", "constant")
+        yield _term("convolution state", "convolution state", width * columns, "constant")
 
 
-def compressed(config: Any, kind: str) -> Iterator[Held]:
+def _compressed(config: Any, kind: str) -> Iterator[CacheTerm]:
     """Entries made of m tokens each, the tokens that do not fill one yet, and what the next one needs of the last."""
     rates = getattr(config, "compress_rates", None)
-    block, width, index = (rates or {}).get(kind, 0), size(config, "head_dim"), size(config, "index_head_dim")
+    block, width, index = (rates or {}).get(kind, 0), _size(config, "head_dim"), _size(config, "index_head_dim")
     if not block or not width:
         return
-    window = size(config, "sliding_window")
-    yield _held("sliding window", "shared keys and values", width, f"{width} wide", "window", window - 1)
+    yield _term("sliding window", "shared keys and values", width, "window", _size(config, "sliding_window") - 1)
     sparse = kind == "compressed_sparse_attention"
-    for name, wide in (("entries", width), ("index entries", index if sparse else 0)):
-        if wide:
-            series = 2 if sparse else 1
-            yield _held("compressed attention", name, wide, f"{wide} wide", "blocks", block)
-            yield _held(
-                "compressed attention", f"open block of {name}", 2 * series * wide, f"2 · {series} · {wide} wide", "remainder", block
-            )
+    series = 2 if sparse else 1
+    for name, entry in (("entries", width), ("index entries", index if sparse else 0)):
+        if entry:
+            yield _term("compressed attention", name, entry, "blocks", block)
+            yield _term("compressed attention", f"open block of {name}", 2 * series * entry, "remainder", block)
             if sparse:
-                yield _held("compressed attention", f"overlap of {name}", 2 * block * wide, f"2 · {block} · {wide} wide", "step", block)
+                yield _term("compressed attention", f"overlap of {name}", 2 * block * entry, "step", block)
 
 
 _SLIDING = frozenset({"sliding_attention", "chunked_attention", "hybrid_sliding"})
@@ -179,16 +162,16 @@ _COMPRESSED = frozenset({"compressed_sparse_attention", "heavily_compressed_atte
 _ATTENTION = frozenset({"full_attention", "indexed_attention", "hybrid"}) | _SLIDING
 
 
-def _layer(config: Any, kind: str, window: int) -> Iterator[Held]:
+def _layer_terms(config: Any, kind: str, window: int) -> Iterator[CacheTerm]:
     """What one layer of this kind holds."""
     if kind in _ATTENTION:
-        yield from attention(config, kind, window if kind in _SLIDING else 0)
+        yield from _attention(config, kind, window if kind in _SLIDING else 0)
     if kind in _STATES:
-        yield from recurrent(config)
+        yield from _recurrent(config)
     if kind == "conv":
-        yield from convolution(config)
+        yield from _convolution(config)
     if kind in _COMPRESSED:
-        yield from compressed(config, kind)
+        yield from _compressed(config, kind)
 
 
 def _layers(config: Any) -> list[tuple[Any, str, int]]:
@@ -199,52 +182,46 @@ def _layers(config: Any) -> list[tuple[Any, str, int]]:
     kinds, settings = get_layer_types_and_kwargs(config)
     each = config.per_layer_config
     kinds = ["full_attention" if part == "shared" else kind for kind, part in zip(kinds, indexers, strict=True)] if indexers else kinds
-    stack = size(config, "num_decoder_layers") if config.is_encoder_decoder else 0
+    stack = _size(config, "num_decoder_layers") if config.is_encoder_decoder else 0
     skipped = getattr(config, "cross_attention_layers", None) or ()
-    found = [(c, k, int(s.get("sliding_window") or 0)) for c, k, s in zip(each, kinds, settings, strict=False)]
+    layers = [(c, k, int(s.get("sliding_window") or 0)) for c, k, s in zip(each, kinds, settings, strict=False)]
     if stack and len(set(kinds)) == 1:  # T5 counts the decoder apart, in a field that the cache does not read
-        found = found[:1] * stack
-    return [layer for position, layer in enumerate(found) if position not in skipped]
+        layers = layers[:1] * stack
+    return [layer for position, layer in enumerate(layers) if position not in skipped]
 
 
 def _fixed_positions(config: Any) -> int:
     """Positions of an encoder of mel frames that takes one length only (30 seconds), 0 for others."""
-    return size(config, "max_source_positions") if size(config, "num_mel_bins") else 0
+    return _size(config, "max_source_positions") if _size(config, "num_mel_bins") else 0
 
 
-def explained(config: Any) -> tuple[Held, ...] | None:
-    """Every term with the product behind its elements, equal layers counted together; None where a kind or a size is unknown.
+def closed_form(config: Any) -> tuple[CacheTerm, ...] | None:
+    """The terms of all layers, equal layers counted together; None where a kind or a size is unknown.
 
     Args:
         config: the normalised configuration of a model that keeps a cache; of a nested one the text decoder's part is read.
     """
     try:
-        found = _counted(config.get_text_config(decoder=True))
+        layers_by_term = _count_layers(config.get_text_config(decoder=True))
     except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError):  # accepted by its class, yet without what a kind needs
         return None
-    return tuple(replace(held, term=replace(held.term, layers=count)) for held, count in found.items()) or None
+    return tuple(replace(term, layers=layers) for term, layers in layers_by_term.items()) or None
 
 
-def _counted(decoder: Any) -> Counter[Held]:
-    """What is held, with the number of layers that hold it; empty where one layer is unknown."""
-    found: Counter[Held] = Counter()
+def _count_layers(decoder: Any) -> Counter[CacheTerm]:
+    """How many layers hold each term; empty where one layer is unknown."""
+    layers_by_term: Counter[CacheTerm] = Counter()
     for settings, kind, window in _layers(decoder):
-        held = tuple(_layer(settings, kind, window))
-        if kind != "dummy" and (not held or any(h.term.elements < 1 for h in held)):
+        terms = tuple(_layer_terms(settings, kind, window))
+        if kind != "dummy" and (not terms or any(term.elements < 1 for term in terms)):
             return Counter()
-        found.update(held)
+        layers_by_term.update(terms)
         if decoder.is_encoder_decoder and kind != "dummy":
-            found[cross_attention(settings, _fixed_positions(decoder))] += 1
-    return found
+            layers_by_term[_cross_attention(settings, _fixed_positions(decoder))] += 1
+    return layers_by_term
 
 
-def closed_form(config: Any) -> tuple[CacheTerm, ...] | None:
-    """The terms of `explained` alone."""
-    held = explained(config)
-    return None if held is None else tuple(h.term for h in held)
-
-
-def curve(terms: Iterable[CacheTerm]) -> Counter[tuple[str, int, str]]:
+def _curve(terms: Iterable[CacheTerm]) -> Counter[tuple[str, int, str]]:
     """Elements by growth, span and dtype: equal for terms that hold equally much at every length."""
     total: Counter[tuple[str, int, str]] = Counter()
     for term in terms:
@@ -255,7 +232,7 @@ def curve(terms: Iterable[CacheTerm]) -> Counter[tuple[str, int, str]]:
 
 def agree(executed: Iterable[CacheTerm], formed: Iterable[CacheTerm] | None) -> bool:
     """Whether the closed form holds exactly what was executed, at every length, batch and dtype."""
-    return formed is not None and curve(executed) == curve(formed)
+    return formed is not None and _curve(executed) == _curve(formed)
 
 
 def name_terms(executed: tuple[CacheTerm, ...], config: Any) -> tuple[CacheTerm, ...]:

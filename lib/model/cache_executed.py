@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,6 @@ from lib.model.model_inputs import decoder_inputs, fixed_encoder_positions, in_d
 from lib.model.spec import CacheTerm
 
 if TYPE_CHECKING:
-    from torch.nn import Module
-
     from lib.model.build import Built
 
 ONE, SHORT, MIDDLE = 1, 11, 1021
@@ -46,17 +43,19 @@ Snapshot = dict[str, CachedTensor]
 """A cache after a prefill: its tensors by path."""
 
 
-# One run
-
-
 @dataclass(slots=True, kw_only=True)
 class CacheRunner:
-    """A module with its equal layers wrapped; `answer` is given where a tensor's value is asked for (`MetaRun`)."""
+    """A module with its equal layers wrapped.
+
+    `answer` is given where a tensor's value is asked for (`MetaRun`). The encoder hands on `encoder_positions`, unless their number is
+    free: then a second one is run too.
+    """
 
     module: PreTrainedModel
     dedup: DedupRun
-    answer: int | None
     encoder_positions: int
+    free_encoder: bool
+    answer: int | None = None
 
     def run(self, tokens: int, batch: int = 1, encoder_positions: int = 0) -> Snapshot | None:
         """The cache after a prefill, by path; None if the model returns none."""
@@ -86,13 +85,9 @@ def _owners_of(dedup: DedupRun, first: Snapshot) -> dict[int, Layer]:
 def _separate_unequal(dedup: DedupRun, owners: dict[int, Layer], first: Snapshot) -> bool:
     """Whether layers that were taken as equal turn out not to be; they run for themselves from now on."""
     called = [layer for layer in dedup.layers if layer.called]
-    by_place: dict[int, list[tuple[str, tuple[int, ...], str]]] = {}
-    for tensor in first.values():
-        if tensor.index is not None:
-            by_place.setdefault(tensor.index, []).append((tensor.name, tensor.shape, tensor.dtype))
 
     def contents(layer: Layer) -> list[Any]:
-        return sorted(entry for place in layer.positions for entry in by_place.get(place, []))
+        return sorted((tensor.name, tensor.shape, tensor.dtype) for tensor in first.values() if tensor.index in layer.positions)
 
     def empty_places(layer: Layer) -> list[Any]:
         return [dedup.empty.get(place) for place in sorted(layer.positions)]
@@ -101,12 +96,8 @@ def _separate_unequal(dedup: DedupRun, owners: dict[int, Layer], first: Snapshot
         id(layer.first)
         for layer in called
         if layer.twin is not None
-        and (
-            not owners
-            or empty_places(layer) != empty_places(layer.first)
-            or (layer.last and contents(layer) != contents(layer.first))
-        )
-    }  # fmt: skip
+        and (not owners or empty_places(layer) != empty_places(layer.first) or (layer.last and contents(layer) != contents(layer.first)))
+    }
     for layer in called:
         if id(layer.first) in unequal:
             layer.twin = None
@@ -155,9 +146,6 @@ def _whole_numbers(place: Any) -> list[int]:
     if isinstance(place, tuple):
         return [number for part in place for number in _whole_numbers(part)]
     return [place] if type(place) is int else []
-
-
-# All runs of a model
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,12 +203,8 @@ class Snapshots:
         return growing <= longest.keys() and all(tensor.elements == tokens * one[path] for tokens, path, tensor in samples)
 
 
-def take_snapshots(runner: CacheRunner, *, free_encoder: bool) -> Snapshots | None:
+def take_snapshots(runner: CacheRunner) -> Snapshots | None:
     """Run the model at all lengths that are needed; None if it returns no cache.
-
-    Args:
-        runner: the model.
-        free_encoder: whether the encoder's output may have any length; then a second length is run.
 
     Raises:
         UnsupportedModel: the cache is not linear in the batch, or a run takes too many operations.
@@ -233,7 +217,7 @@ def take_snapshots(runner: CacheRunner, *, free_encoder: bool) -> Snapshots | No
     first, owners = start
     snapshots = Snapshots(first=first, owners=owners, by_length={SHORT: runner.run(SHORT) or {}})
     snapshots.by_encoder[ENCODED] = snapshots.by_length[SHORT]
-    if free_encoder:
+    if runner.free_encoder:
         snapshots.by_encoder[ENCODED_LONGER] = runner.run(SHORT, encoder_positions=ENCODED_LONGER) or {}
     dedup.idle = snapshots.idle_owners()
     snapshots.idle = frozenset(dedup.idle)
@@ -254,12 +238,12 @@ def _repeats(runner: CacheRunner, snapshots: Snapshots) -> bool:
     return one == snapshots.first and runner.run(longest) == snapshots.by_length[longest]
 
 
-def _take_with_answers(runner: CacheRunner, error: Exception, *, free_encoder: bool) -> Snapshots | None:
+def _take_with_answers(runner: CacheRunner, error: Exception) -> Snapshots | None:
     """The snapshots of a model that asks for values: under one answer, and confirmed under the other unless that one cannot be run."""
     for answer in (0, 1):
         runner.answer = answer
         try:
-            snapshots = take_snapshots(runner, free_encoder=free_encoder)
+            snapshots = take_snapshots(runner)
         except AdvisorError:
             raise
         except Exception:  # noqa: BLE001, S112 an answer that leads to a refusal is not one that a real run could get
@@ -275,9 +259,6 @@ def _take_with_answers(runner: CacheRunner, error: Exception, *, free_encoder: b
             raise UnsupportedModel("What this model caches depends on the values in the prompt, not only on its length.") from error
         return snapshots
     raise error
-
-
-# From snapshots to cache terms
 
 
 @dataclass(slots=True, kw_only=True)
@@ -324,14 +305,14 @@ def sample_cache(module: PreTrainedModel) -> list[TensorSamples] | None:
     config: Any = module.config
     with in_dtype(module, bfloat16), dedup_layers(module, config) as dedup:
         fixed = fixed_encoder_positions(module)
-        runner = CacheRunner(module=module, dedup=dedup, answer=None, encoder_positions=fixed or ENCODED)
         free_encoder = bool(config.is_encoder_decoder) and fixed is None
+        runner = CacheRunner(module=module, dedup=dedup, encoder_positions=fixed or ENCODED, free_encoder=free_encoder)
         try:
-            snapshots = take_snapshots(runner, free_encoder=free_encoder)
+            snapshots = take_snapshots(runner)
         except AdvisorError:
             raise
         except Exception as error:  # noqa: BLE001 modelling code raises anything where a value is missing
-            snapshots = _take_with_answers(runner, error, free_encoder=free_encoder)
+            snapshots = _take_with_answers(runner, error)
     return None if snapshots is None else _sample_tensors(snapshots)
 
 
@@ -360,8 +341,7 @@ def as_terms(samples: list[TensorSamples]) -> tuple[CacheTerm, ...]:
             by_owner[tensor.owner, tensor.layers].append(tensor)
     layers_by_term: Counter[CacheTerm] = Counter()
     for (_, layers), tensors in by_owner.items():
-        with_long_runs = [tensor for tensor in tensors if len(tensor.shapes) > 3]  # noqa: PLR2004 one, short, long and between
-        spans = {block for tensor in with_long_runs if (block := block_length(tensor.shapes)) > 1}
+        spans = {block for t in tensors if len(t.shapes) > 3 and (block := block_length(t.shapes)) > 1}  # noqa: PLR2004 one, short, between and long
         elements: Counter[CacheTerm] = Counter()
         for tensor in tensors:
             law = _law_of(tensor, spans)
@@ -396,17 +376,14 @@ def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
             ) from error
 
 
-def _decoders_in(model: Module) -> Iterator[PreTrainedModel]:
-    """The model, then the models inside it that take token ids and a cache, outermost first."""
-    for module in model.modules():
-        if isinstance(module, PreTrainedModel) and holds_cache(module) and (module is model or takes(module, "input_ids")):
-            yield module
-
-
 def _run_outermost(built: Built) -> tuple[CacheTerm, ...] | None:
-    """Run the whole model, else the text decoders inside it, until one runs."""
+    """Run the whole model, else the models inside it that take token ids and a cache, outermost first, until one runs."""
     failure: Exception | None = None
-    for module in _decoders_in(built.model):
+    for module in built.model.modules():
+        if not isinstance(module, PreTrainedModel) or not holds_cache(module):
+            continue
+        if module is not built.model and not takes(module, "input_ids"):
+            continue
         try:
             samples = sample_cache(module)
         except AdvisorError:

@@ -13,7 +13,7 @@ from transformers import CONFIG_MAPPING
 
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import build
-from lib.model.cache_closed_form import agree, closed_form, explained, name_terms
+from lib.model.cache_closed_form import agree, closed_form, name_terms
 from lib.model.cache_executed import run_cache
 from lib.model.config import as_llama
 
@@ -48,13 +48,13 @@ def test_published_models_to_the_byte(name: str) -> None:
         assert cache_bytes(terms, tokens=tokens, batch=1, element_bytes=2, encoder_tokens=encoder) == held
 
 
-def test_kinds_and_products_of_a_hybrid() -> None:
-    """Gemma 3: 7 sliding layers to 1 full one, each with its product in words."""
-    held = explained(kv_truth.built("gemma3_text/5-to-1-default").config)
-    assert held is not None
-    assert {(h.term.kind, h.term.layers, h.product) for h in held} == {
-        ("sliding window", 7, "2 · 2 heads · 32 wide"),
-        ("full attention", 1, "2 · 2 heads · 32 wide"),
+def test_kinds_of_a_hybrid() -> None:
+    """Gemma 3: 7 sliding layers to 1 full one, each with keys and values of 2 heads of width 32."""
+    terms = closed_form(kv_truth.built("gemma3_text/5-to-1-default").config)
+    assert terms is not None
+    assert {(term.kind, term.layers, term.elements) for term in terms} == {
+        ("sliding window", 7, 2 * 2 * 32),
+        ("full attention", 1, 2 * 2 * 32),
     }
 
 
