@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.live.limits import WARM_PROMPT, WARM_TOKENS
 from lib.model.build import Built, build
-from lib.model.parameters import held_in_fp32
+from lib.model.parameters import kept_in_fp32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -191,7 +191,7 @@ def give_memory(built: Built, precision: str, device: str, seed: int = 0) -> Pre
     """
     import torch  # noqa: PLC0415 loaded when first needed
 
-    model, kept = built.model, held_in_fp32(built)
+    model, kept = built.model, kept_in_fp32(built)
     noise = torch.empty(BLOCK, device=device, dtype=getattr(torch, DTYPES[precision]))
     noise.normal_(0.0, SPREAD, generator=torch.Generator(device=device).manual_seed(seed))
     made: dict[int, Tensor] = {}

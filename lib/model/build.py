@@ -4,19 +4,16 @@
 the code that would run. Nothing is downloaded and no code from outside is run: `auto_map` is never followed, the network is closed
 to the build (`lib.model.meta_device`), and a class is only ever looked up among the model classes of `transformers`.
 
-Which `transformers` classes stand behind a configuration: the config class and the model class.
+The class is, in this order: the one named in `architectures`; the same name spelled with other capitals or underscores; the class of
+this `model_type` that has the same head ("…ForCausalLM"); without `architectures`, the class that `transformers`' auto classes take for
+it. A `model_type` that only remote code knows is refused, unless `lib.model.config` recognises it as a Llama.
 
-Order: the class named in `architectures`; the same name spelled with other capitals or underscores; the class of this
-`model_type` that has the same head ("…ForCausalLM"); without `architectures`, the class that `transformers`' auto classes
-take for it. A `model_type` that only remote code knows is refused, unless `lib.model.config` recognises it.
-Imports `transformers`, and is itself imported only when something is built.
+Gemma 3n takes its vision tower from `timm`, which needs a `torchvision` built for the very same torch; an app that must run with any
+torch cannot ask for that. The modules of such towers are data here (`lib/data/vision_towers.json`, written by
+`scripts/build_vision_towers.py` from `timm` itself): a stand-in has the same parameters under the same names, and no forward pass, which
+a text-only run does not need. Where `timm` is installed it is used.
 
-Vision towers of the `timm` library, for counting without it.
-
-Gemma 3n takes its tower from `timm`, which needs a `torchvision` built for the very same torch; an app that must run with any torch
-cannot ask for that. The towers' modules are data here (`lib/data/vision_towers.json`, written by `scripts/build_vision_towers.py` from
-`timm` itself): a stand-in has the same parameters under the same names, and no forward pass, which a text-only run does not need.
-Where `timm` is installed it is used, and this module does nothing.
+This module imports `transformers`, and is itself imported only when something is built.
 """
 
 from __future__ import annotations
@@ -30,21 +27,19 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 import transformers
-from torch import empty, nn
+from torch import nn
 from transformers import CONFIG_MAPPING, AutoModel, Gemma3nVisionConfig, PreTrainedConfig, PreTrainedModel, __version__
 from transformers.models.auto import modeling_auto as auto
 from transformers.utils.import_utils import is_timm_available
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel, shown
 from lib.model.config import as_llama
-from lib.model.meta_device import no_network
+from lib.model.meta_device import MetaBuild, no_network
 from lib.provenance import Caveat
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
 
 _HEAD = re.compile(r"(For[A-Z]\w*|LMHeadModel|Model|Encoder|Decoder)$")
 
@@ -70,7 +65,7 @@ def config_class(config: Mapping[str, Any]) -> type[PreTrainedConfig]:
     return CONFIG_MAPPING[model_type]
 
 
-def _modelling(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
+def _classes_beside(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
     """Model classes defined beside the config class; none where `transformers` runs this type by the classes of another one."""
     place = type(config).__module__.replace(".configuration_", ".modeling_")
     try:
@@ -79,37 +74,39 @@ def _modelling(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
         if error.name != place:
             raise
         return []
-    found = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, PreTrainedModel) and c.__module__ == module.__name__]
-    return [c for c in found if not c.__name__.endswith("PreTrainedModel")]
+    classes = [
+        c for c in vars(module).values() if isinstance(c, type) and issubclass(c, PreTrainedModel) and c.__module__ == module.__name__
+    ]
+    return [c for c in classes if c.__module__ == module.__name__ and not c.__name__.endswith("PreTrainedModel")]
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
+    """The name without differences of spelling."""
     return name.replace("_", "").lower()
 
 
-def _named(config: PreTrainedConfig, name: str) -> tuple[type[PreTrainedModel] | None, bool]:
+def _class_by_name(config: PreTrainedConfig, name: str) -> tuple[type[PreTrainedModel] | None, bool]:
     """The class called `name`, and whether the spelling had to be mended."""
     candidate = getattr(transformers, name, None) if name.isidentifier() and not name.startswith("_") else None
     if isinstance(candidate, type) and issubclass(candidate, PreTrainedModel) and candidate is not PreTrainedModel:
         accepted = candidate.config_class
-        if (accepted is not None and isinstance(config, accepted)) or candidate is _automatic(config):
+        if (accepted is not None and isinstance(config, accepted)) or candidate is _class_of_auto(config):
             return candidate, False
-    alike = [c for c in _modelling(config) if _folded(c.__name__) == _folded(name)]
+    alike = [c for c in _classes_beside(config) if _fold(c.__name__) == _fold(name)]
     return (alike[0], alike[0].__name__ != name) if len(alike) == 1 else (None, False)
 
 
-def _by_head(config: PreTrainedConfig, name: str) -> type[PreTrainedModel] | None:
+def _class_by_head(config: PreTrainedConfig, name: str) -> type[PreTrainedModel] | None:
     """The class of this model_type that ends like `name`."""
     head = _HEAD.search(name)
     if head is None:
         return None
-    alike = [c for c in _modelling(config) if c.__name__.endswith(head[1]) and _HEAD.search(c.__name__)]
-    alike = [c for c in alike if (found := _HEAD.search(c.__name__)) is not None and found[1] == head[1]]
+    alike = [c for c in _classes_beside(config) if (match := _HEAD.search(c.__name__)) is not None and match[1] == head[1]]
     alike = [c for c in alike if isinstance(config, c.config_class or ())]
     return alike[0] if len(alike) == 1 else None
 
 
-def _automatic(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
+def _class_of_auto(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
     """What the auto classes take: a generating class for a generating type, the bare model for an encoder."""
     kind = type(config)
     order = [
@@ -122,8 +119,8 @@ def _automatic(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
         order.append(auto.MODEL_FOR_CAUSAL_LM_MAPPING)
     for mapping in (*order, auto.MODEL_MAPPING):
         if kind in mapping:
-            found = mapping[kind]
-            return found[0] if isinstance(found, (tuple, list)) else found
+            classes = mapping[kind]
+            return classes[0] if isinstance(classes, (tuple, list)) else classes
     return None
 
 
@@ -138,24 +135,24 @@ def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[
     if names is not None and (not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and len(n) < 200 for n in names)):  # noqa: PLR2004
         raise BadConfig(f"architectures was {shown(names)}. Accepted: a list of class names, such as ['LlamaForCausalLM'].")
     if names:
-        found, mended = _named(config, names[0])
-        if found is not None:
-            return found, (_spelling(names[0], found),) if mended else ()
-        found = _by_head(config, names[0])
+        kind, respelled = _class_by_name(config, names[0])
+        if kind is not None:
+            return kind, (_spelling_caveat(names[0], kind),) if respelled else ()
+        kind = _class_by_head(config, names[0])
     else:
-        found = None
-    found = found or _automatic(config)
-    if found is None:
+        kind = None
+    kind = kind or _class_of_auto(config)
+    if kind is None:
         raise UnsupportedModel(
             f"transformers has no model class for architectures {shown(names)} with model_type {shown(config.model_type)}. "
             "Name a class of transformers in 'architectures', or give the parameter count instead (such as '7B')."
         )
-    values = {"class": found.__name__, "stated": names[0][:60]} if names else {"class": found.__name__}
-    return found, (Caveat("architecture_inferred", values, variant="unknown_class" if names else ""),)
+    values = {"class": kind.__name__, "stated": names[0][:60]} if names else {"class": kind.__name__}
+    return kind, (Caveat("architecture_inferred", values, variant="unknown_class" if names else ""),)
 
 
-def _spelling(name: str, found: type[PreTrainedModel]) -> Caveat:
-    return Caveat("architecture_spelling", {"stated": name, "class": found.__name__})
+def _spelling_caveat(name: str, kind: type[PreTrainedModel]) -> Caveat:
+    return Caveat("architecture_spelling", {"stated": name, "class": kind.__name__})
 
 
 TABLE = "vision_towers.json"
@@ -168,7 +165,7 @@ def _towers() -> dict[str, list[Leaf]]:
     return json.loads(files("lib.data").joinpath(TABLE).read_text(encoding="utf-8"))["towers"]  # type: ignore[no-any-return]
 
 
-def _module(kind: str, shape: list[int], *, bias: bool) -> nn.Module:
+def _leaf_module(kind: str, shape: list[int], *, bias: bool) -> nn.Module:
     """A leaf with a weight of this shape."""
     if kind == "conv":
         return nn.Conv2d(shape[1], shape[0], (shape[2], shape[3]), bias=bias)
@@ -177,7 +174,7 @@ def _module(kind: str, shape: list[int], *, bias: bool) -> nn.Module:
     if kind == "norm":
         return nn.LayerNorm(shape, bias=bias)
     leaf = nn.Module()
-    leaf.register_parameter("weight", nn.Parameter(empty(shape)))
+    leaf.register_parameter("weight", nn.Parameter(torch.empty(shape)))
     return leaf
 
 
@@ -208,11 +205,11 @@ class VisionStandIn(PreTrainedModel):
             )
         self.timm_model = nn.Module()
         for path, kind, shape, bias in leaves:
-            _plant(self.timm_model, path, _module(kind, shape, bias=bias))
+            _plant(self.timm_model, path, _leaf_module(kind, shape, bias=bias))
         self.post_init()  # type: ignore[no-untyped-call]
 
 
-def register() -> None:
+def _register_stand_in() -> None:
     """Let `transformers` use the stand-in where `timm` is missing."""
     if not is_timm_available():
         AutoModel.register(Gemma3nVisionConfig, VisionStandIn, exist_ok=True)
@@ -263,7 +260,7 @@ class Built:
     caveats: tuple[Caveat, ...]
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     """The configuration without keys that would fetch, run or require something."""
     if isinstance(value, Mapping):
         for key in _BACKBONE_KEYS & value.keys():
@@ -271,9 +268,9 @@ def _cleaned(value: Any) -> Any:
                 raise UnsupportedModel(
                     f"The config's '{key}' points to another repository or file, which is not fetched here. Accepted: a plain name."
                 )
-        return {k: _cleaned(v) for k, v in value.items() if k not in _DROPPED}
+        return {k: _clean(v) for k, v in value.items() if k not in _DROPPED}
     if isinstance(value, (list, tuple)):
-        return [_cleaned(v) for v in value]
+        return [_clean(v) for v in value]
     return value
 
 
@@ -284,7 +281,7 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
 
 
-def _refused(error: Exception, what: str) -> AdvisorError:
+def _as_refusal(error: Exception, what: str) -> AdvisorError:
     """The sentence for whatever `transformers` raised on a configuration it cannot use."""
     if isinstance(error, AdvisorError):
         return error
@@ -320,26 +317,22 @@ def _untie_head(model: PreTrainedModel, raw: Mapping[str, Any]) -> tuple[Caveat,
 
     T5 1.1 and FLAN files state `tie_word_embeddings: false`; the class overwrites that and unties when it finds both tensors.
     """
-    from torch.nn import Parameter  # noqa: PLC0415 loaded when first needed
-
     if raw.get("tie_word_embeddings") is not False or not model.config.tie_word_embeddings:
         return ()
     table, head = word_table(model), output_head(model)
     if head is None or table is None or head.weight is not table.weight:
         return ()
-    head.weight = Parameter(head.weight.detach().clone(), requires_grad=False)
+    head.weight = nn.Parameter(head.weight.detach().clone(), requires_grad=False)
     return (Caveat("separate_head"),)
 
 
-def _without_values(model: PreTrainedModel) -> None:
+def _drop_values(model: PreTrainedModel) -> None:
     """Put on the meta device what a legacy constructor (`torch.FloatTensor(…)` in XLNet) put into memory: it would be computed with."""
-    from torch.nn import Parameter  # noqa: PLC0415 loaded when first needed
-
-    moved: dict[int, Parameter] = {}
+    moved: dict[int, nn.Parameter] = {}
     for module in model.modules():
-        for name, held in module.named_parameters(recurse=False):
-            if not held.is_meta:
-                setattr(module, name, moved.setdefault(id(held), Parameter(held.detach().to("meta"), requires_grad=False)))
+        for name, parameter in module.named_parameters(recurse=False):
+            if not parameter.is_meta:
+                setattr(module, name, moved.setdefault(id(parameter), nn.Parameter(parameter.detach().to("meta"), requires_grad=False)))
 
 
 def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> Built:
@@ -359,30 +352,25 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> Built:
 
 
 def _build(raw: Mapping[str, Any], dtype: str) -> Built:
-    import torch  # noqa: PLC0415 loaded when first needed
-    import transformers  # noqa: PLC0415 loaded when first needed
-
-    from lib.model.meta_device import MetaBuild  # noqa: PLC0415 loaded when first needed
-
-    register()
+    _register_stand_in()
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"
     try:
         model_type = raw.get("model_type")
-        known = not isinstance(model_type, str) or model_type in transformers.CONFIG_MAPPING
-        llama = None if known else as_llama(raw)
+        has_class = not isinstance(model_type, str) or model_type in transformers.CONFIG_MAPPING
+        llama = None if has_class else as_llama(raw)
         if llama is not None:
             caveats = (Caveat("remote_code_as_llama", {"config": what}),)
-        used = _cleaned(llama or raw)
+        used = _clean(llama or raw)
         config = config_class(used).from_dict(dict(used))
         kind, inferred = model_class(config, used)
         what = kind.__name__
         with MetaBuild(getattr(torch, dtype)):
             model = kind(config)
-        _without_values(model)
+        _drop_values(model)
         model.eval()  # type: ignore[no-untyped-call]
         caveats += inferred + _untie_head(model, raw)
     except Exception as error:  # noqa: BLE001 a hostile file can make any constructor raise anything
-        raise _refused(error, what) from None
+        raise _as_refusal(error, what) from None
     return Built(model=model, config=config, raw=raw, architecture=kind.__name__, model_type=str(raw["model_type"]), caveats=caveats)

@@ -24,7 +24,7 @@ _START = '{"id":"'
 _ROWS = (("tensors", TensorGroup), ("cache_terms", CacheTerm), ("activations", ActivationFit), ("caveats", Caveat), ("sources", Source))
 
 
-def _row(value: Any) -> list[Any]:
+def _to_row(value: Any) -> list[Any]:
     """A flat dataclass as its field values in order, trailing defaults dropped."""
     row = [getattr(value, f.name) for f in fields(value)]
     defaults = [f.default for f in fields(value)]
@@ -34,21 +34,17 @@ def _row(value: Any) -> list[Any]:
 
 
 def _from_row(kind: Any, row: list[Any]) -> Any:
-    return kind(**{f.name: _tuple(v) for f, v in zip(fields(kind), row, strict=False)})
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return kind(**{f.name: tuple(v) if isinstance(v, list) else v for f, v in zip(fields(kind), row, strict=False)})
 
 
 def to_json(spec: ModelSpec) -> dict[str, Any]:
     """A spec as plain JSON values; `from_json` is the inverse."""
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
-        plain[name] = None if plain[name] is None else [_row(v) for v in plain[name]]
-    plain["dimensions"] = _row(spec.dimensions)
+        plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
+    plain["dimensions"] = _to_row(spec.dimensions)
     quantization = spec.stored.quantization
-    plain["stored"] = [spec.stored.dtype, spec.stored.bytes_by_dtype, None if quantization is None else _row(quantization)]
+    plain["stored"] = [spec.stored.dtype, spec.stored.bytes_by_dtype, None if quantization is None else _to_row(quantization)]
     return plain
 
 
@@ -59,14 +55,14 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
         BadCatalog: not such an object.
     """
     try:
-        made = dict(plain)
+        values = dict(plain)
         for name, kind in _ROWS:
-            made[name] = None if made[name] is None else tuple(_from_row(kind, row) for row in made[name])
-        made["dimensions"] = _from_row(Dimensions, made["dimensions"])
-        dtype, by_dtype, quantization = made["stored"]
-        kept = None if quantization is None else _from_row(Quantization, quantization)
-        made["stored"] = Stored(dtype=dtype, bytes_by_dtype=by_dtype, quantization=kept)
-        return ModelSpec(**made)
+            values[name] = None if values[name] is None else tuple(_from_row(kind, row) for row in values[name])
+        values["dimensions"] = _from_row(Dimensions, values["dimensions"])
+        dtype, by_dtype, row = values["stored"]
+        quantization = None if row is None else _from_row(Quantization, row)
+        values["stored"] = Stored(dtype=dtype, bytes_by_dtype=by_dtype, quantization=quantization)
+        return ModelSpec(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise BadCatalog(f"A bundled model cannot be read ({type(error).__name__}). Run scripts/build_models.py again.") from None
 

@@ -1,14 +1,10 @@
-"""The text of a config.json from outside, read within bounds.
+"""A config.json from outside: read within bounds, looked up field by field, and recognised where it is a Llama under another name.
 
 A configuration decides how many modules are built, so a file of forty bytes could ask for a billion layers. Everything that
 would cost memory or time is refused here, before any library sees it, with a sentence that names the key.
 
-Reading one field of a `transformers` configuration, also where layers differ in it.
-
-Remote code that is a Llama under another name.
-
 Several published decoders (InternLM2, EXAONE 3.x …) bring their own code for what is, tensor for tensor, a Llama: the same
-matrices, at most fused or renamed. Such a file is recognised by what it says, not by its name:
+matrices, at most fused or renamed. Such a file is recognised by what it says, not by its name (`as_llama`):
 
   * it brings remote code (`auto_map`) for a causal decoder, under a `model_type` that `transformers` does not know;
   * every size a Llama has is stated, under Llama's key or a customary alias;
@@ -36,15 +32,16 @@ MAX_VALUES = 50_000
 MAX_TEXT = 20_000
 _ONLY = "Paste the model's config.json only."
 MAX_KEY = 200
+_TOO_DEEP = f"The config is nested more than {MAX_DEPTH} levels deep. Paste the model's config.json unchanged."
 
 _Test = Callable[[str], bool]
 
 
-def _has(*words: str) -> _Test:
+def _contains(*words: str) -> _Test:
     return lambda name: any(word in name for word in words)
 
 
-def _ends(*words: str) -> _Test:
+def _ends_with(*words: str) -> _Test:
     return lambda name: name.endswith(words)
 
 
@@ -60,23 +57,23 @@ _COUNTING = frozenset({"n", "num", "nums", "number", "count", "counts"})
 # words, hidden size 16384, 10 million positions, and in other counts 10 thousand. The limits stand well above, and low enough that a
 # build stays short. Keys come from outside and are compared with plain words: an expression could take for ever on one.
 _LIMITS: tuple[tuple[_Test, int], ...] = (
-    (_has("token_id", "tokenid", "token_index", "tokenindex", "_id", "seed", "ignore_index", "offset", "revision"), 2**63 - 1),
-    (_ends("theta", "_base", "base_freq", "_length", "max_tokens", "scale", "window", "flos"), 10**15),
-    (_has("position", "n_ctx", "context", "max_len", "chunk_size", "seq"), 2**30),
-    (_has("vocab"), 2**26),
-    (_has("image_size", "img_size", "crop_size"), 2**14),  # some classes write out a table of all pixels in Python
-    (_ends("ngram", "level", "levels", "repeat", "repeats", "codebook", "codebooks", "quantizer", "quantizers"), 2_000),
-    (_has("experts_per_tok", "topk", "top_k"), 2**16),
-    (lambda name: _has("size", "dim")(name.partition("expert")[2]), 2**22),
-    (_has("expert"), 2**16),
-    (_ends("layer", "layers", "depth", "depths", "blocks", "stages"), 2_000),
-    (_has("head_dim", "rank", "kernel"), 2**18),
-    (_ends("head", "heads", "group", "groups"), 2**16),
-    (_has("num_labels", "n_labels", "num_classes", "class_embeds"), 2**18),
-    (_has("hidden", "d_model", "dim", "width", "channels", "size", "d_ff", "n_embd", "d_kv", "d_inner", "embed"), 2**24),
-    (lambda name: _counts(name) and _has("label", "bucket", "n_floor")(name), 2**18),
-    (lambda name: _counts(name) and _has("states", "number_of")(name), 2_000),
-    (lambda name: _counts(name) and not _has("step", "token", "sample", "train", "update")(name), 2**15),  # those of a training run
+    (_contains("token_id", "tokenid", "token_index", "tokenindex", "_id", "seed", "ignore_index", "offset", "revision"), 2**63 - 1),
+    (_ends_with("theta", "_base", "base_freq", "_length", "max_tokens", "scale", "window", "flos"), 10**15),
+    (_contains("position", "n_ctx", "context", "max_len", "chunk_size", "seq"), 2**30),
+    (_contains("vocab"), 2**26),
+    (_contains("image_size", "img_size", "crop_size"), 2**14),  # some classes write out a table of all pixels in Python
+    (_ends_with("ngram", "level", "levels", "repeat", "repeats", "codebook", "codebooks", "quantizer", "quantizers"), 2_000),
+    (_contains("experts_per_tok", "topk", "top_k"), 2**16),
+    (lambda name: _contains("size", "dim")(name.partition("expert")[2]), 2**22),
+    (_contains("expert"), 2**16),
+    (_ends_with("layer", "layers", "depth", "depths", "blocks", "stages"), 2_000),
+    (_contains("head_dim", "rank", "kernel"), 2**18),
+    (_ends_with("head", "heads", "group", "groups"), 2**16),
+    (_contains("num_labels", "n_labels", "num_classes", "class_embeds"), 2**18),
+    (_contains("hidden", "d_model", "dim", "width", "channels", "size", "d_ff", "n_embd", "d_kv", "d_inner", "embed"), 2**24),
+    (lambda name: _counts(name) and _contains("label", "bucket", "n_floor")(name), 2**18),
+    (lambda name: _counts(name) and _contains("states", "number_of")(name), 2_000),
+    (lambda name: _counts(name) and not _contains("step", "token", "sample", "train", "update")(name), 2**15),  # those of a training run
 )
 _OTHER = 10_000_000
 _ADDED_UP = ("depth", "depths", "blocks", "repeat", "repeats")  # layers by stage: their sum is what is built
@@ -100,9 +97,9 @@ def parse(text: str) -> dict[str, Any]:
     if node_count(text.encode(errors="replace"), 2 * MAX_VALUES) > 2 * MAX_VALUES:
         raise BadConfig(f"The config holds more than {MAX_VALUES:,} values, or is nested more than {MAX_DEPTH} levels deep. {_ONLY}")
     try:
-        config = json.loads(text, object_pairs_hook=_object)
+        config = json.loads(text, object_pairs_hook=_unique_keys)
     except RecursionError:
-        raise BadConfig(_too_deep()) from None
+        raise BadConfig(_TOO_DEEP) from None
     except ValueError as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number with too many digits"
         place = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
@@ -113,20 +110,17 @@ def parse(text: str) -> dict[str, Any]:
     return config  # type: ignore[no-any-return]
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values; refuses a key that stands twice with different values."""
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in made and made[key] != value:
+        if key in result and result[key] != value:
             raise BadConfig(f"The key {shown(key)} stands twice in the config with different values. Keep the right one.")
-        made[key] = value
-    return made
+        result[key] = value
+    return result
 
 
-def _too_deep() -> str:
-    return f"The config is nested more than {MAX_DEPTH} levels deep. Paste the model's config.json unchanged."
-
-
-def _key(key: object) -> str:
+def _key_text(key: object) -> str:
     """The key as text; refuses one that is longer than any that is published."""
     text = str(key)
     if len(text) > MAX_KEY:
@@ -142,7 +136,7 @@ class _Range(NamedTuple):
     counts: bool
 
 
-def _not_negative(name: str) -> bool:
+def _is_count_or_size(name: str) -> bool:
     """Whether the key holds a count or a size. num_images does not: -1 is ViLT's own default, as many as come."""
     if name.endswith(_SIZES):
         return True
@@ -155,7 +149,7 @@ def _range(key: str) -> _Range:
     """Looked up once for all items of a list."""
     name = key.lower()
     most = next((limit for test, limit in _LIMITS if test(name)), _OTHER)
-    counts = _not_negative(name)
+    counts = _is_count_or_size(name)
     return _Range(1 if name in _POSITIVE else 0 if counts else -most, most, counts)
 
 
@@ -166,7 +160,7 @@ def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
         key, value, depth = stack.pop()
         yield key, value, depth
         if isinstance(value, Mapping):
-            stack.extend((_key(k), v, depth + 1) for k, v in value.items())
+            stack.extend((_key_text(k), v, depth + 1) for k, v in value.items())
         elif isinstance(value, (list, tuple)):
             stack.extend((key, v, depth + 1) for v in value)
 
@@ -181,7 +175,7 @@ def check(config: Any) -> None:
         raise BadConfig(f"The config was {shown(config)}. Accepted: a JSON object such as {{'model_type': 'llama', 'hidden_size': 4096}}.")
     for count, (key, value, depth) in enumerate(_values(config)):
         if depth > MAX_DEPTH:
-            raise BadConfig(_too_deep())
+            raise BadConfig(_TOO_DEEP)
         if count > MAX_VALUES:
             raise BadConfig(f"The config holds more than {MAX_VALUES:,} values. {_ONLY}")
         _check_value(key, value)
@@ -263,7 +257,7 @@ _OPTIONAL = {
     "rms_norm_eps": ("rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"),
 }
 _ACTIVATION = ("hidden_act", "activation_function")
-_KEPT = frozenset(
+_COPIED = frozenset(
     {
         "rope_theta",
         "rope_scaling",
@@ -295,16 +289,18 @@ _HARMLESS = frozenset(
 )
 
 
-def _harmless(key: str) -> bool:
+def _adds_no_parameters(key: str) -> bool:
     return key in _HARMLESS or key.startswith("_") or key.endswith(("token_id", "token_ids")) or "dropout" in key
 
 
-def _one(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+def _agreed_value(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    """The value under these aliases of one key; None where they disagree or none is stated."""
     stated = [config[k] for k in keys if config.get(k) is not None]
     return stated[0] if stated and all(v == stated[0] for v in stated) else None
 
 
 def _switched_off(value: object) -> bool:
+    """Whether a value cannot add parameters."""
     return (
         value is None
         or value is False
@@ -319,12 +315,12 @@ def as_llama(config: Mapping[str, Any]) -> dict[str, Any] | None:
     decoder = isinstance(names, list) and len(names) == 1 and isinstance(names[0], str) and names[0].endswith("ForCausalLM")
     if not decoder or not isinstance(remote, Mapping) or "AutoModelForCausalLM" not in remote:
         return None
-    sizes = {name: _one(config, keys) for name, keys in _ALIASES.items()}
-    if not all(isinstance(v, int) and v > 0 for v in sizes.values()) or _one(config, _ACTIVATION) not in {"silu", "swish"}:
+    sizes = {name: _agreed_value(config, keys) for name, keys in _ALIASES.items()}
+    if not all(isinstance(v, int) and v > 0 for v in sizes.values()) or _agreed_value(config, _ACTIVATION) not in {"silu", "swish"}:
         return None
-    sizes |= {name: value for name, keys in _OPTIONAL.items() if (value := _one(config, keys)) is not None}
-    known = {k for keys in (*_ALIASES.values(), *_OPTIONAL.values(), _ACTIVATION) for k in keys} | _KEPT
-    if not all(k in known or _harmless(k) or _switched_off(v) for k, v in config.items()):
+    sizes |= {name: value for name, keys in _OPTIONAL.items() if (value := _agreed_value(config, keys)) is not None}
+    read = {k for keys in (*_ALIASES.values(), *_OPTIONAL.values(), _ACTIVATION) for k in keys} | _COPIED
+    if not all(k in read or _adds_no_parameters(k) or _switched_off(v) for k, v in config.items()):
         return None
-    kept = {k: config[k] for k in _KEPT if k in config}
-    return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu", **kept, **sizes}
+    copied = {k: config[k] for k in _COPIED if k in config}
+    return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu", **copied, **sizes}

@@ -35,12 +35,12 @@ def _diffusers_class(name: str) -> Any:
         raise UnsupportedModel(
             "Pipelines need diffusers, which is not installed here. Install it, or give the parameter count instead."
         ) from None
-    found = getattr(diffusers, name, None) if name.isidentifier() and not name.startswith("_") else None
-    if not (isinstance(found, type) and issubclass(found, diffusers.ModelMixin)):
+    kind = getattr(diffusers, name, None) if name.isidentifier() and not name.startswith("_") else None
+    if not (isinstance(kind, type) and issubclass(kind, diffusers.ModelMixin)):
         raise UnsupportedModel(
             f"diffusers {diffusers.__version__} has no model class {shown(name)}; it needs remote code, which is never run."
         )
-    return found
+    return kind
 
 
 def _construct(config: Mapping[str, Any]) -> Module:
@@ -62,20 +62,21 @@ def _construct(config: Mapping[str, Any]) -> Module:
 
 
 def _groups(component: str, model: Module) -> tuple[TensorGroup, ...]:
+    """The parameters of a component of diffusers, grouped as `lib.model.parameters.group_parameters` groups those of transformers."""
     from torch import nn  # noqa: PLC0415 loaded when first needed
 
-    from lib.model.parameters import kind_of, pattern, places  # noqa: PLC0415
+    from lib.model.parameters import iterate_parameters, kind_of, path_pattern  # noqa: PLC0415
 
-    kept = tuple(getattr(model, "_keep_in_fp32_modules", None) or ())
+    in_fp32 = tuple(getattr(model, "_keep_in_fp32_modules", None) or ())
     counts: dict[TensorGroup, int] = {}
-    for place in places(model):
+    for place in iterate_parameters(model):
         group = TensorGroup(
-            name=pattern(place.path),
+            name=path_pattern(place.path),
             component=component,
             kind=kind_of(place, None),
             shape=tuple(place.tensor.shape),
             count=0,
-            fp32=any(part in place.path.split(".") for part in kept),
+            fp32=any(part in place.path.split(".") for part in in_fp32),
             convertible=type(place.module) is nn.Linear and place.tensor.ndim > 1,
         )
         counts[group] = counts.get(group, 0) + 1
@@ -90,12 +91,12 @@ def _component(name: str, config: Mapping[str, Any]) -> tuple[str, tuple[TensorG
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES  # noqa: PLC0415 loaded when first needed
 
     from lib.model.build import build  # noqa: PLC0415
-    from lib.model.parameters import inventory  # noqa: PLC0415
+    from lib.model.parameters import group_parameters  # noqa: PLC0415
 
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(str(config.get("model_type")))
-    named = {**config, "architectures": [encoder]} if encoder and not config.get("architectures") else config
-    built = build(named)
-    return built.architecture, tuple(replace(g, component=name) for g in inventory(built))
+    architectures = {"architectures": [encoder]} if encoder and not config.get("architectures") else {}
+    built = build({**config, **architectures})
+    return built.architecture, tuple(replace(g, component=name) for g in group_parameters(built))
 
 
 def is_pipeline(config: Mapping[str, Any]) -> bool:

@@ -51,8 +51,7 @@ def parse_count(text: str) -> int:
 
 def typical(parameters: int) -> Dimensions:
     """Sizes of a decoder of usual proportions with this many parameters."""
-    width = round((parameters * HEAD_DIM / 12) ** (1 / 3) / HEAD_DIM)
-    layers = max(1, width)
+    layers = max(1, round((parameters * HEAD_DIM / 12) ** (1 / 3) / HEAD_DIM))
     return Dimensions(
         hidden_size=layers * HEAD_DIM,
         layers=layers,
@@ -71,7 +70,7 @@ def resolve_count(text: str) -> ModelSpec:
     """
     parameters = parse_count(text)
     sizes = typical(parameters)
-    kept = CacheTerm(
+    cache = CacheTerm(
         kind="full attention", holds="keys and values", layers=sizes.layers, elements=2 * sizes.kv_heads * HEAD_DIM, growth="tokens"
     )
     values = {"layers": sizes.layers, "hidden_size": sizes.hidden_size, "kv_heads": sizes.kv_heads}
@@ -87,7 +86,7 @@ def resolve_count(text: str) -> ModelSpec:
         tensors=(),
         dimensions=sizes,
         layer_kinds={"full attention": sizes.layers},
-        cache_terms=(kept,),
+        cache_terms=(cache,),
         unknown_cache=False,
         activations=(),
         context_limit=None,

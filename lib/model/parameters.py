@@ -1,11 +1,8 @@
-"""What a built model is made of: its parameters in groups of equal role and shape.
+"""What a built model is made of: its parameters in groups of equal role and shape, and its task, sizes, limits and layer kinds.
 
 Every parameter is counted once, a tied weight under its first name; buffers are not counted. The groups carry what the memory
-laws ask about: kind, component, experts, and which dtype a load in half precision gives them.
-
-What a built model is, in the words and sizes of `ModelSpec`: task, dimensions, limits, layer kinds.
-
-Sizes are read from `transformers`' normalised configuration, which answers to the customary names whatever the file calls them.
+laws ask about: kind, component, experts, and which dtype a load in half precision gives them. Sizes are read from `transformers`'
+normalised configuration, which answers to the customary names whatever the file calls them.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ _HEADS = ("head", "classifier", "score", "qa_outputs", "pooler", "predictions", 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One parameter where it was found."""
+    """One parameter, with the module that holds it and the modules around that one, outermost first."""
 
     path: str
     module: nn.Module
@@ -60,14 +57,14 @@ class Place:
     tensor: Tensor
 
 
-def places(model: nn.Module) -> Iterator[Place]:
+def iterate_parameters(model: nn.Module) -> Iterator[Place]:
     """Parameters in the model's own order, each once."""
-    seen: set[int] = set()
+    visited: set[int] = set()
 
     def visit(module: nn.Module, prefix: str, parents: tuple[nn.Module, ...]) -> Iterator[Place]:
         for name, tensor in module.named_parameters(recurse=False, remove_duplicate=False):
-            if id(tensor) not in seen:
-                seen.add(id(tensor))
+            if id(tensor) not in visited:
+                visited.add(id(tensor))
                 yield Place(prefix + name, module, parents, tensor)
         for name, child in module.named_children():
             yield from visit(child, f"{prefix}{name}.", (*parents, module))
@@ -75,7 +72,7 @@ def places(model: nn.Module) -> Iterator[Place]:
     yield from visit(model, "", ())
 
 
-def _experts_in(place: Place) -> int:
+def _count_experts(place: Place) -> int:
     """How many routed experts the tensor holds or stands beside; 0 when it belongs to none.
 
     `transformers` keeps them in a module called `experts`: as one tensor with the experts along its first axis, or as a
@@ -147,7 +144,7 @@ def _default_component(built: Built) -> str:
     return "encoder" if text is built.config else "text_encoder"
 
 
-def held_in_fp32(built: Built) -> Callable[[str], tuple[bool, bool]]:
+def kept_in_fp32(built: Built) -> Callable[[str], tuple[bool, bool]]:
     """A test by parameter path: kept in float32 in any half-precision load, and only in a float16 load.
 
     The same patterns and the same search that `from_pretrained` uses.
@@ -157,8 +154,8 @@ def held_in_fp32(built: Built) -> Callable[[str], tuple[bool, bool]]:
     def search(patterns: Any) -> Callable[[str], bool]:
         if not patterns:
             return lambda _path: False
-        found = build_glob_alternation(sorted(patterns))[0]
-        return lambda path: found.search(path) is not None
+        expression = build_glob_alternation(sorted(patterns))[0]
+        return lambda path: expression.search(path) is not None
 
     always, in_fp16 = search(built.model._keep_in_fp32_modules_strict), search(built.model._keep_in_fp32_modules)  # noqa: SLF001
     return lambda path: (always(path), in_fp16(path))
@@ -170,22 +167,22 @@ def _convertible(model: PreTrainedModel) -> Callable[[Place], bool]:
     from transformers.quantizers.base import HfQuantizer  # noqa: PLC0415
     from transformers.quantizers.quantizers_utils import should_convert_module  # noqa: PLC0415
 
-    kept = HfQuantizer.get_modules_to_not_convert(model, None, list(model._keep_in_fp32_modules or ()))  # noqa: SLF001
+    unconverted = HfQuantizer.get_modules_to_not_convert(model, None, list(model._keep_in_fp32_modules or ()))  # noqa: SLF001
 
     def test(place: Place) -> bool:
         path = place.path.rpartition(".")[0]
         plain = type(place.module) is nn.Linear or isinstance(place.module, Conv1D) or path.endswith(".experts")
-        return plain and bool(should_convert_module(path, kept))
+        return plain and bool(should_convert_module(path, unconverted))
 
     return test
 
 
-def pattern(path: str) -> str:
+def path_pattern(path: str) -> str:
     """A parameter's path with layer numbers replaced by `*`."""
     return _NUMBER.sub("*", path)
 
 
-def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False) -> tuple[TensorGroup, ...]:
+def group_parameters(built: Built, skipped: Callable[[str], bool] = lambda _path: False) -> tuple[TensorGroup, ...]:
     """The parameters of a model on the meta device, grouped.
 
     Args:
@@ -194,14 +191,14 @@ def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False
     """
     model, config = built.model, text_config(built.config)
     head, table = output_head(model), word_table(model)
-    default, in_fp32, converts = _default_component(built), held_in_fp32(built), _convertible(model)
+    default, in_fp32, converts = _default_component(built), kept_in_fp32(built), _convertible(model)
     counts: dict[TensorGroup, int] = {}
-    for place in places(model):
-        experts = _experts_in(place)
+    for place in iterate_parameters(model):
+        experts = _count_experts(place)
         always, in_fp16 = in_fp32(place.path)
         always = always or place.tensor.dtype is float32
         group = TensorGroup(
-            name=pattern(place.path),
+            name=path_pattern(place.path),
             component=_component(place, table, head, default),
             kind="expert" if experts else kind_of(place, head),
             shape=tuple(place.tensor.shape),
@@ -217,7 +214,7 @@ def inventory(built: Built, skipped: Callable[[str], bool] = lambda _path: False
     return tuple(replace(group, count=count) for group, count in counts.items())
 
 
-def unknown_routing(built: Built, tensors: tuple[TensorGroup, ...]) -> tuple[Caveat, ...]:
+def routing_caveats(built: Built, tensors: tuple[TensorGroup, ...]) -> tuple[Caveat, ...]:
     """A caveat where a mixture does not say how many experts a token reaches; all of them are counted as active then."""
     config = text_config(built.config)
     if not any(g.experts and g.experts_per_token == g.experts for g in tensors):
@@ -271,7 +268,7 @@ def _size(config: Any, *names: str) -> int:
     return 0
 
 
-def task(architecture: str) -> str:
+def task_of(architecture: str) -> str:
     """The Hub's pipeline tag for what the class does; a bare model gives features."""
     from transformers.models.auto import modeling_auto  # noqa: PLC0415 loaded when first needed
 
@@ -290,7 +287,7 @@ def _kv_heads(config: Any, heads: int) -> int:
     return stated or heads
 
 
-def dimensions(built: Built) -> Dimensions:
+def read_dimensions(built: Built) -> Dimensions:
     """Sizes of the decoder, or of the only stack."""
     config: Any = text_config(built.config)
     if not _size(config, "hidden_size", "d_model"):  # an image or audio model: its own configuration, or that of its tower
@@ -309,27 +306,27 @@ def dimensions(built: Built) -> Dimensions:
     )
 
 
-def sizes_not_stated(built: Built) -> tuple[Caveat, ...]:
+def default_size_caveats(built: Built) -> tuple[Caveat, ...]:
     """A caveat where the file leaves out a main size, so that the default of the configuration class stands in its place.
 
     A size that is not that default and stands in the file was stated, under whatever name ("n_embed" of older BLOOM files); a file
     read as a Llama states every one.
     """
-    if any(told.code == "remote_code_as_llama" for told in built.caveats):
+    if any(caveat.code == "remote_code_as_llama" for caveat in built.caveats):
         return ()
     config: Any = text_config(built.config)
-    customary = dict(getattr(config, "attribute_map", {}) or {})
+    aliases = dict(getattr(config, "attribute_map", {}) or {})
     stated, values = _keys(built.raw), _numbers(built.raw)
-    told = []
+    defaults = []
     for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
-        own = customary.get(name, name)
+        own = aliases.get(name, name)
         size = _size(config, name)
         renamed = size in values and size != getattr(type(config), own, size)
-        if size and not renamed and not stated & {name, own, *(k for k, v in customary.items() if v == own)}:
-            told.append(f"{own} = {size:,}")
-    if not told:
+        if size and not renamed and not stated & {name, own, *(k for k, v in aliases.items() if v == own)}:
+            defaults.append(f"{own} = {size:,}")
+    if not defaults:
         return ()
-    return (Caveat("class_defaults", {"fields": ", ".join(told), "config_class": type(config).__name__}),)
+    return (Caveat("class_defaults", {"fields": ", ".join(defaults), "config_class": type(config).__name__}),)
 
 
 def _keys(raw: Any) -> set[str]:
@@ -349,19 +346,19 @@ def _numbers(raw: Any) -> set[int]:
 def context_limit(built: Built) -> int | None:
     """Longest sequence in tokens that the configuration states, None when it states none (recurrent models, relative positions)."""
     config = text_config(built.config)
-    found = _size(config, *_LIMITS)
-    return found if found and _size(config, "vocab_size") else None
+    limit = _size(config, *_LIMITS)
+    return limit if limit and _size(config, "vocab_size") else None
 
 
-def layer_kinds(terms: tuple[CacheTerm, ...] | None, layers: int) -> dict[str, int]:
+def count_layer_kinds(terms: tuple[CacheTerm, ...] | None, layers: int) -> dict[str, int]:
     """How many layers there are of each kind: by what they cache, or all alike where nothing is cached."""
     if terms is None:
         return {"attention without cache": layers} if layers else {}
-    held: dict[str, dict[str, int]] = {}
+    layers_by_tensor: dict[str, dict[str, int]] = {}
     for term in terms:
-        by_tensor = held.setdefault(term.kind, {})
+        by_tensor = layers_by_tensor.setdefault(term.kind, {})
         by_tensor[term.holds] = by_tensor.get(term.holds, 0) + term.layers
-    return {kind: max(by_tensor.values()) for kind, by_tensor in held.items()}
+    return {kind: max(by_tensor.values()) for kind, by_tensor in layers_by_tensor.items()}
 
 
 def stored_dtype(raw: Mapping[str, Any]) -> str:

@@ -1,13 +1,12 @@
-"""How a checkpoint is stored, from what it says about itself.
+"""How a checkpoint is stored, from what it says about itself: the format of its weights, and the modules left unquantized.
 
 Two files can say it: `quantization_config` inside config.json (fp8, mxfp4, gptq, awq, bitsandbytes, compressed-tensors, torchao …),
 and NVIDIA's `hf_quant_config.json` beside it. A method or a variant that is not known here gets an empty format and a caveat,
 so that bytes are taken from the files' headers or not at all.
 
-Which modules a checkpoint's quantization leaves alone, by the names in its own list.
-
-Each method matches names its own way, and the names are those of the published files, which `transformers` may have renamed since:
-its own renaming rules are applied to the list. A list that names single experts leaves the fused module alone.
+Each method matches the names of modules to skip its own way, and the names are those of the published files, which `transformers` may
+have renamed since: its own renaming rules are applied to the list. A list that names single experts leaves the fused module alone.
+Expressions in a list come from outside: those that could make the matcher try too many ways are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 _MAX_PATTERNS = 20_000
 _SKIP_KEYS = ("modules_to_not_convert", "llm_int8_skip_modules", "ignore", "exclude_modules", "ignored_layers", "modules_to_not_quantize")
-Found = tuple[str, int]
+Format = tuple[str, int]
 """Name of the format (empty: not known here), weights per scale (0: the format's customary number, -1: a row)."""
 
 
@@ -38,33 +37,33 @@ def _whole(value: object, default: int = 0) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def _fp8(said: Mapping[str, Any]) -> Found:
-    block = said.get("weight_block_size")
+def _fp8(statement: Mapping[str, Any]) -> Format:
+    block = statement.get("weight_block_size")
     if block is None:
         return "fp8-tensor", 0
     if not isinstance(block, (list, tuple)) or len(set(map(str, block))) != 1:
         return "", 0
-    return ("fp8-block-e8m0" if said.get("scale_fmt") == "ue8m0" else "fp8-block"), _whole(block[0])
+    return ("fp8-block-e8m0" if statement.get("scale_fmt") == "ue8m0" else "fp8-block"), _whole(block[0])
 
 
-def _bitsandbytes(said: Mapping[str, Any]) -> Found:
-    if said.get("load_in_8bit") or said.get("_load_in_8bit"):
+def _bitsandbytes(statement: Mapping[str, Any]) -> Format:
+    if statement.get("load_in_8bit") or statement.get("_load_in_8bit"):
         return "bnb-int8", 0
-    kind = said.get("bnb_4bit_quant_type", "fp4")
+    kind = statement.get("bnb_4bit_quant_type", "fp4")
     if kind == "nf4":
-        return ("bnb-nf4-double" if said.get("bnb_4bit_use_double_quant") else "bnb-nf4"), 0
-    return ("bnb-fp4" if kind == "fp4" and not said.get("bnb_4bit_use_double_quant") else ""), 0
+        return ("bnb-nf4-double" if statement.get("bnb_4bit_use_double_quant") else "bnb-nf4"), 0
+    return ("bnb-fp4" if kind == "fp4" and not statement.get("bnb_4bit_use_double_quant") else ""), 0
 
 
-def _by_bits(names: Mapping[int, str], bits: str = "bits", group: str = "group_size") -> Callable[[Mapping[str, Any]], Found]:
-    def read(said: Mapping[str, Any]) -> Found:
-        return names.get(_whole(said.get(bits)), ""), _whole(said.get(group, said.get("q_group_size")))
+def _by_bits(names: Mapping[int, str], bits: str = "bits", group: str = "group_size") -> Callable[[Mapping[str, Any]], Format]:
+    def read(statement: Mapping[str, Any]) -> Format:
+        return names.get(_whole(statement.get(bits)), ""), _whole(statement.get(group, statement.get("q_group_size")))
 
     return read
 
 
-def _compressed(said: Mapping[str, Any]) -> Found:
-    groups = said.get("config_groups")
+def _compressed(statement: Mapping[str, Any]) -> Format:
+    groups = statement.get("config_groups")
     listed = [g.get("weights") for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
     schemes = [scheme for scheme in listed if isinstance(scheme, Mapping)]
     if len({(str(s.get("num_bits")), str(s.get("type")), str(s.get("strategy")), str(s.get("group_size"))) for s in schemes}) != 1:
@@ -86,23 +85,23 @@ def _compressed(said: Mapping[str, Any]) -> Found:
     return (name if name in {"fp8-channel", "fp8-tensor", "fp8-block", "int8-channel"} else ""), 0
 
 
-def _modelopt(said: Mapping[str, Any]) -> Found:
-    algorithm = str(said.get("quant_algo", "")).upper()
+def _modelopt(statement: Mapping[str, Any]) -> Format:
+    algorithm = str(statement.get("quant_algo", "")).upper()
     return {"FP8": "fp8-tensor", "NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block", "W4A16_AWQ": "awq-4", "MXFP4": "mxfp4"}.get(
         algorithm, ""
-    ), _whole(said.get("group_size"))
+    ), _whole(statement.get("group_size"))
 
 
-def _torchao(said: Mapping[str, Any]) -> Found:
-    text = str(said.get("quant_type", "")).lower()
+def _torchao(statement: Mapping[str, Any]) -> Format:
+    text = str(statement.get("quant_type", "")).lower()
     eight = "fp8-channel" if "float8" in text else "int8-channel" if "int8" in text and "int4" not in text else ""
-    return ("int4-group", _whole(said.get("group_size"), 128)) if "int4weightonly" in text.replace("_", "") else (eight, 0)
+    return ("int4-group", _whole(statement.get("group_size"), 128)) if "int4weightonly" in text.replace("_", "") else (eight, 0)
 
 
-_METHODS: Mapping[str, Callable[[Mapping[str, Any]], Found]] = {
+_METHODS: Mapping[str, Callable[[Mapping[str, Any]], Format]] = {
     "fp8": _fp8,
-    "fbgemm_fp8": lambda _said: ("fp8-channel", 0),
-    "mxfp4": lambda _said: ("mxfp4", 0),
+    "fbgemm_fp8": lambda _statement: ("fp8-channel", 0),
+    "mxfp4": lambda _statement: ("mxfp4", 0),
     "bitsandbytes": _bitsandbytes,
     "gptq": _by_bits({4: "gptq-4", 8: "gptq-8"}),
     "auto-round": _by_bits({4: "gptq-4", 8: "gptq-8"}),
@@ -110,12 +109,12 @@ _METHODS: Mapping[str, Callable[[Mapping[str, Any]], Found]] = {
     "compressed-tensors": _compressed,
     "modelopt": _modelopt,
     "torchao": _torchao,
-    "eetq": lambda _said: ("int8-channel", 0),
-    "quanto": lambda said: ({"int8": "int8-channel", "float8": "fp8-channel"}.get(str(said.get("weights")), ""), 0),
+    "eetq": lambda _statement: ("int8-channel", 0),
+    "quanto": lambda statement: ({"int8": "int8-channel", "float8": "fp8-channel"}.get(str(statement.get("weights")), ""), 0),
 }
 
 
-def _statement(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _first_statement(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The first statement found: in the file, in its text part, or in the second file."""
     text = config.get("text_config")
     for place in (config, text if isinstance(text, Mapping) else {}):
@@ -128,8 +127,8 @@ def _statement(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> M
     return {"quant_method": "modelopt", **inner}
 
 
-def _patterns(said: Mapping[str, Any]) -> tuple[str, ...]:
-    listed = next((said[k] for k in _SKIP_KEYS if isinstance(said.get(k), (list, tuple))), ())
+def _patterns(statement: Mapping[str, Any]) -> tuple[str, ...]:
+    listed = next((statement[k] for k in _SKIP_KEYS if isinstance(statement.get(k), (list, tuple))), ())
     return tuple(p for p in listed if isinstance(p, str))[:_MAX_PATTERNS]
 
 
@@ -143,20 +142,20 @@ def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | Non
     Returns:
         None for an unquantized checkpoint; and a caveat when the method is not known here.
     """
-    said = _statement(config, beside)
-    if said is None:
+    statement = _first_statement(config, beside)
+    if statement is None:
         return None, ()
-    method = said.get("quant_method")
-    if method is None and (said.get("load_in_4bit") or said.get("load_in_8bit")):
+    method = statement.get("quant_method")
+    if method is None and (statement.get("load_in_4bit") or statement.get("load_in_8bit")):
         method = "bitsandbytes"
-    elif method is None and said.get("quant_algo"):
+    elif method is None and statement.get("quant_algo"):
         method = "modelopt"
     name = str(method)[:60].lower().replace("intel/", "")
-    form, group = _METHODS[name](said) if name in _METHODS else ("", 0)
-    found = Quantization(method=name, format=form, group_size=group, skipped=_patterns(said))
+    form, group = _METHODS[name](statement) if name in _METHODS else ("", 0)
+    quantization = Quantization(method=name, format=form, group_size=group, skipped=_patterns(statement))
     if form:
-        return found, ()
-    return found, (Caveat("unknown_quantization", {"method": shown(name)}),)
+        return quantization, ()
+    return quantization, (Caveat("unknown_quantization", {"method": shown(name)}),)
 
 
 Test = Callable[[str], bool]
@@ -176,18 +175,18 @@ _PLAIN = frozenset({sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.AT})
 _UNBOUNDED_WAYS = (0, _MAX_WAYS + 1)
 
 
-def _renamed(model: PreTrainedModel, names: tuple[str, ...]) -> set[str]:
+def _rename(model: PreTrainedModel, names: tuple[str, ...]) -> set[str]:
     """The listed names in the words of the installed library, with the published ones kept."""
     from transformers.conversion_mapping import get_model_conversion_mapping  # noqa: PLC0415 loaded when first needed
 
     rules = get_model_conversion_mapping(model)
-    found = set(names)
+    renamed = set(names)
     for name in names:
         new = name + "."
         for rule in rules:
             new, _ = rule.rename_source_key(new)
-        found.add(new.removesuffix("."))
-    return found
+        renamed.add(new.removesuffix("."))
+    return renamed
 
 
 def _ways(tree: Any) -> tuple[int, int]:
@@ -291,7 +290,7 @@ def skip_test(quantization: Quantization | None, model: PreTrainedModel) -> Test
 
         in_fp32 = list(model._keep_in_fp32_modules or ())  # noqa: SLF001
         listed = tuple(HfQuantizer.get_modules_to_not_convert(model, list(listed) or None, in_fp32))
-    names = _renamed(model, listed)
+    names = _rename(model, listed)
     plain = {n for n in names if not n.startswith("re:") and not set(n) & set("*?[")}
     patterns, literal = _expressions(sorted(names - plain)), _literal(plain)
 

@@ -2,7 +2,7 @@
 
 Stored elements differ from parameters for a few reasons only, each recognised by the tensors' names, dtypes and places: layers for
 multi-token prediction that `transformers` does not load, a tied head stored twice, scales of quantized weights, weights packed
-several to an element. What is left is told as unexplained.
+several to an element. A caveat tells what is left as unexplained.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def _elements(tensors: Iterable[Stored]) -> int:
     return sum(math.prod(t.shape) for t in tensors)
 
 
-def _layer(name: str) -> int:
+def _layer_number(name: str) -> int:
     """The number of the innermost layer that the tensor belongs to; -1 for none."""
     numbers = _LAYER.findall(name)
     return int(numbers[-1]) if numbers else -1
 
 
-def _scales(name: str) -> bool:
+def _is_scale(name: str) -> bool:
     """Whether the name is that of data which quantization adds: a scale, a zero point, or a part of bitsandbytes' state."""
     parent, _, last = name.rpartition(".")
     return name.endswith(_SCALES) or "nested_" in last[:-1] or (parent.endswith("quant_state") and last != "")
@@ -56,11 +56,11 @@ def _scales(name: str) -> bool:
 def _extra_layers(spec: ModelSpec, tensors: Mapping[str, Stored]) -> set[str]:
     """Tensors of layers that the architecture does not have."""
     last = spec.dimensions.layers
-    beyond = {n for n in tensors if last and _layer(n) >= last and "vision" not in n and "audio" not in n}
+    beyond = {n for n in tensors if last and _layer_number(n) >= last and "vision" not in n and "audio" not in n}
     return beyond | {n for n in tensors if _MTP.search(n)}
 
 
-def _twice(spec: ModelSpec, names: Iterable[str]) -> set[str]:
+def _second_heads(spec: ModelSpec, names: Iterable[str]) -> set[str]:
     """Heads in the files of a model whose head is its embedding."""
     if any(g.kind == "head" for g in spec.tensors):
         return set()
@@ -88,25 +88,25 @@ def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, .
     if difference == 0:
         return ()
     extra = _extra_layers(spec, tensors)
-    scales = {n for n in tensors if n not in extra and _scales(n)}
-    twice = _twice(spec, tensors.keys() - extra)
+    scales = {n for n in tensors if n not in extra and _is_scale(n)}
+    second_heads = _second_heads(spec, tensors.keys() - extra)
     buffers = {n for n in tensors if n not in extra and n.endswith(_BUFFERS)}
     packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
-    found = (
+    reasons = (
         ("extra_layers_stored", extra),
-        ("tied_weight_stored", twice),
+        ("tied_weight_stored", second_heads),
         ("buffers_stored", buffers),
         ("scales_stored", scales),
     )
-    told = [Caveat(code, {"elements": _elements(tensors[n] for n in names), "stored": stored}) for code, names in found if names]
-    explained = sum(_elements(tensors[n] for n in names) for _code, names in found)
+    caveats = [Caveat(code, {"elements": _elements(tensors[n] for n in names), "stored": stored}) for code, names in reasons if names]
+    explained = sum(_elements(tensors[n] for n in names) for _code, names in reasons)
     if missing := _missing_head(spec, tensors):
         explained -= missing
-        told.append(Caveat("head_not_stored", {"parameters": missing}))
+        caveats.append(Caveat("head_not_stored", {"parameters": missing}))
     if packed:
         count = _elements(tensors[n] for n in packed)
-        told.append(Caveat("packed_weights", {"elements": count}))
+        caveats.append(Caveat("packed_weights", {"elements": count}))
     elif explained != difference:
         values = {"stored": stored, "parameters": spec.parameters_total, "unexplained": abs(difference - explained)}
-        told.append(Caveat("unexplained_difference", values))
-    return tuple(told)
+        caveats.append(Caveat("unexplained_difference", values))
+    return tuple(caveats)

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any
 from lib.errors import AdvisorError, BadConfig, UnknownGrowth
 from lib.model.config import check
 from lib.model.quantization import read_quantization
-from lib.model.spec import ActivationFit, CacheTerm, ModelSpec, SpecSource, Stored
+from lib.model.spec import CacheTerm, ModelSpec, SpecSource, Stored
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
     from lib.model.build import Built
 
-Cache = tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]
 
-
-def _cache(built: Built) -> Cache:
-    """The cache as executed, else by the closed form; whether it exists but is unknown; and what has to be told."""
+def _resolve_cache(built: Built) -> tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]:
+    """Terms of the cache as executed, else by the closed form; whether it exists but is unknown; and caveats."""
     from lib.model.cache_executed import run_cache  # noqa: PLC0415 loaded when first needed
 
     try:
         return run_cache(built) or None, False, ()
-    except UnknownGrowth as error:  # what was seen contradicts every law, the closed form's too
+    except UnknownGrowth as error:  # the observed shapes contradict every law, the closed form's too
         return None, True, (Caveat("unknown_cache", {"failure": str(error)}, variant="executed"),)
     except AdvisorError as error:
         failure = str(error)
@@ -41,12 +39,6 @@ def _cache(built: Built) -> Cache:
     if terms:
         return terms, False, (Caveat("cache_not_executed", {"failure": failure}),)
     return None, True, (Caveat("unknown_cache", {"failure": failure}, variant="executed"),)
-
-
-def _activations(built: Built) -> tuple[ActivationFit, ...]:
-    from lib.model.activation_peaks import trace_activations  # noqa: PLC0415 loaded when first needed
-
-    return trace_activations(built)
 
 
 def resolve_config(
@@ -79,50 +71,56 @@ def resolve_config(
         UnsupportedModel: it needs remote code or a library that is not installed.
     """
     check(config)
-    spec = _resolved(config, beside)
+    spec = _describe(config, beside)
     stored = replace(spec.stored, bytes_by_dtype=dict(bytes_by_dtype or {}))
     origin = tuple(replace(s, checked=checked) for s in spec.sources)
     return replace(spec, id=id, source=source, task=task or spec.task, stored=stored, license=license, gated=gated, sources=origin)
 
 
-def _resolved(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> ModelSpec:
+def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> ModelSpec:
     """What the configuration alone says."""
     from transformers import __version__  # noqa: PLC0415 loaded when first needed
 
     from lib.model import parameters  # noqa: PLC0415
+    from lib.model.activation_peaks import trace_activations  # noqa: PLC0415
     from lib.model.build import build  # noqa: PLC0415
-    from lib.model.parameters import inventory, parameters_active, unknown_routing  # noqa: PLC0415
     from lib.model.quantization import skip_test  # noqa: PLC0415
 
-    quantization, told = read_quantization(config, beside)
+    quantization, quantization_caveats = read_quantization(config, beside)
     built = build(config)
     try:
-        tensors = inventory(built, skip_test(quantization, built.model))
-        sizes = parameters.dimensions(built)
-        terms, unknown, cache_told = _cache(built)
+        tensors = parameters.group_parameters(built, skip_test(quantization, built.model))
+        sizes = parameters.read_dimensions(built)
+        terms, unknown, cache_caveats = _resolve_cache(built)
         executed = f"{built.architecture} of transformers {__version__}, executed on the meta device"
         return ModelSpec(
             id="",
             architecture=built.architecture,
             model_type=built.model_type,
-            task=parameters.task(built.architecture),
+            task=parameters.task_of(built.architecture),
             library="transformers",
             source="architecture",
             parameters_total=sum(g.parameters for g in tensors),
-            parameters_active=parameters_active(tensors),
+            parameters_active=parameters.parameters_active(tensors),
             tensors=tensors,
             dimensions=sizes,
-            layer_kinds=parameters.layer_kinds(terms, sizes.layers) if not unknown else {},
+            layer_kinds=parameters.count_layer_kinds(terms, sizes.layers) if not unknown else {},
             cache_terms=terms,
             unknown_cache=unknown,
-            activations=_activations(built),
+            activations=trace_activations(built),
             context_limit=parameters.context_limit(built),
             stored=Stored(dtype=parameters.stored_dtype(config), quantization=quantization),
-            caveats=(*built.caveats, *parameters.sizes_not_stated(built), *told, *unknown_routing(built, tensors), *cache_told),
+            caveats=(
+                *built.caveats,
+                *parameters.default_size_caveats(built),
+                *quantization_caveats,
+                *parameters.routing_caveats(built, tensors),
+                *cache_caveats,
+            ),
             sources=(Source(what="parameters, cache and activations", source=executed, checked=""),),
         )
     except AdvisorError:
         raise
     except Exception as error:
-        said = f"{built.architecture} can be built from this configuration but not be described ({type(error).__name__})"
-        raise BadConfig(f"{said}. Check its sizes, or give the parameter count instead (such as '7B').") from error
+        seen = f"{built.architecture} can be built from this configuration but not be described ({type(error).__name__})"
+        raise BadConfig(f"{seen}. Check its sizes, or give the parameter count instead (such as '7B').") from error

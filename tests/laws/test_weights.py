@@ -22,7 +22,7 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from lib.laws.weights import rule_of_thumb_bytes, weight_bytes
 from lib.laws.weights_gguf import BLOCKS, GgufShape, weight_bytes_gguf
 from lib.model.build import build
-from lib.model.parameters import inventory
+from lib.model.parameters import group_parameters
 from lib.model.quantization import read_quantization, skip_test
 from lib.model.spec import TensorGroup
 from lib.precision import GGUF_TYPES, NAMES, weight_format
@@ -63,7 +63,7 @@ def test_plain_bytes_equal_a_real_load(small: dict[str, Any], dtype: str, tmp_pa
     model.save_pretrained(tmp_path)
     loaded = kind.from_pretrained(tmp_path, dtype=getattr(torch, dtype))
     name = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}[dtype]
-    assert weight_bytes(inventory(built), weight_format(name)) == held(loaded)
+    assert weight_bytes(group_parameters(built), weight_format(name)) == held(loaded)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_fp8_bytes_equal_the_quantizer_run_on_the_meta_device(name: str, listed:
     assert quantization is not None
     said = {k: v for k, v in found["quantization_config"].items() if k not in {"quant_method", "fmt"}}
     built = build(found)
-    tensors = inventory(built, skip_test(quantization, built.model))
+    tensors = group_parameters(built, skip_test(quantization, built.model))
     law = weight_bytes(tensors, weight_format(quantization.format), stored=True)
 
     quantizer = AutoHfQuantizer.from_config(FineGrainedFP8Config(**said), pre_quantized=True)
@@ -97,7 +97,7 @@ def test_fp8_bytes_equal_the_quantizer_run_on_the_meta_device(name: str, listed:
 def test_mxfp4_bytes_equal_the_module_of_transformers() -> None:
     """Experts of gpt-oss-20b: packed weights and biases as the library's own module declares them, and a scale byte per 32."""
     built = build(config("openai/gpt-oss-20b"))
-    experts = [g for g in inventory(built) if g.kind == "expert"]
+    experts = [g for g in group_parameters(built) if g.kind == "expert"]
     with torch.device("meta"):
         module = Mxfp4GptOssExperts(built.config)
     scales = sum(p.numel() * 2 // 32 for n, p in module.named_parameters() if not n.endswith("bias"))
@@ -111,7 +111,7 @@ def converted(name: str) -> tuple[list[TensorGroup], str]:
     quantization, _told = read_quantization(record["config"], record.get("hf_quant_config"))
     assert quantization is not None
     built = build(record["config"])
-    tensors = inventory(built, skip_test(quantization, built.model))
+    tensors = group_parameters(built, skip_test(quantization, built.model))
     matrices = [g for g in tensors if not g.skipped and (g.kind == "linear" or (g.kind == "expert" and not g.name.endswith("bias")))]
     return matrices, quantization.format
 
@@ -160,7 +160,7 @@ def test_published_elements_of_int4() -> None:
 )  # fmt: skip
 def test_llama_cpp_sizes_of_llama_3_1_8b(kind: str, gib: float) -> None:
     """The sizes that llama.cpp's own `quantize` documentation prints for Llama 3.1 8B, to the printed digit."""
-    tensors = inventory(build(config("meta-llama/Llama-3.1-8B-Instruct")))
+    tensors = group_parameters(build(config("meta-llama/Llama-3.1-8B-Instruct")))
     assert round(weight_bytes_gguf(tensors, kind, GgufShape(layers=32, queries_per_kv=4, experts=0)) / 2**30, 2) == gib
 
 

@@ -14,14 +14,14 @@ from lib.errors import BadConfig, UnsupportedModel
 from lib.model.build import build
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.meta_device import MetaBuild
-from lib.model.parameters import inventory, parameters_active
+from lib.model.parameters import group_parameters, parameters_active
 from lib.model.spec import TensorGroup
 
 
 def tensors_of(name: str) -> tuple[TensorGroup, ...]:
     """The parameters of a bundled model, built now."""
     found = config(name)
-    return resolve_pipeline(found).tensors if is_pipeline(found) else inventory(build(found))
+    return resolve_pipeline(found).tensors if is_pipeline(found) else group_parameters(build(found))
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ def test_what_needs_remote_code_is_refused(name: str) -> None:
 def test_a_small_llama_by_hand() -> None:
     """Embedding 512·64 and head as much; a layer q 64·64, k and v 32·64 each, o 64·64, three 160·64, two norms 64; a last norm 64."""
     layer = 64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 160 * 64 + 2 * 64
-    tensors = inventory(build(LLAMA))
+    tensors = group_parameters(build(LLAMA))
     assert sum(g.parameters for g in tensors) == 2 * 512 * 64 + 3 * layer + 64
     assert {g.component for g in tensors} == {"embeddings", "language_model", "head"}
     assert {g.kind: g.count for g in tensors if "down_proj" in g.name} == {"linear": 3}
@@ -57,7 +57,7 @@ def test_a_small_llama_by_hand() -> None:
 
 def test_a_tied_head_is_counted_once() -> None:
     """Tying takes exactly one vocabulary matrix away."""
-    tied, apart = inventory(build(LLAMA | {"tie_word_embeddings": True})), inventory(build(LLAMA))
+    tied, apart = group_parameters(build(LLAMA | {"tie_word_embeddings": True})), group_parameters(build(LLAMA))
     assert sum(g.parameters for g in apart) - sum(g.parameters for g in tied) == 512 * 64
 
 
@@ -89,7 +89,7 @@ def test_a_llama_under_another_name_is_counted_with_a_caveat() -> None:
     }
     built = build(remote)
     assert [c.code for c in built.caveats] == ["remote_code_as_llama"]
-    assert inventory(built) == inventory(build(LLAMA))
+    assert group_parameters(built) == group_parameters(build(LLAMA))
     for key, value in {"num_experts": 4, "kv_lora_rank": 512, "layer_types": ["x"], "qk_norm": True}.items():
         with pytest.raises(UnsupportedModel, match="remote code"):
             build(remote | {key: value})

@@ -14,7 +14,7 @@ from model_facts import LLAMA, config
 from lib.errors import AdvisorError, BadConfig
 from lib.model.build import build
 from lib.model.config import check
-from lib.model.parameters import inventory
+from lib.model.parameters import group_parameters
 from lib.model.quantization import read_quantization, skip_test
 
 SMALL: tuple[dict[str, Any], ...] = (
@@ -39,7 +39,7 @@ def taken(changed: dict[str, Any]) -> None:
         check(changed)
         quantization, _told = read_quantization(changed)
         built = build(changed)
-        tensors = inventory(built, skip_test(quantization, built.model))
+        tensors = group_parameters(built, skip_test(quantization, built.model))
     except AdvisorError as refusal:
         assert 20 < len(str(refusal)) < 900  # noqa: PT017 either outcome is right
     else:

@@ -19,7 +19,7 @@ from lib.model import config, quantization
 from lib.model.build import build
 from lib.model.config import check
 from lib.model.quantization import read_quantization, skip_test
-from lib.model.reconcile import _MTP, _layer, _scales
+from lib.model.reconcile import _MTP, _is_scale, _layer_number
 from lib.model.spec import Quantization
 
 REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
@@ -197,4 +197,4 @@ def test_a_published_list_is_read_as_before() -> None:
 )
 def test_names_in_headers_are_told_apart(name: str, layer: int, *, mtp: bool, scale: bool) -> None:
     """The innermost layer counts."""
-    assert (_layer(name), _MTP.search(name) is not None, _scales(name)) == (layer, mtp, scale)
+    assert (_layer_number(name), _MTP.search(name) is not None, _is_scale(name)) == (layer, mtp, scale)

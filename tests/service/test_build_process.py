@@ -19,7 +19,7 @@ from contract import TINY_CONFIG, TINY_PARAMETERS
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
 from lib.live.memory_gauge import resident_bytes
 from lib.model.build import SMALLEST
-from lib.model.resolve import _resolved, resolve_config
+from lib.model.resolve import _describe, resolve_config
 from lib.service import build_process as module
 from lib.service.build_process import BuildProcess
 from lib.service.models import Models
@@ -114,7 +114,7 @@ def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: Buil
     """Without the limits on sizes, which come first: its cache is not run or it is refused, and this process does not grow."""
     models, before = Models(real), resident_bytes()
     try:
-        spec = real(_resolved, MANY_STATES, None)
+        spec = real(_describe, MANY_STATES, None)
     except BadConfig as refusal:
         assert "Check its sizes" in str(refusal)  # noqa: PT017 either is right: the child's bound is reached here or there
     else:
