@@ -244,20 +244,20 @@ def _expressions(names: Iterable[str]) -> list[re.Pattern[str]]:
     A list comes from outside. "re:" marks a regular expression; anything else has wildcards, which are translated so that nothing is tried
     twice. Escapes by number are left out with references back: a range over all of Unicode takes long to compile.
     """
-    found: list[re.Pattern[str]] = []
+    expressions: list[re.Pattern[str]] = []
     left = _MAX_WAYS
     for name in names:
         pattern = name.removeprefix("re:")
-        if len(found) == _MAX_EXPRESSIONS or not name.isascii() or (name.startswith("re:") and _BY_NUMBER.search(pattern)):
+        if len(expressions) == _MAX_EXPRESSIONS or not name.isascii() or (name.startswith("re:") and _BY_NUMBER.search(pattern)):
             continue
         try:
             ways = _most_ways(pattern) if name.startswith("re:") else 1
             if ways <= left:
-                found.append(re.compile(pattern if name.startswith("re:") else translate(pattern)))
+                expressions.append(re.compile(pattern if name.startswith("re:") else translate(pattern)))
                 left -= ways
         except (re.error, RecursionError, OverflowError):
             continue
-    return found
+    return expressions
 
 
 def _ancestors(path: str) -> list[str]:
