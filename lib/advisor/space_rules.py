@@ -63,7 +63,7 @@ def find_offer(catalog: Catalog, flavor: str | None) -> Offer | None:
     """The offer of a flavor that the Hub reports, retired ones too; `None` where it is not in the catalog."""
     if flavor is None:
         return None
-    offers = catalog.names.offers
+    offers = catalog.names.by_id
     return offers.get(("zerogpu", flavor)) or offers.get(("spaces", flavor))
 
 
@@ -71,7 +71,7 @@ def _find_by_name(catalog: Catalog, name: str, platform: Platform) -> Offer | No
     try:
         return hardware_names.offer(catalog.names, name, platform)
     except UnknownHardware:
-        rows = catalog.names.called.get(name.strip().casefold(), ())
+        rows = catalog.names.by_name.get(name.strip().casefold(), ())
         return next((row for row in rows if row.platform == platform), None)  # withdrawn, or nothing
 
 
@@ -113,7 +113,7 @@ def nearest_tier(catalog: Catalog, gone: Offer) -> Offer | None:
 
 
 def _refuse_unknown(catalog: Catalog, name: str) -> AgainstRules | UnknownHardware:
-    rows = catalog.names.called.get(name.strip().casefold(), ())
+    rows = catalog.names.by_name.get(name.strip().casefold(), ())
     for row in rows:
         if row.platform in _ELSEWHERE:
             instead = nearest_tier(catalog, row)

@@ -4,8 +4,9 @@
     catalog.offer("l4x1", platform="jobs")
     catalog.resolve_hardware("H100-SXMx8")
 
-Rows live in `lib/data/`, written by `scripts/build_catalog.py`, and are checked while they are read. The bundled catalog is loaded
-once and shared; `lib.catalog.live_prices.with_live_prices` makes a new one out of it, this one never changes.
+Rows lie in `lib/data/`, written by `scripts/build_catalog.py`, and are checked while they are read (`lib.catalog.rows`). Only what starts
+an app or a command calls `load()`; everything else is given the catalog that is in use, whose prices may be live
+(`lib.catalog.live_prices.with_live_prices` makes a new catalog, the bundled one never changes).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class PriceState:
     """Which prices a platform shows, and how old they are.
 
     `bundled`: `oldest` and `newest` are the days of the sources of its listed rows. `live`: both are the moment of the fetch
-    (ISO 8601, UTC). `remarks` are sentences about rows of the live list that were not taken over as they stood.
+    (ISO 8601, UTC). `remarks` are sentences about rows of the live list that were left out or corrected.
     """
 
     basis: PriceBasis
@@ -49,7 +50,7 @@ class PriceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """Everything that is known about hardware, at one moment. Offers keep the order of the platform's own list."""
+    """Hardware, prices and rules at one moment. Offers keep the order of the platform's own list."""
 
     as_of: str
     offers: tuple[Offer, ...]
@@ -80,31 +81,32 @@ class Catalog:
             UnknownHardware: there is none.
         """
         for name in PLATFORMS if platform is None else (platform,):
-            found = self.names.offers.get((name, key))
-            if found is not None:
-                return found
+            offer = self.names.by_id.get((name, key))
+            if offer is not None:
+                return offer
         raise UnknownHardware(self.names.unknown(key, platform))
 
     def on(self, platforms: Iterable[str], *, include_retired: bool = False) -> tuple[Offer, ...]:
-        """The offers of these platforms that anyone can ask for today, in the order of the platforms given; `all` means every one.
+        """The listed offers of these platforms, in the order of the platforms; `all` means every platform.
 
-        `include_retired` adds what is deprecated or retired.
+        `include_retired` adds deprecated and retired offers.
 
         Raises:
             BadArgument: a platform is not known.
         """
-        asked = list(dict.fromkeys(platforms))
-        for name in asked:
+        names = list(dict.fromkeys(platforms))
+        for name in names:
             if name not in (*PLATFORMS, "all"):
                 raise BadArgument("platform", name, ", ".join((*PLATFORMS, "all")))
-        wanted = list(PLATFORMS) if "all" in asked else asked
-        return tuple(offer for name in wanted for offer in self.offers if offer.platform == name and (include_retired or offer.listed))
+        if "all" in names:
+            names = list(PLATFORMS)
+        return tuple(offer for name in names for offer in self.offers if offer.platform == name and (include_retired or offer.listed))
 
     def resolve_offer(self, text: object, platform: Platform | None = None) -> Offer:
         """The offer that a person's text means: an id, or an older or shorter name of one, in any case.
 
         Raises:
-            UnknownHardware: no offer of today is called so; the message names near matches, or when the offer was withdrawn.
+            UnknownHardware: no offer of today has this name; the message states near matches, or when the offer was withdrawn.
         """
         return hardware_names.offer(self.names, text, platform)
 
@@ -114,7 +116,7 @@ class Catalog:
         An id of silicon in its own spelling is the plain card: `L4` is a card, `l4` is the Spaces flavor `l4x1`.
 
         Raises:
-            UnknownHardware: neither an offer nor silicon is called so.
+            UnknownHardware: neither an offer nor silicon has this name.
         """
         return hardware_names.hardware(self.names, text, platform)
 
@@ -122,9 +124,9 @@ class Catalog:
 def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:
     """The state of bundled prices, by platform."""
     states: dict[Platform, PriceState] = {}
-    held = tuple(offers)
+    offers = tuple(offers)
     for platform in PLATFORMS:
-        days = sorted(offer.checked for offer in held if offer.platform == platform and offer.listed)
+        days = sorted(offer.checked for offer in offers if offer.platform == platform and offer.listed)
         if not days:
             raise BadCatalog(f"offers.json: platform {platform} has no offer that is listed.")
         states[platform] = PriceState(basis="bundled", oldest=days[0], newest=days[-1])

@@ -1,4 +1,4 @@
-"""From what people write to hardware: ids, older and shorter names, plain silicon with a count, and what was probably meant.
+"""From text to hardware: ids, older and shorter names, plain silicon with a count, and near matches of what is unknown.
 
 Order: silicon in its own spelling (`L4`, `L4x4`, `H100-SXMx8`); an offer by id or name, any case (`l4x1`, `L4X1`, `l4`); silicon in
 another case (`h100-sxm`); an offer that was withdrawn (refused, with its dates); else refused, with near matches.
@@ -28,25 +28,29 @@ _COUNTED = re.compile(r"(?P<id>.+)[xX×*](?P<count>[0-9]{1,5})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What can be looked up: offers by exact id, offers by any name in lower case, silicon by id and by id in lower case."""
+    """What can be looked up."""
 
-    offers: Mapping[tuple[str, str], Offer]
-    called: Mapping[str, tuple[Offer, ...]]
+    by_id: Mapping[tuple[str, str], Offer]
+    """Offers by platform and id."""
+    by_name: Mapping[str, tuple[Offer, ...]]
+    """Offers by id or alias in lower case."""
     silicon: Mapping[str, Accelerator]
+    """By id."""
     silicon_folded: Mapping[str, Accelerator]
+    """By id in lower case."""
 
     def advice(self, text: str, platform: Platform | None = None) -> str:
         """A sentence that names what was probably meant, or where the list is; begins with a space."""
-        offers = [name for name, found in self.called.items() if any(row.listed and platform in {None, row.platform} for row in found)]
-        known = offers + ([] if platform else list(self.silicon_folded))
-        near = get_close_matches(text.casefold()[:LONGEST], known, n=3, cutoff=0.6)
-        meant = [self.called[name][0].id if name in self.called else self.silicon_folded[name].id for name in near]
-        near_text = ", ".join(f"'{key}'" for key in dict.fromkeys(meant))
+        names = [name for name, rows in self.by_name.items() if any(row.listed and platform in {None, row.platform} for row in rows)]
+        names += [] if platform else list(self.silicon_folded)
+        near = get_close_matches(text.casefold()[:LONGEST], names, n=3, cutoff=0.6)
+        ids = [self.by_name[name][0].id if name in self.by_name else self.silicon_folded[name].id for name in near]
+        near_text = ", ".join(f"'{key}'" for key in dict.fromkeys(ids))
         listing = " /list_hardware lists every id."
         return f" Near matches: {near_text}.{listing}" if near_text else listing
 
     def unknown(self, text: object, platform: Platform | None = None) -> str:
-        """The sentence for a name that nothing has."""
+        """The sentence for a name that no hardware has."""
         where = f" on {platform}" if platform else ""
         advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."
         return f"There is no hardware called {shown(text)}{where}.{advice}"
@@ -55,27 +59,27 @@ class Names:
 def index(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], accelerators: Mapping[str, Accelerator]) -> Names:
     """Everything that can be looked up. Ids win over aliases; platforms rank in the order of `PLATFORMS`."""
     by_id: dict[tuple[str, str], Offer] = {(row.platform, row.id): row for row in offers}
-    called: dict[str, list[Offer]] = {}
+    by_name: dict[str, list[Offer]] = {}
     ranked = sorted(by_id.values(), key=lambda row: (row.status == "retired", PLATFORMS.index(row.platform)))
     for row in ranked:
-        called.setdefault(row.id.casefold(), []).append(row)
+        by_name.setdefault(row.id.casefold(), []).append(row)
     for row in ranked:
         if row.endpoint:
             for region in row.endpoint.regions:
                 kind = f"{row.endpoint.vendor}-{region}-{row.endpoint.instance_type}-{row.endpoint.instance_size}"
-                called.setdefault(kind.casefold(), []).append(row)
+                by_name.setdefault(kind.casefold(), []).append(row)
     for platform in PLATFORMS:
         for alias, target in aliases.get(platform, {}).items():
-            called.setdefault(alias.casefold(), []).append(by_id[platform, target])
+            by_name.setdefault(alias.casefold(), []).append(by_id[platform, target])
     return Names(
-        offers=by_id,
-        called={name: tuple(rows) for name, rows in called.items()},
+        by_id=by_id,
+        by_name={name: tuple(rows) for name, rows in by_name.items()},
         silicon=accelerators,
         silicon_folded={key.casefold(): card for key, card in accelerators.items()},
     )
 
 
-def _withdrawn(row: Offer) -> str:
+def _withdrawn_sentence(row: Offer) -> str:
     """The sentence for an offer of the past."""
     since = f" on {row.since}" if row.since and row.since.count("-") > 1 else f" in {row.since}" if row.since else ""
     cost = f" Its last price was {row.last_usd_per_hour} USD per hour." if row.last_usd_per_hour is not None else ""
@@ -83,8 +87,9 @@ def _withdrawn(row: Offer) -> str:
     return f"'{row.id}' ({row.name}) is no longer offered: it left {row.platform}{since}.{cost}{instead} /list_hardware lists every id."
 
 
-def _found(names: Names, text: str, platform: Platform | None) -> Offer | None:
-    rows = [row for row in names.called.get(text.casefold(), ()) if platform in {None, row.platform}]
+def _first_offer(names: Names, text: str, platform: Platform | None) -> Offer | None:
+    """The offer of this name; today's before a retired one."""
+    rows = [row for row in names.by_name.get(text.casefold(), ()) if platform in {None, row.platform}]
     return rows[0] if rows else None
 
 
@@ -105,7 +110,7 @@ def _silicon(names: Names, text: str) -> Cards | None:
     return Cards(silicon=card, count=count)
 
 
-def _readable(names: Names, text: object, platform: Platform | None) -> str:
+def _checked_text(names: Names, text: object, platform: Platform | None) -> str:
     """The text without blanks at its ends; refuses what cannot be a name."""
     if not isinstance(text, str):
         raise UnknownHardware(names.unknown(text, platform))
@@ -119,29 +124,29 @@ def _readable(names: Names, text: object, platform: Platform | None) -> str:
 
 def offer(names: Names, text: object, platform: Platform | None) -> Offer:
     """The offer of today that this text means."""
-    name = _readable(names, text, platform)
-    row = _found(names, name, platform)
+    name = _checked_text(names, text, platform)
+    row = _first_offer(names, name, platform)
     if row is None and _silicon(names, name) is not None:
         raise UnknownHardware(f"{shown(name)} is plain silicon, without a price.{names.advice(name, platform)}")
     if row is None:
         raise UnknownHardware(names.unknown(name, platform))
     if row.status == "retired":
-        raise UnknownHardware(_withdrawn(row))
+        raise UnknownHardware(_withdrawn_sentence(row))
     return row
 
 
 def hardware(names: Names, text: object, platform: Platform | None) -> Offer | Cards:
     """The offer or the plain silicon that this text means."""
-    name = _readable(names, text, platform)
+    name = _checked_text(names, text, platform)
     base, _, count = name.rpartition("x")
     if platform is None and (name in names.silicon or (base in names.silicon and count.isdigit())):
-        own = _silicon(names, name)
-        if own is not None:
-            return own
-    row = _found(names, name, platform)
+        cards = _silicon(names, name)
+        if cards is not None:
+            return cards
+    row = _first_offer(names, name, platform)
     if row is not None and row.status != "retired":
         return row
     cards = _silicon(names, name) if platform is None else None
     if cards is not None:
         return cards
-    raise UnknownHardware(_withdrawn(row) if row is not None else names.unknown(name, platform))
+    raise UnknownHardware(_withdrawn_sentence(row) if row is not None else names.unknown(name, platform))

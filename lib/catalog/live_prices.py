@@ -1,8 +1,8 @@
 """What a platform's own hardware list says today, and the catalog that follows from it. Pure: fetching is `lib.hub.prices`.
 
-The live list wins on price, processors, memory and disk. It is not believed blindly: a paid flavor that turns free, a price ten
-times higher or lower, a list that names less than half of what is known, and silicon that is not in the catalog are told as
-remarks, and the bundled row stays. A flavor that the list no longer names becomes retired on the day of the fetch.
+The live list decides price, processors, memory and disk. It is checked first: a paid flavor that turns free, a price ten times higher or
+lower, a list with less than half of the known flavors, and silicon that is not in the catalog become remarks, and the bundled row
+stays. A flavor that the list no longer holds becomes retired on the day of the fetch.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def silicon_of(flavor: LiveFlavor, cards: Mapping[str, Accelerator]) -> Accelera
     return None
 
 
-def _why_not(offer: Offer, price: UsdPerHour) -> str | None:
-    """Why a new price is not believed; `None` when it is."""
+def _implausible(offer: Offer, price: UsdPerHour) -> str | None:
+    """A sentence why a new price cannot be right; `None` when it can."""
     before = offer.usd_per_hour if offer.usd_per_hour is not None else offer.last_usd_per_hour
     if not before:
         return None
@@ -144,9 +144,9 @@ def _card_changed(offer: Offer, flavor: LiveFlavor, cards: Mapping[str, Accelera
     return changed, f"The live list of {offer.platform} gives '{offer.id}' {seen}, another card than the bundled catalog. It is taken over."
 
 
-def _known(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer, list[str]]:
-    """A row of the catalog that the list names too."""
-    if refused := _why_not(offer, flavor.usd_per_hour):
+def _updated(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer, list[str]]:
+    """A row of the catalog that the list holds too, with the list's figures."""
+    if refused := _implausible(offer, flavor.usd_per_hour):
         return offer, [refused]
     priced = _priced(offer, flavor, live)
     if offer.platform == "zerogpu":  # the list describes the flavor, the catalog its two sizes
@@ -155,11 +155,11 @@ def _known(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mapping[str,
     return changed, [remark] if remark else []
 
 
-def _withdrawn(offer: Offer, live: LiveList) -> tuple[Offer, str]:
-    """A row of the catalog that the list no longer names."""
+def _retired(offer: Offer, live: LiveList) -> tuple[Offer, str]:
+    """A row of the catalog that the list no longer holds."""
     if offer.platform == "zerogpu":
         return offer, f"The live list of {live.platform} does not name '{offer.id}'. ZeroGPU is kept as bundled."
-    gone = offer.model_copy(
+    retired = offer.model_copy(
         update={
             "status": "retired",
             "since": live.day,
@@ -169,10 +169,10 @@ def _withdrawn(offer: Offer, live: LiveList) -> tuple[Offer, str]:
             "checked": live.day,
         }
     )
-    return gone, f"The live list of {live.platform} no longer names '{offer.id}'. It counts as withdrawn."
+    return retired, f"The live list of {live.platform} no longer names '{offer.id}'. It counts as withdrawn."
 
 
-def _new(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer | None, str]:
+def _added(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer | None, str]:
     """A flavor that the catalog does not hold; added when its card is understood and its price is one."""
     card, what = silicon_of(flavor, cards), f"The live list of {live.platform} names '{flavor.id}', which is new."
     if flavor.accelerator_count and card is None:
@@ -209,7 +209,7 @@ def _new(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -
     return offer, f"{what} It is added."
 
 
-def _of_list(offer: Offer, live: LiveList) -> str | None:
+def _flavor_id(offer: Offer, live: LiveList) -> str | None:
     """The flavor id under which the list would name this offer; `None` when the list is not about it."""
     if live.platform == "spaces" and offer.platform == "zerogpu":
         return ZEROGPU_TIER
@@ -217,32 +217,31 @@ def _of_list(offer: Offer, live: LiveList) -> str | None:
 
 
 def _merged(catalog: Catalog, live: LiveList) -> Catalog:
-    named = {flavor.id: flavor for flavor in live.flavors}
-    expected = {key for offer in catalog.offers if offer.listed and (key := _of_list(offer, live))}
-    if len(expected & named.keys()) < CREDIBLE_SHARE * len(expected):
-        remark = f"The live list names {len(expected & named.keys())} of {len(expected)} known flavors, too few to be believed."
+    flavors = {flavor.id: flavor for flavor in live.flavors}
+    expected = {key for offer in catalog.offers if offer.listed and (key := _flavor_id(offer, live))}
+    if len(expected & flavors.keys()) < CREDIBLE_SHARE * len(expected):
+        remark = f"The live list names {len(expected & flavors.keys())} of {len(expected)} known flavors, too few to be believed."
         state = replace(catalog.prices[live.platform], remarks=(*live.remarks, remark))
         return replace(catalog, prices=MappingProxyType({**catalog.prices, live.platform: state}))
     offers: list[Offer] = []
     remarks: list[str] = list(live.remarks)
     for offer in catalog.offers:
-        key = _of_list(offer, live)
-        if key in named:
-            kept, told = _known(offer, named[key], live, catalog.accelerators)
-            remarks += told
+        key = _flavor_id(offer, live)
+        row = offer
+        if key in flavors:
+            row, more = _updated(offer, flavors[key], live, catalog.accelerators)
+            remarks += more
         elif key is not None and offer.listed:
-            kept, gone = _withdrawn(offer, live)
-            remarks.append(gone)
-        else:
-            kept = offer
-        offers.append(kept)
-    for key in [key for key in named if not any(_of_list(offer, live) == key for offer in catalog.offers)]:
-        added, told_new = _new(named[key], live, catalog.accelerators)
-        remarks.append(told_new)
+            row, remark = _retired(offer, live)
+            remarks.append(remark)
+        offers.append(row)
+    for key in [key for key in flavors if not any(_flavor_id(offer, live) == key for offer in catalog.offers)]:
+        added, remark = _added(flavors[key], live, catalog.accelerators)
+        remarks.append(remark)
         offers += [added] if added else []
     state = PriceState(basis="live", oldest=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))
     fresh: dict[Platform, PriceState] = {live.platform: state}
-    if live.platform == "spaces" and ZEROGPU_TIER in named:
+    if live.platform == "spaces" and ZEROGPU_TIER in flavors:
         fresh["zerogpu"] = replace(state, remarks=())
     sources = {**catalog.sources, f"live-{live.platform}": live.source}
     return replace(catalog, offers=tuple(offers), sources=MappingProxyType(sources), prices=MappingProxyType({**catalog.prices, **fresh}))
