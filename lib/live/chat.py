@@ -29,8 +29,8 @@ from typing import Any, Literal
 from lib.catalog import Catalog
 from lib.errors import NoGpuFree
 from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note
-from lib.live.device import Device, Size, current_device, on_zero_gpu
-from lib.live.measure_process import AT_WORK
+from lib.live.device import Device, Size, current_device
+from lib.live.device_queue import WAIT_S, DeviceQueue, hardware
 from lib.live.memory_gauge import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
 
@@ -249,10 +249,6 @@ def _answer_figures(of: LoadedModel, run: _Run, prompt: int, limit: int) -> Answ
     )
 
 
-WAIT_S = 120.0
-"""Before somebody who waits for the device is told to come back."""
-
-
 @dataclass(slots=True)
 class ModelLoad:
     """A model on its way: what is going on, and what came of it."""
@@ -331,19 +327,17 @@ class Conversations:
             NoGpuFree: others kept the device busy for too long.
             LiveError: ZeroGPU refused, or the device failed.
         """
-        own = not on_zero_gpu()
-        if own:
-            yield from self._wait()
+        device = hardware()
+        yield from self._wait(device)
         try:
             with closing(self._answer(ids, limit, temperature, seconds)) as pieces:
                 yield from pieces
         finally:
-            if own:
-                AT_WORK.release()
+            device.release()
 
-    def _wait(self) -> Iterator[AnswerPiece]:
+    def _wait(self, device: DeviceQueue) -> Iterator[AnswerPiece]:
         until = time.monotonic() + WAIT_S
-        while not AT_WORK.acquire(timeout=LIFE_S):
+        while not device.acquire(LIFE_S):
             if time.monotonic() > until:
                 raise NoGpuFree("Others kept the device busy for two minutes, and your message was not read. Next: try again in a minute.")
             yield AnswerPiece(

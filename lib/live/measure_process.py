@@ -18,45 +18,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted
 from lib.live.child_process import END_S, end, environment, start
 from lib.live.device import Device, Size, on_zero_gpu
+from lib.live.device_queue import hardware_turn
 from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
 from lib.live.measure import DOING, MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.zerogpu import gpu_task, start_seconds
 
 COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
-PATIENCE_S = 30.0
 LIFE_S = 0.5
 """The longest silence: so long it takes at most until a run that nobody listens to any more is ended."""
-AT_WORK = threading.Lock()
-"""Held by whatever runs on the device of this machine: a measurement, the heartbeat, an answer of the chat."""
-
-
-@contextmanager
-def turn(patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """The device for one caller. On ZeroGPU each has one of its own, so there nobody waits.
-
-    Raises:
-        LiveError: another one has it, and did not finish in time.
-    """
-    if on_zero_gpu():
-        yield
-        return
-    if not AT_WORK.acquire(timeout=patience_s):
-        raise LiveError(
-            "Another measurement or an answer of the chat runs on this device, and two at a time would measure each other. "
-            "Nothing was started. Try again in a minute."
-        )
-    try:
-        yield
-    finally:
-        AT_WORK.release()
 
 
 def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | MeasuredRun]:
@@ -68,7 +44,7 @@ def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longe
         TaskAborted: it was ended from outside, or took far longer than it was estimated to.
         LiveError: another measurement runs, or the process failed without a word.
     """
-    with turn(), tempfile.TemporaryDirectory(prefix="measure-", ignore_cleanup_errors=True) as home:
+    with hardware_turn(), tempfile.TemporaryDirectory(prefix="measure-", ignore_cleanup_errors=True) as home:
         yield "starting"
         worker = start(command, environment(home) | {"HF_HUB_OFFLINE": "1"})
         try:

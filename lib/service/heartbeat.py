@@ -11,9 +11,9 @@ from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
 from lib.catalog import Catalog
 from lib.catalog.silicon import Accelerator
 from lib.live.device import Device, current_device
+from lib.live.device_queue import hardware_turn
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Dtype, MatmulCase
 from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress, Told, on_device
-from lib.live.measure_process import turn
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service import arguments
@@ -87,7 +87,7 @@ class HeartbeatQuestion:
             warmup=arguments.whole("warmup", warmup, 0, MAX_WARMUP),
             dtype=arguments.choice("dtype", dtype, DTYPES),
         )
-        with turn():
+        with hardware_turn():
             device = self._device()
             silicon = None if device.accelerator is None else self._catalog().accelerator(device.accelerator)
             for told in self._run(case, device, silicon, self._placed()):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.live.device_queue import CHAT
 from lib.present.live_cards import as_text_chat, chat_card, stopped, working
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
-from lib.ui.device_queue import CHAT
 from lib.ui.live_run import ending, queued, scenes, steadily
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
 from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script, why_impossible
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.tables import as_json
-from lib.ui.device_queue import DEVICE
 from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
 
 if TYPE_CHECKING:

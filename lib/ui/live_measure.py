@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
+from lib.live.device_queue import DEVICE
 from lib.present.live_cards import STAGES, as_text_measure, expected_card, measure_card, measure_csv, stages, stopped
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
-from lib.ui.device_queue import DEVICE
 from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
 from lib.ui.model_field import ModelReference
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.ui.device_queue import turn, width
+from lib.live.device_queue import turn, width
 from lib.ui.http.api import FAILED
 
 log = logging.getLogger(__name__)

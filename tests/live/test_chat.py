@@ -25,7 +25,7 @@ from lib.live import prompt as prompts
 from lib.live.chat import AnswerPiece, stream_answer
 from lib.live.demo_model import DemoModel, LoadedModel
 from lib.live.device import current_device
-from lib.live.measure_process import turn
+from lib.live.device_queue import hardware_turn
 from lib.live.prompt import Message
 from lib.service.chat import ChatQuestion
 from lib.service.models import Models
@@ -224,11 +224,11 @@ def test_one_conversation_at_a_time(question: ChatQuestion, loaded: LoadedModel)
 @pytest.mark.usefixtures("loaded")
 def test_a_measurement_and_an_answer_take_turns(question: ChatQuestion) -> None:
     """While something is measured the chat waits; while it answers nothing is measured."""
-    with turn():
+    with hardware_turn():
         waits = question.chat("Hello", max_new_tokens=2)
         assert next(waits)["stage"] == "waiting"
     assert next(waits)["stage"] != "waiting"
-    with pytest.raises(LiveError, match="answer of the chat"), turn(0.05):
+    with pytest.raises(LiveError, match="answer of the chat"), hardware_turn(0.05):
         pytest.fail("two had the device")
     assert list(waits)[-1]["metrics"] is not None
 

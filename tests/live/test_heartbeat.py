@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, TooLong
-from lib.live import heartbeat_run, measure_process
+from lib.live import device_queue, heartbeat_run
 from lib.live.device import Device
 from lib.live.heartbeat import DeviceRoof, MatmulCase, MatmulTimes, datasheet_roof, floor, judge_times, nearest_rank
 from lib.live.heartbeat_run import (
@@ -350,9 +350,15 @@ def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
 
 def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a measurement has the device, the heartbeat waits and then says so; afterwards it runs."""
+<<<<<<< HEAD
     question = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS)
     monkeypatch.setattr(heartbeat, "turn", lambda: measure_process.turn(0.05))
     with measure_process.turn(), pytest.raises(LiveError, match="Another measurement"):
+=======
+    question = HeartbeatQuestion(device=lambda: PROCESSORS)
+    monkeypatch.setattr(heartbeat, "hardware_turn", lambda: device_queue.hardware_turn(0.05))
+    with device_queue.hardware_turn(), pytest.raises(LiveError, match="Another measurement"):
+>>>>>>> 2c7a4fd (One device queue for the page, the API, MCP and the runs themselves; HTTP middleware as one subject, direct calls are Starlette routes, one table of endpoints)
         question.heartbeat(2, 64, 64, 3, 0)
     assert question.heartbeat(2, 64, 64, 3, 0)["valid"]
 
@@ -362,7 +368,7 @@ def test_visitor_who_leaves_gives_the_device_back() -> None:
     running = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS).beating(4, 64, 32, 1000, 1)
     next(running)
     running.close()  # type: ignore[attr-defined]
-    with measure_process.turn(0.05):
+    with device_queue.hardware_turn(0.05):
         pass
 
 

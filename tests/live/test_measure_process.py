@@ -14,9 +14,10 @@ import pytest
 from llama import llama_config
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted, TooLong
+from lib.live.device_queue import hardware_turn
 from lib.live.limits import Work
 from lib.live.measure import MeasuredRun, MeasureRequest
-from lib.live.measure_process import run_in_child, turn
+from lib.live.measure_process import run_in_child
 
 GIB = 2**30
 CONFIG = llama_config(
@@ -60,7 +61,7 @@ def test_an_end_without_an_answer_is_explained(then: str, kind: type[LiveError],
     """Killed by the kernel, crashed, or simply gone; and the next measurement finds the device free."""
     with pytest.raises(kind, match=words):
         list(run_in_child(ASK, command=_says({"stage": "running"}, then=then)))
-    with turn(0):
+    with hardware_turn(0):
         pass
 
 
@@ -83,7 +84,7 @@ def test_closing_ends_the_worker_and_what_it_started(tmp_path: Path) -> None:
     while _alive(child_pid) and time.monotonic() < until:
         time.sleep(0.05)
     assert not _alive(child_pid)
-    with turn(0):
+    with hardware_turn(0):
         pass
 
 
@@ -96,7 +97,7 @@ def _alive(pid: int) -> bool:
 
 def test_one_at_a_time() -> None:
     """A second one waits, and is refused when its patience ends."""
-    with turn(), pytest.raises(LiveError, match="Another measurement or"), turn(0.1):
+    with hardware_turn(), pytest.raises(LiveError, match="Another measurement or"), hardware_turn(0.1):
         pass
 
 
@@ -122,7 +123,7 @@ def test_a_real_worker_killed_in_the_middle() -> None:
     os.kill(_worker(), signal.SIGKILL)
     with pytest.raises(OutOfMemory, match="the app was not touched"):
         list(running)
-    with turn(0):
+    with hardware_turn(0):
         pass
 
 

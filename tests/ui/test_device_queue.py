@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from typing_extensions import TypedDict
 
-from lib.live import measure_process
+from lib.live import device_queue
 from lib.service.app import services
-from lib.ui import device_queue, live_run
+from lib.ui import live_run
 from lib.ui.http import api, mcp
 from lib.ui.http.api import Endpoint, endpoints
 
@@ -47,7 +47,7 @@ class Device:
 
 def _ways(device: Device) -> dict[str, Callable[[], object]]:
     """The question as the three interfaces ask it."""
-    endpoint = Endpoint(question=device.heartbeat, queued=True)
+    endpoint = Endpoint(question=device.heartbeat, queue=device_queue.DEVICE)
 
     def beating() -> Iterator[Beat]:
         yield device.heartbeat()
@@ -56,8 +56,8 @@ def _ways(device: Device) -> dict[str, Callable[[], object]]:
         raise AssertionError(words)
 
     return {
-        "API": api._registered(endpoint),
-        "MCP": mcp._whole(endpoint),
+        "API": api.gradio_function(endpoint),
+        "MCP": mcp.tool_function(endpoint),
         "page": lambda: list(live_run.scenes(beating, device_queue.DEVICE, failed)),
     }
 
@@ -65,7 +65,7 @@ def _ways(device: Device) -> dict[str, Callable[[], object]]:
 @pytest.fixture
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots that nobody has used."""
-    monkeypatch.setattr(device_queue, "_slots", {})
+    monkeypatch.setattr(device_queue, "_queues", {})
 
 
 def _at_once(ways: dict[str, Callable[[], object]], times: int) -> None:
@@ -123,15 +123,15 @@ def test_the_width_is_where_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_measurements_on_zero_gpu_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn below the interfaces, which the heartbeat and a measurement take, is free there."""
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
-    with measure_process.turn(0.01), measure_process.turn(0.01):
+    with device_queue.hardware_turn(0.01), device_queue.hardware_turn(0.01):
         pass
 
 
 def test_all_that_runs_on_the_device_takes_turns() -> None:
     """Measure and heartbeat share one slot, the chat has its own; all wait in the queue."""
     asked = endpoints(services())
-    assert {name: (asked[name].queued, asked[name].slot) for name in ("measure", "heartbeat", "chat")} == {
-        "measure": (True, device_queue.DEVICE),
-        "heartbeat": (True, device_queue.DEVICE),
-        "chat": (True, device_queue.CHAT),
+    assert {name: asked[name].queue for name in ("measure", "heartbeat", "chat")} == {
+        "measure": device_queue.DEVICE,
+        "heartbeat": device_queue.DEVICE,
+        "chat": device_queue.CHAT,
     }

@@ -14,10 +14,10 @@ from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
 from lib.hub.providers import ProviderOffers
 from lib.live.device import Device
+from lib.live.device_queue import CHAT, DEVICE, turn
 from lib.service.app import Services
 from lib.service.models import Models
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_run, live_tab
-from lib.ui.device_queue import CHAT, DEVICE, turn
 from lib.ui.http.api import FAILED, endpoints
 from lib.ui.live_chat import harmless, kept, said
 from lib.ui.live_run import steadily
@@ -268,7 +268,7 @@ def test_runs_wait_with_the_public_endpoints() -> None:
     events = {str(fn.api_name): fn for fn in build_page(services).fns.values()}
     asked = endpoints(services)
     for name, endpoint in (("chat_said", "chat"), ("measure_run", "measure"), ("heartbeat_run", "heartbeat")):
-        assert events[name].concurrency_id == events[endpoint].concurrency_id == asked[endpoint].slot
+        assert events[name].concurrency_id == events[endpoint].concurrency_id == asked[endpoint].queue
         assert events[name].concurrency_limit == 1
         assert events[name].queue
     own = [fn for name, fn in events.items() if name.startswith(("live_", "chat_", "measure_", "heartbeat_", "ledger_"))]

@@ -1,14 +1,12 @@
 """The public questions as tools of the Model Context Protocol (streamable HTTP): JSON answers with their schemas.
 
 Gradio's own server answers with Python text and no output schema, so this one is served in its place, where clients of a Space look
-for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listing. It keeps no session: every request gets its own
-transport, which ends with it, so there is nothing to start with the app and nothing to close. The package is imported at the first
-request (0.7 s), not at the start.
+for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listing. A tool's schemas and descriptions are read from its
+question's signature and docstring. The server keeps no session: every request gets its own transport, which ends with it, so there is
+nothing to start with the app and nothing to close. The package is imported at the first request (0.7 s), not at the start.
 
 A tool that acts in the caller's name takes the caller's token from the header X-HF-Token, never from its arguments, which agents show
 and keep. One that streams answers with its last, fullest piece.
-
-From a question's signature and docstring to JSON schemas: what goes in, what comes out, and the words for both.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lib.errors import InvalidInput, shown
-from lib.ui.device_queue import Occupied, width
-from lib.ui.http.api import Endpoint, Refused, answered, check_names, last, piece, public, streamed
+from lib.live.device_queue import Occupied, check_waiting_place, width
+from lib.ui.http.api import Endpoint, Refusal, check_names, last_piece, piece_type, public_signature, wrap_question, wrap_stream
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -55,7 +53,7 @@ def description(question: Question) -> str:
 def input_schema(question: Question) -> dict[str, Any]:
     """The arguments as a JSON schema, with their words from the docstring's `Args:`."""
     words = {match["name"]: match["text"] for match in _ARGUMENT.finditer(_docstring(question).partition("\nArgs:\n")[2])}
-    signature = public(question, types=True)
+    signature = public_signature(question, types=True)
     properties: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
         properties[name] = TypeAdapter(parameter.annotation).json_schema() | {"description": words[name]}
@@ -67,14 +65,13 @@ def input_schema(question: Question) -> dict[str, Any]:
 
 def output_schema(question: Question) -> dict[str, Any]:
     """The answer as a JSON schema; of a stream, any one of its items."""
-    return TypeAdapter(piece(public(question, types=True).return_annotation)).json_schema()
+    return TypeAdapter(piece_type(public_signature(question, types=True).return_annotation)).json_schema()
 
 
 PATH = "/gradio_api/mcp"
 _ALLOWED = {"Allow": "POST"}
 _OWN = "x-hf-token"
 _WHOSE = " It acts for the account whose Hugging Face token comes in the HTTP header X-HF-Token."
-_MOST_WAITING = 20
 
 
 class McpEndpoint:
@@ -83,8 +80,8 @@ class McpEndpoint:
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
         """Serve these questions as tools of the same names."""
         self._endpoints = endpoints
-        self._answers = {name: _whole(endpoint) for name, endpoint in endpoints.items()}
-        self._waiting: dict[str, anyio.CapacityLimiter] = {}
+        self._answers = {name: tool_function(endpoint) for name, endpoint in endpoints.items()}
+        self._threads: dict[str, anyio.CapacityLimiter] = {}
         self._building = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,20 +141,21 @@ class McpEndpoint:
 
     async def _in_turn(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
         endpoint = self._endpoints.get(name)
-        if endpoint is None or not endpoint.queued:
-            return await anyio.to_thread.run_sync(self._called, name, arguments, request)
-        most = anyio.CapacityLimiter(width(endpoint.slot))  # they wait here, not each on a thread
-        waiting = self._waiting.setdefault(endpoint.slot, most)
-        if waiting.statistics().tasks_waiting >= _MOST_WAITING:
-            return _refused(str(Occupied()))
-        return await anyio.to_thread.run_sync(self._called, name, arguments, request, limiter=waiting)
+        if endpoint is None or endpoint.queue is None:
+            return await anyio.to_thread.run_sync(self._result, name, arguments, request)
+        threads = self._threads.setdefault(endpoint.queue, anyio.CapacityLimiter(width(endpoint.queue)))
+        try:
+            check_waiting_place(threads.statistics().tasks_waiting)  # calls wait for the limiter, not each on a thread
+        except Occupied as error:
+            return _refused(str(error))
+        return await anyio.to_thread.run_sync(self._result, name, arguments, request, limiter=threads)
 
-    def _called(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
+    def _result(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
         from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
 
         try:
             result = self._answer(name, arguments, request)
-        except (Refused, InvalidInput) as refusal:
+        except (Refusal, InvalidInput) as refusal:
             return _refused(str(refusal))
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
 
@@ -167,14 +165,16 @@ class McpEndpoint:
             raise InvalidInput(f"There is no tool {shown(name)}. The tools are {', '.join(self._answers)}.")
         check_names(endpoint.question, arguments)
         own = {"token": request.headers.get(_OWN) or None} if endpoint.account else {}
-        if endpoint.queued:
+        if endpoint.queue is not None:
             LocalContext.request.set(gr.Request(request=request))  # where `spaces` looks for whose GPU seconds these are
         return dict(self._answers[name](**arguments, **own))
 
 
-def _whole(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:
-    slot = endpoint.slot if endpoint.queued else None
-    return last(streamed(endpoint.question, Refused, slot)) if endpoint.streams else answered(endpoint.question, Refused, slot)
+def tool_function(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:
+    """The function that a call of the tool asks: a stream's last piece, any other answer as it is."""
+    if endpoint.streams:
+        return last_piece(wrap_stream(endpoint.question, Refusal, endpoint.queue))
+    return wrap_question(endpoint.question, Refusal, endpoint.queue)
 
 
 def _refused(sentence: str) -> CallToolResult:

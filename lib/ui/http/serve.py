@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.middleware import Middleware
 
 from lib.ui import live_ledger
-from lib.ui.device_queue import Places
-from lib.ui.http.api import endpoints
+from lib.ui.http.api import endpoints, run_routes
 from lib.ui.http.mcp import routes
-from lib.ui.http.middleware import Edge, Framing
+from lib.ui.http.middleware import ApiMiddleware, FrameAncestors, WaitingPlaces
 from lib.ui.http.sessions import CAPACITY, Sessions
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "stat
 
 def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
     """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
-    asked = endpoints(services)
+    public_endpoints = endpoints(services)
     page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.http.mcp)
 
     def public() -> dict[int, str]:
@@ -32,10 +31,10 @@ def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
 
     return {
         "app_kwargs": {
-            "routes": [*routes(asked), *live_ledger.routes(services)],
+            "routes": [*run_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services)],
             "middleware": [
-                Middleware(Framing),
-                Middleware(Edge, endpoints=asked, public=public, places=Places(page), sessions=Sessions(page)),
+                Middleware(FrameAncestors),
+                Middleware(ApiMiddleware, endpoints=public_endpoints, public=public, places=WaitingPlaces(page), sessions=Sessions(page)),
             ],
         },
         "enable_monitoring": False,

@@ -8,9 +8,9 @@ import pytest
 from typing_extensions import TypedDict
 
 from lib.errors import InvalidInput
+from lib.live.device_queue import Occupied, turn
 from lib.service.app import services
-from lib.ui.device_queue import Occupied, turn
-from lib.ui.http.api import Endpoint, check_names, endpoints, filled, public
+from lib.ui.http.api import Endpoint, check_names, endpoints, fill_defaults, public_signature
 from lib.ui.http.mcp import input_schema, output_schema
 
 
@@ -42,9 +42,9 @@ def stream(to: int) -> Iterator[Piece]:
 
 def test_the_token_is_in_no_list() -> None:
     """Neither among the arguments, nor in the schema, nor in what a refusal names."""
-    assert list(public(act).parameters) == ["space_id", "hours"]
+    assert list(public_signature(act).parameters) == ["space_id", "hours"]
     assert list(input_schema(act)["properties"]) == ["space_id", "hours"]
-    assert filled(act, ["a/b"]) == ["a/b", 1]
+    assert fill_defaults(act, ["a/b"]) == ["a/b", 1]
     with pytest.raises(InvalidInput, match=r"no argument 'token'\. It takes space_id, hours\."):
         check_names(act, {"space_id": "a/b", "token": "hf_x"})
 
@@ -59,7 +59,7 @@ def test_an_endpoint_says_whether_it_takes_a_token() -> None:
     with pytest.raises(TypeError, match="go together"):
         Endpoint(question=act)
     with pytest.raises(TypeError, match="go together"):
-        Endpoint(question=stream, account=True, queued=True, streams=True)
+        Endpoint(question=stream, account=True, queue="device", streams=True)
 
 
 def test_only_the_queue_streams() -> None:

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from lib.errors import UnknownModel
-from lib.ui.http.api import FAILED, answered, last, piece, streamed
+from lib.ui.http.api import FAILED, last_piece, piece_type, wrap_question, wrap_stream
 
 
 class Refusal(Exception):
@@ -28,27 +28,27 @@ def ask(model: str, devices: int = 1) -> dict[str, int]:
 
 def test_an_answer_passes_through() -> None:
     """Positional and named arguments as in the question."""
-    assert answered(ask, Refusal)("7B", devices=2) == {"devices": 2}
+    assert wrap_question(ask, Refusal)("7B", devices=2) == {"devices": 2}
 
 
 def test_a_refusal_keeps_its_sentence_and_code() -> None:
     """The interface's own exception carries both."""
     with pytest.raises(Refusal) as refusal:
-        answered(ask, Refusal)("unknown")
+        wrap_question(ask, Refusal)("unknown")
     assert refusal.value.args == ("Nobody knows it. Accepted: 7B.", "unknown_model")
 
 
 def test_a_failure_is_logged_and_its_details_stay_inside(caplog: pytest.LogCaptureFixture) -> None:
     """The log has the traceback, the caller a sentence."""
     with caplog.at_level(logging.ERROR), pytest.raises(Refusal) as refusal:
-        answered(ask, Refusal)("bug")
+        wrap_question(ask, Refusal)("bug")
     assert refusal.value.args == (FAILED, "internal")
     assert "/secret/path" in caplog.text
 
 
 def test_types_are_real_types_although_annotations_are_text() -> None:
     """Gradio derives the schema of the answer from the return annotation."""
-    signature = inspect.signature(answered(ask, Refusal))
+    signature = inspect.signature(wrap_question(ask, Refusal))
     assert signature.parameters["devices"].annotation is int
     assert signature.return_annotation == dict[str, int]
 
@@ -65,16 +65,16 @@ def test_a_stream_hands_on_its_closing_and_its_refusals() -> None:
         finally:
             ended.append("closed")
 
-    stream = streamed(pieces, Refusal)(3)
+    stream = wrap_stream(pieces, Refusal)(3)
     assert next(stream) == {"n": 0}
     cast("Generator[object]", stream).close()
     assert ended == ["closed"]
     with pytest.raises(Refusal, match="Nobody knows it"):
-        last(streamed(pieces, Refusal))(3)
+        last_piece(wrap_stream(pieces, Refusal))(3)
 
 
 def test_one_piece_is_what_a_stream_is_annotated_with() -> None:
     """Gradio reads the type of a piece from the return annotation of a generator."""
-    assert piece(Iterator[dict[str, int]]) == dict[str, int]
-    assert piece(Generator[int, None, None]) is int
-    assert piece(dict[str, int]) == dict[str, int]
+    assert piece_type(Iterator[dict[str, int]]) == dict[str, int]
+    assert piece_type(Generator[int, None, None]) is int
+    assert piece_type(dict[str, int]) == dict[str, int]

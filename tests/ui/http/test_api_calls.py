@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.errors import InvalidInput
-from lib.ui.http.api import check_names, filled
+from lib.ui.http.api import check_names, fill_defaults
 
 
 def ask(model: str, precision: str = "auto", devices: int = 1) -> dict[str, int]:
@@ -15,19 +15,19 @@ def ask(model: str, precision: str = "auto", devices: int = 1) -> dict[str, int]
 
 def test_values_left_out_at_the_end_get_their_defaults() -> None:
     """One of three values came."""
-    assert filled(ask, ["7B"]) == ["7B", "auto", 1]
+    assert fill_defaults(ask, ["7B"]) == ["7B", "auto", 1]
 
 
 def test_too_many_values_are_refused() -> None:
     """Four came, three are taken."""
     with pytest.raises(InvalidInput, match=r"4 values came\. ask takes at most 3: model, precision, devices"):
-        filled(ask, [1, 2, 3, 4])
+        fill_defaults(ask, [1, 2, 3, 4])
 
 
 def test_a_missing_value_without_default_is_named() -> None:
     """The model has no default."""
     with pytest.raises(InvalidInput, match="model is missing"):
-        filled(ask, [])
+        fill_defaults(ask, [])
     with pytest.raises(InvalidInput, match="model is missing"):
         check_names(ask, {"devices": 2})
 

@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from lib.ui.http.middleware import Framing
+from lib.ui.http.middleware import FrameAncestors
 
 
 async def page(request: Request) -> Response:
@@ -19,7 +19,7 @@ async def page(request: Request) -> Response:
 
 def test_only_the_hub_may_frame_the_page() -> None:
     """Pages carry the header, data does not need it."""
-    app = Starlette(routes=[Route("/{path:path}", page)], middleware=[Middleware(Framing)])
+    app = Starlette(routes=[Route("/{path:path}", page)], middleware=[Middleware(FrameAncestors)])
     with TestClient(app) as client:
         said = client.get("/").headers["content-security-policy"]
         assert said == "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co"

@@ -9,7 +9,7 @@ import pytest
 from contract import ARGUMENTS, REQUIRED
 
 from lib.service.app import services
-from lib.ui.http.api import endpoints, public
+from lib.ui.http.api import endpoints, public_signature
 from lib.ui.http.mcp import description, input_schema, output_schema
 
 ASKED = {name: endpoint.question for name, endpoint in endpoints(services()).items()}
@@ -41,6 +41,6 @@ def test_choices_are_listed() -> None:
 def test_the_arguments_of_the_questions_are_those_of_the_contract() -> None:
     """Order and defaults too; the caller's token is none of them."""
     for name, expected in ARGUMENTS.items():
-        parameters = public(ASKED[name]).parameters.values()
+        parameters = public_signature(ASKED[name]).parameters.values()
         defaults = {p.name: REQUIRED if p.default is inspect.Parameter.empty else p.default for p in parameters}
         assert list(defaults.items()) == list(expected.items())

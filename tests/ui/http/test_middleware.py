@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 from lib.errors import HubUnreachable, UnknownModel
-from lib.ui.http.api import Endpoint
+from lib.ui.http.api import Endpoint, run_routes
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
-from lib.ui.http.middleware import Edge
+from lib.ui.http.middleware import ApiMiddleware
 
 
 def ask(model: str, devices: int = 1) -> dict[str, float]:
@@ -39,8 +39,10 @@ async def echo(request: Request) -> JSONResponse:
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     """A server that echoes, behind the door."""
-    door = Middleware(Edge, endpoints={"ask": Endpoint(question=ask)}, public=lambda: {1: "ask", 2: "chat"})
-    with TestClient(Starlette(routes=[Route("/{path:path}", echo, methods=["POST"])], middleware=[door])) as opened:
+    endpoints = {"ask": Endpoint(question=ask)}
+    door = Middleware(ApiMiddleware, endpoints=endpoints, public=lambda: {1: "ask", 2: "chat"})
+    routes = [*run_routes(endpoints), Route("/{path:path}", echo, methods=["POST"])]
+    with TestClient(Starlette(routes=routes, middleware=[door])) as opened:
         yield opened
 
 
@@ -88,6 +90,12 @@ def test_a_direct_call_is_answered_in_the_form_of_gradio(client: TestClient) -> 
     assert answer.status_code == 200
     assert answer.json()["data"] == [{"model": 2, "devices": 2.0}]
     assert answer.json()["is_generating"] is False
+
+
+@pytest.mark.parametrize("path", ["run/ask/", "api/ask", "api/ask/"])
+def test_a_direct_call_has_the_addresses_that_gradio_gives_it(client: TestClient, path: str) -> None:
+    """`/api/` is Gradio's older name of `/run/`, and a closing slash changes nothing."""
+    assert client.post(f"/gradio_api/{path}", json={"data": ["7B", 2]}).json()["data"] == [{"model": 2, "devices": 2.0}]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lib.ui.http.middleware import anonymous, foreign, signed_in
+from lib.ui.http.middleware import has_cookies, is_foreign, without_login
 
 
 def scope(**headers: str) -> dict[str, Any]:
@@ -37,14 +37,14 @@ def scope(**headers: str) -> dict[str, Any]:
 def test_a_foreign_page_is_told_from_ours(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], expected: bool) -> None:
     """Ours are the Host that was asked and the names in SPACE_HOST; what a page can set itself proves nothing."""
     monkeypatch.setenv("SPACE_HOST", "me-app.hf.space,my.domain")
-    assert foreign(scope(**headers)) is expected
+    assert is_foreign(scope(**headers)) is expected
 
 
 def test_an_anonymous_request_has_neither_cookies_nor_what_was_read_from_them() -> None:
     """The original keeps both: the session middleware writes its answer from it."""
     signed = scope(host="here", cookie="session=x") | {"session": {"oauth_info": {"access_token": "t"}}}
-    unsigned = anonymous(signed)
-    assert (signed_in(signed), signed_in(unsigned)) == (True, False)
+    unsigned = without_login(signed)
+    assert (has_cookies(signed), has_cookies(unsigned)) == (True, False)
     assert unsigned["session"] == {}
     assert signed["session"]
-    assert "session" not in anonymous(scope(cookie="a=b"))
+    assert "session" not in without_login(scope(cookie="a=b"))

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from starlette.middleware import Middleware
 
-from lib.ui.device_queue import Occupied, Places
+from lib.live.device_queue import Occupied
 from lib.ui.http.api import Endpoint
-from lib.ui.http.middleware import Edge, holds_file
+from lib.ui.http.middleware import ApiMiddleware, WaitingPlaces, holds_file
 
 FEW = 2
 
@@ -38,8 +38,8 @@ def busy() -> Iterator[tuple[str, gr.Blocks]]:
         field.change(lambda text: text, field, field, api_name="free", api_visibility="private")
         gr.api(say, api_name="say", concurrency_limit=1, concurrency_id="chat")
     page.queue(max_size=200, api_open=False)
-    asked = {"say": Endpoint(question=say, queued=True, streams=True, slot="chat")}
-    door = Middleware(Edge, endpoints=asked, public=lambda: {2: "say"}, places=Places(page, FEW))
+    asked = {"say": Endpoint(question=say, queue="chat", streams=True)}
+    door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {2: "say"}, places=WaitingPlaces(page, FEW))
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, app_kwargs={"middleware": [door]}, ssr_mode=False)
     yield url.rstrip("/"), page
     done.set()
@@ -78,19 +78,19 @@ def test_a_number_that_gradio_would_read_its_own_way_is_refused(busy: tuple[str,
 
 def test_calls_on_their_way_into_the_queue_count() -> None:
     """Three at once, before Gradio has counted any: the third finds no place, and each place is free again afterwards."""
-    places = Places(gr.Blocks(), FEW)
-    with places.one("chat"), places.one("chat"), pytest.raises(Occupied), places.one("chat"):
+    places = WaitingPlaces(gr.Blocks(), FEW)
+    with places.place("chat"), places.place("chat"), pytest.raises(Occupied), places.place("chat"):
         pytest.fail("a third place was given")
-    with places.one("chat"), places.one(None):
+    with places.place("chat"), places.place(None):
         pass
 
 
 def test_a_wide_slot_has_places_too() -> None:
-    """On ZeroGPU several run at once (`lib.ui.device_queue.width`), and the crowd before them is as bounded."""
+    """On ZeroGPU several run at once (`lib.live.device_queue.width`), and the crowd before them is as bounded."""
     with gr.Blocks() as page:
         gr.api(say, api_name="say", concurrency_limit=8, concurrency_id="chat")
         gr.api(say, api_name="other")
-    assert [Places(page).slot(number) for number in page.fns] == ["chat", None]
+    assert [WaitingPlaces(page).queue_of(number) for number in page.fns] == ["chat", None]
 
 
 @pytest.mark.parametrize("path", ["deep_link?session_hash=first", "dev/reload", "upload", "process_recording"])

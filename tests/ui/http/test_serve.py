@@ -94,8 +94,8 @@ def hold(seconds: float) -> Who:
 
 TABLE = {
     "who": Endpoint(question=who, account=True),
-    "count": Endpoint(question=count, queued=True, streams=True),
-    "hold": Endpoint(question=hold, queued=True),
+    "count": Endpoint(question=count, queue="device", streams=True),
+    "hold": Endpoint(question=hold, queue="device"),
 }
 
 
@@ -215,9 +215,9 @@ def test_a_token_that_was_sent_counts_beside_a_login(url: str, login: dict[str, 
 
 def test_a_login_is_not_taken_for_a_token_of_the_call() -> None:
     """The second lock behind the first: what Gradio reads from a login has an expiry, what came with the call has none."""
-    assert api._sent(gr.OAuthToken(token=BROWSERS, scope="openid", expires_at=int(time.time()) + 3600)) is None
-    assert api._sent(gr.OAuthToken(token=CALLERS, scope="", expires_at=0)) == CALLERS
-    assert api._sent(None) is None
+    assert api._call_token(gr.OAuthToken(token=BROWSERS, scope="openid", expires_at=int(time.time()) + 3600)) is None
+    assert api._call_token(gr.OAuthToken(token=CALLERS, scope="", expires_at=0)) == CALLERS
+    assert api._call_token(None) is None
 
 
 @pytest.mark.parametrize("asked", [by_number, at_once])

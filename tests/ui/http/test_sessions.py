@@ -13,7 +13,7 @@ import pytest
 from starlette.middleware import Middleware
 
 from lib.ui.http.api import Endpoint
-from lib.ui.http.middleware import Edge
+from lib.ui.http.middleware import ApiMiddleware
 from lib.ui.http.sessions import ANSWER_S, CAPACITY, Sessions
 
 MIB = 2**20
@@ -37,7 +37,7 @@ class App:
         self.sessions = Sessions(self.page)
         self.sessions._sweep_until_empty = self._never  # type: ignore[method-assign]
         asked = {"length": Endpoint(question=length)}
-        door = Middleware(Edge, endpoints=asked, public=lambda: {0: "length"}, sessions=self.sessions)
+        door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {0: "length"}, sessions=self.sessions)
         app_kwargs = {"middleware": [door]}
         _, url, _ = self.page.launch(
             prevent_thread_lock=True, quiet=True, app_kwargs=app_kwargs, ssr_mode=False, state_session_capacity=CAPACITY
