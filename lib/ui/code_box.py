@@ -13,7 +13,8 @@ from lib.present.markup import hint, refusal
 from lib.present.setup_files import FRAMEWORKS, setup
 from lib.present.snippets import setup_code
 from lib.ui import fields as ask
-from lib.ui.fields import Value, moves
+from lib.ui.events import changes, wire_box
+from lib.ui.fields import Value, arguments
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ CHOOSE = "Name a model above to get the files for its Space."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeView:
-    """The box; `seen` tells whether it is open."""
+    """The box; `is_open` tells whether it is open."""
 
     box: gr.Accordion
     framework: gr.Radio
     code: gr.HTML
-    seen: gr.State
+    is_open: gr.State
 
 
 def build() -> CodeView:
@@ -38,15 +39,15 @@ def build() -> CodeView:
         words = [(name, key) for key, name in FRAMEWORKS.items()]
         framework = gr.Radio(words, value="pytorch", label="Framework", elem_classes="segments")
         code = gr.HTML(elem_id="setup-code")
-    return CodeView(box=box, framework=framework, code=code, seen=gr.State(value=False))
+    return CodeView(box=box, framework=framework, code=code, is_open=gr.State(value=False))
 
 
-def written(services: Services, model: str, framework: str, values: Sequence[Value]) -> str:
+def setup_html(services: Services, model: str, framework: str, values: Sequence[Value]) -> str:
     """The files for the pick; a refusal becomes a sentence."""
     if not model:
         return hint(CHOOSE)
-    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.RECOMMEND, values, strict=True)}
-    asked["platforms"] = ",".join(asked["platforms"]) or "spaces"
+    asked = arguments(ask.RECOMMEND, values)
+    asked["platforms"] = asked["platforms"] or "spaces"
     try:
         answer = services.recommend(model, **asked)
         if answer["pick"] is None:
@@ -57,27 +58,10 @@ def written(services: Services, model: str, framework: str, values: Sequence[Val
 
 
 def wire(view: CodeView, services: Services, model: ModelReference, inputs: Sequence[Any]) -> None:
-    """Opening writes; while it is open it follows the questions."""
+    """Opening writes the files; while the box is open they follow the questions."""
 
-    def opened(ref: str, framework: str, *values: Value) -> list[Any]:
-        return [True, written(services, ref, framework, values)]
+    def answer(reference: str, framework: str, *values: Value) -> list[Any]:
+        return [setup_html(services, reference, framework, values)]
 
-    def follow(seen: bool, ref: str, framework: str, *values: Value) -> Any:
-        return written(services, ref, framework, values) if seen else gr.skip()
-
-    def closed() -> bool:
-        return False
-
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    asked = [model.text, view.framework, *inputs]
-    view.box.expand(opened, asked, [view.seen, view.code], api_name="code_opened", **quiet)
-    view.box.collapse(closed, None, view.seen, api_name="code_closed", **quiet)
-    gr.on(
-        [view.framework.input, model.fingerprint.change, *moves(inputs)],
-        follow,
-        [view.seen, *asked],
-        view.code,
-        trigger_mode="always_last",
-        api_name="code_changed",
-        **quiet,
-    )
+    follows = [view.framework.input, model.fingerprint.change, *changes(inputs)]
+    wire_box(view.box, view.is_open, answer, [model.text, view.framework, *inputs], [view.code], follows=follows, name="code")

@@ -12,7 +12,8 @@ from lib.errors import AdvisorError
 from lib.present.compare_rows import comparison_card, comparison_laws, comparison_table
 from lib.present.markup import hint, refusal
 from lib.ui import fields as ask
-from lib.ui.fields import Value, moves
+from lib.ui.events import changes, wire_box
+from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.workload import ENGINES
 
@@ -44,14 +45,14 @@ class SideInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareView:
-    """The box; `seen` tells whether it is open."""
+    """The box; `is_open` tells whether it is open."""
 
     box: gr.Accordion
     before: SideInputs
     after: SideInputs
     effort: gr.Number
     answer: gr.HTML
-    seen: gr.State
+    is_open: gr.State
 
     def inputs(self) -> list[Any]:
         """Every input, in order."""
@@ -69,14 +70,14 @@ def build(services: Services) -> CompareView:
             after = _side("After", rented, "vllm", 8)
         effort = gr.Number(0, label="Effort, USD", info="What the change costs once.", minimum=0, elem_id="compare-effort")
         answer = gr.HTML(elem_id="compared")
-    return CompareView(box=box, before=before, after=after, effort=effort, answer=answer, seen=gr.State(value=False))
+    return CompareView(box=box, before=before, after=after, effort=effort, answer=answer, is_open=gr.State(value=False))
 
 
 def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -> SideInputs:
     """Each label names its side, for whoever hears it without seeing the column."""
     with gr.Column(min_width=260, elem_classes="controls"):
         hardware = gr.Dropdown(rented, value="spaces:l4x1", label=f"{name}: hardware")
-        precision = gr.Dropdown(ask.precisions_shown(), value="auto", label=f"{name}: precision")
+        precision = gr.Dropdown(ask.precision_choices(), value="auto", label=f"{name}: precision")
         with gr.Row(elem_classes="pair"):
             runs = gr.Dropdown(list(ENGINES), value=engine, label=f"{name}: engine", min_width=130)
             concurrency = gr.Number(at_once, label=f"{name}: at once", minimum=1, maximum=MOST_AT_ONCE, precision=0, min_width=100)
@@ -102,7 +103,7 @@ def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
     }
 
 
-def compared(services: Services, model: str, cost: Sequence[Value], own: Sequence[Value]) -> str:
+def comparison_html(services: Services, model: str, cost: Sequence[Value], own: Sequence[Value]) -> str:
     """The comparison under the traffic of the tab (`cost`, as `questions.COST`); a refusal becomes a sentence."""
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not model and not (before["tokens_per_s"] and after["tokens_per_s"]):
@@ -116,28 +117,11 @@ def compared(services: Services, model: str, cost: Sequence[Value], own: Sequenc
 
 
 def wire(view: CompareView, services: Services, model: ModelReference, traffic: Sequence[Any]) -> None:
-    """Opening answers; while it is open it follows its questions, the traffic and the model."""
-    size = len(traffic)
-
-    def opened(ref: str, *values: Value) -> list[Any]:
-        return [True, compared(services, ref, values[:size], values[size:])]
-
-    def follow(seen: bool, ref: str, *values: Value) -> Any:
-        return compared(services, ref, values[:size], values[size:]) if seen else gr.skip()
-
-    def closed() -> bool:
-        return False
-
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    """Opening answers; while the box is open the answer follows its questions, the traffic and the model."""
     inputs = [*traffic, *view.inputs()]
-    view.box.expand(opened, [model.text, *inputs], [view.seen, view.answer], api_name="compare_opened", **quiet)
-    view.box.collapse(closed, None, view.seen, api_name="compare_closed", **quiet)
-    gr.on(
-        [model.fingerprint.change, *moves(inputs)],
-        follow,
-        [view.seen, model.text, *inputs],
-        view.answer,
-        trigger_mode="always_last",
-        api_name="compare_changed",
-        **quiet,
-    )
+
+    def answer(reference: str, *values: Value) -> list[Any]:
+        return [comparison_html(services, reference, values[: len(traffic)], values[len(traffic) :])]
+
+    follows = [model.fingerprint.change, *changes(inputs)]
+    wire_box(view.box, view.is_open, answer, [model.text, *inputs], [view.answer], follows=follows, name="compare")

@@ -17,7 +17,8 @@ from lib.present.tables import as_json
 from lib.ui import compare_box
 from lib.ui import fields as ask
 from lib.ui.compare_box import CompareView
-from lib.ui.fields import Value, moves, query
+from lib.ui.events import changes, follow
+from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -69,12 +70,12 @@ class CostView:
     compare: CompareView
 
     def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `Shown.updates`."""
+        """Where an answer goes, in the order of `CostMarkup.updates`."""
         return [self.bill, self.chart_box, self.head, self.chart, self.foot, self.ways, self.savings, self.laws_box, self.laws]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class CostMarkup:
     """An answer as markup and a figure; without a figure only the first is shown."""
 
     bill: str
@@ -162,26 +163,26 @@ def _inputs(services: Services) -> CostInputs:
     )
 
 
-def billed(services: Services, model: str, values: Sequence[Value]) -> Shown:
+def cost_markup(services: Services, model: str, values: Sequence[Value]) -> CostMarkup:
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
-        return Shown(bill=hint(CHOOSE))
-    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.COST, values, strict=True)}
-    asked["platforms"] = ",".join(asked["platforms"]) or "spaces"
+        return CostMarkup(bill=hint(CHOOSE))
+    asked = arguments(ask.COST, values)
+    asked["platforms"] = asked["platforms"] or "spaces"
     try:
         answer = services.outlook(model, **{**asked, "sleep_after_s": int(asked["sleep_after_s"])})
     except AdvisorError as refused:
-        return Shown(bill=refusal(str(refused)))
+        return CostMarkup(bill=refusal(str(refused)))
     name = model_name(answer["model"], model)
     acts = actions(
         text=as_text_cost(answer, name),
-        query=query("cost", model, ask.COST, values),
+        query=link_query("cost", model, ask.COST, values),
         files=(
             ("Download CSV", "cost.csv", "text/csv", ways_csv(answer["lines"])),
             ("Download JSON", "cost.json", "application/json", as_json(answer)),
         ),
     )
-    return Shown(
+    return CostMarkup(
         bill=cost_card(answer, name) + acts + prices_line(answer["prices"]),
         head=bills_head(answer),
         chart=bills(answer),
@@ -196,17 +197,7 @@ def wire(view: CostView, services: Services, model: ModelReference) -> None:
     """Every question answers at once when it changes; while one answer is under way only the last change waits."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
-        return billed(services, ref, values).updates()
+        return cost_markup(services, ref, values).updates()
 
-    gr.on(
-        moves(view.inputs.all()),
-        answer,
-        [model.text, *view.inputs.all()],
-        view.outputs(),
-        queue=False,
-        show_progress="hidden",
-        trigger_mode="always_last",
-        api_name="cost_changed",
-        api_visibility="private",
-    )
+    follow(changes(view.inputs.all()), answer, [model.text, *view.inputs.all()], view.outputs(), "cost_changed")
     compare_box.wire(view.compare, services, model, view.inputs.all())

@@ -1,22 +1,16 @@
-"""The questions of each tab: arguments of the API, their defaults, their ranges, and the words people choose from.
+"""The questions of each tab: arguments of the API, their defaults, their ranges, the words people choose from, and links to an answer.
 
-Links to an answer: the questions as query parameters of the page, and back.
-
-A link comes from anyone, so a parameter is used only when it names a field and reads as that field's type and range; whatever
-does not is left at its default, and the page says which ones.
-
-What counts as a visitor's change of a field.
+A link carries the questions as query parameters of the page. It comes from anyone, so a parameter is used only when it names a field and
+reads as that field's type and range; whatever does not is left at its default, and the page says which ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
-
-import gradio as gr
 
 from lib import precision as precisions
 from lib.catalog import Catalog
@@ -64,22 +58,28 @@ class Field:
         return int(value) if value.is_integer() else None if isinstance(self.default, int) else value
 
 
-def written(value: Value) -> str:
+def arguments(fields: Sequence[Field], values: Sequence[Value]) -> dict[str, Any]:
+    """The values of a tab as arguments of the API, by name; several platforms as the comma list that the API takes."""
+    named: dict[str, Any] = {field.argument: value for field, value in zip(fields, values, strict=True)}
+    return {name: ",".join(value) if isinstance(value, list) else value for name, value in named.items()}
+
+
+def link_text(value: Value) -> str:
     """A value as a link carries it."""
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
-def query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str | None:
+def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str | None:
     """The query of a link to this answer, defaults left out; `None` when the model is too long for one (a pasted config)."""
     if len(model) > MODEL_LENGTH:
         return None
     asked = {
-        field.name: written(value) for field, value in zip(fields, values, strict=True) if value != field.default and value is not None
+        field.name: link_text(value) for field, value in zip(fields, values, strict=True) if value != field.default and value is not None
     }
     return "?" + urlencode({"tab": tab, "model": model, **asked})
 
 
-def read(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:
+def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:
     """Values for the fields from a link's parameters, and the names of those that could not be used."""
     values: list[Value] = []
     unread: list[str] = []
@@ -215,25 +215,16 @@ def cost_fields(catalog: Catalog) -> tuple[Field, ...]:
 TABS = ("recommend", "memory", "cost", "live", "space")
 
 
-def precisions_shown() -> list[tuple[str, str]]:
+def precision_choices() -> list[tuple[str, str]]:
     """Every precision on offer: the plain ones by their words, then the named formats as they are called."""
-    return _shown(PRECISIONS, precisions.NAMES)
+    return _choices(PRECISIONS, precisions.NAMES)
 
 
-def kv_precisions_shown() -> list[tuple[str, str]]:
+def kv_precision_choices() -> list[tuple[str, str]]:
     """Every cache precision on offer."""
-    return _shown(PRECISIONS, precisions.KV_NAMES)
+    return _choices(PRECISIONS, precisions.KV_NAMES)
 
 
-def _shown(worded: Sequence[tuple[str, str]], names: Sequence[str]) -> list[tuple[str, str]]:
-    known = {value for _, value in worded}
-    return [pair for pair in worded if pair[1] in names] + [(name, name) for name in names if name not in known]
-
-
-def moves(components: Iterable[Any]) -> list[Any]:
-    """The events to listen to.
-
-    A slider's number box takes any value while it is typed (Gradio refuses one beyond the range) and puts it into the range when it is
-    left, which only `change` tells.
-    """
-    return [event for c in components for event in ((c.input, c.change) if isinstance(c, gr.Slider) else (c.input,))]
+def _choices(worded: Sequence[tuple[str, str]], names: Sequence[str]) -> list[tuple[str, str]]:
+    plain = {value for _, value in worded}
+    return [pair for pair in worded if pair[1] in names] + [(name, name) for name in names if name not in plain]

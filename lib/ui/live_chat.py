@@ -18,11 +18,13 @@ from lib.live.device_queue import CHAT
 from lib.present.live_cards import as_text_chat, chat_card, stopped, working
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
-from lib.ui.live_run import ending, queued, scenes, steadily
+from lib.ui.events import AT_ONCE
+from lib.ui.live_run import ending, queue_options, scenes, steadily
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
 
+    from lib.answers.live import ChatPiece
     from lib.service.app import Services
 
 Message = dict[str, str]
@@ -200,7 +202,7 @@ def _with(talk: History, answer: str) -> History:
     return [*talk, {"role": "assistant", "content": answer}] if answer.strip() else talk
 
 
-def _shown(talk: History, piece: Any) -> Scene:
+def _shown(talk: History, piece: ChatPiece) -> Scene:
     """The scene of one piece."""
     history = _with(talk, piece["text"])
     metrics = piece["metrics"]
@@ -240,10 +242,9 @@ def wire(view: ChatView, services: Services) -> None:
         view.outputs(),
         api_name="chat_said",
         show_progress_on=view.status,
-        **queued(CHAT),
+        **queue_options(CHAT),
     )
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     # The words come after the stream has ended: a last piece of it would write over them.
-    stopping = view.stop.click(None, cancels=[saying], api_name="chat_cancelled", **quiet)
-    stopping.then(stop, view.history, view.outputs(), api_name="chat_stopped", **quiet)
-    gr.on([view.fresh.click, view.talk.clear], restart, None, view.outputs(), cancels=[saying], api_name="chat_restarted", **quiet)
+    stopping = view.stop.click(None, cancels=[saying], api_name="chat_cancelled", **AT_ONCE)
+    stopping.then(stop, view.history, view.outputs(), api_name="chat_stopped", **AT_ONCE)
+    gr.on([view.fresh.click, view.talk.clear], restart, None, view.outputs(), cancels=[saying], api_name="chat_restarted", **AT_ONCE)

@@ -15,7 +15,8 @@ from lib.present.live_cards import stopped, working
 from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script, why_impossible
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.tables import as_json
-from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
+from lib.ui.events import AT_ONCE
+from lib.ui.live_run import RunScene, ending, labelled, queue_options, scenes, steadily
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -118,9 +119,8 @@ def wire(view: HeartbeatView, services: Services) -> None:
         return RunScene(status=stopped("Stopped. Nothing was kept.")).updates()
 
     running: Dependency = view.run.click(
-        run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queued(DEVICE)
+        run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queue_options(DEVICE)
     )
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     # The words come after the run has ended: its last scene would write over them.
-    stopping = view.stop.click(None, cancels=[running], api_name="heartbeat_cancelled", **quiet)
-    stopping.then(stop, None, view.outputs(), api_name="heartbeat_stopped", **quiet)
+    stopping = view.stop.click(None, cancels=[running], api_name="heartbeat_cancelled", **AT_ONCE)
+    stopping.then(stop, None, view.outputs(), api_name="heartbeat_stopped", **AT_ONCE)

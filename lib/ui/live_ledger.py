@@ -37,12 +37,12 @@ class LedgerView:
     rows: gr.HTML
 
     def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `Shown.updates`."""
+        """Where an answer goes, in the order of `LedgerMarkup.updates`."""
         return [self.kept, self.box, self.head, self.chart, self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class LedgerMarkup:
     """The ledger as markup and a picture; without rows only the line that says so."""
 
     kept: str
@@ -74,14 +74,14 @@ def build() -> LedgerView:
     return LedgerView(kept=kept, box=box, figure=figure, head=head, chart=chart, rows=rows)
 
 
-def shown(services: Services, figure: str) -> Shown:
+def ledger_markup(services: Services, figure: str) -> LedgerMarkup:
     """The ledger as it is now."""
     wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
     ledger = services.live.ledger
     rows, kept = ledger.rows(), kept_line(ledger.status())
     if not rows:
-        return Shown(kept=kept)
-    return Shown(kept=kept + downloads(), head=scatter_head(rows, wanted), chart=scatter(rows, wanted), rows=newest(rows))
+        return LedgerMarkup(kept=kept)
+    return LedgerMarkup(kept=kept + downloads(), head=scatter_head(rows, wanted), chart=scatter(rows, wanted), rows=newest(rows))
 
 
 def downloads() -> str:
@@ -94,7 +94,7 @@ def wire(view: LedgerView, services: Services) -> None:
     """Another figure draws anew."""
 
     def changed(figure: str) -> list[Any]:
-        return shown(services, figure).updates()
+        return ledger_markup(services, figure).updates()
 
     view.figure.input(
         changed, view.figure, view.outputs(), queue=False, show_progress="hidden", api_name="ledger_figure", api_visibility="private"

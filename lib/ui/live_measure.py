@@ -13,7 +13,8 @@ from lib.live.device_queue import DEVICE
 from lib.present.live_cards import STAGES, as_text_measure, expected_card, measure_card, measure_csv, stages, stopped
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
-from lib.ui.live_run import RunScene, ending, labelled, queued, scenes, steadily
+from lib.ui.events import AT_ONCE
+from lib.ui.live_run import RunScene, ending, labelled, queue_options, scenes, steadily
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -116,10 +117,9 @@ def wire(view: MeasureView, services: Services, model: ModelReference) -> Depend
         return RunScene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
 
     running: Dependency = view.run.click(
-        run, [model.text, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queued(DEVICE)
+        run, [model.text, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queue_options(DEVICE)
     )
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     # The words come after the run has ended: its last scene would write over them.
-    stopping = view.stop.click(None, cancels=[running], api_name="measure_cancelled", **quiet)
-    stopping.then(stop, None, view.outputs(), api_name="measure_stopped", **quiet)
+    stopping = view.stop.click(None, cancels=[running], api_name="measure_cancelled", **AT_ONCE)
+    stopping.then(stop, None, view.outputs(), api_name="measure_stopped", **AT_ONCE)
     return running

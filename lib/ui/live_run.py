@@ -34,12 +34,12 @@ class RunScene:
         return [self.status, card, gr.update(interactive=not self.busy), gr.update(visible=self.busy)]
 
 
-def queued(slot: str) -> dict[str, Any]:
-    """Options of an event that waits its turn with the endpoints of the same slot; the queue shows how many are before it.
+def queue_options(queue: str) -> dict[str, Any]:
+    """Options of an event that waits its turn with the endpoints of the same device queue; Gradio shows how many are before it.
 
     An event of the page and a call of the API so come one after the other.
     """
-    return {"concurrency_limit": width(slot), "concurrency_id": slot, "api_visibility": "private", "show_progress": "minimal"}
+    return {"concurrency_limit": width(queue), "concurrency_id": queue, "api_visibility": "private", "show_progress": "minimal"}
 
 
 @contextmanager
@@ -59,8 +59,8 @@ def labelled(sentence: str, labels: Mapping[str, str]) -> str:
     return f"{labels[name]}{was}{rest}" if was and name in labels else sentence
 
 
-class Shown(Protocol):
-    """A scene, as far as the buttons are concerned: its last two updates are those of the button that runs and of the one that stops."""
+class ButtonScene(Protocol):
+    """A scene as far as its buttons are concerned: the last two updates are those of the button that runs and of the one that stops."""
 
     @property
     def busy(self) -> bool:
@@ -72,8 +72,11 @@ class Shown(Protocol):
         ...
 
 
-def steadily(shown: Iterable[Shown]) -> Iterator[list[Any]]:
-    """The scenes' updates; the buttons are touched only when they change, or Stop would be made anew under the visitor's finger."""
+def steadily(shown: Iterable[ButtonScene]) -> Iterator[list[Any]]:
+    """The scenes' updates.
+
+    The buttons are updated only when they change, otherwise Gradio re-renders the Stop button while it is being clicked.
+    """
     before: bool | None = None
     for scene in shown:
         values = scene.updates()
@@ -81,13 +84,13 @@ def steadily(shown: Iterable[Shown]) -> Iterator[list[Any]]:
         before = scene.busy
 
 
-def scenes(work: Callable[[], Iterator[Scene]], slot: str, failed: Callable[[str], Scene]) -> Iterator[Scene]:
+def scenes(work: Callable[[], Iterator[Scene]], queue: str, failed: Callable[[str], Scene]) -> Iterator[Scene]:
     """What a run shows, one scene after the other; whatever goes wrong in the middle is the last scene.
 
     Closed early (the visitor pressed Stop or left) it closes the run, which ends what runs on the device.
     """
     try:
-        with turn(slot), ending(work()) as shown:
+        with turn(queue), ending(work()) as shown:
             yield from shown
     except AdvisorError as refused:
         yield failed(str(refused))

@@ -19,6 +19,7 @@ from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import device_line
 from lib.present.markup import hint
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure
+from lib.ui.events import AT_ONCE
 from lib.ui.live_chat import ChatView
 from lib.ui.live_heartbeat import HeartbeatView
 from lib.ui.live_ledger import LedgerView
@@ -66,7 +67,6 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
     live_heartbeat.wire(view.heartbeat, services)
     live_ledger.wire(view.ledger, services)
     running = live_measure.wire(view.measure, services, model)
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     questions = [model.text, *view.measure.inputs()]
 
     def arrive() -> list[Any]:
@@ -76,13 +76,13 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
         return live_measure.foreseen(services, ref, *asked) if seen else gr.skip()
 
     def refresh(seen: bool, figure: str) -> list[Any]:
-        return live_ledger.shown(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
+        return live_ledger.ledger_markup(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
 
     ledger: list[Any] = [view.seen, view.ledger.figure]
-    coming = tab.select(arrive, None, [view.seen, view.device], api_name="live_opened", **quiet)
-    coming.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_opened", **quiet)
-    coming.then(foresee, [view.seen, *questions], view.measure.expected, api_name="measure_opened", **quiet)
-    running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **quiet)
+    coming = tab.select(arrive, None, [view.seen, view.device], api_name="live_opened", **AT_ONCE)
+    coming.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_opened", **AT_ONCE)
+    coming.then(foresee, [view.seen, *questions], view.measure.expected, api_name="measure_opened", **AT_ONCE)
+    running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **AT_ONCE)
     gr.on(
         [model.fingerprint.change, view.measure.prompt.change, view.measure.answer.change, view.measure.precision.change],
         foresee,
@@ -90,5 +90,5 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
         view.measure.expected,
         trigger_mode="always_last",
         api_name="measure_expected",
-        **quiet,
+        **AT_ONCE,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,15 @@ from lib.present.markup import actions, hint, refusal
 from lib.present.memory_charts import growth, key
 from lib.present.tables import as_json, as_text_memory, fits_csv, tiers
 from lib.ui import fields as ask
-from lib.ui.fields import Value, moves, query
+from lib.ui.events import changes, follow
+from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
 from lib.workload import ENGINES
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
+    from lib.answers.common import FitEntry
     from lib.service.app import Services
 
 CHOOSE = "Name a model above to see what it takes."
@@ -57,7 +59,7 @@ class MemoryView:
     explain: gr.HTML
 
     def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `Shown.updates`."""
+        """Where an answer goes, in the order of `MemoryMarkup.updates`."""
         return [self.need, self.tiers, self.explain]
 
     def curve_outputs(self) -> list[Any]:
@@ -66,7 +68,7 @@ class MemoryView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class MemoryMarkup:
     """An answer as markup."""
 
     need: str
@@ -103,8 +105,8 @@ def _inputs() -> MemoryInputs:
     context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label="Context", info="Tokens that each sequence holds.")
     batch = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Sequences at once")
     with gr.Row(elem_classes="pair"):
-        precision = gr.Dropdown(ask.precisions_shown(), value="auto", label="Weights", min_width=130)
-        kv_precision = gr.Dropdown(ask.kv_precisions_shown(), value="auto", label="Cache", min_width=130)
+        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Weights", min_width=130)
+        kv_precision = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache", min_width=130)
     with gr.Row(elem_classes="pair"):
         engine = gr.Dropdown(list(ENGINES), value="transformers", label="Engine", min_width=130)
         mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="What for", min_width=130)
@@ -114,25 +116,25 @@ def _inputs() -> MemoryInputs:
     )
 
 
-def measured(services: Services, model: str, values: Sequence[Value]) -> Shown:
+def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
-        return Shown(need=hint(CHOOSE))
-    asked = _asked(values)
+        return MemoryMarkup(need=hint(CHOOSE))
+    asked = arguments(ask.MEMORY, values)
     try:
         answer = services.estimate_memory(model, **asked)
     except AdvisorError as refused:
-        return Shown(need=refusal(str(refused)))
+        return MemoryMarkup(need=refusal(str(refused)))
     name = model_name(answer["model"], model)
     acts = actions(
         text=as_text_memory(answer, name),
-        query=query("memory", model, ask.MEMORY, values),
+        query=link_query("memory", model, ask.MEMORY, values),
         files=(
             ("Download CSV", "memory.csv", "text/csv", fits_csv(answer["fits"])),
             ("Download JSON", "memory.json", "application/json", as_json(answer)),
         ),
     )
-    return Shown(
+    return MemoryMarkup(
         need=memory_card(answer, name, int(asked["devices"]), str(asked["mode"])) + acts,
         tiers=tiers(answer["fits"], answer),
         explain=explanation(answer),
@@ -141,7 +143,7 @@ def measured(services: Services, model: str, values: Sequence[Value]) -> Shown:
 
 def curve(services: Services, model: str, limit: int, values: Sequence[Value]) -> Figure | None:
     """Memory over context, everything else as asked; none where there is no answer (the card says why)."""
-    asked = _asked(values)
+    asked = arguments(ask.MEMORY, values)
     context = asked["context_tokens"]
     if not model or not isinstance(context, int | float):
         return None
@@ -152,23 +154,18 @@ def curve(services: Services, model: str, limit: int, values: Sequence[Value]) -
     return growth(points, capacities(points[0][1]["fits"]), int(context))
 
 
-def _asked(values: Sequence[Value]) -> dict[str, Any]:
-    return {field.argument: value for field, value in zip(ask.MEMORY, values, strict=True)}
-
-
 def lengths(context: float, limit: int) -> list[int]:
     """Context lengths for the curve: evenly spaced up to where growth shows, within the model's limit, the one asked for among them."""
     end = max(int(context), min(limit, max(_SHORTEST_SPAN, 4 * int(context))))
     return sorted({max(1, end * index // _POINTS) for index in range(_POINTS + 1)} | {int(context)})
 
 
-def capacities(fits: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+def capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:
     """What one device of each accelerator holds, under its name."""
-    found = {(_card(fit), int(fit["capacity_bytes"])): None for fit in fits if fit["accelerator"]}
-    return list(found)
+    return list(dict.fromkeys((_card(fit), fit["capacity_bytes"]) for fit in fits if fit["accelerator"]))
 
 
-def _card(fit: Mapping[str, Any]) -> str:
+def _card(fit: FitEntry) -> str:
     """ZeroGPU by its own name, for its large size is half a card."""
     return "ZeroGPU" if fit["platform"] == "zerogpu" else str(fit["accelerator"])
 
@@ -177,12 +174,11 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
     """Every slider move answers at once; while one answer is under way only the last move waits. The curve follows on its own."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
-        return measured(services, ref, values).updates()
+        return memory_markup(services, ref, values).updates()
 
     def draw(ref: str, longest: int, *values: Value) -> list[Any]:
         return curve_updates(curve(services, ref, longest, values))
 
-    moved = moves(view.inputs.all())
-    at_once: dict[str, Any] = {"queue": False, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
-    gr.on(moved, answer, [model.text, *view.inputs.all()], view.outputs(), api_name="memory_changed", **at_once)
-    gr.on(moved, draw, [model.text, limit, *view.inputs.all()], view.curve_outputs(), api_name="curve_changed", **at_once)
+    inputs = view.inputs.all()
+    follow(changes(inputs), answer, [model.text, *inputs], view.outputs(), "memory_changed")
+    follow(changes(inputs), draw, [model.text, limit, *inputs], view.curve_outputs(), "curve_changed")

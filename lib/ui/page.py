@@ -12,6 +12,7 @@ from lib.present.markup import hint, refusal
 from lib.ui import cost_tab, fields, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
+from lib.ui.events import AT_ONCE
 from lib.ui.http import api
 from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
@@ -154,21 +155,20 @@ def _wire_cost(view: PageView, services: Services, opening: Dependency, changing
     cost_tab.wire(view.cost, services, view.model.reference)
 
     def show(ref: str, *values: fields.Value) -> list[Any]:
-        return [True, *cost_tab.billed(services, ref, values).updates()]
+        return [True, *cost_tab.cost_markup(services, ref, values).updates()]
 
     def follow(seen: bool, ref: str, *values: fields.Value) -> list[Any]:
-        return cost_tab.billed(services, ref, values).updates() if seen else [gr.skip() for _ in view.cost.outputs()]
+        return cost_tab.cost_markup(services, ref, values).updates() if seen else [gr.skip() for _ in view.cost.outputs()]
 
     def leave() -> bool:
         return False
 
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     asked = [view.model.reference.text, *view.cost.inputs.all()]
-    view.cost_tab.select(show, asked, [view.costs_shown, *view.cost.outputs()], api_name="cost_shown", **quiet)
+    view.cost_tab.select(show, asked, [view.costs_shown, *view.cost.outputs()], api_name="cost_shown", **AT_ONCE)
     for number, tab in enumerate(view.others, start=1):
-        tab.select(leave, None, view.costs_shown, api_name=f"cost_left_{number}", **quiet)
-    opening.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_opened", **quiet)
-    changing.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_followed", **quiet)
+        tab.select(leave, None, view.costs_shown, api_name=f"cost_left_{number}", **AT_ONCE)
+    opening.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_opened", **AT_ONCE)
+    changing.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_followed", **AT_ONCE)
 
 
 def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[fields.Value]) -> list[Any]:
@@ -185,15 +185,15 @@ def model_changed(services: Services, model: str | None, config: str | None, val
         found.context_limit,
         recommend_context,
         memory_context,
-        *recommend_tab.recommended(services, found.reference, asked).updates(),
-        *memory_tab.measured(services, found.reference, weighed).updates(),
+        *recommend_tab.recommend_markup(services, found.reference, asked).updates(),
+        *memory_tab.memory_markup(services, found.reference, weighed).updates(),
         *memory_tab.curve_updates(memory_tab.curve(services, found.reference, found.context_limit, weighed)),
     ]
 
 
 def _nothing() -> list[Any]:
     """Both tabs without an answer, when there is no model to ask about."""
-    empty = recommend_tab.Shown(pick=hint(recommend_tab.CHOOSE)), memory_tab.Shown(need=hint(memory_tab.CHOOSE))
+    empty = recommend_tab.RecommendMarkup(pick=hint(recommend_tab.CHOOSE)), memory_tab.MemoryMarkup(need=hint(memory_tab.CHOOSE))
     return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None)]
 
 
@@ -210,9 +210,9 @@ def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
     model = params.get("model", ask.EXAMPLE)[: fields.MODEL_LENGTH]
-    asked, unread = fields.read(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
-    weighed, more = fields.read(ask.MEMORY, params if tab == "memory" else {})
-    priced, rest = fields.read(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
+    asked, unread = fields.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
+    weighed, more = fields.read_link(ask.MEMORY, params if tab == "memory" else {})
+    priced, rest = fields.read_link(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
     facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*asked, *weighed])
     recommend_context, memory_context, *answers = sliders_and_answers
     if not reference:

@@ -16,7 +16,8 @@ from lib.present.tables import as_csv, as_json, as_text, ranked, rejected
 from lib.ui import code_box, roofline_box
 from lib.ui import fields as ask
 from lib.ui.code_box import CodeView
-from lib.ui.fields import Value, moves, query
+from lib.ui.events import changes, follow
+from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
 from lib.ui.roofline_box import RooflineView
 
@@ -68,13 +69,13 @@ class RecommendView:
     code: CodeView
 
     def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `Shown.updates`."""
+        """Where an answer goes, in the order of `RecommendMarkup.updates`."""
         drawn = [self.front_box, self.front_head, self.front, self.front_foot]
         return [self.pick, self.ranked, *drawn, self.rejected_box, self.rejected, self.sources_box, self.sources]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class RecommendMarkup:
     """An answer as markup; boxes without content are not shown."""
 
     pick: str
@@ -136,7 +137,7 @@ def _inputs() -> RecommendInputs:
     concurrency = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Requests at once")
     priority = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
     with gr.Accordion("Precision and platforms", open=False, elem_classes="quiet-accordion"):
-        precision = gr.Dropdown(ask.precisions_shown(), value="auto", label="Precision", info="Automatic may quantize to make it fit.")
+        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", info="Automatic may quantize to make it fit.")
         platforms = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Traffic, budget, account", open=False, elem_classes="quiet-accordion"):
         requests = gr.Number(100, label="Requests per day", minimum=0, precision=0)
@@ -159,18 +160,17 @@ def _inputs() -> RecommendInputs:
     )
 
 
-def recommended(services: Services, model: str, values: Sequence[Value]) -> Shown:
+def recommend_markup(services: Services, model: str, values: Sequence[Value]) -> RecommendMarkup:
     """Ask for a recommendation and word it; a refusal becomes a sentence."""
     if not model:
-        return Shown(pick=hint(CHOOSE))
-    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.RECOMMEND, values, strict=True)}
+        return RecommendMarkup(pick=hint(CHOOSE))
+    asked = arguments(ask.RECOMMEND, values)
     if not asked["platforms"]:
-        return Shown(pick=refusal("No platform is ticked. Tick at least one under “Where”."))
-    asked["platforms"] = ",".join(asked["platforms"])
+        return RecommendMarkup(pick=refusal("No platform is ticked. Tick at least one under “Where”."))
     try:
         answer = services.recommend(model, **asked)
     except AdvisorError as refused:
-        return Shown(pick=refusal(str(refused)))
+        return RecommendMarkup(pick=refusal(str(refused)))
     pick, entries = answer["pick"], answer["ranked"]
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick(name)
@@ -178,13 +178,13 @@ def recommended(services: Services, model: str, values: Sequence[Value]) -> Show
     drawn = len(shown.places) > 1
     acts = actions(
         text=as_text(pick, name),
-        query=query("recommend", model, ask.RECOMMEND, values),
+        query=link_query("recommend", model, ask.RECOMMEND, values),
         files=(
             ("Download CSV", "recommendation.csv", "text/csv", as_csv(entries)),
             ("Download JSON", "recommendation.json", "application/json", as_json(answer)),
         ),
     )
-    return Shown(
+    return RecommendMarkup(
         pick=card + acts + prices_line(answer["prices"]),
         ranked=ranked(entries, pick) + aside(answer),
         front_head=front_head(shown) if drawn else "",
@@ -200,18 +200,8 @@ def wire(view: RecommendView, services: Services, model: ModelReference) -> None
     """Every question answers at once when it changes; the last change wins."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
-        return recommended(services, ref, values).updates()
+        return recommend_markup(services, ref, values).updates()
 
-    gr.on(
-        moves(view.inputs.all()),
-        answer,
-        [model.text, *view.inputs.all()],
-        view.outputs(),
-        queue=False,
-        show_progress="hidden",
-        trigger_mode="always_last",
-        api_name="recommend_changed",
-        api_visibility="private",
-    )
+    follow(changes(view.inputs.all()), answer, [model.text, *view.inputs.all()], view.outputs(), "recommend_changed")
     roofline_box.wire(view.roofline, services, model, view.inputs.all())
     code_box.wire(view.code, services, model, view.inputs.all())

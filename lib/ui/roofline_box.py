@@ -12,13 +12,15 @@ from lib.errors import AdvisorError
 from lib.present.markup import hint, refusal
 from lib.present.speed_charts import roofline, roofline_words
 from lib.ui import fields as ask
-from lib.ui.fields import Value, moves
+from lib.ui.events import changes, wire_box
+from lib.ui.fields import Value, arguments
 from lib.ui.model_field import ModelReference
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
+    from lib.answers.common import RankedEntry
     from lib.service.app import Services
 
 CHOOSE = "Name a model above to see where it sits."
@@ -26,13 +28,13 @@ CHOOSE = "Name a model above to see where it sits."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooflineView:
-    """The box; `seen` tells whether it is open."""
+    """The box; `is_open` tells whether it is open."""
 
     box: gr.Accordion
     hardware: gr.Dropdown
     words: gr.HTML
     chart: gr.Plot
-    seen: gr.State
+    is_open: gr.State
 
     def outputs(self) -> list[Any]:
         """Where the picture goes."""
@@ -48,18 +50,18 @@ def build(services: Services) -> RooflineView:
         with gr.Column(elem_classes="chart"):
             words = gr.HTML()
             chart = gr.Plot(label="Roofline", show_label=False)
-    return RooflineView(box=box, hardware=hardware, words=words, chart=chart, seen=gr.State(value=False))
+    return RooflineView(box=box, hardware=hardware, words=words, chart=chart, is_open=gr.State(value=False))
 
 
-def drawn(services: Services, model: str, hardware: str, values: Sequence[Value]) -> tuple[str, Figure | None]:
+def roofline_updates(services: Services, model: str, hardware: str, values: Sequence[Value]) -> tuple[str, Figure | None]:
     """Words and picture for the configuration that is recommended, on its hardware or on another; a refusal becomes a sentence."""
     if not model:
         return hint(CHOOSE), None
-    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.RECOMMEND, values, strict=True)}
+    asked = arguments(ask.RECOMMEND, values)
     length, at_once = int(asked["context_tokens"]), asked["concurrency"]
     prompt, answer = prompt_and_output_tokens(length)
     try:
-        asked["platforms"] = "all" if hardware != "auto" else ",".join(asked["platforms"]) or "spaces"
+        asked["platforms"] = "all" if hardware != "auto" else asked["platforms"] or "spaces"
         found = services.recommend(model, **asked)
         entry = found["pick"] if hardware == "auto" else _entry(found["ranked"], hardware)
         if entry is None and hardware == "auto":
@@ -76,32 +78,15 @@ def _engine(hardware: str) -> str:
     return "vllm-tpu" if hardware.startswith("tpu:") else "transformers"
 
 
-def _entry(ranked: Sequence[Any], hardware: str) -> Any:
+def _entry(ranked: Sequence[RankedEntry], hardware: str) -> RankedEntry | None:
     return next((one for one in ranked if f"{one['platform']}:{one['hardware']}" == hardware), None)
 
 
 def wire(view: RooflineView, services: Services, model: ModelReference, inputs: Sequence[Any]) -> None:
-    """Opening draws; while it is open it follows the questions."""
+    """Opening draws; while the box is open the picture follows the questions."""
 
-    def opened(ref: str, hardware: str, *values: Value) -> list[Any]:
-        return [True, *drawn(services, ref, hardware, values)]
+    def answer(reference: str, hardware: str, *values: Value) -> list[Any]:
+        return list(roofline_updates(services, reference, hardware, values))
 
-    def follow(seen: bool, ref: str, hardware: str, *values: Value) -> list[Any]:
-        return list(drawn(services, ref, hardware, values)) if seen else [gr.skip(), gr.skip()]
-
-    def closed() -> bool:
-        return False
-
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    asked = [model.text, view.hardware, *inputs]
-    view.box.expand(opened, asked, [view.seen, *view.outputs()], api_name="roofline_opened", **quiet)
-    view.box.collapse(closed, None, view.seen, api_name="roofline_closed", **quiet)
-    gr.on(
-        [view.hardware.input, model.fingerprint.change, *moves(inputs)],
-        follow,
-        [view.seen, *asked],
-        view.outputs(),
-        trigger_mode="always_last",
-        api_name="roofline_changed",
-        **quiet,
-    )
+    follows = [view.hardware.input, model.fingerprint.change, *changes(inputs)]
+    wire_box(view.box, view.is_open, answer, [model.text, view.hardware, *inputs], view.outputs(), follows=follows, name="roofline")

@@ -26,6 +26,7 @@ from lib.ui import login, space_look
 from lib.ui.space_look import shown_status
 
 if TYPE_CHECKING:
+    from lib.answers.spaces import ActionAnswer
     from lib.service.app import Services
 
 ACTION_WORDS: tuple[tuple[str, Action], ...] = (
@@ -156,7 +157,7 @@ def _rose(seen: Reviewed) -> str:
     )
 
 
-def _done(services: Services, seen: Reviewed, token: str | None) -> Any:
+def _done(services: Services, seen: Reviewed, token: str | None) -> ActionAnswer:
     account, wanted = services.account, seen.asked
     match wanted.action:
         case "switch":

@@ -18,6 +18,8 @@ from lib.present.tables import as_json
 from lib.ui import fields as ask
 
 if TYPE_CHECKING:
+    from lib.answers.common import HardwareEntry
+    from lib.answers.spaces import SpaceStatus
     from lib.service.app import Services
 
 CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
@@ -85,7 +87,7 @@ def looked(services: Services, space: str | None, token: str | None) -> Looked:
     )
 
 
-def shown_status(status: Any) -> str:
+def shown_status(status: SpaceStatus) -> str:
     """The card of a Space with what can be done with it; of a private one no link is offered, for it tells strangers its name."""
     acts = actions(
         text=as_text_status(status),
@@ -117,6 +119,6 @@ def tiers_shown(services: Services) -> list[tuple[str, str]]:
     return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU_TIER]
 
 
-def _tier(row: Any) -> str:
+def _tier(row: HardwareEntry) -> str:
     name = "ZeroGPU" if row["id"] == ZEROGPU_TIER else row["name"]
     return f"{name} · {row['id']} · {price_words(row['usd_per_hour'])}"

@@ -8,6 +8,8 @@ from typing import Any
 import gradio as gr
 from gradio.themes.utils.colors import Color
 
+from lib.present.memory_charts import COLOURS
+
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 _INK = Color(
@@ -65,11 +67,17 @@ def theme() -> gr.themes.Base:
     )
 
 
+def style_sheet() -> str:
+    """The style sheet of the page, with the charts' colours of the parts of memory as its variables."""
+    colours = "".join(f"--{part}: {colour};" for part, colour in COLOURS.items())
+    return f".gradio-container {{{colours}}}\n" + (ASSETS / "page.css").read_text(encoding="utf-8")
+
+
 def launch_options() -> dict[str, Any]:
     """What `Blocks.launch` needs to show the page as it is meant; add server options to it."""
     return {
         "theme": theme(),
-        "css": (ASSETS / "page.css").read_text(encoding="utf-8"),
+        "css": style_sheet(),
         "js": (ASSETS / "page.js").read_text(encoding="utf-8"),
         "footer_links": ["api"],
     }

@@ -350,15 +350,9 @@ def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
 
 def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a measurement has the device, the heartbeat waits and then says so; afterwards it runs."""
-<<<<<<< HEAD
     question = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS)
-    monkeypatch.setattr(heartbeat, "turn", lambda: measure_process.turn(0.05))
-    with measure_process.turn(), pytest.raises(LiveError, match="Another measurement"):
-=======
-    question = HeartbeatQuestion(device=lambda: PROCESSORS)
     monkeypatch.setattr(heartbeat, "hardware_turn", lambda: device_queue.hardware_turn(0.05))
     with device_queue.hardware_turn(), pytest.raises(LiveError, match="Another measurement"):
->>>>>>> 2c7a4fd (One device queue for the page, the API, MCP and the runs themselves; HTTP middleware as one subject, direct calls are Starlette routes, one table of endpoints)
         question.heartbeat(2, 64, 64, 3, 0)
     assert question.heartbeat(2, 64, 64, 3, 0)["valid"]
 

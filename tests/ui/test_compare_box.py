@@ -43,12 +43,12 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
     1728 saved a month pay an effort of 3000 back in 1.7 months. 10⁶ / (3600 · 100) = 2.78 GPU-hours.
     """
     own = [3000, *side(rate=100, p50=1.5, p99=4), *side(rate=250, p50=0.5, p99=2)]
-    shown = compare_box.compared(services, "", traffic(requests=135_000), own)
+    shown = compare_box.comparison_html(services, "", traffic(requests=135_000), own)
     assert '<span class="figure">Optimise</span>' in shown
     assert "$1,728 less" in shown
     assert "1.7 months" in shown
     assert "It saves $20,736 over 12 months, more than the effort of $3,000." in shown
-    assert "no effort is stated." in compare_box.compared(services, "", traffic(requests=135_000), [0, *own[1:]])
+    assert "no effort is stated." in compare_box.comparison_html(services, "", traffic(requests=135_000), [0, *own[1:]])
     assert "<strong>$2,880</strong><small>5 replicas" in shown
     assert "<strong>$1,152</strong><small>2 replicas" in shown
     assert "2.78 GPU-hours" in shown
@@ -69,7 +69,7 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
 )
 def test_every_other_verdict(services: Services, requests: int, after: int, effort: int, verdict: str) -> None:
     """The verdict of `lib.cost.compare` in words."""
-    shown = compare_box.compared(services, "", traffic(requests=requests), [effort, *side(rate=100), *side(rate=after)])
+    shown = compare_box.comparison_html(services, "", traffic(requests=requests), [effort, *side(rate=100), *side(rate=after)])
     assert f'<span class="figure">{verdict}</span>' in shown
     assert "not measured" in shown
 
@@ -88,7 +88,7 @@ def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
     assert after["gpu_hours_per_million_tokens"] == pytest.approx(1e6 / 3600 / after["tokens_per_s"])
     assert found["before"]["usd_per_month"] == found["after"]["usd_per_month"] == pytest.approx(576)
     assert found["verdict"] == "fill_first"
-    shown = compare_box.compared(services, LLAMA, COST, [0, *side(engine="transformers", concurrency=1), *L4])
+    shown = compare_box.comparison_html(services, LLAMA, COST, [0, *side(engine="transformers", concurrency=1), *L4])
     assert "estimated, with the wait" in shown
     assert "no effort stated" in shown
 
@@ -124,7 +124,7 @@ def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
 )
 def test_a_refusal_is_a_sentence(services: Services, model: str, asked: dict[str, Any], own: list[Any], sentence: str) -> None:
     """Whatever is wrong says so where the answer would stand, and as text."""
-    shown = compare_box.compared(services, model, traffic(**asked), own)
+    shown = compare_box.comparison_html(services, model, traffic(**asked), own)
     assert 'role="alert"' in shown
     assert sentence in shown
     assert "<img" not in shown
@@ -132,12 +132,12 @@ def test_a_refusal_is_a_sentence(services: Services, model: str, asked: dict[str
 
 def test_without_a_model_nothing_is_estimated(services: Services) -> None:
     """One side measured is not enough."""
-    assert compare_box.CHOOSE in compare_box.compared(services, "", COST, [*UNTYPED, *side(rate=5), *side(rate=None)])
+    assert compare_box.CHOOSE in compare_box.comparison_html(services, "", COST, [*UNTYPED, *side(rate=5), *side(rate=None)])
 
 
 def test_an_encoder_asks_for_a_measurement(services: Services) -> None:
     """A model that writes no tokens has no rate of answer tokens."""
-    shown = compare_box.compared(services, "sentence-transformers/all-MiniLM-L6-v2", COST, [0, *side(engine="transformers"), *L4])
+    shown = compare_box.comparison_html(services, "sentence-transformers/all-MiniLM-L6-v2", COST, [0, *side(engine="transformers"), *L4])
     assert "Type the measured tokens per second" in shown
 
 

@@ -39,12 +39,12 @@ def asked(**named: Any) -> list[Any]:
 def test_every_output_has_a_value(services: Services) -> None:
     """One value for each component, with an answer, with a refusal, and without a model."""
     for model in (LLAMA, "no/such model", ""):
-        assert len(cost_tab.billed(services, model, COST).updates()) == 9
+        assert len(cost_tab.cost_markup(services, model, COST).updates()) == 9
 
 
 def test_the_bill_of_named_hardware(services: Services) -> None:
     """An L4 that never sleeps: 0.80 × 24 × 30 = 576 USD a month, and its law is shown."""
-    shown = cost_tab.billed(services, LLAMA, asked(hardware="spaces:l4x1", sleep="0"))
+    shown = cost_tab.cost_markup(services, LLAMA, asked(hardware="spaces:l4x1", sleep="0"))
     assert '<span class="figure">$576</span>' in shown.bill
     assert "USD/h · (hours · replicas + extra replica hours)" in shown.laws
     assert "Space l4x1, always on" in shown.ways
@@ -53,20 +53,20 @@ def test_the_bill_of_named_hardware(services: Services) -> None:
 
 def test_an_own_price_is_a_way(services: Services) -> None:
     """512 · 0.2 + 256 · 0.6 USD per million, 100 a day for 30 days: 0.77 USD, less the free account's credits of 0.10: 0.67."""
-    shown = cost_tab.billed(services, LLAMA, asked(**{"in": 0.2, "out": 0.6}))
+    shown = cost_tab.cost_markup(services, LLAMA, asked(**{"in": 0.2, "out": 0.6}))
     assert "Per token, your own price" in shown.ways
     assert "<strong>$0.67</strong>" in shown.ways
-    assert "your own price" not in cost_tab.billed(services, LLAMA, COST).ways
+    assert "your own price" not in cost_tab.cost_markup(services, LLAMA, COST).ways
 
 
 def test_a_link_repeats_the_question(services: Services) -> None:
     """What the link says is read back as the same values."""
     values = asked(hardware="jobs:l4x1", along="hours", hours=8.0, beside=["jobs", "zerogpu"], storage=250.0)
-    shown = cost_tab.billed(services, LLAMA, values)
+    shown = cost_tab.cost_markup(services, LLAMA, values)
     query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
     assert query is not None
     params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
-    assert fields.read(ask.cost_fields(load()), params) == (values, [])
+    assert fields.read_link(ask.cost_fields(load()), params) == (values, [])
 
 
 def test_the_csv_holds_every_way(services: Services) -> None:
@@ -95,13 +95,13 @@ def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
 
 def test_hardware_that_cannot_hold_the_model_is_priced_and_says_so(services: Services) -> None:
     """A T4 is too small for 70 billion parameters, whatever it costs."""
-    shown = cost_tab.billed(services, "70B", asked(hardware="spaces:t4-small"))
+    shown = cost_tab.cost_markup(services, "70B", asked(hardware="spaces:t4-small"))
     assert "It does not qualify." in shown.bill
 
 
 def test_nothing_from_outside_is_markup(services: Services) -> None:
     """A model's name goes through as text."""
-    shown = cost_tab.billed(services, '<img src=x onerror="alert(1)">', COST)
+    shown = cost_tab.cost_markup(services, '<img src=x onerror="alert(1)">', COST)
     assert "<img" not in shown.bill
     assert 'role="alert"' in shown.bill
 
@@ -150,8 +150,8 @@ def test_no_pass_is_above_the_roof(services: Services) -> None:
 def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Services) -> None:
     """No model, or none that is known."""
     values = [field.default for field in ask.RECOMMEND]
-    assert roofline_box.drawn(services, "", "auto", values)[1] is None
-    words, figure = roofline_box.drawn(services, "no/such model", "auto", values)
+    assert roofline_box.roofline_updates(services, "", "auto", values)[1] is None
+    words, figure = roofline_box.roofline_updates(services, "no/such model", "auto", values)
     assert figure is None
     assert 'role="alert"' in words
-    assert roofline_box.drawn(services, LLAMA, "spaces:l4x1", values)[1] is not None
+    assert roofline_box.roofline_updates(services, LLAMA, "spaces:l4x1", values)[1] is not None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.ui import fields as ask
-from lib.ui.fields import MODEL_LENGTH, Field, query, read
+from lib.ui.fields import MODEL_LENGTH, Field, link_query, read_link
 
 
 def _params(link: str) -> dict[str, str]:
@@ -33,17 +33,17 @@ def _values(fields: tuple[Field, ...]) -> st.SearchStrategy[list[object]]:
 def test_a_link_leads_back_to_its_question(fields: tuple[Field, ...], data: st.DataObject) -> None:
     """Question to link to question is the identity."""
     values = data.draw(_values(fields))
-    link = query("memory", "a/b c&d", fields, values)
+    link = link_query("memory", "a/b c&d", fields, values)
     assert link is not None
     params = _params(link)
     assert params["model"] == "a/b c&d"
-    assert read(fields, params) == (values, [])
+    assert read_link(fields, params) == (values, [])
 
 
 @given(st.dictionaries(st.sampled_from([field.name for field in ask.MEMORY]), st.text(max_size=50)))
 def test_a_hostile_link_opens_the_page(params: dict[str, str]) -> None:
     """Whatever a link holds, every value read lies in its field's range, and what was not used is named."""
-    values, unread = read(ask.MEMORY, params)
+    values, unread = read_link(ask.MEMORY, params)
     for field, value in zip(ask.MEMORY, values, strict=True):
         assert value in field.choices if isinstance(field.default, str) else field.low <= value <= field.high
         assert (field.name in unread) <= (value == field.default)
@@ -52,9 +52,9 @@ def test_a_hostile_link_opens_the_page(params: dict[str, str]) -> None:
 @pytest.mark.parametrize("text", ["nan", "inf", "-1", "0", "1e99", "4096.5", "", "4096; drop"])
 def test_no_absurd_number_is_read(text: str) -> None:
     """Numbers out of range, not whole, or no numbers at all leave the default in place and are named."""
-    assert read(ask.MEMORY[:1], {"context": text}) == ([4096], ["context"])
+    assert read_link(ask.MEMORY[:1], {"context": text}) == ([4096], ["context"])
 
 
 def test_a_pasted_config_makes_no_link() -> None:
     """A config is too long for an address."""
-    assert query("memory", "{" + "x" * MODEL_LENGTH, ask.MEMORY, [field.default for field in ask.MEMORY]) is None
+    assert link_query("memory", "{" + "x" * MODEL_LENGTH, ask.MEMORY, [field.default for field in ask.MEMORY]) is None

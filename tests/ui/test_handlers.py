@@ -108,7 +108,7 @@ def test_no_link_leads_outside_a_question(services: Any) -> None:
 def test_every_question_reaches_the_service_by_name(services: Any) -> None:
     """The tab's values arrive as the arguments of the public contract, platforms as a comma list."""
     values = ["auto", 8192, 4, "fp8", "cheapest", 1000, 8, 50, 10, "pro", ["spaces", "jobs"]]
-    recommend_tab.recommended(services, LLAMA, values)
+    recommend_tab.recommend_markup(services, LLAMA, values)
     assert services.asked[0] == (
         "recommend",
         {
@@ -129,7 +129,7 @@ def test_every_question_reaches_the_service_by_name(services: Any) -> None:
 
 def test_no_platform_is_an_error_in_words(services: Any) -> None:
     """Unticking everything asks for a tick and asks the services nothing."""
-    shown = recommend_tab.recommended(services, LLAMA, [*RECOMMEND[:-1], []])
+    shown = recommend_tab.recommend_markup(services, LLAMA, [*RECOMMEND[:-1], []])
     assert "Tick at least one" in shown.pick
     assert services.asked == []
 
@@ -138,7 +138,7 @@ def test_nothing_qualifying_is_said(services: Any, monkeypatch: pytest.MonkeyPat
     """Without a pick there is a sentence with ways out, and the rejected stand below."""
     answer = services.recommend(LLAMA, context_tokens=4096) | {"pick": None, "ranked": []}
     monkeypatch.setattr(services, "recommend", lambda *_, **__: answer)
-    shown = recommend_tab.recommended(services, LLAMA, RECOMMEND)
+    shown = recommend_tab.recommend_markup(services, LLAMA, RECOMMEND)
     assert "Nothing listed qualifies" in shown.pick
     assert (shown.ranked.count("<table"), shown.rejected_count) == (0, 1)
 
@@ -164,8 +164,8 @@ def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     assert len(page.opened(services, {})) == filled["page_opened"]
     for model in (LLAMA, "no/such", ""):
         assert len(page.model_changed(services, model, "", [*RECOMMEND, *MEMORY])) == filled["model_changed"]
-    assert len(recommend_tab.recommended(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
-    assert len(memory_tab.measured(services, LLAMA, MEMORY).updates()) == filled["memory_changed"]
+    assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
+    assert len(memory_tab.memory_markup(services, LLAMA, MEMORY).updates()) == filled["memory_changed"]
     curve = memory_tab.curve(services, LLAMA, 131_072, MEMORY)
     assert len(memory_tab.curve_updates(curve)) == len(memory_tab.curve_updates(None)) == filled["curve_changed"]
 

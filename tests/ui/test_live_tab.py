@@ -122,7 +122,7 @@ def test_every_output_has_a_value() -> None:
     assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
     assert len(live_run.RunScene().updates()) == len(view.measure.outputs())
     assert len(live_run.RunScene().updates()) == len(view.heartbeat.outputs())
-    assert len(live_ledger.shown(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
+    assert len(live_ledger.ledger_markup(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -218,11 +218,11 @@ def test_a_heartbeat_that_fails_says_why() -> None:
 
 def test_the_ledger_with_and_without_rows() -> None:
     """Empty: one line, no plot, no links. With rows: picture, table, links; a figure that there is not is the first one."""
-    empty = live_ledger.shown(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
+    empty = live_ledger.ledger_markup(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
     assert "Nothing has been measured yet" in empty.kept
     assert (empty.head, empty.chart, empty.rows) == ("", None, "")
     assert "ledger.csv" not in empty.kept
-    full = live_ledger.shown(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
+    full = live_ledger.ledger_markup(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
     assert full.chart is not None
     assert "Peak memory: predicted against measured" in full.head
     assert 'href="ledger.csv"' in full.kept

@@ -318,11 +318,11 @@ def test_gradios_own_question_is_not_public(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_files_of_the_pick(whole: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
     asked: list[Any] = [field.default for field in ask.RECOMMEND]
-    code = code_box.written(whole, "Qwen/Qwen3-8B", "pytorch", asked)
+    code = code_box.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
     assert code.count("data-copy=") == 2
     assert "python_version" in code
     assert "<time>2026-" in code
-    assert code_box.CHOOSE in code_box.written(whole, "", "pytorch", asked)
-    refused = code_box.written(whole, "Qwen/Qwen3-8B", "nonsense", asked)
+    assert code_box.CHOOSE in code_box.setup_html(whole, "", "pytorch", asked)
+    refused = code_box.setup_html(whole, "Qwen/Qwen3-8B", "nonsense", asked)
     assert 'role="alert"' in refused
     assert "pytorch" in refused
