@@ -20,6 +20,9 @@ of the compute dtype for convolution states, and 4 for recurrent states kept in 
 
 Worked example, Llama 3.1 8B (32 layers, 8 heads of 128) at 4096 tokens in bfloat16: 32 · 2·8·128 · 4096 · 2 = 536,870,912 bytes.
 
+`cache_bytes` is the law, `cache_bytes_by_kind` its parts, `peak_tokens` where it is largest, and `linear_cache` the same as straight lines
+in T for the laws of speed.
+
 Limits: an unpadded batch of equal lengths, after the last step. During a long prefill a sliding layer briefly pins the whole prompt
 (one layer at a time is visible in the activations). Serving engines allocate otherwise: `lib.laws.kv_cache_by_engine`.
 Sources: Pope et al. 2022, arXiv:2211.05102 (full attention); DeepSeek-AI 2024, arXiv:2405.04434 (latent attention); Gu and Dao 2023,

@@ -104,10 +104,10 @@ def prefill_floor(
     return roofline(moved_bytes=weight_bytes, flop=2.0 * active_parameters * batch * tokens, bandwidth=bandwidth, peak=peak)
 
 
-def floor(*, read_bytes: Quantity, flop: Quantity, devices: Quantity, bandwidth: Quantity, peak: Quantity) -> Array:
+def roofline_seconds(*, read_bytes: Quantity, flop: Quantity, devices: Quantity, bandwidth: Quantity, peak: Quantity) -> Array:
     """`roofline` for many cases at once, in seconds; `bandwidth` and `peak` are those of one device, a peak of 0 is not known.
 
-    >>> round(float(floor(read_bytes=16.06e9, flop=16.06e9, devices=1, bandwidth=300e9, peak=121e12)), 4)
+    >>> round(float(roofline_seconds(read_bytes=16.06e9, flop=16.06e9, devices=1, bandwidth=300e9, peak=121e12)), 4)
     0.0535
     """
     moved = np.divide(read_bytes, np.multiply(devices, bandwidth))

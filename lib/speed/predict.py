@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import Array, Quantity, linear_flop
-from lib.laws.roofline import floor
+from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import queue_time
 from lib.speed.batch import Deployment, LawInputs, Question, Row, describe_passes, resolve_deployment, tabulate
 from lib.speed.calibration import Calibration, load_calibration
@@ -175,7 +175,7 @@ def floor_seconds(of: Sequence[Deployment], inputs: LawInputs, *, tokens: Quanti
     0 where the rates were measured on the machine itself, for those are not ceilings.
     """
     devices = [deployment.devices for deployment in of]
-    least = floor(
+    least = roofline_seconds(
         read_bytes=bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=cached_tokens),
         flop=linear_flop(parameters=inputs.active_parameters, tokens=tokens),
         devices=inputs.tensor_parallel * np.where(inputs.pipelined, inputs.pipeline_stages, 1.0),

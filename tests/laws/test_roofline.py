@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.laws.forward_pass import expert_share
-from lib.laws.roofline import decode_floor, floor, prefill_floor, roofline
+from lib.laws.roofline import decode_floor, prefill_floor, roofline, roofline_seconds
 
 sizes = st.integers(1, 10**12)
 LLAMA = {"weight_bytes": 16_060_000_000, "bandwidth": 300e9, "active_parameters": 8_030_000_000}
@@ -51,7 +51,7 @@ def test_one_case_and_many_have_the_same_floor(moved: int, flop: int, bandwidth:
     """The law for arrays gives what the law for one case gives, on one device and on two of half the figures."""
     least = roofline(moved_bytes=moved, flop=flop, bandwidth=bandwidth, peak=peak).seconds
     for devices in (1, 2):
-        each = floor(read_bytes=moved, flop=flop, devices=devices, bandwidth=bandwidth / devices, peak=(peak or 0.0) / devices)
+        each = roofline_seconds(read_bytes=moved, flop=flop, devices=devices, bandwidth=bandwidth / devices, peak=(peak or 0.0) / devices)
         assert float(each) == pytest.approx(least, rel=1e-12)
 
 

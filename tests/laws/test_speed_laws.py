@@ -24,7 +24,7 @@ from lib.laws.forward_pass import (
     step_time,
     weight_bytes_read,
 )
-from lib.laws.roofline import floor
+from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import (
     decoding_requests,
     full_load_throughput,
@@ -124,8 +124,8 @@ def test_requests_beyond_the_places_wait_for_others_to_end() -> None:
 
 def test_the_floor_is_the_slower_of_memory_and_arithmetic() -> None:
     """100 GB over two devices of 1 TB/s: 50 ms; 400 TFLOP over 2 · 1 PFLOP/s: 200 ms; without a peak only the memory counts."""
-    both = floor(read_bytes=100e9, flop=400e12, devices=2, bandwidth=1e12, peak=1e15)
-    memory = floor(read_bytes=100e9, flop=400e12, devices=2, bandwidth=1e12, peak=0.0)
+    both = roofline_seconds(read_bytes=100e9, flop=400e12, devices=2, bandwidth=1e12, peak=1e15)
+    memory = roofline_seconds(read_bytes=100e9, flop=400e12, devices=2, bandwidth=1e12, peak=0.0)
     assert float(both) == pytest.approx(0.2)
     assert float(memory) == pytest.approx(0.05)
 
