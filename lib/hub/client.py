@@ -1,15 +1,12 @@
-"""How we talk to the Hub: one origin, an explicit token, bounded time and size.
+"""The connection to the Hub: one origin, an explicit token, bounded time and size, and a bounded cache of public answers.
 
 - The session is huggingface_hub's own; its offline switch is obeyed and `HF_ENDPOINT` is honoured.
 - A visitor's token goes to the Hub's origin and nowhere else. Without one no token is sent: the server's own (HF_TOKEN, a
   login on disk) never acts for a visitor. Headers are written here and not by `build_hf_headers`, which looks for the
   server's token when given None and asks the Hub for a telemetry registry.
 - Redirects are followed by hand: within the Hub's origin, and for file contents to its file servers over https.
-- Bodies are read uncompressed in pieces, up to a limit; what is longer is refused and the connection closed.
-
-A bounded memory of answers: the least recently used go first, and none outlives its time.
-
-Only what a stranger may read is kept. What was read with a visitor's token belongs to that visitor and is never put here.
+- Bodies are read uncompressed in pieces, up to a limit; a longer one is refused and the connection closed.
+- The cache holds only what a stranger may read, drops the least recently used answer first, and limits the age of each.
 """
 
 from __future__ import annotations

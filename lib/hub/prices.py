@@ -1,13 +1,11 @@
-"""Prices as the platform lists them today: fetched in the background, within a time limit, never in a visitor's way.
+"""Prices as the platform lists them today: the list is fetched in the background and brought into our units.
 
     feed = PriceFeed(load())
-    feed.catalog()        # at once: the newest catalog there is; starts a refresh when it is due
-    feed.status()         # what the last refresh did
+    feed.catalog()        # at once: the newest catalog; starts a refresh when it is due
+    feed.status()         # the result of the last refresh
 
-The client's own calls have no time limit, so each runs in a daemon thread that is waited for and then left alone; a call that is
-still hanging is not started a second time. Calls are anonymous. What fails is kept as an error that can be shown.
-
-From the Hub's list of hardware, as the client hands it over, to flavors in our units. Nothing in it is trusted.
+The client's calls have no time limit, so each runs in a daemon thread that is waited for and then left alone; a hanging call is not
+started a second time. Calls are anonymous. A failure is kept as an error that can be shown. Nothing in the list is trusted:
 
     unitCostMicroUSD  millionths of a dollar per `unitLabel`, rounded to a whole number     13333  (minute)
     price per hour    the shortest price whose minute is within that rounding               0.80

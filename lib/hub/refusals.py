@@ -1,16 +1,12 @@
-"""From what the Hub or the network answered to our own errors, each with a sentence for the visitor.
+"""Errors of the Hub and of the network as our own errors, each with a sentence for the visitor and the next step.
 
-The Hub tells less than one would like: to a stranger a private repository and a missing one look the same (401 with
-RepoNotFound), and so they do here. Nothing that the server wrote is repeated: only what was asked for, and its status.
+Models: to a stranger a private repository and a missing one look the same (401 with RepoNotFound), so they get the same sentence. Only
+the request and the status are repeated, nothing that the server wrote.
+Spaces and accounts: the Hub answers 401 for several things, and its client calls most of them "repository not found". For a stranger that
+is what it means; with a token it is a matter of permission: some sign-ins (OAuth tokens) may read and pause a Space, but get 401 when they
+change its hardware, set its sleep time or restart it (huggingface_hub issue 4972, open on 2026-09-22). The Hub's own words are quoted for
+400, 402, 403 and 409 only: shortened, in plain characters, and never if they hold a part of the token.
 Source: huggingface_hub 2.4.0, utils/_http.py (`hf_raise_for_status`), errors.py; checked 2026-11-21.
-
-From what the Hub answers about Spaces and accounts to our own errors, each with what to do next.
-
-The Hub answers 401 for several things, and its client calls most of them "repository not found". To a stranger that is what it
-means; with a token it is a matter of permission: some sign-ins (OAuth tokens) may pause a Space and read it, but get 401 when they
-change its hardware, set its sleep time or restart it (huggingface_hub issue 4972, open on 2026-09-22).
-What the Hub itself wrote is quoted for 400, 402, 403 and 409 only: shortened, of plain characters, and never if a part of
-the token stands in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a repository on the Hub holds, as values.
+"""A model repository on the Hub: its description, which of its files are the model, and its contents as values.
 
 HubModel
 ├── documents      small JSON files as text (config.json, hf_quant_config.json, adapter_config.json …)
@@ -6,9 +6,9 @@ HubModel
 │   └── weights    the one copy of the weights that the library would load: tensors, bytes and elements by dtype
 └── other_weights  further copies that are not loaded by default (original/, consolidated, fp16, ONNX, other GGUF …)
 
-Which files of a repository are the model, judged by their names alone.
-
-A repository may hold its weights several times. The copy that counts is the one its library loads by default:
+The description (/api/models/{id}?blobs=true) is checked field by field: a field has the type that the Hub documents, or the answer is
+refused, or the field stays empty where nothing depends on it. A repository may hold its weights several times; by file names alone, the
+copy that counts is the one that its library loads by default:
 
     transformers   model.safetensors, else model.safetensors.index.json, else pytorch_model.bin (and its index)
     diffusers      the same in each component's folder, under the name diffusion_pytorch_model (or model)
@@ -17,11 +17,6 @@ A repository may hold its weights several times. The copy that counts is the one
 
 Source: `from_pretrained` of transformers 5.23 (modeling_utils.py), diffusers 0.42 (model_loading_utils.py), peft, and
 llama.cpp's README on `-hf`; checked 2026-11-21.
-
-What the Hub says about a model (/api/models/{id}?blobs=true), checked field by field.
-
-Only the fields used here are looked at; each has the type that the Hub documents, or the answer is refused or the field is
-left empty where nothing depends on it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""A visitor's Spaces: look, switch the hardware, set the sleep time, pause, restart. Through huggingface_hub's own `HfApi`.
+"""A visitor's Spaces: read, switch the hardware, set the sleep time, pause, restart, through huggingface_hub's own `HfApi`.
 
     spaces = Spaces(token)                 # the visitor's token, or None for a stranger
     spaces.look("owner/name").stage        # strangers see public Spaces
     spaces.switch("owner/name", "l4x1", 3600)
 
-Every request carries the visitor's token or none (`token=False`), never the server's own; what actions need one is refused
-before a request is made. How the client's calls are kept in bounds: `lib.hub.space_session`. Whether an action is allowed and
-what it costs is checked by the caller: nothing here knows a price.
+Every request carries the visitor's token or none (`token=False`), never the server's own; an action without a token is refused before a
+request is made. `lib.hub.space_session` bounds the client's calls. The caller checks whether an action is allowed and what it costs.
 
-What the Hub says about a Space and an account, checked field by field and brought into our own values.
-
-huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message stand in its `raw` only. Stages are
-text: the client lists twelve, the Hub has more (SLEEPING). Fields:
+Answers are checked field by field. huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message stand in
+its `raw` only. Stages are text: the client lists twelve, the Hub has more (SLEEPING). Fields:
 
     stage                          text
     hardware.current / .requested  flavor ids; both may be missing during a first build or a pause

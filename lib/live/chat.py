@@ -1,15 +1,13 @@
-"""One answer of the model, streamed: the text so far with signs of life, and what the run took.
+"""The chat: each conversation waits for the model and the device, then its answer streams with what the run took.
 
-    ttft_s                 from the first step's start to the first token on the host, prompt included
+    ttft_s                 from the start of the first step to the first token on the host, prompt included
     decode_tokens_per_s    (n − 1) / (time of the last token − time of the first)
 
-The model works in a thread of its own; the generator only waits. Closing the generator stops the model before its next layer, and nothing
-is left running. Peak memory on CUDA is the allocator's own; on a CPU, weights as loaded and what the process grew by while it answered.
-
-Conversations, one after the other: the model is waited for, then the device, then the answer streams.
+The model runs in a thread of its own and the generator only waits. Closing the generator stops the model before its next layer. The peak
+memory on CUDA is the allocator's; on a CPU it is the loaded weights and the growth of the process during the answer.
 
 On ZeroGPU the platform gives each conversation its GPU and its place in the queue. Elsewhere there is one device and one answer at a
-time: two at once would take each other's time and be counted in each other's memory.
+time: two answers at once would share its time and be counted in each other's memory.
 """
 
 from __future__ import annotations

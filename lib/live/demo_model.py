@@ -1,16 +1,14 @@
-"""The model that the chat runs: which one, where it is put, and why it is not there when it is not.
+"""The model that the chat runs: which one it is, how its files are fetched, where it is put, and why it may be missing.
 
-    DEMO_MODEL    a Hub id or a folder; without it SmolLM3-3B where there is a GPU and SmolLM2-360M-Instruct where there is none
-                  (both Apache-2.0, open, and in the bundled catalog, so that what is predicted of them is exact)
+    DEMO_MODEL    a Hub id or a folder; without it SmolLM3-3B on a GPU and SmolLM2-360M-Instruct on a CPU
+                  (both Apache-2.0, open, and in the bundled catalog, so that their predictions are exact)
 
-On ZeroGPU the model is put on "cuda" while the app starts (`place`), as the platform asks: what was put there is moved to the real GPU in
-each run's process. Elsewhere it is loaded by the first conversation and stays. Only safetensors are read, no code of a repository is run,
-and the server's own token is not sent.
+The files come from the owner's folder, from the Hub's cache, or from the Hub without a token, so the model has to be public. Fetched are
+the top-level files that `transformers` reads (settings, tokenizer, one copy of the safetensors weights), after a check of their sizes
+against the free disk. No code of a repository is run.
 
-The files of the chat's model: a folder of the owner's, what the Hub's cache holds, or fetched from the Hub as anybody may.
-
-Fetched are the files at the top of the repository that `transformers` reads (settings, tokenizer, one copy of the safetensors weights),
-after a look at their sizes and the free disk. No token is sent, so the model has to be public.
+On ZeroGPU the model is put on "cuda" while the app starts (`place`), as the platform requires; each run's process gets it on the real
+GPU. Elsewhere the first conversation loads it, and it stays.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""What is at hand: this machine's processors, its CUDA device, or ZeroGPU's, which is only there inside a decorated function.
+"""The device that this process runs on: the host (CPUs, memory), a CUDA device, or the GPU that ZeroGPU lends to a decorated function.
 
-The owner of a Space may switch its hardware at any time, which starts the app anew: so the device is looked at, never configured.
-
-The machine this process may use: processors and memory, as the kernel and the container's limits state them.
-
-A container (cgroup, version 1 or 2) usually gets less than the machine has; the smaller of the two counts. Linux only: elsewhere the
-sizes come from `os.sysconf`, and what is free is taken to be all of it.
+The owner of a Space may switch its hardware at any time, which restarts the app, so the device is detected and never configured.
+A container (cgroup, version 1 or 2) usually gets less than the machine has; the smaller figure counts. On systems other than Linux the
+sizes come from `os.sysconf`, and all memory counts as free.
 """
 
 from __future__ import annotations

@@ -1,21 +1,14 @@
-"""The heartbeat on the device at hand, in the process that has it: room first, then the products, then the floor they are held against.
+"""Runs the heartbeat on this device: checks memory, times the matrix products, then finds the floor that they are compared with.
 
-On a card that the catalog knows the floor is the datasheet's; elsewhere (a CPU, an unknown card) the bandwidth is measured on the spot,
-after the products, when their memory is free again.
+The products are made on the device, timed one by one, and every result is used. Each product's sum is added to the next input (times
+zero, which no compiler may drop from floating-point arithmetic), and all sums must equal what the inputs imply: Σ y = (Σ_b x) · (Σ_i w).
+Inputs are uniform in [0, 1), so that the sum is far from zero and half precision does not overflow.
 
-Runs the heartbeat's product: made on the device, timed one by one, every result used and awaited.
-
-Nothing can be skipped: each product's sum goes into the next one's input (times zero, which no compiler may drop from floating-point
-arithmetic), and all sums together must come to what the inputs' own sums say: Σ y = (Σ_b x) · (Σ_i w). Inputs are uniform in [0, 1),
-so that sum is far from zero and half precision does not overflow.
-
-How fast this device reads memory, measured: the floor where no datasheet is at hand.
-
-A matrix of float32 is multiplied by a vector on all threads, which reads each element once and does next to no arithmetic with it. The
-matrix is as large as the working set that the floor is for, so what fits a cache is read from that cache here too. The fastest of
-several passes counts: whatever else the machine does can only make a pass slower.
-Where it ends: a call takes a microsecond or more, so a set smaller than some MiB looks slower than it is; then the rate of a set of
-`SMALL_BYTES` stands in when it is higher. A matrix product may read a little faster than this does, hence `MARGIN`.
+On a card of the catalog the floor comes from the datasheet. On a CPU or an unknown card the memory bandwidth is measured afterwards: a
+float32 matrix of the working set's size is multiplied by a vector, which reads each element once, and the fastest of several passes
+counts, because other load only makes a pass slower.
+Limits: a call takes a microsecond or more, so sets below some MiB look slower than they are; the rate of `SMALL_BYTES` replaces theirs
+where it is higher. A matrix product may read slightly faster than this measurement, hence `MARGIN`.
 """
 
 from __future__ import annotations

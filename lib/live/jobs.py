@@ -1,9 +1,8 @@
-"""The script that a job runs: one file that holds all it needs, for a job sees nothing of this machine.
+"""The script that a Hugging Face Job runs. It is one file, because a Job sees nothing of this machine.
 
-For one GPU or a CPU: this app's own sources as a zip, unpacked into a folder of the job's, then `lib.service.jobs`. For several GPUs: the
-source of `lib.live.vllm_bench` as it stands. The dependencies are written into the script's head (PEP 723), where `uv run` reads them.
-
-How a job tells its results: one line of JSON each, between two marks, in the middle of whatever else stands in its log.
+On one GPU or a CPU it unpacks this app's own sources from a zip and runs `lib.service.jobs`; on several GPUs it is the source of
+`lib.live.vllm_bench`. Its dependencies stand in its head (PEP 723), where `uv run` reads them. It prints each result as one line of JSON
+between two marks, so that results can be found in the rest of its log.
 """
 
 from __future__ import annotations

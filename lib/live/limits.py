@@ -1,19 +1,16 @@
-"""What is refused before a run, with the arithmetic: more memory than the device has free, more time than a run may take.
-
-How long a run would take here, found by two small matrix products in the dtype of the run: before anything big is made.
+"""Limits of a run: it is refused, with the arithmetic, when it needs more memory than is free or more time than a run may take.
 
     t = W / m  +  2 · P · (w + T) / φ  +  N · (R / β + ℓ · L)
 
-W bytes of weights to make, m bytes a second that are made; P parameters that a token uses, T tokens of the prompt, w of the warm-up,
-φ FLOP/s of a product of many rows; N tokens to decode, R bytes a step reads, β bytes/s of a product of one row; L layers, ℓ seconds of
-host time per layer. Attention and cache are left out: it is an estimate that keeps hopeless runs from starting, no prediction.
+W bytes of weights to create, m bytes created per second; P parameters used per token, T prompt tokens, w tokens of the warm-up;
+N tokens to decode, R bytes read per step; L layers, ℓ seconds of launch overhead per layer. φ (FLOP/s of a product of many rows) and
+β (bytes/s of a product of one row) are measured on the device first. Attention and cache are left out: the estimate only keeps hopeless
+runs from starting.
 
-This machine's processor with the rates that it reaches, measured: what a datasheet is for a card.
-
-The catalog knows a CPU by its number of virtual processors, and machines of one size differ several-fold: by their vector units, by
-whether 16-bit arithmetic is emulated, by their neighbours. So two short products are timed (`lib.live.limits`), in the arithmetic of the
-run, over matrices that no cache holds; 0.05 to 0.3 s. They are timed again after a while and the fastest counts: whatever else the
-machine does can only make a product slower. Where it ends: rates of one size of matrix; a machine that is busy is slower than they say.
+The same two rates describe this machine's CPU to the speed laws, as a datasheet describes a card: the catalog knows a CPU only by its
+number of virtual processors, and CPUs of one size differ several-fold (vector units, emulated 16-bit arithmetic, other load). They are
+measured in the arithmetic of the run, over matrices larger than any cache, in 0.05 to 0.3 s; the fastest measurement counts.
+Limits: they are rates of one matrix size, and a busy machine is slower.
 """
 
 from __future__ import annotations

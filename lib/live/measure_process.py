@@ -1,9 +1,7 @@
-"""A measurement in a fresh process: what crashes, hangs or eats the memory there leaves the app alone, and all memory returns.
+"""Where a measurement runs: in a child process of its own, or on ZeroGPU in the process that is given a GPU.
 
-The process (`lib.live.child_process`) gets no token, no login and no way to the Hub, and is ended when the caller goes away or the time is
-over. One measurement runs at a time: two would measure each other.
-
-A measurement where the device is: in a process of its own, or on ZeroGPU in the process that is given a GPU.
+A crash or a full memory in the child (`lib.live.child_process`) leaves the app alone, and all memory returns. The child gets no token and
+no access to the Hub, and ends when its caller goes away or its time is over. One measurement runs at a time: two would disturb each other.
 """
 
 from __future__ import annotations

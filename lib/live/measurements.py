@@ -1,18 +1,15 @@
-"""The ledger of measurements: an SQLite file that outlives the visit, and the restart where the owner gave it a place that does.
+"""The ledger of measurements: its rows, the SQLite file that keeps them, and the same rows as CSV and Parquet.
 
-    ledger = Ledger(place())
-    ledger.keep(row)      never raises for want of a file: a measurement is worth more than its record
+    ledger = Ledger(ledger_place())
+    ledger.keep(row)      a file that cannot be written never loses the measurement
     ledger.rows()         own rows and those shipped with the app, newest first
 
-The place: LEDGER_PATH; else a volume mounted at /data; else a folder of this user's. Where it cannot be written, or the file is another
-program's or of a newer version, rows are held in memory and `status()` says so.
+The file lies at LEDGER_PATH, else on a volume mounted at /data, else in this user's data folder. Where it cannot be written, or belongs
+to another program or a newer version, rows are held in memory and `status()` says so.
 
-One line of the ledger: what was measured, on what, beside what had been predicted.
-
-A row says nothing of who asked. Its texts are names of public things only: a model is a public Hub id, or the class of its architecture
-with a digest of its shapes; there is no field for a prompt, a token, an address or a person, and a text that looks like a token is refused.
-
-The ledger's rows as files: CSV for anyone, Parquet for those who work with many.
+A row states what was measured, on what device, beside the prediction. It says nothing about who measured: a model is a public Hub id or
+the class of its architecture with a digest of its shapes. There is no field for a prompt, a token, an address or a person, and a text
+that looks like a token is refused.
 """
 
 from __future__ import annotations

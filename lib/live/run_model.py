@@ -1,17 +1,13 @@
-"""One run of a model as a user gets it: `generate` with the model's own cache, greedy, a single sequence; else one forward pass.
+"""One timed run of a model with random weights: `generate` with its own cache, greedy, one sequence; else one forward pass.
 
-`generate` hands each token to a streamer after it was copied to the host, which waits for the device; so the times between tokens need
-no events. The first one ends the prompt and the choice of the first token (TTFT); the others are decode steps.
+`generate` hands each token to a streamer after it was copied to the host, which waits for the device, so the times between tokens need no
+events. The first interval ends with the first token (TTFT); the others are decode steps.
 
-Random weights, made where they are used: a model built on the meta device gets memory, values and correct buffers on a device.
-
-Nothing is downloaded and nothing crosses the bus. Speed and memory do not depend on the values, with three exceptions that are seen to
-here: denormal numbers slow a CPU down (values are drawn around 0.02, and norms stay 1), equal rows would send every token to the same
-experts (the noise repeats only after a prime number of values), and what is computed, not learned (the frequencies of rotary
-positions, masks, windows) has to be as in any other run.
-
-The last is done by `initialize_weights` of `transformers`, the way `from_pretrained` fills in what a checkpoint does not hold: matrices
-are marked as loaded, and everything else, vectors and buffers, is initialised by the model's own code.
+The model is built on the meta device and then gets memory and values; nothing is downloaded. Speed and memory do not depend on the values
+except in three cases, which are avoided: denormal numbers slow a CPU down (values lie around 0.02, norms stay 1), equal rows would send
+every token to the same experts (the noise repeats only after a prime number of values), and computed buffers (rotary frequencies, masks,
+windows) must be right. For the last, `initialize_weights` of `transformers` fills them as `from_pretrained` does: matrices are marked as
+loaded, vectors and buffers are initialised by the model's own code.
 """
 
 from __future__ import annotations

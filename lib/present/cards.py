@@ -1,6 +1,6 @@
-"""The large statements of the page: what the model is, what it takes, which hardware to take.
+"""The page's main cards: the model, the memory it needs, the recommended hardware, and the evidence behind each number.
 
-What stands behind each number: the law, the numbers that went in, how it splits, and the source.
+The evidence is the law, its inputs, how a part divides, and the source with its date.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What the live demo says: where it runs, what an answer took, what a measurement found, and how far a run has come.
-
-A measured figure beside its prediction, as chat and Measure show it: what it is, both in one unit, and how far apart they are.
-
-A measurement in words: the verdict, each figure beside its prediction, and what else was seen.
-"""
+"""The cards of the live demo: the device, what an answer or a measurement took, each figure beside its prediction, and progress."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The heartbeat in words: the first product apart from the warm ones, the time that cannot be beaten, and whether to believe it.
+"""The heartbeat in words: the first product apart from the warm ones, the floor, and whether the times are physically possible.
 
-The heartbeat in words: what a result says, and why a time that was published for a TPU cannot be one.
-
-Every figure comes from the catalog and the default case; nothing is typed in but what was published.
+It also shows why a time that was published for a TPU is impossible. Every figure but the published one comes from the catalog.
 """
 
 from __future__ import annotations

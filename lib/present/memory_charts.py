@@ -1,8 +1,7 @@
-"""Bars as markup, which are there at once and follow every slider, and the curve over context as a Plotly figure.
+"""Memory as bars (markup, which follows every slider at once) and as a curve over the context (a Plotly figure).
 
-The four parts of a memory estimate: their names, their order and their colours, the same in every bar, legend and chart.
-
-What all figures have in common: clear backgrounds for both themes, quiet grids, one font.
+The four parts of an estimate have one name, one order and one colour here, for every bar, legend and chart. All figures of the page share
+a layout: clear backgrounds for both themes, quiet grids, one font.
 """
 
 from __future__ import annotations

@@ -2,13 +2,9 @@
 
     setup(entry, catalog.rules.zerogpu, model="Qwen/Qwen3-8B", framework="pytorch").requirements
 
-`entry` is a place of `/recommend` (its hardware, platform, accelerator, engine and precision are read). Pins are the releases of the
-day in `lib/data/frameworks.json`; ZeroGPU takes the newest torch of its own list. What is not a Space (Endpoints, Jobs, Cloud TPU) has
-no front matter.
-
-Versions to write into files that people copy: which release was today's, where that was read, and what it brings along.
-
-The rows lie in `lib/data/frameworks.json`. Nothing is looked up while the app runs: a pin is a fact of the day it was read, and says so.
+`entry` is a place of `/recommend` (its hardware, platform, accelerator, engine and precision are read). Versions are the releases of the
+day in `lib/data/frameworks.json`, with their source; nothing is looked up while the app runs. ZeroGPU takes the newest torch of its own
+list. Endpoints, Jobs and Cloud TPU have no front matter.
 """
 
 from __future__ import annotations

@@ -3,15 +3,10 @@
     switch("ada/chat", "l4x1", sleep_time_s=3600).hf
     'hf spaces settings ada/chat --hardware l4x1 --sleep-time 3600'
 
-Pure text: nothing is asked of the Hub, and an id from outside stays one literal and one word. None of it holds a token: all three use
-the login of the machine they run on (`hf auth login`, or HF_TOKEN). Written for huggingface_hub 2.4; the tests check every call against
-the installed client's signatures and every command with its own parser.
-
-Text from outside inside code that somebody will run: a Python literal, a word of a shell command.
-
-What is quoted stays one literal and one word whatever it holds; an id that begins with a dash is kept from being read as an option.
-
-Code to copy as blocks of the page: each with its name and a button that copies it (`assets/page.js`).
+Text from outside stays one Python literal and one word of a shell command; an id that begins with a dash is not read as an option. No code
+holds a token: all three use the login of the machine they run on (`hf auth login`, or HF_TOKEN). Written for huggingface_hub 2.4; the
+tests check every call against the installed client's signatures and every command with its own parser. The page shows each block with its
+name and a button that copies it (`assets/page.js`).
 """
 
 from __future__ import annotations
