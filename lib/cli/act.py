@@ -24,10 +24,10 @@ from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, answer, end
 from lib.cli.show import acted_lines, preview_lines, progress_line
 from lib.errors import NotSignedIn
 from lib.hub.prices import PriceFeed
-from lib.hub.providers import find_providers
 from lib.present.numbers import usd
 from lib.present.setup_files import setup
 from lib.service.app import Account, Services
+from lib.service.endpoint import App
 from lib.service.models import Models
 
 
@@ -35,7 +35,7 @@ def opened() -> Services:
     """The services, with the platform's prices of now if it answers within some seconds, else the bundled ones."""
     feed = PriceFeed(load())
     feed.refresh()
-    return Services(catalog=feed.catalog, models=Models(), search=lambda _: (), offered=find_providers, today=feed.refresh)
+    return Services(App(catalog=feed.catalog, refreshed_catalog=feed.refresh, models=Models()))
 
 
 def login() -> str | None:

@@ -1,36 +1,22 @@
-"""The public questions as methods: arguments of any kind in, checked, answered as plain JSON objects.
-
-The page, `gr.api`, MCP and the command line call these same methods; signatures and docstrings are what callers read as
-documentation (`lib.ui.http.api`, `lib.ui.http.mcp`), so an entry under `Args:` stands on one line. Annotations say what is wanted; what
-really arrives is checked here.
-
-The questions that run something on the device at hand: measure, chat, heartbeat, and the ledger of what was measured.
-
-The services of a running app: the catalog with live prices, the bundled models, the Hub.
-"""
+"""What the app can answer, as functions with named parameters: the page, `gr.api`, MCP and the command line call these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from lib.answers.common import PriceEntry, price_entry
-from lib.catalog import Catalog, load
+from lib.catalog import load
 from lib.hub.prices import PriceFeed
-from lib.hub.providers import ProviderOffers, find_providers
-from lib.hub.search import suggest_models
 from lib.hub.space_session import install_session
 from lib.live import measure_process
-from lib.live.demo_model import DemoModel
-from lib.service import arguments
-from lib.service.chat import ChatQuestion
+from lib.service.arguments import text as text_argument
+from lib.service.chat import chat
 from lib.service.compare import comparison
 from lib.service.cost import estimate_cost
 from lib.service.endpoint import App, bound
 from lib.service.hardware import list_hardware
-from lib.service.heartbeat import HeartbeatQuestion
-from lib.service.ledger import MeasurementLedger
-from lib.service.measure import ExpectedQuestion, MeasureQuestion
+from lib.service.heartbeat import heartbeat, stream_heartbeat
+from lib.service.measure import measure, predict_measurement, stream_measurement
 from lib.service.memory import estimate_memory
 from lib.service.models import Models
 from lib.service.outlook import outlook
@@ -39,40 +25,25 @@ from lib.service.resolve_model import resolve_model
 from lib.service.right_size import right_size
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
-from lib.service.speed import Predict, estimate_speed, roofline
-from lib.speed import predict_speed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from lib.service.speed import estimate_speed, roofline
 
 
-class LiveQuestions:
-    """What the app answers by running it. Each question is a class of its own module; here they meet."""
+class Live:
+    """What the app answers by running it on the device at hand, and the ledger of what was measured."""
 
-    def __init__(self, *, catalog: Callable[[], Catalog], models: Models, ledger: MeasurementLedger | None = None) -> None:
-        """Answer from `catalog()` and `models`; nothing is loaded before a question comes.
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.ledger = app.ledger
+        self.chat = bound(chat, app)
+        self.measure = bound(measure, app)
+        self.stream_measurement = bound(stream_measurement, app)
+        self.predict_measurement = bound(predict_measurement, app)
+        self.heartbeat = bound(heartbeat, app)
+        self.stream_heartbeat = bound(stream_heartbeat, app)
 
-        What is measured goes to `ledger` (its `record`), by default the one that the environment names.
-        """
-        self._catalog, self._models = catalog, models
-        self.warm_up = measure_process.warm_up
-        demo = DemoModel()
-        talk = ChatQuestion(catalog=catalog, models=models, demo=demo)
-        self.chat = talk.chat
-        self.place = talk.place
-
-        def placed() -> int:
-            """Bytes of weights that ZeroGPU moves to the device before a run."""
-            return demo.held.weights_bytes if demo.held else 0
-
-        pulse = HeartbeatQuestion(catalog=catalog, placed=placed)
-        self.heartbeat = pulse.heartbeat
-        self.beating = pulse.beating
-        self.ledger = ledger or MeasurementLedger()
-        gauge = MeasureQuestion(catalog=catalog, models=models, record=self.ledger.record, placed=placed)
-        self.measure = gauge.measure
-        self.measuring = gauge.measuring
-        self.expected = ExpectedQuestion(gauge.case).expected
+    def place(self) -> None:
+        """On ZeroGPU, put the demo model where the platform wants it while the app starts; elsewhere nothing."""
+        self._app.demo.place(self._app.catalog())
 
 
 class Account:
@@ -90,27 +61,11 @@ class Account:
 
 
 class Services:
-    """What the app can answer."""
+    """What the app can answer: the endpoints of `app` as callers see them."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Callable[[], Catalog],
-        models: Models,
-        search: Callable[[str], Sequence[str]],
-        offered: Callable[[str], ProviderOffers],
-        predict: Predict = predict_speed,
-        today: Callable[[], Catalog] | None = None,
-    ) -> None:
-        """Answer from `catalog()` (which may return fresher prices at each call) and `models`.
-
-        `search` asks the Hub for ids, `offered` the router who serves a model per token; `predict` estimates how fast an offer runs a
-        model, `today` asks the platform for its prices again before one is confirmed.
-        """
-        self.catalog = catalog
-        self._models = models
-        self._search = search
-        app = App(catalog=catalog, models=models, providers=offered, predict=predict, refreshed_catalog=today)
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.catalog = app.catalog
         self.resolve_model = bound(resolve_model, app)
         self.estimate_memory = bound(estimate_memory, app)
         self.recommend = bound(recommend, app)
@@ -121,15 +76,15 @@ class Services:
         self.roofline = bound(roofline, app)
         self.comparison = bound(comparison, app)
         self.account = Account(app)
-        self.live = LiveQuestions(catalog=catalog, models=models)
+        self.live = Live(app)
 
     def bundled_models(self) -> Sequence[str]:
         """Ids that answer at once and offline."""
-        return self._models.bundled
+        return self._app.models.bundled
 
     def search_models(self, text: str) -> Sequence[str]:
         """Ids on the Hub that match; none when the Hub cannot be reached."""
-        return self._search(arguments.text("text", text, "llama"))
+        return self._app.search(text_argument("text", text, "llama"))
 
     def prices(self) -> PriceEntry:
         """Which prices the answers use now, and how old they are."""
@@ -137,16 +92,12 @@ class Services:
 
     def warm_up(self) -> None:
         """Import ahead of use what the first unseen model and the first measurement need, so that no visitor waits for that."""
-        self._models.warm_up()
-        self.live.warm_up()
-
-
-def _search(text: str) -> Sequence[str]:
-    return suggest_models(text).ids
+        self._app.models.warm_up()
+        measure_process.warm_up()
 
 
 def services() -> Services:
     """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
     install_session()  # before the first request: taking over the Hub client's session closes the one that was there
     feed = PriceFeed(load())
-    return Services(catalog=feed.catalog, models=Models(), search=_search, offered=find_providers, today=feed.refresh)
+    return Services(App(catalog=feed.catalog, refreshed_catalog=feed.refresh, models=Models()))

@@ -2,102 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import cast
+from typing import Annotated, cast
 
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
-from lib.catalog import Catalog
-from lib.catalog.silicon import Accelerator
-from lib.live.device import Device, current_device
+from lib.live.device import Device
 from lib.live.device_queue import hardware_turn
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Dtype, MatmulCase
-from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress, Told, on_device
+from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service import arguments
+from lib.service.arguments import Arguments, argument, one_of, whole_number
+from lib.service.endpoint import App
 
 MAX_BATCH = 65_536
 MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many products, a fourth of it, still has a float16
 MAX_ITERATIONS = 10_000
 MAX_WARMUP = 1_000
 
-Run = Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[Told]]
+
+class HeartbeatArguments(Arguments):
+    """Arguments of `/heartbeat`."""
+
+    batch: Annotated[int, whole_number(1, MAX_BATCH)] = argument(128, "rows of x")
+    hidden: Annotated[int, whole_number(1, MAX_SIDE)] = argument(4096, "columns of x and rows of w")
+    intermediate: Annotated[int, whole_number(1, MAX_SIDE)] = argument(16384, "columns of w")
+    iterations: Annotated[int, whole_number(3, MAX_ITERATIONS)] = argument(100, "warm products to time; fewer where time runs out")
+    warmup: Annotated[int, whole_number(0, MAX_WARMUP)] = argument(5, "products that are run but not counted, after the first")
+    dtype: Annotated[Dtype, one_of(DTYPES, Dtype)] = argument("float32", "float32, float16 or bfloat16")
 
 
-class HeartbeatQuestion:
-    """Runs the heartbeat on the device at hand."""
+def heartbeat(app: App, arguments: HeartbeatArguments) -> HeartbeatAnswer:
+    """One matrix product, timed over and over on the device at hand, beside the time that it cannot beat.
 
-    def __init__(
-        self,
-        *,
-        catalog: Callable[[], Catalog],
-        run: Run = on_device,
-        device: Callable[[], Device] | None = None,
-        placed: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """`run` runs a case where the device is (on ZeroGPU in the process that is given a GPU, after `placed()` bytes of weights).
-
-        `device` tells what is at hand, by default what `catalog()` makes of this machine.
-        """
-        self._catalog, self._run, self._placed = catalog, run, placed
-        self._device = device or (lambda: current_device(catalog()))
-
-    def heartbeat(
-        self,
-        batch: int = 128,
-        hidden: int = 4096,
-        intermediate: int = 16384,
-        iterations: int = 100,
-        warmup: int = 5,
-        dtype: Dtype = "float32",
-    ) -> HeartbeatAnswer:
-        """One matrix product, timed over and over on the device at hand, beside the time that it cannot beat.
-
-        Args:
-            batch: rows of x
-            hidden: columns of x and rows of w
-            intermediate: columns of w
-            iterations: warm products to time; fewer where time runs out
-            warmup: products that are run but not counted, after the first
-            dtype: float32, float16 or bfloat16
-
-        Returns:
-            The times, the floor, and whether they can be believed.
-        """
-        *_, answer = self.beating(batch, hidden, intermediate, iterations, warmup, dtype)
-        return cast("HeartbeatAnswer", answer)  # the last item, as `beating` says
-
-    def beating(
-        self,
-        batch: int = 128,
-        hidden: int = 4096,
-        intermediate: int = 16384,
-        iterations: int = 100,
-        warmup: int = 5,
-        dtype: Dtype = "float32",
-    ) -> Iterator[HeartbeatProgress | HeartbeatAnswer]:
-        """`heartbeat` as it goes: how far it is, and as the last item the answer."""
-        case = MatmulCase(
-            batch=arguments.whole("batch", batch, 1, MAX_BATCH),
-            hidden=arguments.whole("hidden", hidden, 1, MAX_SIDE),
-            intermediate=arguments.whole("intermediate", intermediate, 1, MAX_SIDE),
-            iterations=arguments.whole("iterations", iterations, 3, MAX_ITERATIONS),
-            warmup=arguments.whole("warmup", warmup, 0, MAX_WARMUP),
-            dtype=arguments.choice("dtype", dtype, DTYPES),
-        )
-        with hardware_turn():
-            device = self._device()
-            silicon = None if device.accelerator is None else self._catalog().accelerator(device.accelerator)
-            for told in self._run(case, device, silicon, self._placed()):
-                yield _progress(told) if not isinstance(told, HeartbeatRun) else _answer(case, device, told)
+    Returns:
+        The times, the floor, and whether they can be believed.
+    """
+    *_, answer = stream_heartbeat(app, arguments)
+    return cast("HeartbeatAnswer", answer)  # the last item
 
 
-def _progress(told: Progress | str) -> HeartbeatProgress:
-    if isinstance(told, Progress):
-        return {"phase": told.phase, "done": told.done, "of": told.of, "last_s": told.last_s}
-    return {"phase": str(told), "done": 0, "of": 0, "last_s": None}
+def stream_heartbeat(app: App, arguments: HeartbeatArguments) -> Iterator[HeartbeatProgress | HeartbeatAnswer]:
+    """`heartbeat` as it goes: how far it is, and as the last item the answer."""
+    case = MatmulCase(**arguments.model_dump())
+    with hardware_turn():
+        device = app.device()
+        silicon = None if device.accelerator is None else app.catalog().accelerator(device.accelerator)
+        for step in app.run_heartbeat(case, device, silicon, app.placed_bytes()):
+            yield _answer(case, device, step) if isinstance(step, HeartbeatRun) else _progress(step)
+
+
+def _progress(step: Progress | str) -> HeartbeatProgress:
+    if isinstance(step, Progress):
+        return {"phase": step.phase, "done": step.done, "of": step.of, "last_s": step.last_s}
+    return {"phase": str(step), "done": 0, "of": 0, "last_s": None}
 
 
 def _answer(case: MatmulCase, device: Device, outcome: HeartbeatRun) -> HeartbeatAnswer:

@@ -23,8 +23,9 @@ from lib.live.measurements import Ledger, LedgerPlace, Measurement, model_label,
 from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.service.app import LiveQuestions
+from lib.service.endpoint import App
 from lib.service.ledger import MeasurementLedger
+from lib.service.measure import MeasureArguments, measure
 from lib.service.models import Models
 from lib.service.speed import run_end
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
@@ -177,16 +178,16 @@ def most_usd(plans: Sequence[Planned]) -> Decimal:
 def main(asked: Mapping[str, Any]) -> None:
     """Measure `models`, with `prompt_tokens`, `output_tokens` and `precision`; a model that fails does not stop the others."""
     ledger = Ledger(LedgerPlace(path=None, lasting=False, words="memory of the job"))
-    live = LiveQuestions(catalog=load, models=Models(), ledger=MeasurementLedger(ledger, DatasetPush(None)))
+    app = App(catalog=load, models=Models(), ledger=MeasurementLedger(ledger, DatasetPush(None)))
     for model in asked["models"]:
-        sys.stdout.write(marked_line(_one(model, asked, live, ledger)) + "\n")
+        sys.stdout.write(marked_line(_one(model, asked, app, ledger)) + "\n")
         sys.stdout.flush()
 
 
-def _one(model: str, asked: Mapping[str, Any], live: LiveQuestions, ledger: Ledger) -> dict[str, Any]:
+def _one(model: str, asked: Mapping[str, Any], app: App, ledger: Ledger) -> dict[str, Any]:
     known = len(ledger.own_rows())
     try:
-        live.measure(model, asked["prompt_tokens"], asked["output_tokens"], asked["precision"])
+        measure(app, MeasureArguments(model=model, **{name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision")}))
     except AdvisorError as refusal:
         return {"model": model[:200], "error": str(refusal)}
     except Exception as error:  # noqa: BLE001 the log shows the trace, and the next model gets its turn

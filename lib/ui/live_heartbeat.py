@@ -91,7 +91,7 @@ def beaten(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[Run
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=working("Looking at the device."), card="", busy=True)
-        with ending(services.live.beating(**asked, dtype=dtype)) as items:
+        with ending(services.live.stream_heartbeat(**asked, dtype=dtype)) as items:
             for item in items:
                 yield _shown(item)
 

@@ -73,7 +73,7 @@ def foreseen(services: Services, model: str, prompt: Any, answer: Any, precision
     if not model:
         return hint(CHOOSE)
     try:
-        return expected_card(services.live.expected(model, prompt, answer, precision), model)
+        return expected_card(services.live.predict_measurement(model, prompt, answer, precision), model)
     except AdvisorError as refused:
         return refusal(labelled(str(refused), LABELS))
 
@@ -86,7 +86,7 @@ def measured(services: Services, model: str, prompt: Any, answer: Any, precision
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=stages(STAGES, "starting"), card="", busy=True)
-        with ending(services.live.measuring(model, prompt, answer, precision)) as items:
+        with ending(services.live.stream_measurement(model, prompt, answer, precision)) as items:
             for item in items:
                 yield _shown(item, model)
 

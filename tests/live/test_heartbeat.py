@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,9 @@ from lib.live.heartbeat_run import (
     run_matmuls,
 )
 from lib.service import heartbeat
-from lib.service.heartbeat import HeartbeatQuestion
+from lib.service.app import Live
+from lib.service.endpoint import App
+from lib.service.models import Models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +53,11 @@ PROCESSORS = Device(
 )
 L4 = load().accelerator("L4")
 CARD = replace(PROCESSORS, kind="cuda", name="NVIDIA L4", accelerator="L4", capability=(8, 9))
+
+
+def asked_on(device: Device, run: Any = heartbeat_run.on_device) -> Live:
+    """What runs on this device, as `run` does it."""
+    return Live(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run))
 
 
 def _roof(bandwidth: float, peak: float | None = None, cache: int = 0) -> DeviceRoof:
@@ -108,7 +115,7 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
         yield HeartbeatRun(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
 
     on = replace(CARD, accelerator=ada.id, name=ada.name)
-    answer = HeartbeatQuestion(catalog=load, run=ran, device=lambda: on).heartbeat(128, 2048, 4096, 5, 0, "float16")
+    answer = asked_on(on, ran).heartbeat(128, 2048, 4096, 5, 0, "float16")
     assert {"cache_unknown"} == {c["code"] for c in answer["caveats"]}
 
 
@@ -216,7 +223,7 @@ def test_dispatch_alone_is_found_out() -> None:
     def asynchronous(case: MatmulCase, device: Device, *_: object) -> Iterator[heartbeat_run.Progress | str | HeartbeatRun]:
         return run_heartbeat(case, device, None, clock=Dispatch())  # type: ignore[return-value]
 
-    question = HeartbeatQuestion(catalog=load, run=asynchronous, device=lambda: PROCESSORS)  # type: ignore[arg-type]
+    question = asked_on(PROCESSORS, asynchronous)
     answer = question.heartbeat(batch=8, hidden=512, intermediate=1024, iterations=5)
     assert answer["valid"] is False
     assert answer["efficiency"] is None
@@ -295,14 +302,14 @@ def test_what_does_not_fit_is_refused_before_anything_is_made() -> None:
 )
 def test_arguments_are_checked(named: dict[str, object], message: str) -> None:
     """Nothing runs for an argument that makes no sense."""
-    question = HeartbeatQuestion(catalog=load, run=lambda *_: pytest.fail("ran"), device=lambda: PROCESSORS)
+    question = asked_on(PROCESSORS, lambda *_: pytest.fail("ran"))
     with pytest.raises(BadArgument, match=message):
         question.heartbeat(**named)  # type: ignore[arg-type]
 
 
 def test_page_sees_how_it_goes() -> None:
     """Progress first, the measuring of the bandwidth told, the answer last."""
-    *told, answer = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS).beating(4, 64, 32, 5, 1)
+    *told, answer = asked_on(PROCESSORS).stream_heartbeat(4, 64, 32, 5, 1)
     phases = [item["phase"] for item in told]  # type: ignore[typeddict-item]
     assert phases[0] == "cold"
     assert phases[-1] == "bandwidth"
@@ -321,9 +328,7 @@ def test_closing_ends_the_run() -> None:
 def test_emulated_type_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor without such a unit still answers, and says what the time is worth."""
     monkeypatch.setattr(heartbeat_run, "is_emulated", lambda *_: True)
-    answer = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS).heartbeat(
-        batch=2, hidden=64, intermediate=64, iterations=3, dtype="bfloat16"
-    )
+    answer = asked_on(PROCESSORS).heartbeat(batch=2, hidden=64, intermediate=64, iterations=3, dtype="bfloat16")
     assert answer["valid"]
     assert "not_native" in {c["code"] for c in answer["caveats"]}
 
@@ -350,7 +355,7 @@ def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
 
 def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a measurement has the device, the heartbeat waits and then says so; afterwards it runs."""
-    question = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS)
+    question = asked_on(PROCESSORS)
     monkeypatch.setattr(heartbeat, "hardware_turn", lambda: device_queue.hardware_turn(0.05))
     with device_queue.hardware_turn(), pytest.raises(LiveError, match="Another measurement"):
         question.heartbeat(2, 64, 64, 3, 0)
@@ -359,7 +364,7 @@ def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_visitor_who_leaves_gives_the_device_back() -> None:
     """Closing in the middle of a run frees it for the next."""
-    running = HeartbeatQuestion(catalog=load, device=lambda: PROCESSORS).beating(4, 64, 32, 1000, 1)
+    running = asked_on(PROCESSORS).stream_heartbeat(4, 64, 32, 1000, 1)
     next(running)
     running.close()  # type: ignore[attr-defined]
     with device_queue.hardware_turn(0.05):

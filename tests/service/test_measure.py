@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownMo
 from lib.live.device import Device
 from lib.live.limits import DeviceRates, Work
 from lib.live.measure import MeasuredRun, MeasureRequest, Stage, measure_run
-from lib.live.measure_process import gpu_seconds
-from lib.service.measure import MeasureQuestion
+from lib.live.measure_process import gpu_seconds, run_measurement
+from lib.service.app import Live
+from lib.service.endpoint import App
+from lib.service.measure import MeasureArguments, measurement_case
 from lib.service.models import Models
 
 GIB = 2**30
@@ -54,8 +57,22 @@ class Runs:
         yield self.figures
 
 
-def _question(device: Device, runs: Runs | None = None, record: Any = None) -> MeasureQuestion:
-    return MeasureQuestion(catalog=load, models=MODELS, run=runs or Runs(), device=lambda size="large": device, record=record)  # noqa: ARG005
+class Records:
+    """A ledger that writes nothing, or what `record` makes of a run."""
+
+    def __init__(self, record: Any = None) -> None:
+        self.record = record or (lambda *_, **__: None)
+
+
+def _live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0) -> Live:
+    """What runs on a device; `placed_bytes` are the weights of the chat's model, placed by then."""
+    demo: Any = SimpleNamespace(held=SimpleNamespace(weights_bytes=placed_bytes) if placed_bytes else None)
+    ledger: Any = Records(record)
+    return Live(App(catalog=load, models=MODELS, run_measurement=runs or run_measurement, find_device=device, ledger=ledger, demo=demo))
+
+
+def _question(device: Device, runs: Runs | None = None, record: Any = None) -> Live:
+    return _live(runs or Runs(), device=lambda size="large": device, record=record)  # noqa: ARG005
 
 
 @pytest.mark.parametrize(
@@ -109,7 +126,7 @@ def test_a_card_is_held_against_its_own_prediction() -> None:
     def record(spec: Any, device: Any, figures: Any, **run: Any) -> None:
         written.append({"spec": spec.id, "device": device.name, "peak": figures["peak_bytes"], **run})
 
-    stages = list(_question(CUDA, Runs(), record).measuring(LLAMA))
+    stages = list(_question(CUDA, Runs(), record).stream_measurement(LLAMA))
     answer: Any = stages[-1]
     assert stages[:-1] == [{"stage": "weights"}, {"stage": "running"}]
     assert answer["predicted"]["weights_bytes"] == 16_060_522_496
@@ -165,7 +182,7 @@ def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
         return half if size == "large" else whole
 
     runs = Runs()
-    question = MeasureQuestion(catalog=load, models=MODELS, run=runs, device=device)
+    question = _live(runs, device=device)
     answer = question.measure("Qwen/Qwen2.5-32B-Instruct")
     assert sizes == ["large", "xlarge"]
     assert 10 < runs.asked[0].limit_s <= 60
@@ -175,7 +192,7 @@ def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
     with pytest.raises(DoesNotFit):
         question.measure("meta-llama/Llama-3.1-70B-Instruct")
     sizes.clear()  # 16 GB of Llama beside 35 GB of another model: more than half a card, and 35 GB that take time to move there
-    beside = MeasureQuestion(catalog=load, models=MODELS, run=runs, device=device, placed=lambda: 35 * 10**9)
+    beside = _live(runs, device=device, placed_bytes=35 * 10**9)
     beside.measure(LLAMA)
     assert sizes == ["large", "xlarge"]
     assert runs.asked[-1].placed_bytes == 35 * 10**9
@@ -189,9 +206,7 @@ def test_a_need_just_below_half_a_card_takes_the_whole() -> None:
     )
     whole = replace(half, memory_bytes=101_973_950_464, free_bytes=101_973_950_464)
     runs = Runs()
-    question = MeasureQuestion(
-        catalog=load, models=MODELS, run=runs, device=lambda size="large": half if size == "large" else whole, placed=lambda: 33_800_000_000
-    )
+    question = _live(runs, device=lambda size="large": half if size == "large" else whole, placed_bytes=33_800_000_000)
     question.measure(LLAMA)
     assert runs.asked[0].size == "xlarge"
 
@@ -199,7 +214,7 @@ def test_a_need_just_below_half_a_card_takes_the_whole() -> None:
 def test_workspace_of_cublas_is_in_every_prediction_on_a_card() -> None:
     """T5-base in bf16 on an L4: 445.8 MB of weights, and 8 519 680 B that torch gives to cuBLAS, as for a decoder."""
     for model in ("google-t5/t5-base", LLAMA):
-        case = _question(CUDA).case(model, 512, 1, "bf16")
+        case = measurement_case(_question(CUDA)._app, MeasureArguments(model=model, prompt_tokens=512, output_tokens=1))
         rest = case.expected.peak_bytes - case.expected.weights_bytes - case.expected.kv_cache_bytes - case.expected.activation_bytes
         assert rest == 8_519_680
 
@@ -268,7 +283,7 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
 @pytest.mark.slow
 def test_memory_on_this_processor_is_what_was_predicted() -> None:
     """134 million parameters in float32, 536 MB: a real run in a process of its own, within the promised 10 %."""
-    answer = MeasureQuestion(catalog=load, models=MODELS).measure(json.dumps(SMALL), 64, 8, "fp32")
+    answer = _live().measure(json.dumps(SMALL), 64, 8, "fp32")
     assert answer["device_details"]["kind"] in {"cpu", "cuda"}
     assert abs(answer["error_ratio"]["peak_bytes"] or 1.0) <= 0.10
     assert answer["weights_bytes"] <= answer["peak_bytes"]

@@ -177,9 +177,9 @@ class FakeLive:
         self.ended = 0
         self.ledger = FakeLedger(rows or [])
         self.chat = self._played
-        self.measuring = self._played
-        self.beating = self._played
-        self.expected: Callable[..., Any] = lambda *_: expected()
+        self.stream_measurement = self._played
+        self.stream_heartbeat = self._played
+        self.predict_measurement: Callable[..., Any] = lambda *_: expected()
 
     def _played(self, *asked: Any, **named: Any) -> Iterator[Any]:
         self.asked.append((*asked, *named.items()))

@@ -6,10 +6,11 @@ import pytest
 
 from lib.catalog import load
 from lib.service.app import Services
+from lib.service.endpoint import App
 from lib.service.models import Models
 
 
 @pytest.fixture(scope="session")
 def whole() -> Services:
     """The services as the app has them, offline."""
-    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: pytest.fail("no provider is asked for"))
+    return Services(App(catalog=load, models=Models(), search=lambda _: (), providers=lambda _: pytest.fail("no provider is asked for")))

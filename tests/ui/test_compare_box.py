@@ -10,6 +10,7 @@ from page_fake import LLAMA
 from lib.catalog import load
 from lib.hub.providers import ProviderOffers
 from lib.service.app import Services
+from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.ui import compare_box, page
 from lib.ui import fields as ask
@@ -23,7 +24,7 @@ L4: list[Any] = ["spaces:l4x1", "auto", "vllm", 8, 0, 0, 0]
 def services() -> Services:
     """The services as the app has them, with the bundled models and a router that says nothing."""
     unasked = ProviderOffers(status="unknown", reason="The router was not asked.")
-    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: unasked)
+    return Services(App(catalog=load, models=Models(), search=lambda _: (), providers=lambda _: unasked))
 
 
 def side(**named: Any) -> list[Any]:

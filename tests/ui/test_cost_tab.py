@@ -16,6 +16,7 @@ from lib.hub.providers import ProviderOffers
 from lib.present.cost_charts import bills
 from lib.present.speed_charts import front, roofline, roofline_words, scatter
 from lib.service.app import Services
+from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.ui import cost_tab, fields, page, roofline_box
 from lib.ui import fields as ask
@@ -27,7 +28,7 @@ UNASKED = ProviderOffers(status="unknown", reason="The router was not asked.")
 @pytest.fixture(scope="module")
 def services() -> Services:
     """The services as the app has them, with the bundled models and a router that says nothing."""
-    return Services(catalog=load, models=Models(), search=lambda _: (), offered=lambda _: UNASKED)
+    return Services(App(catalog=load, models=Models(), search=lambda _: (), providers=lambda _: UNASKED))
 
 
 def asked(**named: Any) -> list[Any]:

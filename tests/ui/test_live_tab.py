@@ -16,6 +16,7 @@ from lib.hub.providers import ProviderOffers
 from lib.live.device import Device
 from lib.live.device_queue import CHAT, DEVICE, turn
 from lib.service.app import Services
+from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_run, live_tab
 from lib.ui.http.api import FAILED, endpoints
@@ -182,7 +183,7 @@ def test_what_is_expected_stands_there_before_the_run() -> None:
     def refuse(*_: Any) -> Any:
         raise DoesNotFit("Too much.")
 
-    services.live.expected = refuse
+    services.live.predict_measurement = refuse
     assert "Too much." in live_measure.foreseen(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
 
@@ -257,9 +258,8 @@ def test_where_it_runs_is_looked_at_when_it_is_asked(monkeypatch: pytest.MonkeyP
 
 def real() -> Services:
     """The services as the app has them; a router that says nothing."""
-    return Services(
-        catalog=load, models=Models(), search=lambda _: (), offered=lambda _: ProviderOffers(status="unknown", reason="Not asked.")
-    )
+    unasked = ProviderOffers(status="unknown", reason="Not asked.")
+    return Services(App(catalog=load, models=Models(), search=lambda _: (), providers=lambda _: unasked))
 
 
 def test_runs_wait_with_the_public_endpoints() -> None:
