@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.getparent(pytest.Module)
         assert module is not None
         shares_app = "app_url" in getattr(item, "fixturenames", ()) and not hasattr(module.obj, "app_url")
-        item.add_marker(pytest.mark.xdist_group("app" if shares_app else module.nodeid))
+        item.add_marker(pytest.mark.xdist_group("app" if shares_app else module.path.stem))
         if item.get_closest_marker("browser") and not CHROMIUM and not os.environ.get("CI"):
             item.add_marker(pytest.mark.skip("no Chromium on PATH: install the package 'chromium'"))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +17,7 @@ from lib.catalog.offers import PLATFORMS
 from lib.laws import kv_cache, kv_cache_by_engine
 from lib.memory import estimate_memory
 from lib.model.parameter_count import resolve_count
-from lib.model.spec import Growth
+from lib.model.spec import CacheTerm, Growth
 from lib.precision import FAMILIES
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.cost_charts import COLOURS
@@ -72,7 +73,10 @@ def test_files_and_folders_that_are_named_exist(text: str) -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize(("file", "name"), re.findall(r"`(lib/[\w/]+\.py)` \(`(\w+)`(?:, `\w+`)?\)", PAGE))
+NAMED = [(file, name) for file, beside in re.findall(r"`(lib/[\w/]+\.py)`\s\(([^)]*)\)", PAGE) for name in re.findall(r"`(\w+)`", beside)]
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED)
 def test_names_beside_a_file_stand_in_it(file: str, name: str) -> None:
     """What the page says is in a file."""
     assert re.search(rf"^(class |def |    def )?{name}\b", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
@@ -103,5 +107,10 @@ def test_every_platform_has_its_name_colour_and_tick() -> None:
 
 
 def test_every_growth_of_a_cache_has_its_n_of_t() -> None:
-    """The law knows each kind by name."""
-    assert all(kv_cache.units(growth, 4, 9, 9) >= 0 for growth in get_args(Growth))
+    """The law knows each kind by name, also as a straight line; an unknown one is refused."""
+    for growth in (*get_args(Growth), "another"):
+        term = CacheTerm(kind="full attention", holds="keys and values", layers=1, elements=8, growth=growth, span=4)
+        with pytest.raises(ValueError, match="no such growth") if growth == "another" else nullcontext():
+            assert kv_cache.units(growth, 4, 9, 9) >= 0
+        with pytest.raises(ValueError, match="no such growth") if growth == "another" else nullcontext():
+            assert kv_cache.linear_cache([term], 2.0, 9)

@@ -182,7 +182,11 @@ class LinearCache(NamedTuple):
 
 
 def linear_cache(terms: Iterable[Term], element_bytes: float, encoder_tokens: int = 0) -> LinearCache:
-    """The law as straight lines, for laws that need it as a few numbers; exact but for blocks and windows of several lengths."""
+    """The law as straight lines, for laws that need it as a few numbers; exact but for blocks and windows of several lengths.
+
+    Raises:
+        ValueError: there is no such growth.
+    """
     constant = per_token = windowed = weighted = 0.0
     for term in terms:
         size = term.layers * term.elements * width(term, element_bytes)
@@ -196,6 +200,8 @@ def linear_cache(terms: Iterable[Term], element_bytes: float, encoder_tokens: in
                 weighted += size * term.span
             case "remainder":
                 constant += size * term.span / 2
-            case _:
+            case "step" | "constant" | "encoder":
                 constant += size * units(term.growth, term.span, term.span, encoder_tokens)
+            case _:
+                raise ValueError(f"no such growth: {term.growth}")
     return LinearCache(constant, per_token, windowed, weighted / windowed if windowed else 0.0)
