@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from lib.identity import ById
 from lib.laws.parallelism import head_share, layer_split_bytes, tensor_parallel_bytes, up
 from lib.laws.runtime import Range, runtime_parts
 from lib.memory.activations import Activation, training_bytes
@@ -98,35 +99,20 @@ class PerDevice:
         return self.device_weights + self.device_runtime + active + self._dealt(self.cache.worst_share(tokens, batch))
 
 
-class _Same:
-    """A spec as a key: the object itself, not its contents."""
-
-    __slots__ = ("spec",)
-
-    def __init__(self, spec: ModelSpec) -> None:
-        self.spec = spec
-
-    def __hash__(self) -> int:
-        return id(self.spec)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.spec is self.spec
-
-
 @lru_cache(maxsize=256)
-def _weights(same: _Same, precision: str, compute_dtype: str, *, keeps_fp32: bool, several: bool) -> Weights:
-    return weights(same.spec, precision, compute_dtype, keeps_fp32=keeps_fp32, several=several)
+def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool, several: bool) -> Weights:
+    return weights(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32, several=several)
 
 
 @lru_cache(maxsize=1024)
-def _remembered(same: _Same, request: ResolvedRequest) -> PerDevice:
-    of = _weights(same, request.precision, request.compute_dtype, keeps_fp32=request.engine == "transformers", several=request.devices > 1)
-    return PerDevice(same.spec, request, of)
+def _remembered(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
+    of = _weights(key, request.precision, request.compute_dtype, keeps_fp32=request.engine == "transformers", several=request.devices > 1)
+    return PerDevice(key.value, request, of)
 
 
 def per_device(spec: ModelSpec, request: ResolvedRequest) -> PerDevice:
     """The bytes of a request on each device; the last few hundred are remembered, so that a slider's move is arithmetic only."""
-    return _remembered(_Same(spec), request)
+    return _remembered(ById(spec), request)
 
 
 ENDLESS = 2**24

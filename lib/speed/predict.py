@@ -17,8 +17,8 @@ from lib.laws.forward_pass import Array, Quantity, linear_flop
 from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import queue_time
 from lib.speed.batch import Deployment, LawInputs, Question, Row, describe_passes, resolve_deployment, tabulate
-from lib.speed.calibration import Calibration, load_calibration
-from lib.speed.hardware import card_class, peak
+from lib.speed.calibration import ENGINES, Calibration, load_calibration
+from lib.speed.hardware import card_class
 from lib.speed.result import Band, Bound, SpeedEstimate, SpeedFloor
 from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, time_serving
 from lib.units import Seconds, TokensPerSecond
@@ -108,12 +108,17 @@ def predict_deployments(of: Sequence[Deployment]) -> SpeedTable:
     served = _serve(of, inputs, times, encoder_s, decodes)
     concurrency = np.array([float(deployment.request.concurrency) for deployment in of])
     tokens = concurrency * np.where(decodes > 0, inputs.output_tokens, inputs.prompt_tokens)
+    widening = _widening(of, calibration)
+    half_width = {
+        quantity: np.array([by_engine[engine] for engine in ENGINES])[inputs.engine] * widening
+        for quantity, by_engine in calibration.spread.items()
+    }
     least_s = (served.least_ttft_s + served.least_tpot_s * inputs.output_tokens * decodes) * concurrency / inputs.running_requests
     whole_s = served.ttft_s + served.tpot_s * inputs.output_tokens * decodes
-    whole = _ranges(whole_s, _half_widths(of, calibration, "throughput"), least_s)
+    whole = _ranges(whole_s, half_width["throughput"], least_s)
     return SpeedTable(
-        ttft_s=_ranges(served.ttft_s, _half_widths(of, calibration, "ttft"), served.least_ttft_s),
-        tpot_s=_ranges(np.where(decodes > 0, served.tpot_s, np.nan), _half_widths(of, calibration, "tpot"), served.least_tpot_s),
+        ttft_s=_ranges(served.ttft_s, half_width["ttft"], served.least_ttft_s),
+        tpot_s=_ranges(np.where(decodes > 0, served.tpot_s, np.nan), half_width["tpot"], served.least_tpot_s),
         throughput_tokens_per_s=BandColumn(value=tokens / whole.value, low=tokens / whole.high, high=tokens / whole.low),
         least_ttft_s=served.least_ttft_s,
         least_tpot_s=served.least_tpot_s,
@@ -142,8 +147,8 @@ def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, enc
     batch = inputs.running_requests / inputs.replicas
     busy = np.where(together, batch, times.decoding_sequences)
     prompts = inputs.prompt_tokens * np.where(together, batch, 1.0)
-    least_ttft_s = floor_seconds(of, inputs, tokens=prompts, sequences=1.0, cached_tokens=0.0)
-    least_tpot_s = floor_seconds(of, inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens / 2)
+    least_ttft_s = floor_seconds(inputs, tokens=prompts, sequences=1.0, cached_tokens=0.0)
+    least_tpot_s = floor_seconds(inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens / 2)
     tpot_s = np.maximum(np.where(together, times.step.total, times.tpot_s), least_tpot_s)
     ttft_s = np.maximum(np.where(together, times.prefill.total + times.request_s, times.ttft_s) + encoder_s, least_ttft_s)
     wait_s = queue_time(
@@ -161,39 +166,36 @@ def _time_encoders(of: Sequence[Deployment], rows: Sequence[Row | None], calibra
     seconds = np.zeros(len(of))
     which = [at for at, row in enumerate(rows) if row is not None]
     if which:
-        behind = [of[at] for at in which]
-        inputs = tabulate([row for row in rows if row is not None], [deployment.ceilings for deployment in behind])
+        inputs = tabulate([row for row in rows if row is not None], [of[at].ceilings for at in which])
         tokens = inputs.prompt_tokens * (inputs.running_requests / inputs.replicas)
-        least_s = floor_seconds(behind, inputs, tokens=tokens, sequences=1.0, cached_tokens=0.0)
+        least_s = floor_seconds(inputs, tokens=tokens, sequences=1.0, cached_tokens=0.0)
         seconds[which] = np.maximum(time_serving(inputs, calibration.constants).prefill.total, least_s)
     return seconds
 
 
-def floor_seconds(of: Sequence[Deployment], inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
+def floor_seconds(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
     """Seconds of shape (n,) that the datasheet allows for a pass over `tokens` tokens of `sequences` sequences, at least.
 
-    0 where the rates were measured on the machine itself, for those are not ceilings.
+    The highest of a card's ceilings are its own. 0 where the rates were measured on the machine itself, for those are not ceilings.
     """
-    devices = [deployment.devices for deployment in of]
     least = roofline_seconds(
         read_bytes=bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=cached_tokens),
         flop=linear_flop(parameters=inputs.active_parameters, tokens=tokens),
         devices=inputs.tensor_parallel * np.where(inputs.pipelined, inputs.pipeline_stages, 1.0),
-        bandwidth=np.array([one.silicon.bandwidth * one.share for one in devices]),
-        peak=np.array([peak(one.silicon, deployment.arithmetic) * one.share for one, deployment in zip(devices, of, strict=True)]),
+        bandwidth=inputs.bandwidth.max(axis=1),
+        peak=inputs.compute.max(axis=1),
     )
-    return np.where([one.silicon.reached for one in devices], 0.0, least)
+    return np.where(inputs.bandwidth[:, -1] > 0, 0.0, least)
 
 
-def _half_widths(of: Sequence[Deployment], calibration: Calibration, quantity: str) -> Array:
-    """Half the width of each range in ln, shape (n,): by engine, wider where the engine was never measured on such a card."""
-    widths: dict[tuple[str, str], float] = {}
+def _widening(of: Sequence[Deployment], calibration: Calibration) -> Array:
+    """Factor on the width of each range, shape (n,): above 1 where the engine was never measured on such a card."""
+    factors: dict[tuple[str, str], float] = {}
     for deployment in of:
         engine, card = deployment.layout.engine, deployment.devices.silicon
-        if (engine, card.id) not in widths:
-            measured = (engine, card_class(card)) in calibration.measured
-            widths[engine, card.id] = calibration.spread[quantity][engine] * (1.0 if measured else UNMEASURED_WIDENING)
-    return np.array([widths[deployment.layout.engine, deployment.devices.silicon.id] for deployment in of])
+        if (engine, card.id) not in factors:
+            factors[engine, card.id] = 1.0 if (engine, card_class(card)) in calibration.measured else UNMEASURED_WIDENING
+    return np.array([factors[deployment.layout.engine, deployment.devices.silicon.id] for deployment in of])
 
 
 def _ranges(value: Array, half_width: Array, least: Array) -> BandColumn:
