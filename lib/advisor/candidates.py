@@ -89,12 +89,12 @@ def _on_accelerator(spec: ModelSpec, family: Family, offer: Offer, silicon: Acce
     return Candidates(tried, refused)
 
 
-def _precisions(spec: ModelSpec, silicon: Accelerator, asked: str) -> tuple[tuple[tuple[str, int, str], ...], Reason | None]:
+def _precisions(spec: ModelSpec, silicon: Accelerator, precision: str) -> tuple[tuple[tuple[str, int, str], ...], Reason | None]:
     """Names with their step and note, and the refusal of the first one that the silicon cannot compute."""
-    if asked != "auto":
-        if _computes(silicon, asked):
-            return ((asked, AS_STORED, ""),), None
-        return (), Reason("dtype_missing", {"precision": asked, "silicon": silicon.name})
+    if precision != "auto":
+        if _computes(silicon, precision):
+            return ((precision, AS_STORED, ""),), None
+        return (), Reason("dtype_missing", {"precision": precision, "silicon": silicon.name})
     half = "bf16" if silicon.supports("bf16") else "fp16"
     stored = spec.stored.quantization
     if stored is None:

@@ -36,6 +36,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, cost
 from lib.errors import BadCatalog
+from lib.laws.price import HOUR_S
 from lib.memory import usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
@@ -44,7 +45,6 @@ from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
 
 DAYS_PER_MONTH = 30
 """Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
-HOUR_S = 3600
 ENOUGH_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
 SOUND_S = 30.0

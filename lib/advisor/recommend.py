@@ -10,6 +10,8 @@ Work that providers sell per token: chat with and without images, vectors, pictu
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from lib.advisor.fit import HostedModel, Memory, Requirements
 from lib.advisor.judge import DAYS_PER_MONTH, judge_offers
 from lib.advisor.rank import rank_entries
@@ -124,9 +126,9 @@ def _remember_memory(spec: ModelSpec) -> Memory:
 
 
 def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
-    def place(rejection: Rejection) -> tuple[int, float, str]:
+    def place(rejection: Rejection) -> tuple[int, Decimal, str]:
         price = rejection.offer.usd_per_hour
-        return (PLATFORMS.index(rejection.offer.platform), 0.0 if price is None else float(price), rejection.offer.id)
+        return (PLATFORMS.index(rejection.offer.platform), Decimal(0) if price is None else price, rejection.offer.id)
 
     return tuple(sorted(rejected, key=place))
 

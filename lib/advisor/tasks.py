@@ -51,19 +51,19 @@ _PLAIN = MappingProxyType(
 )
 
 
-def task_of(asked: str, spec: ModelSpec | None) -> str:
+def task_of(task: str, spec: ModelSpec | None) -> str:
     """The task to judge: the one asked for, or the model's own; a bare count or a model with a cache generates text.
 
     Raises:
         BadArgument: the task is not known, or there is neither a task nor a model.
     """
-    name = asked.strip().casefold()
+    name = task.strip().casefold()
     if name != "auto":
         if name not in FAMILIES:
-            raise BadArgument("task", asked, "auto, or a Hub task such as text-generation, feature-extraction or text-to-image")
+            raise BadArgument("task", task, "auto, or a Hub task such as text-generation, feature-extraction or text-to-image")
         return _PLAIN.get(name, name)
     if spec is None:
-        raise BadArgument("task", asked, "inference-api when no model is named; otherwise name the model")
+        raise BadArgument("task", task, "inference-api when no model is named; otherwise name the model")
     if spec.task in FAMILIES:
         return spec.task
     generates = spec.cache_terms is not None or spec.source == "rule_of_thumb"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from lib.answers.common import Answer, CaveatEntry, PriceEntry
-from lib.cost.compare import Verdict
+from lib.cost.compare import ComparisonVerdict
 
 
 class CostPartEntry(TypedDict):
@@ -192,6 +192,6 @@ class ComparisonAnswer(TypedDict):
     payback_months: float | None
     speedup: float
     latency_ratio: float | None
-    verdict: Verdict
+    verdict: ComparisonVerdict
     arithmetic: list[str]
     caveats: list[CaveatEntry]

@@ -199,15 +199,15 @@ def _price_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Deci
 
 
 def _sleep_caveats(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal) -> list[Caveat]:
-    asked = usage.sleep_after_s
+    wanted_s = usage.sleep_after_s
     if offer.platform not in SLEEPS:
-        return [Caveat("never_sleeps", {"platform": offer.platform})] if asked > 0 else []
+        return [Caveat("never_sleeps", {"platform": offer.platform})] if wanted_s > 0 else []
     caveats = []
-    if asked not in {Decimal(0), sleeps_after}:
+    if wanted_s not in {Decimal(0), sleeps_after}:
         caveats.append(Caveat("sleep_fixed", {"hardware": offer.id, "hours": rules.sleep.cpu_basic_after_s // HOUR_S}, variant="bill"))
-    elif asked > 0 and not daily.slept:
+    elif wanted_s > 0 and not daily.slept:
         caveats.append(Caveat("traffic_not_stated"))
-    elif asked == 0 and sleeps_after == 0 and usage.hours_per_day < DAY_H:
+    elif wanted_s == 0 and sleeps_after == 0 and usage.hours_per_day < DAY_H:
         scales = "" if offer.platform == "spaces" else "scales_to_zero"
         caveats.append(Caveat("paused_outside_hours", {"hours": usage.hours_per_day}, variant=scales))
     if daily.slept and usage.startup_s is None:

@@ -26,7 +26,7 @@ NEARLY = Decimal("0.99")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
+class BreakEvenPoint:
     """Up to `requests_per_day` the way `below` costs less, from there on `above`; `None` when the first always does.
 
     `tokens_per_month` are prompt and answer tokens at that traffic, `usd_per_month` what both cost there. `within_capacity` tells whether
@@ -43,45 +43,47 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _Bills:
+    """The bills of one offer at any traffic; those of sleep are remembered."""
+
     offer: Offer
     usage: Usage
     rules: PlatformRules
     speed: SpeedEstimate | None
-    slept: dict[int, Decimal]
+    sleeping_usd: dict[int, Decimal]
 
     def always_on(self) -> Decimal:
         hourly = price_per_hour(self.offer, self.usage.region)
         return rent(usd_per_hour=hourly, hours=DAY_H * self.usage.days_per_month, replicas=self.usage.replicas)
 
     def sleeping(self, requests: int) -> Decimal:
-        if requests not in self.slept:
-            asked = replace(self.usage, requests_per_day=Decimal(requests))
-            daily = hours(self.offer, asked, self.rules, self.speed).per_day
+        if requests not in self.sleeping_usd:
+            usage = replace(self.usage, requests_per_day=Decimal(requests))
+            daily = hours(self.offer, usage, self.rules, self.speed).per_day
             hourly = price_per_hour(self.offer, self.usage.region)
-            self.slept[requests] = rent(usd_per_hour=hourly, hours=daily * self.usage.days_per_month, replicas=self.usage.replicas)
-        return self.slept[requests]
+            self.sleeping_usd[requests] = rent(usd_per_hour=hourly, hours=daily * self.usage.days_per_month, replicas=self.usage.replicas)
+        return self.sleeping_usd[requests]
 
-    def carries(self, requests: Decimal | None) -> bool | None:
+    def serves(self, requests: Decimal | None) -> bool | None:
         seconds = request_seconds(self.usage, self.speed)
         if requests is None or seconds is None:
             return None
         return requests * seconds <= self.usage.hours_per_day * HOUR_S * self.usage.concurrency * self.usage.replicas
 
-    def at(self, below: Way, above: Way, requests: Decimal | None, usd: Decimal | None, law: str) -> Crossing:
+    def point(self, below: Way, above: Way, requests: Decimal | None, usd: Decimal | None, law: str) -> BreakEvenPoint:
         tokens = self.usage.prompt_tokens + self.usage.output_tokens
-        return Crossing(
+        return BreakEvenPoint(
             below=below,
             above=above,
             requests_per_day=requests,
             tokens_per_month=None if requests is None else requests * self.usage.days_per_month * tokens,
             usd_per_month=usd,
-            within_capacity=self.carries(requests),
+            within_capacity=self.serves(requests),
             law=law,
         )
 
 
-def break_even(
+def find_break_even(
     offer: Offer,
     usage: Usage,
     rules: PlatformRules,
@@ -89,77 +91,79 @@ def break_even(
     speed: SpeedEstimate | None = None,
     price: TokenPrice | None = None,
     zerogpu: Offer | None = None,
-) -> tuple[Crossing, ...]:
+) -> tuple[BreakEvenPoint, ...]:
     """Every pair of ways that is known: per token needs a price, sleeping a sleep time, ZeroGPU an offer that runs the model.
 
     Free hardware has no bill to cross, nor has a month without days.
     """
     if price_per_hour(offer, usage.region) == 0 or usage.days_per_month <= 0 or offer.platform == "zerogpu":
         return ()
-    case = _Case(offer=offer, usage=usage, rules=rules, speed=speed, slept={})
+    bills = _Bills(offer=offer, usage=usage, rules=rules, speed=speed, sleeping_usd={})
     sleeps = sleep_time(offer, usage, rules) > 0
-    found = [_sleep_ends(case)] if sleeps else []
+    points = [_sleep_ends(bills)] if sleeps else []
     if price is not None and request_usd(price, usage, rules.providers) > 0:
-        found.append(_token_line(case, price))
+        points.append(_tokens_against_always_on(bills, price))
         if sleeps:
-            found.append(_token_curve(case, price))
+            points.append(_tokens_against_sleeping(bills, price))
     if zerogpu is not None:
-        found += _quota(case, zerogpu, sleeps=sleeps, price=price)
-    return tuple(found)
+        points += _quota_ends(bills, zerogpu, sleeps=sleeps, price=price)
+    return tuple(points)
 
 
-def _sleep_ends(case: _Case) -> Crossing:
+def _sleep_ends(bills: _Bills) -> BreakEvenPoint:
     """Sleep never costs more than always on; from here on it saves less than a hundredth."""
-    full = case.always_on()
-    requests = first_where(lambda n: case.sleeping(n) >= NEARLY * full, MOST_REQUESTS)
-    usd = None if requests is None else case.sleeping(requests)
-    return case.at("sleeping", "always_on", None if requests is None else Decimal(requests), usd, "least n: sleeping(n) ≥ 0.99 · always on")
+    full = bills.always_on()
+    requests = first_where(lambda n: bills.sleeping(n) >= NEARLY * full, MOST_REQUESTS)
+    usd = None if requests is None else bills.sleeping(requests)
+    return bills.point(
+        "sleeping", "always_on", None if requests is None else Decimal(requests), usd, "least n: sleeping(n) ≥ 0.99 · always on"
+    )
 
 
-def _token_line(case: _Case, price: TokenPrice) -> Crossing:
-    each = request_usd(price, case.usage, case.rules.providers)
-    full = case.always_on()
-    credit = case.rules.providers.monthly_usd[case.usage.account]
-    requests = crossing_of_lines((full, Decimal(0)), (-credit, each * case.usage.days_per_month))
-    return case.at("per_token", "always_on", requests, full, "n = (always on + credits) / (days · USD per request)")
+def _tokens_against_always_on(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
+    each = request_usd(price, bills.usage, bills.rules.providers)
+    full = bills.always_on()
+    credit = bills.rules.providers.monthly_usd[bills.usage.account]
+    requests = crossing_of_lines((full, Decimal(0)), (-credit, each * bills.usage.days_per_month))
+    return bills.point("per_token", "always_on", requests, full, "n = (always on + credits) / (days · USD per request)")
 
 
-def _token_curve(case: _Case, price: TokenPrice) -> Crossing:
-    monthly = request_usd(price, case.usage, case.rules.providers) * case.usage.days_per_month
-    credit = case.rules.providers.monthly_usd[case.usage.account]
+def _tokens_against_sleeping(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
+    monthly = request_usd(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
+    credit = bills.rules.providers.monthly_usd[bills.usage.account]
 
     def tokens(n: int) -> Decimal:
         return max(Decimal(0), monthly * n - credit)
 
-    return _curve(case, "per_token", tokens)
+    return _against_sleeping(bills, "per_token", tokens)
 
 
-def _curve(case: _Case, way: Way, bill: Callable[[int], Decimal]) -> Crossing:
+def _against_sleeping(bills: _Bills, way: Way, bill: Callable[[int], Decimal]) -> BreakEvenPoint:
     """Where a bill without bends downwards overtakes the sleeping one."""
-    requests = first_where(lambda n: bill(n) > case.sleeping(n), MOST_REQUESTS)
+    requests = first_where(lambda n: bill(n) > bills.sleeping(n), MOST_REQUESTS)
     law = f"least n: {way}(n) > sleeping(n)"
     if requests is None:
-        return case.at(way, "sleeping", None, None, law)
-    return case.at(way, "sleeping", Decimal(requests), case.sleeping(requests), law)
+        return bills.point(way, "sleeping", None, None, law)
+    return bills.point(way, "sleeping", Decimal(requests), bills.sleeping(requests), law)
 
 
-def _quota(case: _Case, zerogpu: Offer, *, sleeps: bool, price: TokenPrice | None) -> list[Crossing]:
+def _quota_ends(bills: _Bills, zerogpu: Offer, *, sleeps: bool, price: TokenPrice | None) -> list[BreakEvenPoint]:
     """Beyond the quota the visitor pays per GPU second; an account that cannot stops at the quota."""
-    used = zerogpu_use(zerogpu, case.usage, case.rules.zerogpu, case.speed)
-    free = Decimal(used.daily_quota_s) / used.quota_s_per_request
-    if used.usd_per_request_beyond is None:
+    use = zerogpu_use(zerogpu, bills.usage, bills.rules.zerogpu, bills.speed)
+    free = Decimal(use.daily_quota_s) / use.quota_s_per_request
+    if use.usd_per_request_beyond is None:
         law = "n = ⌊quota / quota seconds per request⌋; this account cannot pay for more"
-        return [case.at("zerogpu", "always_on", Decimal(used.requests_in_quota), None, law)]
-    days, each = case.usage.days_per_month, used.usd_per_request_beyond
-    full = case.always_on()
+        return [bills.point("zerogpu", "always_on", Decimal(use.requests_in_quota), None, law)]
+    days, each = bills.usage.days_per_month, use.usd_per_request_beyond
+    full = bills.always_on()
 
     def bill(n: int) -> Decimal:
-        spent = n * used.quota_s_per_request - used.daily_quota_s
-        return beyond_quota(quota_s=spent, usd_per_gpu_hour=case.rules.zerogpu.overquota_usd_per_gpu_hour) * days
+        spent = n * use.quota_s_per_request - use.daily_quota_s
+        return beyond_quota(quota_s=spent, usd_per_gpu_hour=bills.rules.zerogpu.overquota_usd_per_gpu_hour) * days
 
     line = (-free * each * days, each * days)
-    found = [
-        case.at(
+    points = [
+        bills.point(
             "zerogpu",
             "always_on",
             crossing_of_lines(line, (full, Decimal(0))),
@@ -168,20 +172,20 @@ def _quota(case: _Case, zerogpu: Offer, *, sleeps: bool, price: TokenPrice | Non
         )
     ]
     if sleeps:
-        found.append(_curve(case, "zerogpu", bill))
+        points.append(_against_sleeping(bills, "zerogpu", bill))
     if price is not None:
-        found.append(_against_tokens(case, price, line, free))
-    return found
+        points.append(_quota_against_tokens(bills, price, line, free))
+    return points
 
 
-def _against_tokens(case: _Case, price: TokenPrice, line: tuple[Decimal, Decimal], free: Decimal) -> Crossing:
+def _quota_against_tokens(bills: _Bills, price: TokenPrice, line: tuple[Decimal, Decimal], free: Decimal) -> BreakEvenPoint:
     """Both are free at first; the one with the dearer request loses in the end, if it was ahead."""
-    each = request_usd(price, case.usage, case.rules.providers) * case.usage.days_per_month
-    credit = case.rules.providers.monthly_usd[case.usage.account]
+    each = request_usd(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
+    credit = bills.rules.providers.monthly_usd[bills.usage.account]
     law = "n = (quota · USD/s - credits / days) / (USD per call - USD per request)"
     meeting = crossing_of_lines(line, (-credit, each))
     if meeting is None or meeting < free or meeting * each < credit:
         ahead: tuple[Way, Way] = ("zerogpu", "per_token") if line[1] <= each else ("per_token", "zerogpu")
-        return case.at(*ahead, None, None, law)
+        return bills.point(*ahead, None, None, law)
     below: tuple[Way, Way] = ("zerogpu", "per_token") if line[1] > each else ("per_token", "zerogpu")
-    return case.at(*below, meeting, meeting * each - credit, law)
+    return bills.point(*below, meeting, meeting * each - credit, law)

@@ -7,8 +7,6 @@ over the horizon exceeds what the work costs; otherwise another replica of what 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
@@ -18,10 +16,10 @@ from lib.laws.price import answer_price, gpu_hours_per_million_tokens, rent, rep
 from lib.laws.serving import wait_seconds
 from lib.speed import SpeedEstimate
 
-FULL = Decimal("0.8")
+FULL_UTILISATION = Decimal("0.8")
 """Utilisation up to which replicas are planned to be filled; above it waits grow quickly (M/M/1: five times the service time at 0.8)."""
 
-Verdict = Literal["optimise", "scale_out", "fill_first", "keep"]
+ComparisonVerdict = Literal["optimise", "scale_out", "fill_first", "keep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two sides under the same load, and the verdict with its arithmetic.
+    """Two sides under the same load of `tokens_per_s` over `hours_per_month`, and the verdict.
 
     `saved_usd_per_month` is negative when the second side costs more. `worth_usd` is what the work may cost over the horizon, and
     `payback_months` how long a stated effort takes to pay for itself (`None`: never, or no effort stated). `latency_ratio` is
@@ -65,35 +63,13 @@ class Comparison:
     payback_months: Decimal | None
     speedup: Decimal
     latency_ratio: Decimal | None
-    verdict: Verdict
-    arithmetic: tuple[str, ...]
+    verdict: ComparisonVerdict
+    tokens_per_s: Decimal
+    hours_per_month: Decimal
+    horizon_months: int
 
 
-def percentile(seconds: Sequence[float], share: float) -> Decimal:
-    """The nearest-rank percentile of measured times.
-
-    >>> percentile([3.0, 1.0, 2.0, 4.0], 0.5), percentile([1.0, 2.0], 0.99)
-    (Decimal('2.0'), Decimal('2.0'))
-    """
-    ordered = sorted(seconds)
-    return exact(ordered[max(0, math.ceil(share * len(ordered)) - 1)])
-
-
-def measured(
-    name: str, *, usd_per_hour: Decimal, devices: int, tokens: int, elapsed_s: float, latencies_s: Sequence[float] = ()
-) -> Configuration:
-    """A configuration from a measurement: answer tokens in a time, and the times of the single requests if they were taken."""
-    return Configuration(
-        name=name,
-        usd_per_hour=usd_per_hour,
-        devices=devices,
-        tokens_per_s=Decimal(tokens) / exact(elapsed_s),
-        latency_p50_s=percentile(latencies_s, 0.5) if latencies_s else None,
-        latency_p99_s=percentile(latencies_s, 0.99) if latencies_s else None,
-    )
-
-
-def predicted(
+def configure_from_speed(
     name: str, speed: SpeedEstimate, *, usd_per_hour: Decimal, devices: int, output_tokens: int, concurrency: int, requests_per_s: float
 ) -> Configuration | None:
     """A configuration from a speed estimate: a request takes its own time and the wait for one of `concurrency` slots.
@@ -115,9 +91,9 @@ def predicted(
     )
 
 
-def side(configuration: Configuration, tokens_per_s: Decimal, hours_per_month: Decimal) -> Side:
-    """A configuration under a load of answer tokens per second."""
-    replicas = replicas_needed(tokens_per_s=tokens_per_s, replica_tokens_per_s=configuration.tokens_per_s, utilisation=FULL)
+def apply_load(configuration: Configuration, tokens_per_s: Decimal, hours_per_month: Decimal) -> Side:
+    """What a configuration costs under a load of output tokens per second."""
+    replicas = replicas_needed(tokens_per_s=tokens_per_s, replica_tokens_per_s=configuration.tokens_per_s, utilisation=FULL_UTILISATION)
     used = tokens_per_s / (replicas * configuration.tokens_per_s)
     full = answer_price(usd_per_hour=configuration.usd_per_hour, tokens_per_s=configuration.tokens_per_s)
     return Side(
@@ -140,8 +116,8 @@ def compare(
     effort_usd: Decimal = Decimal(0),
     horizon_months: int = 12,
 ) -> Comparison:
-    """Both under the same load of answer tokens per second; `effort_usd` is what the change costs once, 0 when not stated."""
-    old, new = side(before, tokens_per_s, hours_per_month), side(after, tokens_per_s, hours_per_month)
+    """Both under the same load of output tokens per second; `effort_usd` is what the change costs once, 0 when not stated."""
+    old, new = apply_load(before, tokens_per_s, hours_per_month), apply_load(after, tokens_per_s, hours_per_month)
     saved = old.usd_per_month - new.usd_per_month
     ratio = None
     if before.latency_p99_s and after.latency_p99_s is not None:
@@ -155,28 +131,17 @@ def compare(
         payback_months=effort_usd / saved if saved > 0 and effort_usd > 0 else None,
         speedup=after.tokens_per_s / before.tokens_per_s,
         latency_ratio=ratio,
-        verdict=_verdict(old, new, saved, pays=worth > effort_usd),
-        arithmetic=(
-            *_arithmetic(old, tokens_per_s, hours_per_month),
-            *_arithmetic(new, tokens_per_s, hours_per_month),
-            f"{old.usd_per_month:.2f} - {new.usd_per_month:.2f} = {saved:.2f} USD/month; over {horizon_months} months {worth:.2f} USD",
-        ),
+        verdict=_give_verdict(old, new, saved, pays=worth > effort_usd),
+        tokens_per_s=tokens_per_s,
+        hours_per_month=hours_per_month,
+        horizon_months=horizon_months,
     )
 
 
-def _verdict(old: Side, new: Side, saved: Decimal, *, pays: bool) -> Verdict:
+def _give_verdict(old: Side, new: Side, saved: Decimal, *, pays: bool) -> ComparisonVerdict:
     """Optimise when it pays; else, if what exists needs several replicas, scale it out; one replica half empty wants filling or sleep."""
     if saved > 0 and pays:
         return "optimise"
     if old.replicas > 1:
         return "scale_out"
-    return "fill_first" if old.utilisation < FULL / 2 and new.replicas == 1 else "keep"
-
-
-def _arithmetic(of: Side, tokens_per_s: Decimal, hours: Decimal) -> tuple[str, ...]:
-    own, rate = of.configuration, f"{of.configuration.tokens_per_s:.6g}"
-    counted = f"⌈{tokens_per_s:.6g} / ({FULL} · {rate} tokens/s)⌉ = {of.replicas}"
-    return (
-        f"{own.name}: {counted} × {own.usd_per_hour} USD/h × {hours:f} h = {of.usd_per_month:.2f} USD/month",
-        f"{own.name}: 10⁶ / (3600 · {rate}) · {own.devices} = {of.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
-    )
+    return "fill_first" if old.utilisation < FULL_UTILISATION / 2 and new.replicas == 1 else "keep"

@@ -51,23 +51,23 @@ class Change:
     ends: bool = False
 
 
-def bill(option: Option, usage: Usage, rules: PlatformRules) -> Decimal | None:
+def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal | None:
     """USD per month; `None` where this way cannot carry that traffic.
 
     ZeroGPU is the bill of one visitor who makes all requests, as in `lib.cost.break_even`: nothing up to the quota, then GPU seconds, and
     `None` beyond it where the account cannot pay.
     """
     if option.price is not None:
-        kept = per_token(option.price, usage, rules.providers)
-        return kept.total_usd_per_month + _stored(usage, rules)
+        tokens = per_token(option.price, usage, rules.providers)
+        return tokens.total_usd_per_month + _stored(usage, rules)
     if option.offer is None:
         return None
     if option.kind == "zerogpu":
-        used = zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
-        alone = Decimal(0) if usage.requests_per_day <= used.requests_in_quota else used.usd_per_month_alone
+        use = zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
+        alone = Decimal(0) if usage.requests_per_day <= use.requests_in_quota else use.usd_per_month_alone
         return None if alone is None else alone + _stored(usage, rules)
-    asked = replace(usage, sleep_after_s=Decimal(0)) if option.kind == "running" else usage
-    return cost(option.offer, asked, rules, speed=option.speed).total_usd_per_month
+    usage_of_kind = replace(usage, sleep_after_s=Decimal(0)) if option.kind == "running" else usage
+    return cost(option.offer, usage_of_kind, rules, speed=option.speed).total_usd_per_month
 
 
 def _stored(usage: Usage, rules: PlatformRules) -> Decimal:
@@ -75,7 +75,7 @@ def _stored(usage: Usage, rules: PlatformRules) -> Decimal:
     return Decimal(0) if part is None else part.usd_per_month
 
 
-def carried(option: Option, usage: Usage) -> Decimal | None:
+def served_requests(option: Option, usage: Usage) -> Decimal | None:
     """Requests a day that the hardware serves in its hours, `usage.concurrency` at a time; `None` when nobody knows or nothing limits."""
     seconds = request_seconds(usage, option.speed)
     if option.kind not in {"running", "sleeping"} or seconds is None or seconds <= 0:
@@ -105,7 +105,7 @@ class Outlook:
     def bill(self, number: int, x: Decimal) -> Decimal | None:
         """The bill of a way at one point of the axis."""
         there = replace(self.usage, hours_per_day=x) if self.axis == "hours" else replace(self.usage, requests_per_day=x)
-        return bill(self.options[number], there, self.rules)
+        return price_option(self.options[number], there, self.rules)
 
     def lines(self) -> tuple[tuple[Decimal | None, ...], ...]:
         """The bills of each way at each of `xs`."""
@@ -116,13 +116,13 @@ class Outlook:
 
         Each point is found by halving between two neighbours of `xs`. Two ways of the same offer are not compared: sleep never costs more.
         """
-        found = set(self._along([_cheapest([line[n] for line in lines]) for n in range(len(self.xs))]))
+        changes = set(self._along([_cheapest([line[n] for line in lines]) for n in range(len(self.xs))]))
         first = self.options[0].offer if self.options else None
         for mine, theirs in product(range(len(lines)), repeat=2):
             if self.options[mine].offer is first is not self.options[theirs].offer and first is not None:
                 order = (theirs, mine) if self.options[theirs].kind in FREE_FIRST else (mine, theirs)
-                found.update(self._along([_less(order, lines, n) for n in range(len(self.xs))]))
-        return tuple(sorted(found, key=lambda change: (change.at, change.before, change.after)))
+                changes.update(self._along([_less(order, lines, n) for n in range(len(self.xs))]))
+        return tuple(sorted(changes, key=lambda change: (change.at, change.before, change.after)))
 
     def _along(self, best: Sequence[int | None]) -> Iterator[Change]:
         for (left, before), (right, after) in pairwise(zip(self.xs, best, strict=True)):

@@ -1,6 +1,7 @@
-"""Paying per token: a provider's price, and the month's bill at the stated traffic.
+"""What is billed beside hardware: tokens at a provider, and storage on the Hub.
 
-Storage on the bill: today's prices, and the persistent tiers of the past as what they are, gone.
+Tokens: a provider's price per million, the month at the stated traffic, less the account's monthly credits. Storage: today's prices; the
+persistent tiers of the past are recognised by name or size, and a caveat states what the same size costs today.
 """
 
 from __future__ import annotations
@@ -133,10 +134,10 @@ def storage_caveats(usage: Usage, prices: StoragePrices, platform: str) -> list[
     return caveats
 
 
-def retired_tier(asked: Decimal | str, prices: StoragePrices) -> RetiredStorageTier | None:
+def retired_tier(name_or_gb: Decimal | str, prices: StoragePrices) -> RetiredStorageTier | None:
     """The old persistent tier that is meant by a name (`small`, `medium`, `large`) or by exactly its size in GB."""
     for tier in prices.retired_tiers:
-        if asked == tier.id if isinstance(asked, str) else asked * GB == tier.size:
+        if name_or_gb == tier.id if isinstance(name_or_gb, str) else name_or_gb * GB == tier.size:
             return tier
     return None
 

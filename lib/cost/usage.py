@@ -1,6 +1,7 @@
-"""How hardware is used: hours, traffic, sleep, storage, account; and how fast it answers, as far as that is known.
+"""How hardware is used: hours, traffic, sleep, storage, account; and the hours a day that are billed.
 
-Billed hours of one replica per day: the hours it runs, or those in which requests keep it awake.
+Billed hours of one replica per day are the hours it runs, or, where it falls asleep without requests, those in which requests keep it
+awake (`lib.laws.idle_sleep`).
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
     if after == 0 or usage.requests_per_day <= 0:
         return Hours(per_day=usage.hours_per_day)
     billing = rules.endpoints.billing_step_s if offer.platform == "endpoints" else rules.sleep.billing_step_s
-    found = awake(
+    spell = awake(
         requests_per_day=usage.requests_per_day,
         window_s=usage.hours_per_day * HOUR_S,
         request_s=request_seconds(usage, speed) or Decimal(0),
@@ -108,5 +109,5 @@ def hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         startup_s=STARTUP_S if usage.startup_s is None else usage.startup_s,
         billing_step_s=Decimal(billing),
     )
-    awake_hours = (found.seconds_per_day / HOUR_S).quantize(_STEP, rounding=ROUND_UP)
-    return Hours(per_day=min(usage.hours_per_day, awake_hours), wakes_per_day=found.wakes_per_day, slept=True)
+    awake_hours = (spell.seconds_per_day / HOUR_S).quantize(_STEP, rounding=ROUND_UP)
+    return Hours(per_day=min(usage.hours_per_day, awake_hours), wakes_per_day=spell.wakes_per_day, slept=True)

@@ -15,7 +15,8 @@ from types import MappingProxyType
 
 from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
-from lib.cost import Crossing
+from lib.cost import BreakEvenPoint
+from lib.cost.compare import FULL_UTILISATION, Comparison, Side
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.provenance import Caveat, Reason, Statement, Value
 from lib.units import GIB
@@ -424,21 +425,21 @@ def dollars(amount: Decimal) -> str:
     return f"{amount.quantize(Decimal('0.01'), rounding=ROUND_HALF_UP):,} USD"
 
 
-def crossing_sentence(found: Crossing) -> str:
+def break_even_sentence(point: BreakEvenPoint) -> str:
     """Which of two ways is cheaper up to where."""
-    below, above = WAYS[found.below], WAYS[found.above]
-    if found.requests_per_day is None:
-        if found.below == "sleeping":
+    below, above = WAYS[point.below], WAYS[point.above]
+    if point.requests_per_day is None:
+        if point.below == "sleeping":
             return f"{_capital(below)} costs less than {above} at any traffic."
         return f"{_capital(below)} never costs more than {above}."
-    requests = found.requests_per_day.quantize(Decimal(1), rounding=ROUND_HALF_UP)
+    requests = point.requests_per_day.quantize(Decimal(1), rounding=ROUND_HALF_UP)
     where = f"up to about {requests:,} requests a day"
-    beyond = " That is more than this hardware serves, so it stays cheaper." if found.within_capacity is False else ""
-    if found.usd_per_month is None:
+    beyond = " That is more than this hardware serves, so it stays cheaper." if point.within_capacity is False else ""
+    if point.usd_per_month is None:
         return f"{_capital(below)} is free {where}; this account cannot pay for more."
-    if found.below == "sleeping" and found.above == "always_on":
+    if point.below == "sleeping" and point.above == "always_on":
         return f"{_capital(below)} saves more than a hundredth {where}; from there on it is awake nearly all the time."
-    return f"{_capital(below)} costs less than {above} {where} ({dollars(found.usd_per_month)} a month there).{beyond}"
+    return f"{_capital(below)} costs less than {above} {where} ({dollars(point.usd_per_month)} a month there).{beyond}"
 
 
 def _capital(words: str) -> str:
@@ -525,3 +526,19 @@ def no_saving_sentence(no_saving: NoSaving) -> str:
     """Why a way saves nothing here."""
     freed = "" if not no_saving.freed_bytes else f" It would free {no_saving.freed_bytes / GIB:.1f} GiB."
     return f"{_capital(NO_SAVING[no_saving.reason])}.{freed}"
+
+
+def comparison_arithmetic(of: Comparison) -> list[str]:
+    """The bills of both sides, their GPU-hours and the difference, one line each."""
+    old, new, saved = of.before.usd_per_month, of.after.usd_per_month, of.saved_usd_per_month
+    difference = f"{old:.2f} - {new:.2f} = {saved:.2f} USD/month; over {of.horizon_months} months {of.worth_usd:.2f} USD"
+    return [*_side_arithmetic(of.before, of), *_side_arithmetic(of.after, of), difference]
+
+
+def _side_arithmetic(side: Side, of: Comparison) -> tuple[str, str]:
+    own, rate = side.configuration, f"{side.configuration.tokens_per_s:.6g}"
+    replicas = f"⌈{of.tokens_per_s:.6g} / ({FULL_UTILISATION} · {rate} tokens/s)⌉ = {side.replicas}"
+    return (
+        f"{own.name}: {replicas} × {own.usd_per_hour} USD/h × {of.hours_per_month:f} h = {side.usd_per_month:.2f} USD/month",
+        f"{own.name}: 10⁶ / (3600 · {rate}) · {own.devices} = {side.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
+    )

@@ -14,14 +14,14 @@ from lib.answers.common import usd
 from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost.compare import Comparison, Configuration, Side, compare, predicted, side
+from lib.cost.compare import Comparison, Configuration, Side, apply_load, compare, configure_from_speed
 from lib.cost.usage import Usage
 from lib.errors import BadArgument, InvalidInput
 from lib.laws.price import HOUR_S
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
-from lib.present.sentences import caveat_entries
+from lib.present.sentences import caveat_entries, comparison_arithmetic
 from lib.provenance import Caveat
 from lib.service.arguments import (
     MAX_CONCURRENCY,
@@ -236,7 +236,7 @@ def _expected(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstima
         raise InvalidInput("This model writes no answer tokens, so there is no rate to estimate. Type the measured tokens per second.")
 
     def at(requests_per_s: float, replicas: int) -> Configuration:
-        expected = predicted(
+        expected = configure_from_speed(
             name,
             speed,
             usd_per_hour=_price(offer),
@@ -249,7 +249,7 @@ def _expected(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstima
             raise InvalidInput("No rate was estimated for this configuration. Type the measured tokens per second.")
         return expected
 
-    needed = side(at(0.0, 1), load.tokens_per_s, load.hours_per_month).replicas
+    needed = apply_load(at(0.0, 1), load.tokens_per_s, load.hours_per_month).replicas
     if needed * request.concurrency > MAX_CONCURRENCY:  # Erlang's recursion walks over every slot
         raise InvalidInput(f"The traffic needs {needed:,} replicas here, more than can be compared. Lower the requests a day.")
     return at(float(load.requests_per_s), needed)
@@ -271,7 +271,7 @@ def comparison_answer(result: Comparison, old: ConfiguredSide, new: ConfiguredSi
         "speedup": float(result.speedup),
         "latency_ratio": usd(result.latency_ratio),
         "verdict": result.verdict,
-        "arithmetic": list(result.arithmetic),
+        "arithmetic": comparison_arithmetic(result),
         "caveats": caveat_entries(caveats),
     }
 

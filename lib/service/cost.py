@@ -11,12 +11,12 @@ from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenE
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.catalog.rules import PlatformRules, StoragePrices
-from lib.cost import CostEstimate, CostPart, Crossing, TokenPrice, Usage, ZeroGpuUse, break_even, cost, per_token, retired_tier
+from lib.cost import BreakEvenPoint, CostEstimate, CostPart, TokenPrice, Usage, ZeroGpuUse, cost, find_break_even, per_token, retired_tier
 from lib.cost.usage import request_seconds
 from lib.hub.providers import ProviderOffers
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
-from lib.present.sentences import caveat_entries, crossing_sentence
+from lib.present.sentences import break_even_sentence, caveat_entries
 from lib.provenance import Caveat
 from lib.service.arguments import (
     MAX_HARDWARE,
@@ -182,7 +182,7 @@ def cost_answer(
     zero = _zerogpu(offer, catalog, spec, request)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
     asked = replace(usage, seconds_on_gpu=seconds)
-    crossings = break_even(offer, asked, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero)
+    break_even_points = find_break_even(offer, asked, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero)
     tokens = [per_token(price, usage, rules.providers) for price in prices]
     return {
         "schema": SCHEMA,
@@ -202,7 +202,7 @@ def cost_answer(
         "wakes_per_day": usd(bill.wakes_per_day),
         "payer": bill.payer,
         "parts": [_part(part) for part in bill.parts],
-        "break_even": [_crossing(found) for found in crossings],
+        "break_even": [_break_even_entry(point) for point in break_even_points],
         "zerogpu": None if bill.zerogpu is None else _quota(bill.zerogpu),
         "per_token": _per_token(offered, prices, usage, rules),
         "prices": price_entry(catalog.prices[offer.platform]),
@@ -228,16 +228,16 @@ def _part(part: CostPart) -> CostPartEntry:
     }
 
 
-def _crossing(found: Crossing) -> CrossingEntry:
+def _break_even_entry(point: BreakEvenPoint) -> CrossingEntry:
     return {
-        "below": found.below,
-        "above": found.above,
-        "requests_per_day": usd(found.requests_per_day),
-        "tokens_per_month": usd(found.tokens_per_month),
-        "usd_per_month": usd(found.usd_per_month),
-        "within_capacity": found.within_capacity,
-        "message": crossing_sentence(found),
-        "law": found.law,
+        "below": point.below,
+        "above": point.above,
+        "requests_per_day": usd(point.requests_per_day),
+        "tokens_per_month": usd(point.tokens_per_month),
+        "usd_per_month": usd(point.usd_per_month),
+        "within_capacity": point.within_capacity,
+        "message": break_even_sentence(point),
+        "law": point.law,
     }
 
 

@@ -15,7 +15,7 @@ from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer, 
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, cost
-from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, bill, carried
+from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, price_option, served_requests
 from lib.cost.tokens import storage_part
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
@@ -250,7 +250,7 @@ def line_entries(outlook: Outlook, runs: Mapping[int, str]) -> list[LineEntry]:
 
 def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], runs: Mapping[int, str]) -> LineEntry:
     usage, rules, offer = outlook.usage, outlook.rules, option.offer
-    total = bill(option, usage, rules)
+    total = price_option(option, usage, rules)
     stored = storage_part(usage, rules.storage)
     storage = Decimal(0) if stored is None else stored.usd_per_month
     found = _estimate(option, outlook)
@@ -269,7 +269,7 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
         "storage_usd_per_month": float(storage),
         "total_usd_per_month": usd(total),
         "usd_per_request": usd(compute / requests) if compute is not None and requests > 0 else None,
-        "full_at": usd(carried(option, usage)) if outlook.axis == "requests" else None,
+        "full_at": usd(served_requests(option, usage)) if outlook.axis == "requests" else None,
         "usd": [usd(point) for point in points],
     }
 

@@ -11,22 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
 
-from lib.cost import Crossing, Usage, break_even, cost, per_token
+from lib.cost import BreakEvenPoint, Usage, cost, find_break_even, per_token
 
 
-def crossing(found: tuple[Crossing, ...], below: str, above: str) -> Crossing:
+def crossing(found: tuple[BreakEvenPoint, ...], below: str, above: str) -> BreakEvenPoint:
     """The one of these two ways."""
     return next(one for one in found if (one.below, one.above) == (below, above))
 
 
 def test_per_token_against_always_on() -> None:
     """A request of 512 + 256 tokens at 0.10 and 0.40 costs 0.0001536; (576 + 2) / (30 × 0.0001536) = 125434.03 requests a day."""
-    found = crossing(break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40")), "per_token", "always_on")
+    found = crossing(find_break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40")), "per_token", "always_on")
     assert round(found.requests_per_day or 0, 2) == Decimal("125434.03")
     assert found.usd_per_month == 576
     assert found.within_capacity is None
     # at 13.25 s each, one at a time, 86400 / 13.25 = 6520 a day are all that it serves
-    timed = break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40"), speed=stated_speed())
+    timed = find_break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40"), speed=stated_speed())
     assert crossing(timed, "per_token", "always_on").within_capacity is False
 
 
@@ -35,7 +35,7 @@ def test_per_token_against_always_on() -> None:
 def test_per_token_against_sleeping(answer: int, sleep: int, hours: int) -> None:
     """One request a day less and paying per token is not dearer; at the crossing it is."""
     price, usage = own("1", str(answer)), Usage(sleep_after_s=Decimal(sleep), hours_per_day=Decimal(hours), request_s=Decimal(5))
-    found = crossing(break_even(L4, usage, RULES, price=price), "per_token", "sleeping")
+    found = crossing(find_break_even(L4, usage, RULES, price=price), "per_token", "sleeping")
     assert found.requests_per_day is not None
     at = replace(usage, requests_per_day=found.requests_per_day)
     before = replace(usage, requests_per_day=found.requests_per_day - 1)
@@ -47,7 +47,7 @@ def test_per_token_against_sleeping(answer: int, sleep: int, hours: int) -> None
 def test_sleep_saves_until_traffic_fills_the_day() -> None:
     """At the crossing the sleeping bill reaches 99 % of 576 USD, one request earlier it does not."""
     usage = Usage(sleep_after_s=Decimal(300), request_s=Decimal(10))
-    found = crossing(break_even(L4, usage, RULES), "sleeping", "always_on")
+    found = crossing(find_break_even(L4, usage, RULES), "sleeping", "always_on")
     requests = found.requests_per_day
     assert requests is not None
     assert cost(L4, replace(usage, requests_per_day=requests), RULES).total_usd_per_month >= Decimal("570.24")
@@ -57,9 +57,9 @@ def test_sleep_saves_until_traffic_fills_the_day() -> None:
 def test_zerogpu_quota_of_one_visitor() -> None:
     """Free: 300 s / 30 s = 10 calls. PRO: 80 calls free, then 0.05 each; 576 / (30 × 0.05) = 384 more: 464 a day."""
     zero = CATALOG.offer("zero-a10g")
-    free = break_even(L4, Usage(seconds_on_gpu=Decimal(20)), RULES, zerogpu=zero)
+    free = find_break_even(L4, Usage(seconds_on_gpu=Decimal(20)), RULES, zerogpu=zero)
     assert (free[0].requests_per_day, free[0].usd_per_month) == (10, None)
-    paid = break_even(L4, Usage(seconds_on_gpu=Decimal(20), account="pro", sleep_after_s=Decimal(300)), RULES, zerogpu=zero)
+    paid = find_break_even(L4, Usage(seconds_on_gpu=Decimal(20), account="pro", sleep_after_s=Decimal(300)), RULES, zerogpu=zero)
     assert crossing(paid, "zerogpu", "always_on").requests_per_day == 464
     asleep = crossing(paid, "zerogpu", "sleeping").requests_per_day
     assert asleep is not None
@@ -75,13 +75,13 @@ def test_zerogpu_against_per_token(answer: str, requests: Decimal | None) -> Non
     """
     usage = Usage(seconds_on_gpu=Decimal(20), account="pro")
     price = own("0.50", answer)
-    found = break_even(L4, usage, RULES, price=price, zerogpu=CATALOG.offer("zero-a10g"))[-1]
+    found = find_break_even(L4, usage, RULES, price=price, zerogpu=CATALOG.offer("zero-a10g"))[-1]
     assert (found.below, found.above) == ("zerogpu", "per_token")
     assert (None if found.requests_per_day is None else round(found.requests_per_day, 2)) == requests
 
 
 def test_free_hardware_has_nothing_to_cross() -> None:
     """cpu-basic and ZeroGPU have no bill, a month without days neither."""
-    assert break_even(CATALOG.offer("cpu-basic", "spaces"), Usage(), RULES, price=own("1", "1")) == ()
-    assert break_even(CATALOG.offer("zero-a10g"), Usage(), RULES, price=own("1", "1")) == ()
-    assert break_even(L4, Usage(days_per_month=Decimal(0)), RULES, price=own("1", "1")) == ()
+    assert find_break_even(CATALOG.offer("cpu-basic", "spaces"), Usage(), RULES, price=own("1", "1")) == ()
+    assert find_break_even(CATALOG.offer("zero-a10g"), Usage(), RULES, price=own("1", "1")) == ()
+    assert find_break_even(L4, Usage(days_per_month=Decimal(0)), RULES, price=own("1", "1")) == ()

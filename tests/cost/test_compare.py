@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
 
-from lib.cost.compare import Configuration, compare, measured, percentile, predicted, side
+from lib.cost.compare import Configuration, apply_load, compare, configure_from_speed
+from lib.present.sentences import comparison_arithmetic
 
 
 def configuration(name: str = "x", usd: str = "0.80", rate: int = 100, devices: int = 1) -> Configuration:
@@ -30,7 +31,7 @@ def test_an_optimisation_that_pays() -> None:
     assert found.worth_usd == 20_736
     assert found.verdict == "optimise"
     assert found.speedup == Decimal("2.5")
-    assert "2880.00 - 1152.00 = 1728.00" in found.arithmetic[-1]
+    assert "2880.00 - 1152.00 = 1728.00" in comparison_arithmetic(found)[-1]
 
 
 def test_work_that_costs_more_than_it_saves() -> None:
@@ -54,32 +55,24 @@ def test_an_idle_replica_wants_to_be_filled() -> None:
 
 def test_gpu_hours() -> None:
     """A million tokens at 100/s on 4 cards: 10000 s = 2.7778 h × 4 = 11.111 GPU-hours."""
-    found = side(configuration(devices=4), Decimal(0), Decimal(720))
+    found = apply_load(configuration(devices=4), Decimal(0), Decimal(720))
     assert round(found.gpu_hours_per_million_tokens, 3) == Decimal("11.111")
     assert (found.replicas, found.utilisation, found.usd_per_million_tokens) == (1, 0, None)
-
-
-def test_measured_numbers() -> None:
-    """12000 tokens in 60 s are 200/s; of 100 times from 0.01 to 1 s the 50th and 99th are 0.5 and 0.99."""
-    times = [n / 100 for n in range(100, 0, -1)]
-    found = measured("run", usd_per_hour=Decimal(1), devices=1, tokens=12_000, elapsed_s=60.0, latencies_s=times)
-    assert (found.tokens_per_s, found.latency_p50_s, found.latency_p99_s) == (200, Decimal("0.5"), Decimal("0.99"))
-    assert percentile([5.0], 0.99) == 5
 
 
 def test_predicted_latency_grows_with_load() -> None:
     """A request takes 0.5 + 255 × 0.05 = 13.25 s; one slot at half load: 99 % within 13.25 + 13.25 / 0.5 × ln(50) = 116.9 s."""
     asked = {"usd_per_hour": Decimal(1), "devices": 1, "output_tokens": 256, "concurrency": 1}
-    idle = predicted("idle", stated_speed(), requests_per_s=0.0, **asked)
-    busy = predicted("busy", stated_speed(), requests_per_s=0.5 / 13.25, **asked)
-    full = predicted("full", stated_speed(), requests_per_s=1.0, **asked)
+    idle = configure_from_speed("idle", stated_speed(), requests_per_s=0.0, **asked)
+    busy = configure_from_speed("busy", stated_speed(), requests_per_s=0.5 / 13.25, **asked)
+    full = configure_from_speed("full", stated_speed(), requests_per_s=1.0, **asked)
     assert idle is not None
     assert busy is not None
     assert full is not None
     assert (idle.latency_p50_s, idle.latency_p99_s) == (Decimal("13.25"), Decimal("13.25"))
     assert float(busy.latency_p99_s or 0) == pytest.approx(116.92, abs=0.01)
     assert (full.latency_p50_s, full.latency_p99_s) == (None, None)
-    assert predicted("none", stated_speed(tpot_s=None), requests_per_s=0.0, **asked) is None
+    assert configure_from_speed("none", stated_speed(tpot_s=None), requests_per_s=0.0, **asked) is None
     found = compare(idle, busy, tokens_per_s=Decimal(1))
     assert found.latency_ratio is not None
     assert float(found.latency_ratio) == pytest.approx(116.92 / 13.25, rel=1e-3)

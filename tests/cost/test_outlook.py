@@ -9,7 +9,7 @@ from stated_speed import stated_speed
 
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
-from lib.cost.outlook import Option, Outlook, bill, carried
+from lib.cost.outlook import Option, Outlook, price_option, served_requests
 from lib.provenance import Source
 
 CATALOG = load()
@@ -51,7 +51,7 @@ def test_per_token_meets_the_space_where_both_bills_are_equal() -> None:
     (change,) = view.changes(view.lines())
     assert (change.before, change.after, change.at, change.ends) == (1, 0, Decimal(2110), False)
     assert change.usd_per_month == Decimal(576)
-    there, before = (bill(view.options[1], _at(n), CATALOG.rules) for n in (2110, 2109))
+    there, before = (price_option(view.options[1], _at(n), CATALOG.rules) for n in (2110, 2109))
     assert there is not None
     assert before is not None
     assert there > Decimal(576) >= before
@@ -73,9 +73,9 @@ def test_zerogpu_ends_with_the_quota_of_an_account_that_cannot_pay() -> None:
 
 def test_what_hardware_serves_in_its_hours() -> None:
     """10 s a request, one at a time, 24 hours: 8640 a day; nobody limits a provider."""
-    assert carried(Option(kind="running", offer=L4, speed=SPEED), USAGE) == 8640
-    assert carried(Option(kind="running", offer=L4), USAGE) is None
-    assert carried(Option(kind="per_token", price=PRICE), USAGE) is None
+    assert served_requests(Option(kind="running", offer=L4, speed=SPEED), USAGE) == 8640
+    assert served_requests(Option(kind="running", offer=L4), USAGE) is None
+    assert served_requests(Option(kind="per_token", price=PRICE), USAGE) is None
 
 
 @pytest.mark.parametrize(("stated", "end"), [(0, 10_000), (100, 10_000), (5_000, 100_000), (10_000, 100_000)])
