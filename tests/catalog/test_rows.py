@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from lib.catalog import load
 from lib.catalog.offers import PLATFORMS, Offer
@@ -226,3 +228,19 @@ def test_listed_offers_by_platform() -> None:
 def test_the_catalog_is_loaded_once() -> None:
     """Whoever asks gets the same one."""
     assert load() is load()
+
+
+def test_rows_travel_to_another_process() -> None:
+    """On ZeroGPU the card of a heartbeat goes, pickled, to the process that has the GPU; its tables stay read-only."""
+    for row in (CATALOG.accelerator("L4"), CATALOG.offer("v6e-8"), CATALOG.rules):
+        assert pickle.loads(pickle.dumps(row)) == row  # noqa: S301 our own bytes
+    with pytest.raises(TypeError):
+        pickle.loads(pickle.dumps(CATALOG.accelerator("L4"))).peaks["bf16"] = 1.0  # noqa: S301 as above
+
+
+def test_a_row_cannot_be_changed() -> None:
+    """Neither a field nor a table."""
+    with pytest.raises(ValidationError):
+        CATALOG.offer("l4x1").usd_per_hour = Decimal(1)  # type: ignore[misc, assignment]
+    with pytest.raises(TypeError):
+        CATALOG.accelerator("L4").peaks["bf16"] = 1.0  # type: ignore[index]
