@@ -13,7 +13,7 @@ import pytest
 
 import lib
 from lib.present.sentences import CAVEATS, REASONS, sentence, shown
-from lib.provenance import Reason
+from lib.provenance import Caveat, Reason
 
 LIB = Path(lib.__file__).parent
 
@@ -98,3 +98,19 @@ def test_one_reason_for_what_is_free_and_for_gradio() -> None:
     """Free hardware that takes Gradio Spaces only says both at once."""
     assert sentence(Reason("free", {"gradio_only": True})) == "Free of charge; Gradio Spaces only."
     assert sentence(Reason("free", {"gradio_only": False})) == "Free of charge."
+
+
+def test_a_template_may_ask_for_its_own_format() -> None:
+    """A time in its largest whole unit, a decimal without exponent, a value as it is, and any format of Python."""
+    assert sentence(Reason("sleeps_after", {"sleep_after_s": 172_800})).startswith("It sleeps after 48 hours without")
+    spread = Caveat("quota_spread", {"requests_per_day": Decimal("1E+3"), "visitors": 1200})
+    assert sentence(spread) == "1000 requests a day need the quota of at least 1200 such visitors."
+    assert "up to 1.50 USD per hour" in sentence(Caveat("region_price", {"usd_per_hour": Decimal("1.50")}))
+    assert "costs its visitor 0.0417 USD" in sentence(Caveat("overquota", {"usd_per_request": Decimal(1) / 24}))
+
+
+def test_the_variant_of_a_code_has_its_own_sentence() -> None:
+    """One code, said by the bill and by the rules of Spaces in their own words."""
+    values = {"hardware": "cpu-basic", "hours": 48}
+    assert sentence(Caveat("sleep_fixed", values)) == "cpu-basic sleeps after 48 hours without a visit; that is fixed."
+    assert sentence(Caveat("sleep_fixed", values, variant="bill")) == "cpu-basic sleeps after 48 h without visits; that cannot be changed."
