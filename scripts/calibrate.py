@@ -5,6 +5,8 @@
 FACTS is a folder with `measured_throughput.json` and `served_throughput.csv`. `--left-out` also fits without each model and without each
 card in turn (some minutes) and prints the errors on what was left out; `--write` (with `--left-out`) writes `lib/data/speed_constants.json`
 with the ranges that cover 85 % of the left-out points, and the points for the tests.
+
+The fit needs scipy, which stands in `tests/requirements.txt`: the app reads the constants and never fits them.
 """
 
 from __future__ import annotations
