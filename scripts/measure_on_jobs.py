@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lib.catalog import Catalog
     from lib.hub.jobs import Job, Jobs
     from lib.live.measurements import Ledger
-    from lib.service.jobs import Asked, Planned
+    from lib.service.jobs import JobPlan, JobRequest
 
 SCHEDULING_S = 1800
 """How much longer than its time-out a job is followed: it may wait for a machine, unbilled."""
@@ -45,7 +45,7 @@ def _at_most(usd: Decimal) -> str:
     return str(usd.quantize(Decimal("0.01"), ROUND_CEILING))
 
 
-def _show(plans: Sequence[Planned], asked: Asked, prices: str) -> None:
+def _show(plans: Sequence[JobPlan], asked: JobRequest, prices: str) -> None:
     from lib.service.jobs import most_usd  # noqa: PLC0415
 
     click.echo(f"Models: {', '.join(model[:60] for model in asked.models)}")
@@ -59,7 +59,7 @@ def _show(plans: Sequence[Planned], asked: Asked, prices: str) -> None:
     click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
 
 
-def _followed(job: Job, plan: Planned, jobs: Jobs) -> list[str]:
+def _followed(job: Job, plan: JobPlan, jobs: Jobs) -> list[str]:
     """The lines of a job's log until it ends; the last ones are shown when it failed. It is ended when it takes too long."""
     from lib.errors import TooLong  # noqa: PLC0415
     from lib.hub.jobs import DONE  # noqa: PLC0415
@@ -80,24 +80,24 @@ def _followed(job: Job, plan: Planned, jobs: Jobs) -> list[str]:
     return lines
 
 
-def _run(plans: Sequence[Planned], asked: Asked, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
+def _run(plans: Sequence[JobPlan], asked: JobRequest, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
     """Start all jobs, follow them, merge what they told; false when one gave less than it should. What still runs at the end is ended."""
     from lib.errors import AdvisorError  # noqa: PLC0415
-    from lib.service.jobs import script, told  # noqa: PLC0415
+    from lib.service.jobs import job_script, read_log  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415
 
-    running: list[tuple[Planned, Job]] = []
+    running: list[tuple[JobPlan, Job]] = []
     models, good = Models(), True
     try:
         for plan in plans:
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder) / f"measure_{plan.engine}.py"
-                file.write_text(script(plan, asked), encoding="utf-8")
+                file.write_text(job_script(plan, asked), encoding="utf-8")
                 running.append((plan, jobs.start(file, flavor=plan.offer.id, timeout_s=plan.timeout_s)))
             click.echo(f"{plan.offer.id}: started, {running[-1][1].url}", err=True)
         while running:
             plan, job = running[0]
-            rows, complaints = told(_followed(job, plan, jobs), plan, asked, models, catalog.accelerators)
+            rows, complaints = read_log(_followed(job, plan, jobs), plan, asked, models, catalog.accelerators)
             running.pop(0)
             for row in rows:
                 new = ledger.keep(row)
@@ -114,7 +114,7 @@ def _run(plans: Sequence[Planned], asked: Asked, jobs: Jobs, ledger: Ledger, cat
     return good
 
 
-def _end(plan: Planned, job: Job, jobs: Jobs) -> None:
+def _end(plan: JobPlan, job: Job, jobs: Jobs) -> None:
     from lib.errors import AdvisorError  # noqa: PLC0415
 
     try:
@@ -175,18 +175,18 @@ def main(
     from lib.hub.jobs import Jobs  # noqa: PLC0415
     from lib.live.measurements import Ledger, LedgerPlace, ledger_place  # noqa: PLC0415
     from lib.service import arguments  # noqa: PLC0415
-    from lib.service.jobs import PRECISIONS, Asked, most_usd, planned  # noqa: PLC0415
+    from lib.service.jobs import PRECISIONS, JobRequest, most_usd, plan_job  # noqa: PLC0415
 
     catalog, prices = _prices()
     try:
-        asked = Asked(
+        asked = JobRequest(
             models=tuple(dict.fromkeys(arguments.text("model", model, "Qwen/Qwen3-8B") for model in models)),
             prompt_tokens=arguments.whole("prompt-tokens", prompt_tokens, 1, 1_000_000),
             output_tokens=arguments.whole("output-tokens", output_tokens, 2, 100_000),
             precision=arguments.choice("precision", precision, PRECISIONS),
         )
         limit = arguments.whole("timeout", timeout, 60, 86_400)
-        plans = [planned(flavor, limit, catalog) for flavor in dict.fromkeys(flavors)]
+        plans = [plan_job(flavor, limit, catalog) for flavor in dict.fromkeys(flavors)]
     except AdvisorError as refusal:
         flavors_of_jobs = ", ".join(offer.id for offer in catalog.offers if offer.platform == "jobs" and offer.listed)
         raise click.UsageError(str(refusal).replace("/list_hardware lists every id.", f"Jobs has {flavors_of_jobs}.")) from None

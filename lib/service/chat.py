@@ -26,7 +26,7 @@ from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, Checked, argument, number, seen, whole_number
 from lib.service.endpoint import App
-from lib.service.run_prediction import Predicted, Run, predicted, ratio
+from lib.service.run_prediction import Run, RunPrediction, predict_run, relative_error
 from lib.service.speed import run_end
 from lib.speed import End
 
@@ -184,7 +184,7 @@ class AnswerRun:
     prompt_tokens: int
     rates: DeviceRates | None = None
 
-    def predict(self, output_tokens: int) -> Predicted | Caveat:
+    def predict(self, output_tokens: int) -> RunPrediction | Caveat:
         """What the laws say of an answer of this length; a caveat where they say nothing.
 
         The model is the bundled one where that is it, else what its own config says.
@@ -197,9 +197,9 @@ class AnswerRun:
                 device=self.device,
                 prompt_tokens=self.prompt_tokens,
                 output_tokens=max(1, output_tokens),
-                pace=self.rates,
+                rates=self.rates,
             )
-            return predicted(run, self.app.catalog())
+            return predict_run(run, self.app.catalog())
         except AdvisorError as error:
             return Caveat(code="not_predicted", message=f"This run was not predicted. {error}")
 
@@ -233,7 +233,7 @@ class AnswerRun:
         today = datetime.now(tz=UTC).date().isoformat()
         return Source(what=f"measured here ({PEAK_SOURCES[figures.peak_of]})", source=f"{self.device.name}, {versions}", checked=today)
 
-    def _metrics(self, figures: AnswerFigures, prediction: Predicted | None) -> ChatMetrics:
+    def _metrics(self, figures: AnswerFigures, prediction: RunPrediction | None) -> ChatMetrics:
         speed = run_end(None if prediction is None else prediction.speed, "value")
         return {
             "ttft_s": figures.ttft_s,
@@ -248,14 +248,14 @@ class AnswerRun:
             "stopped": figures.stopped,
             "predicted": _prediction(prediction, on_cpu=self.device.kind == "cpu"),
             "error_ratio": {
-                "ttft_s": ratio(speed["ttft_s"], figures.ttft_s),
-                "decode_tokens_per_s": ratio(speed["decode_tokens_per_s"], figures.decode_tokens_per_s),
-                "peak_bytes": ratio(prediction.peak_bytes if prediction is not None else None, figures.peak_bytes),
+                "ttft_s": relative_error(speed["ttft_s"], figures.ttft_s),
+                "decode_tokens_per_s": relative_error(speed["decode_tokens_per_s"], figures.decode_tokens_per_s),
+                "peak_bytes": relative_error(prediction.peak_bytes if prediction is not None else None, figures.peak_bytes),
             },
         }
 
 
-def _prediction(prediction: Predicted | None, *, on_cpu: bool) -> ChatPrediction:
+def _prediction(prediction: RunPrediction | None, *, on_cpu: bool) -> ChatPrediction:
     """The prediction as plain JSON.
 
     A cache grows by new copies of itself. On a GPU the allocator uses the freed ones again; in the memory of a process they may stay, so

@@ -1,4 +1,4 @@
-"""Jobs before and after they run: what they will cost at most, what is shipped, and rows from what they told.
+"""Jobs before and after they run: what they will cost at most, what is shipped, and rows from what they printed.
 
 What runs inside a job: each model measured as the page's Measure does it, and its row printed for whoever follows the log.
 """
@@ -30,12 +30,12 @@ from lib.service.models import Models
 from lib.service.speed import run_end
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 
-_SAYS = 500  # characters of a job's own words that are shown
+_MOST_CHARACTERS = 500  # characters of a job's own words that are shown
 PRECISIONS = ("fp32", "fp16", "bf16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class JobRequest:
     """What is measured on each flavor."""
 
     models: tuple[str, ...]
@@ -45,7 +45,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class JobPlan:
     """One job: where, by which program, for how long at most, and what that costs. Money is exact."""
 
     offer: Offer
@@ -59,7 +59,7 @@ class Planned:
         return self.usd_per_hour * self.timeout_s / 3600
 
 
-def planned(flavor: str, timeout_s: int, catalog: Catalog) -> Planned:
+def plan_job(flavor: str, timeout_s: int, catalog: Catalog) -> JobPlan:
     """A job on a flavor.
 
     Raises:
@@ -74,35 +74,35 @@ def planned(flavor: str, timeout_s: int, catalog: Catalog) -> Planned:
     if offer.usd_per_hour is None:
         raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
     engine: Literal["transformers", "vllm"] = "vllm" if offer.accelerator_count > 1 else "transformers"
-    return Planned(offer=offer, engine=engine, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
+    return JobPlan(offer=offer, engine=engine, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
 
 
-def script(plan: Planned, asked: Asked) -> str:
+def job_script(plan: JobPlan, request: JobRequest) -> str:
     """What is shipped to the job."""
-    run: dict[str, Any] = {"prompt_tokens": asked.prompt_tokens, "output_tokens": asked.output_tokens, "precision": asked.precision}
+    run: dict[str, Any] = {"prompt_tokens": request.prompt_tokens, "output_tokens": request.output_tokens, "precision": request.precision}
     if plan.engine == "vllm":
-        models = [[model, bundled.config(model)] for model in asked.models]
+        models = [[model, bundled.config(model)] for model in request.models]
         return vllm_script(run | {"models": models, "devices": plan.offer.accelerator_count})
-    return own_script(run | {"models": list(asked.models), "provenance": _provenance(plan)})
+    return own_script(run | {"models": list(request.models), "provenance": _provenance(plan)})
 
 
-def _provenance(plan: Planned) -> str:
+def _provenance(plan: JobPlan) -> str:
     return f"Hugging Face Jobs, {plan.offer.id}"
 
 
-def told(
-    lines: Iterable[str], plan: Planned, asked: Asked, models: Models, accelerators: Mapping[str, Accelerator]
+def read_log(
+    lines: Iterable[str], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
 ) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
     """Rows and complaints from a job's log. What is no row is a complaint: a log is written by whoever ran the job."""
     rows, complaints = [], []
-    for found in parse_results(lines):
+    for result in parse_results(lines):
         try:
-            if "error" in found:
-                complaints.append(f"{_words(found.get('model'))}: {_words(found['error'])}")
+            if "error" in result:
+                complaints.append(f"{_words(result.get('model'))}: {_words(result['error'])}")
             elif plan.engine == "vllm":
-                rows.append(_vllm_row(found, plan, asked, models, accelerators))
+                rows.append(_vllm_row(result, plan, request, models, accelerators))
             else:
-                row = found.get("row")
+                row = result.get("row")
                 rows.append(read_row(row if isinstance(row, dict) else {}))
         except (InvalidInput, UnsupportedModel) as error:
             complaints.append(f"A result that the job printed is none: {error}")
@@ -110,50 +110,50 @@ def told(
 
 
 def _words(text: object) -> str:
-    return "".join(c if c.isprintable() else " " for c in str(text))[:_SAYS]
+    return "".join(c if c.isprintable() else " " for c in str(text))[:_MOST_CHARACTERS]
 
 
-def _median(found: Mapping[str, Any], name: str) -> float:
+def _median(result: Mapping[str, Any], name: str) -> float:
     """The median of some seconds.
 
     Raises:
         BadArgument: they are none.
     """
-    times = found.get(name)
+    times = result.get(name)
     if not isinstance(times, list) or not times or not all(type(t) in (int, float) and 0 < t < 1e6 for t in times):  # noqa: PLR2004 days
         raise BadArgument(f"{name} of a result", str(times)[:80], "a list of seconds")
     return float(statistics.median(times))
 
 
 def _vllm_row(
-    found: Mapping[str, Any], plan: Planned, asked: Asked, models: Models, accelerators: Mapping[str, Accelerator]
+    result: Mapping[str, Any], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
 ) -> Measurement:
     """A row from two latencies: rate = (tokens − 1) / (whole − first).
 
     Raises:
         InvalidInput: the result is none.
     """
-    if found.get("model") not in asked.models:
-        raise BadArgument("model of a result", str(found.get("model"))[:80], "one that was asked for")
-    spec = models(found["model"])
-    first, whole = _median(found, "first_s"), _median(found, "whole_s")
-    further = asked.output_tokens - 1
-    expected = run_end(_predicted(spec, plan, asked, accelerators), "value")
+    if result.get("model") not in request.models:
+        raise BadArgument("model of a result", str(result.get("model"))[:80], "one that was asked for")
+    spec = models(result["model"])
+    first, whole = _median(result, "first_s"), _median(result, "whole_s")
+    further = request.output_tokens - 1
+    expected = run_end(_predicted(spec, plan, request, accelerators), "value")
     return Measurement(
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         kind="job",
-        device=f"{plan.offer.accelerator_count} × {found.get('device')}"[:200],
+        device=f"{plan.offer.accelerator_count} × {result.get('device')}"[:200],
         accelerator=plan.offer.accelerator,
         devices=plan.offer.accelerator_count,
-        driver=found.get("driver"),
-        torch=str(found.get("torch")),
-        engine=f"vllm {found.get('vllm')}",
+        driver=result.get("driver"),
+        torch=str(result.get("torch")),
+        engine=f"vllm {result.get('vllm')}",
         model=model_label(spec),
         architecture=spec.architecture,
         weights="random",
-        precision=asked.precision,
-        prompt_tokens=asked.prompt_tokens,
-        output_tokens=asked.output_tokens,
+        precision=request.precision,
+        prompt_tokens=request.prompt_tokens,
+        output_tokens=request.output_tokens,
         predicted_peak_bytes=None,
         peak_bytes=None,
         predicted_ttft_s=expected["ttft_s"],
@@ -164,36 +164,38 @@ def _vllm_row(
     )
 
 
-def _predicted(spec: ModelSpec, plan: Planned, asked: Asked, accelerators: Mapping[str, Accelerator]) -> SpeedEstimate | None:
+def _predicted(spec: ModelSpec, plan: JobPlan, request: JobRequest, accelerators: Mapping[str, Accelerator]) -> SpeedEstimate | None:
     """How fast the laws say that vLLM is on all cards; None where they say nothing."""
-    request = SpeedRequest(precision=asked.precision, engine="vllm", prompt_tokens=asked.prompt_tokens, output_tokens=asked.output_tokens)
-    return predict_each([(spec, plan.offer, request)], accelerators)[0]
+    shape = SpeedRequest(
+        precision=request.precision, engine="vllm", prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
+    )
+    return predict_each([(spec, plan.offer, shape)], accelerators)[0]
 
 
-def most_usd(plans: Sequence[Planned]) -> Decimal:
+def most_usd(plans: Sequence[JobPlan]) -> Decimal:
     """What all jobs together cost at most."""
     return sum((plan.most_usd for plan in plans), Decimal(0))
 
 
-def main(asked: Mapping[str, Any]) -> None:
+def main(request: Mapping[str, Any]) -> None:
     """Measure `models`, with `prompt_tokens`, `output_tokens` and `precision`; a model that fails does not stop the others."""
     ledger = Ledger(LedgerPlace(path=None, lasting=False, words="memory of the job"))
     app = App(catalog=load, models=Models(), ledger=MeasurementLedger(ledger, DatasetPush(None)))
-    for model in asked["models"]:
-        sys.stdout.write(marked_line(_one(model, asked, app, ledger)) + "\n")
+    for model in request["models"]:
+        sys.stdout.write(marked_line(_one(model, request, app, ledger)) + "\n")
         sys.stdout.flush()
 
 
-def _one(model: str, asked: Mapping[str, Any], app: App, ledger: Ledger) -> dict[str, Any]:
-    known = len(ledger.own_rows())
+def _one(model: str, request: Mapping[str, Any], app: App, ledger: Ledger) -> dict[str, Any]:
+    before = len(ledger.own_rows())
     try:
-        measure(app, MeasureArguments(model=model, **{name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision")}))
+        measure(app, MeasureArguments(model=model, **{name: request[name] for name in ("prompt_tokens", "output_tokens", "precision")}))
     except AdvisorError as refusal:
         return {"model": model[:200], "error": str(refusal)}
     except Exception as error:  # noqa: BLE001 the log shows the trace, and the next model gets its turn
         traceback.print_exc()
         return {"model": model[:200], "error": f"It failed ({type(error).__name__}); the log says more."}
     rows = ledger.own_rows()
-    if len(rows) == known:
+    if len(rows) == before:
         return {"model": model[:200], "error": "It was measured, but gave no row for the ledger; the log says why."}
-    return {"row": asdict(replace(rows[-1], kind="job", provenance=asked["provenance"]))}
+    return {"row": asdict(replace(rows[-1], kind="job", provenance=request["provenance"]))}

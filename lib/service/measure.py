@@ -82,7 +82,7 @@ def measurement_case(app: App, arguments: MeasureArguments) -> Case:
         device=device,
         prompt_tokens=arguments.prompt_tokens,
         output_tokens=arguments.output_tokens,
-        pace=app.rates(device, arguments.precision),
+        rates=app.rates(device, arguments.precision),
     )
     return prepare(run, config, app.catalog(), app.device, app.placed_bytes())
 

@@ -18,12 +18,12 @@ from lib.live.verdict import RESOLUTION, ComparedRate, judge_prediction
 from lib.live.zerogpu import arithmetic
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service.run_prediction import Case, Predicted, ratio
+from lib.service.run_prediction import Case, RunPrediction, relative_error
 from lib.service.speed import run_end
 from lib.speed.model_work import TOWERS
 
 _KERNELS = {"sdpa", "eager"}
-_NOT_ASKED = "dtype_unstated"  # said of "auto", which a measurement does not know
+_NOT_ASKED = "dtype_unstated"  # a caveat of "auto", which a measurement does not know
 
 
 def _floor_rate(case: Case, catalog: Catalog) -> float | None:
@@ -45,26 +45,26 @@ def _floor_rate(case: Case, catalog: Catalog) -> float | None:
 
 
 def _predicted(case: Case) -> MeasurePrediction:
-    said = case.expected
+    prediction = case.expected
     return {
-        "peak_bytes": said.peak_bytes,
-        **run_end(said.speed, "value"),
-        "weights_bytes": said.weights_bytes,
-        "kv_cache_bytes": said.kv_cache_bytes,
-        "activation_bytes": said.activation_bytes,
+        "peak_bytes": prediction.peak_bytes,
+        **run_end(prediction.speed, "value"),
+        "weights_bytes": prediction.weights_bytes,
+        "kv_cache_bytes": prediction.kv_cache_bytes,
+        "activation_bytes": prediction.activation_bytes,
         "runtime_bytes": case.need.runtime_bytes,
-        "hardware": said.hardware,
-        "low": run_end(said.speed, "low"),
-        "high": run_end(said.speed, "high"),
+        "hardware": prediction.hardware,
+        "low": run_end(prediction.speed, "low"),
+        "high": run_end(prediction.speed, "high"),
     }
 
 
-def _errors(said: Predicted, seen: MeasuredRun) -> ErrorRatio:
-    expected = run_end(said.speed, "value")
+def _errors(prediction: RunPrediction, measured: MeasuredRun) -> ErrorRatio:
+    expected = run_end(prediction.speed, "value")
     return {
-        "peak_bytes": ratio(said.peak_bytes, seen.peak_bytes),
-        "ttft_s": ratio(expected["ttft_s"], seen.ttft_s),
-        "decode_tokens_per_s": ratio(expected["decode_tokens_per_s"], seen.decode_tokens_per_s),
+        "peak_bytes": relative_error(prediction.peak_bytes, measured.peak_bytes),
+        "ttft_s": relative_error(expected["ttft_s"], measured.ttft_s),
+        "decode_tokens_per_s": relative_error(expected["decode_tokens_per_s"], measured.decode_tokens_per_s),
     }
 
 
@@ -81,43 +81,44 @@ def _device(device: Device) -> DeviceEntry:
     }
 
 
-def _caveats(case: Case, seen: MeasuredRun, rules: ZeroGpuRules) -> list[Caveat]:
-    run, said = case.run, []
+def _caveats(case: Case, measured: MeasuredRun, rules: ZeroGpuRules) -> list[Caveat]:
+    run = case.run
+    caveats: list[Caveat] = []
     stored = run.spec.stored.quantization
     if stored is not None:
         text = f"The published weights are quantized ({stored.format}); the architecture was run in {run.precision}, as if it were not."
-        said.append(Caveat(code="measured_unquantized", message=text))
+        caveats.append(Caveat(code="measured_unquantized", message=text))
     if run.device.kind == "cpu":
         text = "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system at once."
-        said.append(Caveat(code="resident_set", message=text))
+        caveats.append(Caveat(code="resident_set", message=text))
     if run.device.kind == "zerogpu":
-        said.append(Caveat(code="quota", message=arithmetic(rules, gpu_seconds(case.ask), case.ask.size)))
-    if not seen.steps and case.ask.work.output_tokens:
+        caveats.append(Caveat(code="quota", message=arithmetic(rules, gpu_seconds(case.ask), case.ask.size)))
+    if not measured.steps and case.ask.work.output_tokens:
         text = "One token or one pass was run, so there is no speed of decoding."
-        said.append(Caveat(code="nothing_decoded", message=text))
-    if seen.kernel not in _KERNELS:
-        text = f"The attention that ran is '{seen.kernel[:40]}'; the prediction is that of the default kernel."
-        said.append(Caveat(code="other_attention", message=text))
-    said.append(
+        caveats.append(Caveat(code="nothing_decoded", message=text))
+    if measured.kernel not in _KERNELS:
+        text = f"The attention that ran is '{measured.kernel[:40]}'; the prediction is that of the default kernel."
+        caveats.append(Caveat(code="other_attention", message=text))
+    caveats.append(
         Caveat(code="random_weights", message="Weights are random and made on the device: speed and memory do not depend on values.")
     )
-    return said
+    return caveats
 
 
-def measure_answer(case: Case, seen: MeasuredRun, catalog: Catalog) -> MeasureAnswer:
+def measure_answer(case: Case, measured: MeasuredRun, catalog: Catalog) -> MeasureAnswer:
     """The answer to a finished run."""
-    run, said = case.run, case.expected
-    rate = None if said.speed is None else said.speed.decode_tokens_per_s
-    errors = _errors(said, seen)
+    run, prediction = case.run, case.expected
+    rate = None if prediction.speed is None else prediction.speed.decode_tokens_per_s
+    errors = _errors(prediction, measured)
     figure = ComparedRate(
         predicted=rate.value if rate else None,
         low=rate.low if rate else None,
         high=rate.high if rate else None,
-        measured=seen.decode_tokens_per_s,
+        measured=measured.decode_tokens_per_s,
     )
     code, message = judge_prediction(
-        said.peak_bytes,
-        seen.peak_bytes,
+        prediction.peak_bytes,
+        measured.peak_bytes,
         figure,
         floor_tokens_per_s=_floor_rate(case, catalog),
         resolution=RESOLUTION if run.device.kind == "cpu" else 0,
@@ -132,26 +133,26 @@ def measure_answer(case: Case, seen: MeasuredRun, catalog: Catalog) -> MeasureAn
         "schema": SCHEMA,
         "model": run.spec.id,
         "architecture": run.spec.architecture,
-        "device": seen.device_name or run.device.name,
+        "device": measured.device_name or run.device.name,
         "device_details": _device(run.device),
         "weights": "random",
         "precision": run.precision,
-        "attention": seen.kernel,
+        "attention": measured.kernel,
         "prompt_tokens": run.prompt_tokens,
         "output_tokens": run.output_tokens,
-        "peak_bytes": seen.peak_bytes,
-        "weights_bytes": seen.weights_bytes,
-        "before_bytes": seen.before_bytes,
-        "reserved_bytes": seen.reserved_bytes,
-        "ttft_s": seen.ttft_s,
-        "decode_tokens_per_s": seen.decode_tokens_per_s,
-        "mean_tokens_per_s": seen.mean_tokens_per_s,
-        "weights_s": seen.weights_s,
+        "peak_bytes": measured.peak_bytes,
+        "weights_bytes": measured.weights_bytes,
+        "before_bytes": measured.before_bytes,
+        "reserved_bytes": measured.reserved_bytes,
+        "ttft_s": measured.ttft_s,
+        "decode_tokens_per_s": measured.decode_tokens_per_s,
+        "mean_tokens_per_s": measured.mean_tokens_per_s,
+        "weights_s": measured.weights_s,
         "predicted": _predicted(case),
         "error_ratio": errors,
         "verdict": {"code": code, "message": message},
         "caveats": caveat_entries(
-            (*_caveats(case, seen, catalog.rules.zerogpu), *(caveat for caveat in said.caveats if caveat.code != _NOT_ASKED))
+            (*_caveats(case, measured, catalog.rules.zerogpu), *(caveat for caveat in prediction.caveats if caveat.code != _NOT_ASKED))
         ),
-        "sources": source_entries((ran, *said.sources)),
+        "sources": source_entries((ran, *prediction.sources)),
     }

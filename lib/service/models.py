@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
 
 
-def spec_from_hub(found: HubModel) -> ModelSpec:
+def spec_from_hub(repository: HubModel) -> ModelSpec:
     """Resolve a repository whose configuration and headers were read.
 
     Raises:
@@ -46,82 +46,82 @@ def spec_from_hub(found: HubModel) -> ModelSpec:
         BadConfig: its configuration cannot be read or built.
         HubGarbage: its quantization file is no JSON object.
     """
-    if found.kind == "diffusers":
-        return _with_origin(found, _pipeline(found))
-    text = _config_text(found)
+    if repository.kind == "diffusers":
+        return _with_origin(repository, _pipeline(repository))
+    text = _config_text(repository)
     if text is None:
-        raise UnsupportedModel(_advice(found))
-    return _with_origin(found, _resolved(found, parse(text)))
+        raise UnsupportedModel(_advice(repository))
+    return _with_origin(repository, _resolved(repository, parse(text)))
 
 
-def config_from_hub(found: HubModel) -> Mapping[str, Any]:
+def config_from_hub(repository: HubModel) -> Mapping[str, Any]:
     """The configuration of the one architecture in a repository.
 
     Raises:
         UnsupportedModel: there is none, or several (a pipeline).
         BadConfig: it cannot be read.
     """
-    text = None if found.kind == "diffusers" else _config_text(found)
+    text = None if repository.kind == "diffusers" else _config_text(repository)
     if text is None:
-        raise UnsupportedModel(_advice(found))
+        raise UnsupportedModel(_advice(repository))
     return parse(text)
 
 
-def _config_text(found: HubModel) -> str | None:
-    if found.kind in {"transformers", "weights", "none"}:
-        return found.config_text
-    if found.kind == "sentence-transformers":
-        own = [part.config_text for part in found.components if part.class_name == "Transformer" and part.config_text]
-        return own[0] if own else found.config_text
+def _config_text(repository: HubModel) -> str | None:
+    if repository.kind in {"transformers", "weights", "none"}:
+        return repository.config_text
+    if repository.kind == "sentence-transformers":
+        own = [part.config_text for part in repository.components if part.class_name == "Transformer" and part.config_text]
+        return own[0] if own else repository.config_text
     return None
 
 
-def _advice(found: HubModel) -> str:
+def _advice(repository: HubModel) -> str:
     """Why this repository alone is not enough, and what to name instead."""
-    name = shown(found.id)
-    base = f" Name {found.base_model} instead" if found.base_model else " Name the model it was made from instead"
-    if found.kind == "adapter":
+    name = shown(repository.id)
+    base = f" Name {repository.base_model} instead" if repository.base_model else " Name the model it was made from instead"
+    if repository.kind == "adapter":
         return f"{name} holds an adapter, not a model.{base}; with mode lora or qlora an adapter is counted on top."
-    if found.kind == "gguf":
+    if repository.kind == "gguf":
         return f"{name} holds GGUF files without a config.json.{base}, with a precision such as gguf:Q4_K_M."
     return f"{name} has no config.json that describes an architecture.{base}, paste a config.json, or give a parameter count such as 7B."
 
 
-def _pipeline(found: HubModel) -> ModelSpec:
-    parts = {part.folder: parse(part.config_text) for part in found.components if part.config_text is not None}
+def _pipeline(repository: HubModel) -> ModelSpec:
+    parts = {part.folder: parse(part.config_text) for part in repository.components if part.config_text is not None}
     if not parts:
-        raise UnsupportedModel(_advice(found))
-    by_dtype = found.bytes_by_dtype
+        raise UnsupportedModel(_advice(repository))
+    by_dtype = repository.bytes_by_dtype
     return resolve_pipeline(
         parts,
-        id=found.id,
+        id=repository.id,
         source="safetensors" if by_dtype else "architecture",
         bytes_by_dtype=by_dtype,
-        task=found.pipeline_tag or "",
-        license=found.license,
-        gated=bool(found.gated),
+        task=repository.pipeline_tag or "",
+        license=repository.license,
+        gated=bool(repository.gated),
         checked=_today(),
     )
 
 
-def _resolved(found: HubModel, config: Mapping[str, Any]) -> ModelSpec:
-    by_dtype = found.bytes_by_dtype
+def _resolved(repository: HubModel, config: Mapping[str, Any]) -> ModelSpec:
+    by_dtype = repository.bytes_by_dtype
     return resolve_config(
         config,
-        id=found.id,
+        id=repository.id,
         source="safetensors" if by_dtype else "architecture",
-        beside=_beside(found),
+        beside=_beside(repository),
         bytes_by_dtype=by_dtype,
-        task=found.pipeline_tag or "",
-        license=found.license,
-        gated=bool(found.gated),
+        task=repository.pipeline_tag or "",
+        license=repository.license,
+        gated=bool(repository.gated),
         checked=_today(),
     )
 
 
-def _beside(found: HubModel) -> Mapping[str, Any] | None:
+def _beside(repository: HubModel) -> Mapping[str, Any] | None:
     """The parsed hf_quant_config.json, where there is one."""
-    text = found.documents.get("hf_quant_config.json")
+    text = repository.documents.get("hf_quant_config.json")
     if text is None:
         return None
     try:
@@ -129,14 +129,16 @@ def _beside(found: HubModel) -> Mapping[str, Any] | None:
     except UnreadableJson:
         beside = None
     if not isinstance(beside, dict):
-        raise HubGarbage(f"The file hf_quant_config.json of {shown(found.id)} is no JSON object. Paste the model's config.json instead.")
+        raise HubGarbage(
+            f"The file hf_quant_config.json of {shown(repository.id)} is no JSON object. Paste the model's config.json instead."
+        )
     return beside
 
 
-def _with_origin(found: HubModel, spec: ModelSpec) -> ModelSpec:
-    """The spec with what the files themselves told, and where they were read."""
-    read = Source(what="configuration and weight headers", source=f"{found.id} at {found.revision} on the Hub", checked=_today())
-    caveats = (*spec.caveats, *found.caveats, *reconcile(spec, found.tensors))
+def _with_origin(repository: HubModel, spec: ModelSpec) -> ModelSpec:
+    """The spec with what the files themselves say, and where they were read."""
+    read = Source(what="configuration and weight headers", source=f"{repository.id} at {repository.revision} on the Hub", checked=_today())
+    caveats = (*spec.caveats, *repository.caveats, *reconcile(spec, repository.tensors))
     return replace(spec, caveats=caveats, sources=(read, *spec.sources))
 
 
@@ -193,7 +195,7 @@ class Models:
             )
         if reference.kind == "config":
             return parse(reference.text)
-        return bundled.config(reference.text) or config_from_hub(self._found(reference.text))
+        return bundled.config(reference.text) or config_from_hub(self._read_hub(reference.text))
 
     @property
     def bundled(self) -> Sequence[str]:
@@ -213,15 +215,15 @@ class Models:
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
         return self._built(key, lambda: self._build(resolve, config))
 
-    def _found(self, name: str) -> HubModel:
+    def _read_hub(self, name: str) -> HubModel:
         try:
             return self._read(name, lambda: read_model(name))
         except HubError as refusal:
             raise _with_near(refusal, name) from None
 
     def _from_hub(self, name: str) -> ModelSpec:
-        found = self._found(name)
-        return self._built((found.id, found.revision), lambda: self._build(spec_from_hub, found))
+        repository = self._read_hub(name)
+        return self._built((repository.id, repository.revision), lambda: self._build(spec_from_hub, repository))
 
 
 def _with_near(refusal: HubError, name: str) -> HubError:

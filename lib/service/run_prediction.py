@@ -41,7 +41,7 @@ _NOT_HERE = "one_prompt"  # said of an estimate that takes the whole context as 
 class Run:
     """One run: a model in a format on a device, with a prompt of this length and this many tokens of answer.
 
-    `pace` is what the device was seen to reach in this format, where it has no datasheet (a CPU); None leaves it to the catalog.
+    `rates` is what the device was seen to reach in this format, where it has no datasheet (a CPU); None leaves it to the catalog.
     """
 
     spec: ModelSpec
@@ -49,11 +49,11 @@ class Run:
     device: Device
     prompt_tokens: int
     output_tokens: int
-    pace: DeviceRates | None = None
+    rates: DeviceRates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
+class RunPrediction:
     """What to expect of a run: the cache at its end, the activations of its prompt; `speed` is None where nothing is known of the device.
 
     `hardware` names what the speed is predicted for: a row of the catalog, or this very machine.
@@ -71,9 +71,9 @@ class Predicted:
 
 def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
     """The device as the catalog's, a CPU with its own rates where they are known; on ZeroGPU the size that the device is of."""
-    if run.pace is not None and run.device.kind == "cpu":
+    if run.rates is not None and run.device.kind == "cpu":
         return device_hardware(
-            run.device, catalog, cpu=measured_processor(run.pace, run.precision, run.device, catalog.accelerator(_SOME_CPU))
+            run.device, catalog, cpu=measured_processor(run.rates, run.precision, run.device, catalog.accelerator(_SOME_CPU))
         )
     large = catalog.offer(ZEROGPU_OFFERS["large"]).vram_bytes_per_accelerator or 0
     return device_hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
@@ -99,7 +99,7 @@ def _memory(run: Run, catalog: Catalog, tokens: int, encoder: int = 0) -> Memory
     return estimate_memory(run.spec, request, _silicon(run, catalog))
 
 
-def predicted(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) -> Predicted:
+def predict_run(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) -> RunPrediction:
     """The prediction.
 
     An encoder-decoder reads the prompt with its encoder and writes from a single token; where it listens or looks, one pass is run.
@@ -118,7 +118,7 @@ def predicted(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) -> P
         moments = [(cache, activations)]
     workspace = prompt.runtime.details.get(WORKSPACE, 0)
     speed = _speed(run, catalog)
-    return Predicted(
+    return RunPrediction(
         peak_bytes=generation_peak_bytes(weights=prompt.weights.bytes, moments=moments, workspace=workspace),
         weights_bytes=prompt.weights.bytes,
         kv_cache_bytes=cache,
@@ -145,11 +145,11 @@ def _speed(run: Run, catalog: Catalog) -> ExplainedSpeed | Caveat:
 def _speed_caveats(run: Run, speed: ExplainedSpeed | Caveat) -> tuple[Caveat, ...]:
     if isinstance(speed, Caveat):
         return (speed,)
-    measured = () if run.pace is None else (rates_caveat(run.pace, run.precision),)
+    measured = () if run.rates is None else (rates_caveat(run.rates, run.precision),)
     return (*measured, *speed.caveats)
 
 
-def ratio(expected: float | None, measured: float | None) -> float | None:
+def relative_error(expected: float | None, measured: float | None) -> float | None:
     """How far a prediction was off, as a share of what was measured: +0.1 is 10 % too high. None where either is missing."""
     return None if expected is None or not measured else expected / measured - 1.0
 
@@ -165,7 +165,7 @@ class Case:
     """A run with its prediction, its need of memory, and the question to the device."""
 
     run: Run
-    expected: Predicted
+    expected: RunPrediction
     need: Need
     ask: MeasureRequest
 
@@ -210,9 +210,9 @@ def _check_length(run: Run) -> None:
         raise BadArgument("prompt_tokens", seen, f"at most {limit:,} tokens in all, the model's own limit")
 
 
-def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[Predicted, Need]:
+def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, Need]:
     """The prediction, and the same with the process's own memory."""
-    expected = predicted(run, catalog, encoder_decoder=config.get("is_encoder_decoder") is True)
+    expected = predict_run(run, catalog, encoder_decoder=config.get("is_encoder_decoder") is True)
     need = Need(
         weights_bytes=expected.weights_bytes,
         kv_cache_bytes=expected.kv_cache_bytes,
@@ -237,7 +237,7 @@ def _advice(run: Run, config: Mapping[str, Any], need: Need, catalog: Catalog) -
     return f"In bf16, a model of up to about {max(0.0, most) / 1e9:,.1f} billion parameters fits here. Name a smaller one."
 
 
-def _work(run: Run, expected: Predicted) -> Work:
+def _work(run: Run, expected: RunPrediction) -> Work:
     spec = run.spec
     return Work(
         weights_bytes=expected.weights_bytes,
@@ -253,7 +253,7 @@ def _decodes(spec: ModelSpec) -> bool:
     return bool(spec.cache_terms) or spec.unknown_cache
 
 
-def _limit_s(run: Run, expected: Predicted) -> float:
+def _limit_s(run: Run, expected: RunPrediction) -> float:
     """Seconds that the run may be estimated to take. On ZeroGPU they are declared, and asked of the visitor's quota: no more than needed.
 
     Raises:

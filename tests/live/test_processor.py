@@ -12,7 +12,7 @@ from lib.live.device import Device, device_hardware, last_cache_bytes
 from lib.live.limits import RATES_VALID_S, DeviceRates, RateProbe, measured_processor, rates_caveat, working_set
 from lib.model import bundled
 from lib.present.sentences import sentence
-from lib.service.run_prediction import Run, predicted
+from lib.service.run_prediction import Run, predict_run
 from lib.speed import SpeedRequest, predict_speed
 
 GIB, MIB = 2**30, 2**20
@@ -104,8 +104,8 @@ def test_the_prediction_says_where_its_rates_are_from() -> None:
     """It names this machine and its rates, with a source and without the words of a typical host; other precisions have other rates."""
     spec = bundled.find(MODEL)
     assert spec is not None
-    run = Run(spec=spec, precision="bf16", device=CPU, prompt_tokens=128, output_tokens=16, pace=PACE)
-    mine, typical = predicted(run, load()), predicted(replace(run, pace=None), load())
+    run = Run(spec=spec, precision="bf16", device=CPU, prompt_tokens=128, output_tokens=16, rates=PACE)
+    mine, typical = predict_run(run, load()), predict_run(replace(run, rates=None), load())
     assert (mine.hardware, typical.hardware) == ("this-machine", "cpu-basic")
     assert mine.peak_bytes == typical.peak_bytes
     said = {caveat.code: sentence(caveat) for caveat in mine.caveats}

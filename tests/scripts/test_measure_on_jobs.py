@@ -24,7 +24,7 @@ from lib.hub.jobs import Jobs
 from lib.live import jobs, vllm_bench
 from lib.live.jobs import marked_line, own_script, parse_results, vllm_script, zip_sources
 from lib.live.measurements import NAMES, Ledger, LedgerPlace, Measurement
-from lib.service.jobs import Asked, most_usd, planned, script, told
+from lib.service.jobs import JobRequest, job_script, most_usd, plan_job, read_log
 from lib.service.models import Models
 from scripts import measure_on_jobs
 
@@ -55,7 +55,7 @@ ROW = Measurement(
     decode_tokens_per_s=14.5,
     provenance="Hugging Face Jobs, l4x1",
 )
-ASKED = Asked(models=("Qwen/Qwen3-8B",), prompt_tokens=512, output_tokens=64, precision="bf16")
+ASKED = JobRequest(models=("Qwen/Qwen3-8B",), prompt_tokens=512, output_tokens=64, precision="bf16")
 VLLM = {
     "model": "Qwen/Qwen3-8B",
     "first_s": [0.06, 0.05, 0.05],
@@ -96,11 +96,11 @@ def _rows(tmp_path: Path) -> tuple[Measurement, ...]:
 
 def test_plan_costs_the_whole_time_out_at_the_price() -> None:
     """Half an hour on an L4 at 0.80 is 0.40; on four A100 at 10.00 it is 5.00: exact, and together 5.40."""
-    plans = [planned(flavor, 1800, load()) for flavor in ("l4x1", "a100x4")]
+    plans = [plan_job(flavor, 1800, load()) for flavor in ("l4x1", "a100x4")]
     assert [plan.most_usd for plan in plans] == [Decimal("0.40"), Decimal(5)]
     assert most_usd(plans) == Decimal("5.40")
     assert [plan.engine for plan in plans] == ["transformers", "vllm"]
-    assert planned("cpu-upgrade", 3600, load()).engine == "transformers"
+    assert plan_job("cpu-upgrade", 3600, load()).engine == "transformers"
 
 
 def test_a_bound_is_never_rounded_down(hub: JobsStandIn, tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_a_bound_is_never_rounded_down(hub: JobsStandIn, tmp_path: Path) -> None
 def test_flavor_that_cannot_be_had() -> None:
     """An unknown one and one without a price start nothing."""
     with pytest.raises(UnknownHardware):
-        planned("v5e-1x1", 1800, load())
+        plan_job("v5e-1x1", 1800, load())
     catalog = load()
     retired = replace(catalog, offers=tuple(o.model_copy(update={"status": "retired"}) if o.id == "l4x1" else o for o in catalog.offers))
     with pytest.raises(AgainstRules, match="no longer offered"):
-        planned("l4x1", 1800, retired)
+        plan_job("l4x1", 1800, retired)
     unpriced = replace(catalog, offers=tuple(o.model_copy(update={"usd_per_hour": None}) if o.id == "l4x1" else o for o in catalog.offers))
     with pytest.raises(AgainstRules, match="price"):
-        planned("l4x1", 1800, unpriced)
+        plan_job("l4x1", 1800, unpriced)
 
 
 def test_dry_run_shows_prices_and_starts_nothing(hub: JobsStandIn, tmp_path: Path) -> None:
@@ -330,14 +330,14 @@ def test_garbage_between_the_marks_is_no_result(line: str) -> None:
 )
 def test_row_that_is_none_becomes_a_complaint(found: dict[str, Any]) -> None:
     """Nothing of it reaches the ledger."""
-    rows, complaints = told([marked_line(found)], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = read_log([marked_line(found)], plan_job("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
 
 def test_vllm_latencies_become_a_row() -> None:
     """First token 0.05 s; 63 further ones in 1.05 − 0.05 s: 63 tokens/s. The prediction is for vLLM on four cards."""
-    (row,), complaints = told([marked_line(VLLM)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
+    (row,), complaints = read_log([marked_line(VLLM)], plan_job("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert complaints == ()
     assert (row.ttft_s, row.decode_tokens_per_s) == (0.05, pytest.approx(63.0))
     assert (row.device, row.devices, row.engine) == ("4 × NVIDIA A100-SXM4-80GB", 4, "vllm 0.32.0")
@@ -361,7 +361,7 @@ def test_vllm_latencies_become_a_row() -> None:
 )
 def test_odd_vllm_results_become_complaints(odd: dict[str, Any]) -> None:
     """Each field is checked."""
-    rows, complaints = told([marked_line(VLLM | odd)], planned("a100x4", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = read_log([marked_line(VLLM | odd)], plan_job("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
@@ -381,7 +381,7 @@ def test_script_is_the_same_for_the_same_question() -> None:
 
 def test_config_of_a_bundled_model_travels_with_the_vllm_script() -> None:
     """So no licence and no token is needed in the job."""
-    text = script(planned("a100x4", 60, load()), ASKED)
+    text = job_script(plan_job("a100x4", 60, load()), ASKED)
     assert "Qwen3ForCausalLM" in text
     compile(text, "script", "exec")
 
@@ -420,8 +420,8 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
     """Uploaded, unpacked and run in a bare process: a tiny model's row comes back and is merged, without its text."""
     hub.outcomes["cpu-upgrade"] = Outcome(execute=True)
     jobs, ledger = _jobs(hub), Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file"))
-    asked = Asked(models=(TINY_CONFIG,), prompt_tokens=16, output_tokens=4, precision="fp32")
-    good = measure_on_jobs._run([planned("cpu-upgrade", 240, load())], asked, jobs, ledger, load())
+    asked = JobRequest(models=(TINY_CONFIG,), prompt_tokens=16, output_tokens=4, precision="fp32")
+    good = measure_on_jobs._run([plan_job("cpu-upgrade", 240, load())], asked, jobs, ledger, load())
     (row,) = ledger.own_rows() or (None,)
     assert good, next(iter(hub.jobs.values())).lines
     assert row is not None
@@ -434,5 +434,5 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
 @pytest.mark.parametrize("row", [5, [["when"]], list(NAMES), "row", None, {"when": {}}, {name: [] for name in NAMES}])
 def test_a_log_that_forges_a_row_is_complained_about(row: object) -> None:
     """Whatever stands between the marks: a complaint, and the jobs that still run are followed on."""
-    rows, complaints = told([marked_line({"row": row})], planned("l4x1", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = read_log([marked_line({"row": row})], plan_job("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert (rows, len(complaints)) == ((), 1)
