@@ -19,7 +19,7 @@ from lib.present.live_cards import as_text_chat, chat_card, stopped, working
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import ending, queue_options, scenes, steadily
+from lib.ui.live_run import ending, queue_options, scene_updates, scenes
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -73,7 +73,7 @@ class Scene:
     def updates(self) -> list[Any]:
         """One value for each of `ChatView.outputs`."""
         return [
-            displayed(self.history),
+            display_history(self.history),
             self.history,
             gr.skip() if self.message is None else self.message,
             self.status,
@@ -89,7 +89,7 @@ def harmless(text: str) -> str:
     return re.sub("(?i)(m)(ermaid)", rf"\1{_JOINER}\2", broken)
 
 
-def displayed(history: Sequence[Message]) -> list[Message]:
+def display_history(history: Sequence[Message]) -> list[Message]:
     """The conversation as the page may show it."""
     return [{"role": message["role"], "content": harmless(message["content"])} for message in history]
 
@@ -146,7 +146,7 @@ def build() -> ChatView:
     )
 
 
-def said(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[Scene]:
+def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[Scene]:
     """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
     asked = (message or "").strip()
     if not asked:
@@ -158,10 +158,10 @@ def said(services: Services, message: str | None, history: History, longest: Any
     def run() -> Iterator[Scene]:
         nonlocal seen
         yield Scene(history=talk, message="", status=working("Looking at the model and the device."), busy=True)
-        with ending(services.live.chat(asked, kept(history), _whole(longest), temperature)) as pieces:
+        with ending(services.live.chat(asked, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 seen = piece["text"]
-                yield _shown(talk, piece)
+                yield _piece_scene(talk, piece)
 
     def failed(sentence: str) -> Scene:
         if seen:
@@ -178,7 +178,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def kept(history: Sequence[Message]) -> History:
+def recent_history(history: Sequence[Message]) -> History:
     """The newest part of the conversation that is sent along: questions with their answers. What was never answered is left out."""
     found: History = []
     room = _KEPT_CHARACTERS
@@ -202,7 +202,7 @@ def _with(talk: History, answer: str) -> History:
     return [*talk, {"role": "assistant", "content": answer}] if answer.strip() else talk
 
 
-def _shown(talk: History, piece: ChatPiece) -> Scene:
+def _piece_scene(talk: History, piece: ChatPiece) -> Scene:
     """The scene of one piece."""
     history = _with(talk, piece["text"])
     metrics = piece["metrics"]
@@ -218,7 +218,7 @@ def _shown(talk: History, piece: ChatPiece) -> Scene:
     return Scene(history=history, status=told, card=chat_card(metrics, piece) + acts)
 
 
-def ended(history: History) -> Scene:
+def stopped_scene(history: History) -> Scene:
     """After Stop: what was written stands."""
     return Scene(history=history, status=stopped("Stopped. What was written until then stands, without figures: the run was not whole."))
 
@@ -227,10 +227,10 @@ def wire(view: ChatView, services: Services) -> None:
     """Sending streams; Stop closes the stream, and with it the model's run."""
 
     def say(message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[list[Any]]:
-        yield from steadily(said(services, message, history, longest, temperature))
+        yield from scene_updates(chat_scenes(services, message, history, longest, temperature))
 
     def stop(history: History) -> list[Any]:
-        return ended(history).updates()
+        return stopped_scene(history).updates()
 
     def restart() -> list[Any]:
         return Scene(history=[], card=hint(HINT)).updates()

@@ -16,7 +16,7 @@ from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_
 from lib.present.markup import actions, escaped, hint, refusal
 from lib.present.tables import as_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import RunScene, ending, labelled, queue_options, scenes, steadily
+from lib.ui.live_run import RunScene, ending, queue_options, scene_updates, scenes, with_label
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -85,7 +85,7 @@ def build(services: Services) -> HeartbeatView:
     return HeartbeatView(dtype=dtype, sizes=sizes, run=run, stop=stop, status=status, card=card)
 
 
-def beaten(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
+def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
     """Run it and show how far it is; what is refused or fails stands in place of the result."""
     asked = dict(zip(SIZES, sizes, strict=True))
 
@@ -93,12 +93,12 @@ def beaten(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[Run
         yield RunScene(status=working("Looking at the device."), card="", busy=True)
         with ending(services.live.stream_heartbeat(**asked, dtype=dtype)) as items:
             for item in items:
-                yield _shown(item)
+                yield _item_scene(item)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(labelled(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(with_label(sentence, LABELS))))
 
 
-def _shown(item: Any) -> RunScene:
+def _item_scene(item: Any) -> RunScene:
     if "schema" not in item:
         return RunScene(status=working(phase_words(item), item["done"], item["of"]), busy=True)
     acts = actions(
@@ -113,7 +113,7 @@ def wire(view: HeartbeatView, services: Services) -> None:
     """Running takes its turn with whatever else needs the device; Stop ends it."""
 
     def run(dtype: Any, *sizes: Any) -> Iterator[list[Any]]:
-        yield from steadily(beaten(services, dtype, sizes))
+        yield from scene_updates(heartbeat_scenes(services, dtype, sizes))
 
     def stop() -> list[Any]:
         return RunScene(status=stopped("Stopped. Nothing was kept.")).updates()

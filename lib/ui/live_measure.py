@@ -14,7 +14,7 @@ from lib.present.live_cards import STAGES, as_text_measure, expected_card, measu
 from lib.present.markup import actions, hint, refusal
 from lib.present.tables import as_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import RunScene, ending, labelled, queue_options, scenes, steadily
+from lib.ui.live_run import RunScene, ending, queue_options, scene_updates, scenes, with_label
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -68,17 +68,17 @@ def build() -> MeasureView:
     return MeasureView(prompt=prompt, answer=answer, precision=precision, run=run, stop=stop, expected=expected, status=status, card=card)
 
 
-def foreseen(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
+def expected_html(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
     """What is predicted of the run before it, and whether it fits; a refusal is the same sentence that the run would get."""
     if not model:
         return hint(CHOOSE)
     try:
         return expected_card(services.live.predict_measurement(model, prompt, answer, precision), model)
     except AdvisorError as refused:
-        return refusal(labelled(str(refused), LABELS))
+        return refusal(with_label(str(refused), LABELS))
 
 
-def measured(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
+def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
     """Run it, show its stages, and the result; what is refused or fails stands in place of the result."""
     if not model:
         yield RunScene(status=hint(CHOOSE))
@@ -88,12 +88,12 @@ def measured(services: Services, model: str, prompt: Any, answer: Any, precision
         yield RunScene(status=stages(STAGES, "starting"), card="", busy=True)
         with ending(services.live.stream_measurement(model, prompt, answer, precision)) as items:
             for item in items:
-                yield _shown(item, model)
+                yield _item_scene(item, model)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(labelled(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(with_label(sentence, LABELS))))
 
 
-def _shown(item: Any, model: str) -> RunScene:
+def _item_scene(item: Any, model: str) -> RunScene:
     if "schema" not in item:
         return RunScene(status=stages(STAGES, item["stage"]), busy=True)
     acts = actions(
@@ -111,7 +111,7 @@ def wire(view: MeasureView, services: Services, model: ModelReference) -> Depend
     """Running takes its turn with whatever else needs the device; Stop ends the run's process. Returns the run, for what follows it."""
 
     def run(ref: str, prompt: Any, answer: Any, precision: Any) -> Iterator[list[Any]]:
-        yield from steadily(measured(services, ref, prompt, answer, precision))
+        yield from scene_updates(measure_scenes(services, ref, prompt, answer, precision))
 
     def stop() -> list[Any]:
         return RunScene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()

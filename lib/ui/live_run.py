@@ -53,7 +53,7 @@ def ending(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
             close()
 
 
-def labelled(sentence: str, labels: Mapping[str, str]) -> str:
+def with_label(sentence: str, labels: Mapping[str, str]) -> str:
     """A refused argument by the label of its field: "iterations was '1'." becomes "Timed products was '1'."."""
     name, was, rest = sentence.partition(" was ")
     return f"{labels[name]}{was}{rest}" if was and name in labels else sentence
@@ -72,7 +72,7 @@ class ButtonScene(Protocol):
         ...
 
 
-def steadily(shown: Iterable[ButtonScene]) -> Iterator[list[Any]]:
+def scene_updates(shown: Iterable[ButtonScene]) -> Iterator[list[Any]]:
     """The scenes' updates.
 
     The buttons are updated only when they change, otherwise Gradio re-renders the Stop button while it is being clicked.

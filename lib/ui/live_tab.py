@@ -73,7 +73,7 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
         return [True, where(services.catalog())]
 
     def foresee(seen: bool, ref: str, *asked: Any) -> Any:
-        return live_measure.foreseen(services, ref, *asked) if seen else gr.skip()
+        return live_measure.expected_html(services, ref, *asked) if seen else gr.skip()
 
     def refresh(seen: bool, figure: str) -> list[Any]:
         return live_ledger.ledger_markup(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]

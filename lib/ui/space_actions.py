@@ -1,9 +1,7 @@
-"""*My Space*, the form of an action: what to change, its review, the confirming button, and the way of the Space.
+"""*My Space*, acting: the form of an action, its review with the price, the confirmation of exactly that price, and the Space's way there.
 
-*My Space*, acting: what to change, its review with the price, the confirmation of exactly that price, and the way there.
-
-Two steps: `reviewed` asks what an action would do and changes nothing; `carried_out` does it with the price that was on the card. A price
-that is another one by then is refused by the service, and the review stands there anew.
+Two steps: `review_request` asks what an action would do and changes nothing; `action_scenes` does it at the price that stood on the card.
+If the price is another one by then, the service refuses, and the review is shown anew.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from lib.present.snippets import action_code, of_action
 from lib.present.space_cards import price_words, sleep_words
 from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card, stopped_card
 from lib.ui import login, space_look
-from lib.ui.space_look import shown_status
+from lib.ui.space_look import status_markup
 
 if TYPE_CHECKING:
     from lib.answers.spaces import ActionAnswer
@@ -52,7 +50,7 @@ _ACTIONS = get_args(Action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SpaceRequest:
     """An action with the fields that it takes; the others stand at their neutral value, so that two equal actions are equal."""
 
     space: str
@@ -62,10 +60,10 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewed:
+class Confirmation:
     """An action whose review was shown, with the price per hour that stood on it (`None`: the action has no price to confirm)."""
 
-    asked: Asked
+    request: SpaceRequest
     usd_per_hour: float | None
 
 
@@ -75,7 +73,7 @@ class Review:
 
     card: str
     label: str = ""
-    reviewed: Reviewed | None = None
+    confirmation: Confirmation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,50 +90,50 @@ class Scene:
     again: bool = False
 
 
-def asked(space: str, action: object, hardware: object, sleep_time_s: object) -> Asked:
+def form_request(space: str, action: object, hardware: object, sleep_time_s: object) -> SpaceRequest:
     """What the form asks for."""
     chosen: Action = next((known for known in _ACTIONS if known == action), "switch")
     tier = str(hardware or "") if chosen == "switch" else ""
     timed = chosen == "sleep" or (chosen == "switch" and tier not in OWN_SLEEP)
     seconds = sleep_time_s if timed and isinstance(sleep_time_s, int) else -1
-    return Asked(space=space, action=chosen, hardware=tier, sleep_time_s=seconds)
+    return SpaceRequest(space=space, action=chosen, hardware=tier, sleep_time_s=seconds)
 
 
-def reviewed(services: Services, wanted: Asked, token: str | None) -> Review:
+def review_request(services: Services, request: SpaceRequest, token: str | None) -> Review:
     """What the action would do, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
-    if wanted.action == "switch" and not wanted.hardware:
+    if request.action == "switch" and not request.hardware:
         return Review(card=refusal("No tier is chosen. Choose one under “Tier”."))
     try:
         preview = services.account.preview(
-            wanted.space,
-            "restart" if wanted.action == "factory" else wanted.action,
-            wanted.hardware,
-            wanted.sleep_time_s,
-            wanted.action == "factory",
+            request.space,
+            "restart" if request.action == "factory" else request.action,
+            request.hardware,
+            request.sleep_time_s,
+            request.action == "factory",
             token=token,
         )
     except AdvisorError as refused:
         return Review(card=refusal(str(refused)))
-    tier = preview["after"]["hardware"] or wanted.hardware
-    timed = None if tier in OWN_SLEEP else wanted.sleep_time_s
-    code = action_code(of_action(wanted.action, preview["space"], tier, timed))
+    tier = preview["after"]["hardware"] or request.hardware
+    timed = None if tier in OWN_SLEEP else request.sleep_time_s
+    code = action_code(of_action(request.action, preview["space"], tier, timed))
     return Review(
-        card=review_card(wanted.action, preview, code),
-        label=confirm_label(wanted.action, preview),
-        reviewed=Reviewed(asked=wanted, usd_per_hour=preview["confirm_usd_per_hour"]),
+        card=review_card(request.action, preview, code),
+        label=confirm_label(request.action, preview),
+        confirmation=Confirmation(request=request, usd_per_hour=preview["confirm_usd_per_hour"]),
     )
 
 
-def carried_out(services: Services, seen: Reviewed | None, wanted: Asked, token: str | None) -> Iterator[Scene]:
+def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
     """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
-    if seen is None or seen.asked != wanted:
+    if confirmation is None or confirmation.request != request:
         yield Scene(progress=refusal(_CHANGED), review=Review(card=""))
         return
-    yield Scene(progress=sending_card(wanted.action, wanted.space))
+    yield Scene(progress=sending_card(request.action, request.space))
     try:
-        answer = _done(services, seen, token)
+        answer = _act(services, confirmation, token)
     except PriceNotConfirmed:
-        yield Scene(progress=refusal(_rose(seen)), review=reviewed(services, wanted, token))
+        yield Scene(progress=refusal(_price_sentence(confirmation)), review=review_request(services, request, token))
         return
     except NotSignedIn:
         yield Scene(progress=refusal(_STRANGER), again=True)  # the service's own sentence speaks of the API, too
@@ -143,50 +141,50 @@ def carried_out(services: Services, seen: Reviewed | None, wanted: Asked, token:
     except AdvisorError as refused:
         yield Scene(progress=refusal(str(refused)), again=True)
         return
-    if wanted.action in {"sleep", "pause"}:
-        yield Scene(progress=done_card(wanted.action, answer), review=Review(card=""), status=_now(services, wanted.space, token))
+    if request.action in {"sleep", "pause"}:
+        yield Scene(progress=done_card(request.action, answer), review=Review(card=""), status=_status_now(services, request.space, token))
         return
-    yield from _followed(services, wanted, token)
+    yield from _watch_scenes(services, request, token)
 
 
-def _rose(seen: Reviewed) -> str:
+def _price_sentence(confirmation: Confirmation) -> str:
     """The service's own sentence names its argument; here it is a button."""
     return (
-        f"The price of {seen.asked.hardware} is no longer {price_words(seen.usd_per_hour)}. Nothing was changed. "
+        f"The price of {confirmation.request.hardware} is no longer {price_words(confirmation.usd_per_hour)}. Nothing was changed. "
         "The review above shows today's price: confirm that one, or choose another tier."
     )
 
 
-def _done(services: Services, seen: Reviewed, token: str | None) -> ActionAnswer:
-    account, wanted = services.account, seen.asked
-    match wanted.action:
+def _act(services: Services, confirmation: Confirmation, token: str | None) -> ActionAnswer:
+    account, request = services.account, confirmation.request
+    match request.action:
         case "switch":
-            price = seen.usd_per_hour
+            price = confirmation.usd_per_hour
             if price is None:
-                raise PriceNotConfirmed(f"{wanted.hardware} has no list price today, so none can be confirmed. Choose another tier.")
-            return account.switch_hardware(wanted.space, wanted.hardware, price, wanted.sleep_time_s, token=token)
+                raise PriceNotConfirmed(f"{request.hardware} has no list price today, so none can be confirmed. Choose another tier.")
+            return account.switch_hardware(request.space, request.hardware, price, request.sleep_time_s, token=token)
         case "sleep":
-            return account.set_sleep_time(wanted.space, wanted.sleep_time_s, token=token)
+            return account.set_sleep_time(request.space, request.sleep_time_s, token=token)
         case "pause":
-            return account.pause_space(wanted.space, token=token)
+            return account.pause_space(request.space, token=token)
         case "restart" | "factory":
-            return account.restart_space(wanted.space, wanted.action == "factory", token=token)
+            return account.restart_space(request.space, request.action == "factory", token=token)
 
 
-def _followed(services: Services, wanted: Asked, token: str | None) -> Iterator[Scene]:
+def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
     try:
-        for progress in services.account.watch(wanted.space, token=token, hardware=wanted.hardware):
+        for progress in services.account.watch(request.space, token=token, hardware=request.hardware):
             yield Scene(
-                progress=progress_card(progress), review=Review(card=""), status=shown_status(progress), watching=not progress["done"]
+                progress=progress_card(progress), review=Review(card=""), status=status_markup(progress), watching=not progress["done"]
             )
     except AdvisorError as lost:
         sentence = f"What was asked of the Hub goes on, but it cannot be watched any longer. {lost}"
         yield Scene(progress=refusal(sentence), review=Review(card=""))
 
 
-def _now(services: Services, space: str, token: str | None) -> str:
+def _status_now(services: Services, space: str, token: str | None) -> str:
     try:
-        return shown_status(services.account.space_status(space, token=token))
+        return status_markup(services.account.space_status(space, token=token))
     except AdvisorError as refused:
         return refusal(str(refused))
 
@@ -198,7 +196,7 @@ RESIZE = "The tier is being changed: “Size it” judges the new one."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
-    """The form of an action, its review, its confirmation and its way; `reviewed` is what may be confirmed."""
+    """The form of an action, its review, its confirmation and its way; `confirmation` is what may be confirmed."""
 
     box: gr.Column
     action: gr.Radio
@@ -209,7 +207,7 @@ class FormView:
     confirm: gr.Button
     progress: gr.HTML
     stop: gr.Button
-    reviewed: gr.State
+    confirmation: gr.State
 
     def fields(self) -> list[Any]:
         """What a review is about; a change of one of them makes it void."""
@@ -217,7 +215,7 @@ class FormView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class TabParts:
     """What the form needs of the tab: the Space that was found, the pasted token, the cards of the Space and of its right size."""
 
     space: gr.State
@@ -233,7 +231,7 @@ def build(services: Services) -> FormView:
         gr.HTML("<h2>Change it</h2>")
         action = gr.Radio(list(ACTION_WORDS), value="switch", label="What to do", elem_classes="segments wraps")
         with gr.Row(elem_classes="change-fields"):
-            tier = gr.Dropdown(space_look.tiers_shown(services), value=None, label="Tier", info="Type to search: l4, a100…", min_width=240)
+            tier = gr.Dropdown(space_look.tier_choices(services), value=None, label="Tier", info="Type to search: l4, a100…", min_width=240)
             sleep = gr.Dropdown(list(SLEEP_WORDS), value=USUAL_SLEEP_S, label="Sleep after", info="Time without a visit.", min_width=160)
         review = gr.Button("Review", elem_id="review")
         card = gr.HTML(elem_id="review-card")
@@ -250,22 +248,22 @@ def build(services: Services) -> FormView:
         confirm=confirm,
         progress=progress,
         stop=stop,
-        reviewed=gr.State(None),
+        confirmation=gr.State(None),
     )
 
 
-def wire(form: FormView, around: Around, services: Services) -> None:
+def wire(form: FormView, around: TabParts, services: Services) -> None:
     """The form shows the fields that the action takes; whatever is changed in it makes a review void."""
 
     def shape(action: str, tier: str | None) -> dict[Any, Any]:
         timed = action == "sleep" or (action == "switch" and tier not in OWN_SLEEP)
-        return {form.tier: gr.update(visible=action == "switch"), form.sleep: gr.update(visible=timed), **unreviewed(form)}
+        return {form.tier: gr.update(visible=action == "switch"), form.sleep: gr.update(visible=timed), **clear_review(form)}
 
     gr.on(
         [field.change for field in form.fields()],
         shape,
         [form.action, form.tier],
-        [form.tier, form.sleep, *unreviewed(form)],
+        [form.tier, form.sleep, *clear_review(form)],
         trigger_mode="always_last",
         queue=False,
         show_progress="hidden",
@@ -276,15 +274,15 @@ def wire(form: FormView, around: Around, services: Services) -> None:
     _wire_confirm(form, around, services)
 
 
-def _wire_review(form: FormView, around: Around, services: Services) -> None:
+def _wire_review(form: FormView, around: TabParts, services: Services) -> None:
     def review(signed: gr.OAuthToken | None, pasted: str | None, space: str, action: str, tier: str | None, sleep: int) -> dict[Any, Any]:
-        wanted = asked(space, action, tier, sleep)
-        return {form.progress: "", **_reviewed(form, reviewed(services, wanted, login.token_of(pasted, signed)))}
+        request = form_request(space, action, tier, sleep)
+        return {form.progress: "", **_review_updates(form, review_request(services, request, login.token_of(pasted, signed)))}
 
     form.review.click(
         review,
         [around.token, around.space, *form.fields()],
-        [form.progress, *unreviewed(form)],
+        [form.progress, *clear_review(form)],
         queue=False,
         show_progress="minimal",
         api_name="space_reviewed",
@@ -292,21 +290,21 @@ def _wire_review(form: FormView, around: Around, services: Services) -> None:
     )
 
 
-def _wire_confirm(form: FormView, around: Around, services: Services) -> None:
+def _wire_confirm(form: FormView, around: TabParts, services: Services) -> None:
     """The deed and its way through the queue, so that watching can be stopped; what the Hub was asked for is not."""
 
     async def confirm(
         signed: gr.OAuthToken | None,
         pasted: str | None,
-        seen: Reviewed | None,
+        confirmation: Confirmation | None,
         space: str,
         action: str,
         tier: str | None,
         sleep: int,
     ) -> AsyncIterator[dict[Any, Any]]:
-        wanted = asked(space, action, tier, sleep)
-        async for scene in stepped(carried_out(services, seen, wanted, login.token_of(pasted, signed))):
-            yield {**_around(around, scene, stale=wanted.action == "switch"), **_pictured(form, scene, seen)}
+        request = form_request(space, action, tier, sleep)
+        async for scene in each_scene(action_scenes(services, confirmation, request, login.token_of(pasted, signed))):
+            yield {**_tab_updates(around, scene, stale=request.action == "switch"), **_scene_updates(form, scene, confirmation)}
 
     def stop() -> dict[Any, Any]:
         return {form.progress: stopped_card(), form.stop: gr.update(visible=False)}
@@ -314,8 +312,8 @@ def _wire_confirm(form: FormView, around: Around, services: Services) -> None:
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     confirming = form.confirm.click(
         confirm,
-        [around.token, form.reviewed, around.space, *form.fields()],
-        [form.progress, form.stop, around.token, around.status, around.sized, around.use, *unreviewed(form)],
+        [around.token, form.confirmation, around.space, *form.fields()],
+        [form.progress, form.stop, around.token, around.status, around.sized, around.use, *clear_review(form)],
         concurrency_limit=None,
         api_name="space_confirmed",
         **private,
@@ -323,13 +321,13 @@ def _wire_confirm(form: FormView, around: Around, services: Services) -> None:
     form.stop.click(stop, None, [form.progress, form.stop], cancels=[confirming], queue=False, api_name="space_unwatched", **private)
 
 
-async def stepped(scenes: Iterator[Scene]) -> AsyncIterator[Scene]:
+async def each_scene(scenes: Iterator[Scene]) -> AsyncIterator[Scene]:
     """The scenes one by one, each waited for in a thread of the watchers."""
     while (scene := await to_thread.run_sync(next, scenes, None, limiter=WATCHERS)) is not None:
         yield scene
 
 
-def _around(around: Around, scene: Scene, *, stale: bool) -> dict[Any, Any]:
+def _tab_updates(around: TabParts, scene: Scene, *, stale: bool) -> dict[Any, Any]:
     """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
         return {around.token: "", around.status: gr.skip(), around.sized: gr.skip(), around.use: gr.skip()}
@@ -337,22 +335,22 @@ def _around(around: Around, scene: Scene, *, stale: bool) -> dict[Any, Any]:
     return {around.token: "", around.status: scene.status, around.sized: sized, around.use: use}
 
 
-def _pictured(form: FormView, scene: Scene, seen: Reviewed | None) -> dict[Any, Any]:
+def _scene_updates(form: FormView, scene: Scene, confirmation: Confirmation | None) -> dict[Any, Any]:
     """A scene on the page; the confirmation holds for one press, unless the scene says that it may be pressed again."""
-    confirm = {form.card: gr.skip(), form.confirm: gr.update(visible=scene.again), form.reviewed: seen if scene.again else None}
-    new = confirm if scene.review is None else _reviewed(form, scene.review)
+    confirm = {form.card: gr.skip(), form.confirm: gr.update(visible=scene.again), form.confirmation: confirmation if scene.again else None}
+    new = confirm if scene.review is None else _review_updates(form, scene.review)
     return {form.progress: scene.progress, form.stop: gr.update(visible=scene.watching), **new}
 
 
-def _reviewed(form: FormView, review: Review) -> dict[Any, Any]:
+def _review_updates(form: FormView, review: Review) -> dict[Any, Any]:
     """A review on the page, with the button that confirms it where there is something to confirm."""
     return {
         form.card: review.card,
         form.confirm: gr.update(value=review.label, visible=bool(review.label)),
-        form.reviewed: review.reviewed,
+        form.confirmation: review.confirmation,
     }
 
 
-def unreviewed(form: FormView) -> dict[Any, Any]:
+def clear_review(form: FormView) -> dict[Any, Any]:
     """No review, and nothing to confirm."""
-    return _reviewed(form, Review(card=""))
+    return _review_updates(form, Review(card=""))

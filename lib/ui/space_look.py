@@ -44,7 +44,7 @@ class SizeInputs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class SpaceMarkup:
     """A Space as it was found: markup, its id ("" when it was not found or has no hardware to change), and the sleep time that it has."""
 
     status: str
@@ -53,7 +53,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sized:
+class SizeMarkup:
     """The right size as markup, and the tier to move to ("" when there is none)."""
 
     card: str
@@ -74,20 +74,20 @@ def build_size() -> SizeInputs:
     return SizeInputs(model=model, concurrency=concurrency, context=context, hours=hours, priority=priority, account=account)
 
 
-def looked(services: Services, space: str | None, token: str | None) -> Looked:
+def space_markup(services: Services, space: str | None, token: str | None) -> SpaceMarkup:
     """Look at the Space; a refusal becomes a sentence."""
     if not (space or "").strip():
-        return Looked(status=hint(CHOOSE))
+        return SpaceMarkup(status=hint(CHOOSE))
     try:
         status = services.account.space_status((space or "").strip(), token=token)
     except AdvisorError as refused:
-        return Looked(status=refusal(str(refused)))
-    return Looked(
-        status=shown_status(status), space="" if status["sdk"] == STATIC else status["space"], sleep_time_s=status["sleep_time_s"]
+        return SpaceMarkup(status=refusal(str(refused)))
+    return SpaceMarkup(
+        status=status_markup(status), space="" if status["sdk"] == STATIC else status["space"], sleep_time_s=status["sleep_time_s"]
     )
 
 
-def shown_status(status: SpaceStatus) -> str:
+def status_markup(status: SpaceStatus) -> str:
     """The card of a Space with what can be done with it; of a private one no link is offered, for it tells strangers its name."""
     acts = actions(
         text=as_text_status(status),
@@ -97,23 +97,23 @@ def shown_status(status: SpaceStatus) -> str:
     return status_card(status) + acts + prices_line(status["prices"])
 
 
-def sized(services: Services, space: str, values: Sequence[Any], token: str | None) -> Sized:
+def size_markup(services: Services, space: str, values: Sequence[Any], token: str | None) -> SizeMarkup:
     """Ask for the right size; what an emptied number means is its default. A refusal becomes a sentence."""
     if not space:
-        return Sized(card="")
+        return SizeMarkup(card="")
     asked: dict[str, Any] = {name: value for name, value in zip(SIZED, values, strict=True) if value is not None}
     try:
         answer = services.account.right_size(space, **asked, token=token)
     except AdvisorError as refused:
-        return Sized(card=refusal(str(refused)))
+        return SizeMarkup(card=refusal(str(refused)))
     pick = answer["pick"]
     tier = ""
     if pick is not None and answer["decision"] == "move":
         tier = {"spaces": pick["hardware"], "zerogpu": ZEROGPU_TIER}.get(pick["platform"], "")
-    return Sized(card=size_card(answer), tier=tier)
+    return SizeMarkup(card=size_card(answer), tier=tier)
 
 
-def tiers_shown(services: Services) -> list[tuple[str, str]]:
+def tier_choices(services: Services) -> list[tuple[str, str]]:
     """The tiers that a Space can have today, each with its price; ZeroGPU is one, its sizes are asked for by the app's functions."""
     rows = services.list_hardware("spaces")["hardware"]
     return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU_TIER]

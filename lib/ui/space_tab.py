@@ -11,7 +11,7 @@ from lib.present.markup import hint
 from lib.ui import login, space_actions, space_look
 from lib.ui.fields import MODEL_LENGTH
 from lib.ui.login import LoginView
-from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, Around, FormView, unreviewed
+from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review
 from lib.ui.space_look import CHOOSE, SizeInputs
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def wire(view: SpaceView, page: gr.Blocks, services: Services) -> None:
     login.wire(view.login, view.space)
     _wire_look(view, page, services)
     space_actions.wire(
-        view.form, Around(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
+        view.form, TabParts(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
 
 
@@ -86,7 +86,7 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
     form = view.form
 
     def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None) -> dict[Any, Any]:
-        found = space_look.looked(services, space, login.token_of(pasted, signed))
+        found = space_look.space_markup(services, space, login.token_of(pasted, signed))
         sleeps = found.sleep_time_s if found.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
         return {
             view.status: found.status,
@@ -94,14 +94,14 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
             view.sized: hint("Working out the right size …") if found.space else "",
             view.use: gr.update(visible=False),
             form.box: gr.update(visible=bool(found.space)),
-            form.tier: gr.update(choices=space_look.tiers_shown(services)),
+            form.tier: gr.update(choices=space_look.tier_choices(services)),
             form.sleep: sleeps,
             form.progress: "",
-            **unreviewed(form),
+            **clear_review(form),
         }
 
     def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, *values: Any) -> dict[Any, Any]:
-        found = space_look.sized(services, space, values, login.token_of(pasted, signed))
+        found = space_look.size_markup(services, space, values, login.token_of(pasted, signed))
         return {view.sized: found.card, view.pick: found.tier, view.use: gr.update(visible=bool(found.tier))}
 
     def opened(request: gr.Request) -> str:
@@ -109,7 +109,7 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     token = view.login.token
-    shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *unreviewed(form)]
+    shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
     asking = [view.space, token]
     opening = page.load(opened, None, view.space, api_name="space_opened", **quiet)
     linked = opening.then(look, asking, shown, api_name="space_linked", **quiet)
@@ -121,6 +121,6 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
     gr.on([view.resize.click, view.size.model.submit], size, sizing, answers, api_name="space_resized", **quiet)
 
     def take(tier: str) -> dict[Any, Any]:
-        return {form.action: "switch", form.tier: tier, **unreviewed(form)}
+        return {form.action: "switch", form.tier: tier, **clear_review(form)}
 
-    view.use.click(take, view.pick, [form.action, form.tier, *unreviewed(form)], api_name="space_tier_taken", **quiet)
+    view.use.click(take, view.pick, [form.action, form.tier, *clear_review(form)], api_name="space_tier_taken", **quiet)

@@ -20,8 +20,8 @@ from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_run, live_tab
 from lib.ui.http.api import FAILED, endpoints
-from lib.ui.live_chat import harmless, kept, said
-from lib.ui.live_run import steadily
+from lib.ui.live_chat import chat_scenes, harmless, recent_history
+from lib.ui.live_run import scene_updates
 from lib.ui.page import build_page
 
 SIZES = (128, 4096, 16384, 100, 5)
@@ -30,7 +30,7 @@ ANSWER = (piece("loading", note="Reading the model."), piece("writing", "Hel"), 
 
 def talk(services: Any, message: str = "Hi", history: Any = ()) -> list[live_chat.Scene]:
     """All scenes of a message."""
-    return list(said(services, message, list(history), 256, 0.7))
+    return list(chat_scenes(services, message, list(history), 256, 0.7))
 
 
 def user(text: str) -> dict[str, str]:
@@ -62,9 +62,9 @@ def test_the_conversation_goes_along() -> None:
     services = FakeServices(*ANSWER)
     talk(services, "And?", [user("One"), user("Two"), model("2"), user("Three")])
     assert services.live.asked[0][1] == [user("Two"), model("2")]
-    assert kept([user("a\x00b\n"), model("\x07c\td\x1f"), user("x"), model("\x00")]) == [user("ab\n"), model("c\td")]
+    assert recent_history([user("a\x00b\n"), model("\x07c\td\x1f"), user("x"), model("\x00")]) == [user("ab\n"), model("c\td")]
     long = [one for number in range(200) for one in (user(f"{number}"), model("x" * 1000))]
-    newest = kept(long)
+    newest = recent_history(long)
     assert newest[-1] == long[-1]
     assert newest[0]["role"] == "user"
     assert sum(len(message["content"]) for message in newest) <= 48_000
@@ -105,13 +105,13 @@ def test_what_nobody_foresaw_becomes_a_sentence_without_details(caplog: pytest.L
 def test_stop_ends_the_run() -> None:
     """Gradio closes the stream; the model's run is closed with it, the device is free, and what was written stands."""
     services = FakeServices(*ANSWER)
-    scenes = said(services, "Hi", [], 256, 0.7)  # type: ignore[arg-type]
+    scenes = chat_scenes(services, "Hi", [], 256, 0.7)  # type: ignore[arg-type]
     shown = [next(scenes) for _ in range(3)][-1]
     scenes.close()  # type: ignore[attr-defined]
     assert services.live.ended == 1
     with turn(CHAT, 0.01):
         pass
-    after = live_chat.ended(shown.history)
+    after = live_chat.stopped_scene(shown.history)
     assert "Stopped" in after.status
     assert (after.busy, after.history) == (False, [user("Hi"), model("Hel")])
 
@@ -140,13 +140,13 @@ def test_nothing_that_is_written_becomes_a_tag_or_a_picture(text: str) -> None:
 
 def test_the_buttons_are_touched_only_when_they_change() -> None:
     """Pieces come sixteen times a second: at the first Stop appears, at the last it goes, and between them it is left alone."""
-    values = list(steadily(talk(FakeServices(*ANSWER))))
+    values = list(scene_updates(talk(FakeServices(*ANSWER))))
     assert [update[-1].get("visible") for update in values] == [True, None, None, False]
 
 
 def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[live_run.RunScene]:
     """All scenes of a measurement."""
-    return list(live_measure.measured(services, ref, 512, 64, "bf16"))
+    return list(live_measure.measure_scenes(services, ref, 512, 64, "bf16"))
 
 
 def test_a_measurement_tells_its_stages_and_ends_with_a_card() -> None:
@@ -171,26 +171,26 @@ def test_a_measurement_that_is_refused_shows_the_arithmetic() -> None:
 def test_without_a_model_nothing_is_measured() -> None:
     """Neither run nor foreseen."""
     services = FakeServices()
-    assert [scene.status for scene in measure(services, "")] == [live_measure.foreseen(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
+    assert [scene.status for scene in measure(services, "")] == [live_measure.expected_html(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
     assert services.live.asked == []
 
 
 def test_what_is_expected_stands_there_before_the_run() -> None:
     """The prediction and the arithmetic; what would be refused is refused in the same words."""
     services = FakeServices()
-    assert "memory fits" in live_measure.foreseen(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    assert "memory fits" in live_measure.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
     def refuse(*_: Any) -> Any:
         raise DoesNotFit("Too much.")
 
     services.live.predict_measurement = refuse
-    assert "Too much." in live_measure.foreseen(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    assert "Too much." in live_measure.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
 
 def test_stopping_a_measurement_ends_it() -> None:
     """Closed in the middle: the run is over, and the device free for the next."""
     services = FakeServices({"stage": "building"}, {"stage": "running"}, measured())
-    scenes = live_measure.measured(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    scenes = live_measure.measure_scenes(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
     assert [next(scenes).busy, next(scenes).busy] == [True, True]
     scenes.close()  # type: ignore[attr-defined]
     assert services.live.ended == 1
@@ -201,7 +201,7 @@ def test_stopping_a_measurement_ends_it() -> None:
 def test_a_heartbeat_tells_how_far_it_is() -> None:
     """Progress with a bar, then the card; the fields go to the arguments of their names."""
     services = FakeServices({"phase": "warm", "done": 37, "of": 100, "last_s": 0.0231}, beat())
-    _, progress, done = live_heartbeat.beaten(services, "float32", SIZES)  # type: ignore[arg-type]
+    _, progress, done = live_heartbeat.heartbeat_scenes(services, "float32", SIZES)  # type: ignore[arg-type]
     assert '<progress max="100" value="37"' in progress.status
     assert "23.1 ms" in progress.status
     assert "25.0 %" in (done.card or "")
@@ -211,9 +211,9 @@ def test_a_heartbeat_tells_how_far_it_is() -> None:
 
 def test_a_heartbeat_that_fails_says_why() -> None:
     """As any other run."""
-    few = list(live_heartbeat.beaten(FakeServices(BadArgument("iterations", 1, "3 or more")), "float32", SIZES))[-1]  # type: ignore[arg-type]
+    few = list(live_heartbeat.heartbeat_scenes(FakeServices(BadArgument("iterations", 1, "3 or more")), "float32", SIZES))[-1]  # type: ignore[arg-type]
     assert "Timed products was &#x27;1&#x27;. Accepted: 3 or more." in few.status
-    last = list(live_heartbeat.beaten(FakeServices(LiveError("The GPU reported an error.")), "float32", SIZES))[-1]  # type: ignore[arg-type]
+    last = list(live_heartbeat.heartbeat_scenes(FakeServices(LiveError("The GPU reported an error.")), "float32", SIZES))[-1]  # type: ignore[arg-type]
     assert "The GPU reported an error." in last.status
 
 

@@ -16,10 +16,10 @@ from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotF
 from lib.service.app import Services
 from lib.ui import code_box, login, space_actions, space_look
 from lib.ui import fields as ask
-from lib.ui.space_actions import Asked, Reviewed, carried_out, reviewed
+from lib.ui.space_actions import Confirmation, SpaceRequest, action_scenes, review_request
 
 TOKEN = "hf_visitor"  # noqa: S105  opens nothing
-SWITCH = Asked(space="ada/chat", action="switch", hardware="l4x1", sleep_time_s=3600)
+SWITCH = SpaceRequest(space="ada/chat", action="switch", hardware="l4x1", sleep_time_s=3600)
 
 
 class FakeAccount:
@@ -83,7 +83,7 @@ def services(whole: Services, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_looking_needs_no_token(services: Any) -> None:
     """A public Space is shown to a stranger, with a link and a download; its address is asked for as it was typed, less the blanks."""
-    found = space_look.looked(services, " ada/chat ", None)
+    found = space_look.space_markup(services, " ada/chat ", None)
     assert (found.space, found.sleep_time_s) == ("ada/chat", 3600)
     assert "t4-small" in found.status
     assert "?tab=space&amp;space=ada%2Fchat" in found.status
@@ -93,23 +93,23 @@ def test_looking_needs_no_token(services: Any) -> None:
 def test_a_private_space_gets_no_link(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link that is passed on would tell its name."""
     monkeypatch.setattr(services.account, "space_status", lambda *_, **__: status(private=True))
-    assert "data-copy-link" not in space_look.looked(services, "ada/chat", TOKEN).status
+    assert "data-copy-link" not in space_look.space_markup(services, "ada/chat", TOKEN).status
 
 
 def test_a_refusal_is_a_sentence_and_nothing_can_be_changed(services: Any) -> None:
     """What is no Space leaves the form closed, and its name is no markup."""
-    found = space_look.looked(services, "no/such", None)
+    found = space_look.space_markup(services, "no/such", None)
     assert found.space == ""
     assert 'role="alert"' in found.status
     assert "<b>" not in found.status
-    assert space_look.looked(services, "  ", None).space == ""
+    assert space_look.space_markup(services, "  ", None).space == ""
 
 
 def test_of_a_static_space_nothing_can_be_changed(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is shown without price or bill, and neither sized nor offered a form."""
     static = status(sdk="static", hardware=None, hardware_name=None, usd_per_hour=None, usd_per_month=None)
     monkeypatch.setattr(services.account, "space_status", lambda *_, **__: static)
-    found = space_look.looked(services, "ada/chat", None)
+    found = space_look.space_markup(services, "ada/chat", None)
     assert found.space == ""
     assert "nothing to switch or size" in found.status
     assert "Free of charge." in found.status
@@ -118,11 +118,11 @@ def test_of_a_static_space_nothing_can_be_changed(services: Any, monkeypatch: py
 
 def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
     """Every question by its name; an emptied number falls back to the default; the tier to move to is handed on."""
-    found = space_look.sized(services, "ada/chat", ["7B", 2, None, 12, "fastest", "pro"], TOKEN)
+    found = space_look.size_markup(services, "ada/chat", ["7B", 2, None, 12, "fastest", "pro"], TOKEN)
     assert found.tier == "l4x1"
     asked = {"model": "7B", "concurrency": 2, "hours_per_day": 12, "priority": "fastest", "account": "pro"}
     assert services.account.asked == [("size", "ada/chat", asked, TOKEN)]
-    assert space_look.sized(services, "", [""] * 6, None).card == ""
+    assert space_look.size_markup(services, "", [""] * 6, None).card == ""
 
 
 @pytest.mark.parametrize(("platform", "tier"), [("zerogpu", "zero-a10g"), ("jobs", "")])
@@ -130,12 +130,12 @@ def test_only_a_tier_of_a_space_is_handed_on(services: Any, monkeypatch: pytest.
     """Both sizes of ZeroGPU are one tier; a Job's hardware is none."""
     pick = size()["pick"] | {"platform": platform, "hardware": "zero-a10g-xlarge"}
     monkeypatch.setattr(services.account, "right_size", lambda *_, **__: size(pick=pick))
-    assert space_look.sized(services, "ada/chat", [""] * 6, None).tier == tier
+    assert space_look.size_markup(services, "ada/chat", [""] * 6, None).tier == tier
 
 
 def test_the_tiers_are_those_of_today(whole: Services) -> None:
     """Each once and priced, none that was withdrawn, and ZeroGPU as one."""
-    shown = space_look.tiers_shown(whole)
+    shown = space_look.tier_choices(whole)
     ids = [value for _, value in shown]
     assert len(ids) == len(set(ids))
     assert {"cpu-basic", "l4x1", "zero-a10g"} <= set(ids)
@@ -148,33 +148,33 @@ def test_the_tiers_are_those_of_today(whole: Services) -> None:
 
 def test_the_review_holds_the_price_it_shows(services: Any) -> None:
     """Card, button and what is confirmed name one price, and nothing was done."""
-    seen = reviewed(services, SWITCH, None)
+    seen = review_request(services, SWITCH, None)
     assert "$0.80" in seen.card
     assert seen.label == "Switch to l4x1 at $0.80/hour"
-    assert seen.reviewed == Reviewed(asked=SWITCH, usd_per_hour=0.8)
+    assert seen.confirmation == Confirmation(request=SWITCH, usd_per_hour=0.8)
     assert [name for name, *_ in services.account.asked] == ["preview"]
 
 
 def test_the_code_of_the_review_is_that_of_the_action(services: Any) -> None:
     """Python, hf and our own command line, each with its button; a tier with a sleep of its own is switched to without one."""
-    card = reviewed(services, SWITCH, None).card
+    card = review_request(services, SWITCH, None).card
     assert card.count("data-copy=") == 3
     assert "hf spaces settings ada/chat --hardware l4x1 --sleep-time 3600" in card
     assert "python scripts/manage_space.py hardware ada/chat --tier l4x1 --sleep-time 3600" in card
-    pause = reviewed(services, replace(SWITCH, action="pause"), None).card
+    pause = review_request(services, replace(SWITCH, action="pause"), None).card
     assert "hf spaces pause ada/chat" in pause
 
 
 def test_without_a_tier_there_is_nothing_to_review(services: Any) -> None:
     """The sentence says what to choose."""
-    seen = reviewed(services, replace(SWITCH, hardware=""), None)
-    assert (seen.label, seen.reviewed) == ("", None)
+    seen = review_request(services, replace(SWITCH, hardware=""), None)
+    assert (seen.label, seen.confirmation) == ("", None)
     assert services.account.asked == []
 
 
 def test_a_switch_sends_the_price_that_was_seen_and_is_watched(services: Any) -> None:
     """The confirmed price, the visitor's token, then every stage until it runs."""
-    scenes = list(carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN))
+    scenes = list(action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN))
     assert services.account.asked == [("switch", "ada/chat", "l4x1", 0.8, 3600, TOKEN), ("watch", "ada/chat", "l4x1", TOKEN)]
     assert [scene.watching for scene in scenes] == [False, True, False]
     assert "It runs on l4x1" in scenes[-1].progress
@@ -183,11 +183,11 @@ def test_a_switch_sends_the_price_that_was_seen_and_is_watched(services: Any) ->
 def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
     """The old price is refused, nothing is switched, and the new review carries the new one."""
     services.account.price = 0.9
-    *_, last = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
     assert "The price of l4x1 is no longer $0.80 per hour." in last.progress
     assert last.review is not None
     assert last.review.label == "Switch to l4x1 at $0.90/hour"
-    assert last.review.reviewed == Reviewed(asked=SWITCH, usd_per_hour=0.9)
+    assert last.review.confirmation == Confirmation(request=SWITCH, usd_per_hour=0.9)
     assert "watch" not in [name for name, *_ in services.account.asked]
 
 
@@ -197,17 +197,17 @@ def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
 )
 def test_another_form_than_the_reviewed_one_is_refused(services: Any, changed: dict[str, Any]) -> None:
     """Whatever the page shows by then: what was not reviewed is not done."""
-    (scene,) = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), replace(SWITCH, **changed), TOKEN)
+    (scene,) = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), replace(SWITCH, **changed), TOKEN)
     assert "Review it again" in scene.progress
     assert services.account.asked == []
-    (unseen,) = carried_out(services, None, SWITCH, TOKEN)
+    (unseen,) = action_scenes(services, None, SWITCH, TOKEN)
     assert "Review it again" in unseen.progress
 
 
 def test_a_refused_action_can_be_confirmed_again(services: Any) -> None:
     """With another token the same review may be confirmed once more."""
     services.account.refusal = NotPermitted("This token may not do that.")
-    *_, last = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
     assert (last.again, last.review) == (True, None)
     assert "This token may not do that." in last.progress
 
@@ -215,7 +215,7 @@ def test_a_refused_action_can_be_confirmed_again(services: Any) -> None:
 def test_a_watch_that_is_lost_says_that_the_switch_goes_on(services: Any) -> None:
     """The action was taken; only its way cannot be seen any longer."""
     services.account.lost = True
-    *_, last = carried_out(services, Reviewed(asked=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
     assert "goes on" in last.progress
     assert not last.again
 
@@ -231,34 +231,34 @@ def test_a_watch_that_is_lost_says_that_the_switch_goes_on(services: Any) -> Non
 )
 def test_every_action_reaches_the_service(services: Any, action: space_actions.Action, called: tuple[Any, ...]) -> None:
     """With the visitor's token and the fields that the action takes."""
-    wanted = space_actions.asked("ada/chat", action, "l4x1", 3600)
-    seen = reviewed(services, wanted, TOKEN)
-    assert seen.reviewed is not None
-    scenes = list(carried_out(services, seen.reviewed, wanted, TOKEN))
+    wanted = space_actions.form_request("ada/chat", action, "l4x1", 3600)
+    seen = review_request(services, wanted, TOKEN)
+    assert seen.confirmation is not None
+    scenes = list(action_scenes(services, seen.confirmation, wanted, TOKEN))
     assert services.account.asked[1] == called
     assert scenes[-1].status is not None
 
 
 def test_fields_that_an_action_does_not_take_do_not_count() -> None:
     """A pause is the same pause whatever tier stands in the form; a tier with a sleep of its own takes no other."""
-    assert space_actions.asked("a/b", "pause", "l4x1", 3600) == space_actions.asked("a/b", "pause", None, None)
-    assert space_actions.asked("a/b", "switch", "cpu-basic", 3600).sleep_time_s == -1
-    assert space_actions.asked("a/b", "nonsense", "l4x1", 60).action == "switch"
+    assert space_actions.form_request("a/b", "pause", "l4x1", 3600) == space_actions.form_request("a/b", "pause", None, None)
+    assert space_actions.form_request("a/b", "switch", "cpu-basic", 3600).sleep_time_s == -1
+    assert space_actions.form_request("a/b", "nonsense", "l4x1", 60).action == "switch"
 
 
 def test_the_token_is_in_no_picture(services: Any) -> None:
     """Nothing that goes to the page or stays in the session holds it."""
-    seen = reviewed(services, SWITCH, TOKEN)
-    scenes = list(carried_out(services, seen.reviewed, SWITCH, TOKEN))
+    seen = review_request(services, SWITCH, TOKEN)
+    scenes = list(action_scenes(services, seen.confirmation, SWITCH, TOKEN))
     assert TOKEN not in repr(seen) + repr(scenes)
-    assert TOKEN not in space_look.looked(services, "ada/chat", TOKEN).status
+    assert TOKEN not in space_look.space_markup(services, "ada/chat", TOKEN).status
 
 
 def test_scenes_come_one_by_one() -> None:
     """As the service tells them, in a thread that is not one of the answering ones."""
 
     async def all_of() -> list[Any]:
-        return [scene async for scene in space_actions.stepped(iter([1, 2, 3]))]  # type: ignore[list-item]
+        return [scene async for scene in space_actions.each_scene(iter([1, 2, 3]))]  # type: ignore[list-item]
 
     assert asyncio.run(all_of()) == [1, 2, 3]
 
