@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
 from lib.laws import parallelism
-from lib.model.parameter_count import typical
+from lib.model.parameter_count import typical_decoder
 from lib.workload import Engine, Mode
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _expert_width(spec: ModelSpec) -> int:
 def layer_sizes(spec: ModelSpec) -> LayerSizes:
     """LayerSizes of the decoder; where they are not known, those of a typical one with as many parameters."""
     known = spec.dimensions.hidden_size > 0
-    d = spec.dimensions if known else typical(spec.parameters_total)
+    d = spec.dimensions if known else typical_decoder(spec.parameters_total)
     heads = d.attention_heads
     width = d.head_dim or (d.hidden_size // heads if heads else 0)
     kv_heads = d.kv_heads or heads

@@ -49,7 +49,7 @@ def parse_count(text: str) -> int:
     return int(count)
 
 
-def typical(parameters: int) -> Dimensions:
+def typical_decoder(parameters: int) -> Dimensions:
     """Sizes of a decoder of usual proportions with this many parameters."""
     layers = max(1, round((parameters * HEAD_DIM / 12) ** (1 / 3) / HEAD_DIM))
     return Dimensions(
@@ -69,7 +69,7 @@ def resolve_count(text: str) -> ModelSpec:
         UnknownModel: not a count.
     """
     parameters = parse_count(text)
-    sizes = typical(parameters)
+    sizes = typical_decoder(parameters)
     cache = CacheTerm(
         kind="full attention", holds="keys and values", layers=sizes.layers, elements=2 * sizes.kv_heads * HEAD_DIM, growth="tokens"
     )
