@@ -24,7 +24,7 @@ from lib.model.spec import Quantization
 
 REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
 BOUNDED = {
-    ("lib.hardware_names", "_COUNTED"): "its text has at most 80 characters, and one end",
+    ("lib.catalog.hardware_names", "_COUNTED"): "its text has at most 80 characters, and one end",
     ("lib.ui.http.mcp", "_ARGUMENT"): "reads our own docstrings",
 }
 """Expressions with an unbounded dot, and why they may keep it."""
