@@ -120,10 +120,10 @@ def choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[Choice
     """
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
         raise BadArgument(name, seen(value), f"a comma-separated list of {_listed(allowed)}")
-    found = [choice(name, part, allowed) for part in value.split(",") if part.strip()]
-    if not found:
+    chosen = [choice(name, part, allowed) for part in value.split(",") if part.strip()]
+    if not chosen:
         raise BadArgument(name, seen(value), f"a comma-separated list of {_listed(allowed)}")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(chosen))
 
 
 def whole(name: str, value: object, low: int, high: int) -> int:
@@ -202,10 +202,10 @@ def platforms_of(name: str, value: object) -> tuple[str, ...]:
     Raises:
         BadArgument: one of them is unknown.
     """
-    asked = choices(name, value, (*PLATFORMS, ALL))
-    if ALL in asked:
+    names = choices(name, value, (*PLATFORMS, ALL))
+    if ALL in names:
         return PLATFORMS
-    return tuple(dict.fromkeys(p for name in asked for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
+    return tuple(dict.fromkeys(p for name in names for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
 
 
 def precision_name(name: str, value: object, names: tuple[str, ...]) -> str:

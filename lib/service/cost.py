@@ -181,8 +181,8 @@ def cost_answer(
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
     zero = _zerogpu(offer, catalog, spec, request)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
-    asked = replace(usage, seconds_on_gpu=seconds)
-    break_even_points = find_break_even(offer, asked, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero)
+    timed = replace(usage, seconds_on_gpu=seconds)
+    break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero)
     tokens = [per_token(price, usage, rules.providers) for price in prices]
     return {
         "schema": SCHEMA,
@@ -283,8 +283,8 @@ def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: Me
 
 
 def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:
-    held = usable_memory(offer)
-    return held is not None and fit_memory(spec, request, held, offer.silicon or offer.host_cpu).fits
+    capacity = usable_memory(offer)
+    return capacity is not None and fit_memory(spec, request, capacity, offer.silicon or offer.host_cpu).fits
 
 
 def _caveats(
@@ -296,18 +296,18 @@ def _caveats(
 ) -> list[Caveat]:
     if spec is None or request is None:
         return []
-    found = list(spec.caveats)
+    caveats = list(spec.caveats)
     if not _fits(offer, spec, request):
         message = f"The model does not fit {offer.id} in this precision: /recommend tells what does."
-        found.append(Caveat(code="does_not_fit", message=message))
+        caveats.append(Caveat(code="does_not_fit", message=message))
     limit = spec.context_limit
     if limit is not None and request.context_tokens > limit:
         message = f"Prompt and answer are {request.context_tokens:,} tokens together; the model takes {limit:,}."
-        found.append(Caveat(code="beyond_context", message=message))
+        caveats.append(Caveat(code="beyond_context", message=message))
     if isinstance(speed, Caveat):
-        found.append(speed)
+        caveats.append(speed)
     elif speed is not None:
-        found += [*speed.caveats, *([] if speed.output_tokens_per_s is None else [ONE_AT_A_TIME])]
+        caveats += [*speed.caveats, *([] if speed.output_tokens_per_s is None else [ONE_AT_A_TIME])]
     if offered is not None and offered.status == "unknown":
-        found.append(Caveat(code="token_price_unknown", message=offered.reason))
-    return found
+        caveats.append(Caveat(code="token_price_unknown", message=offered.reason))
+    return caveats

@@ -1,10 +1,8 @@
 """From what a caller named to a `ModelSpec`: counts and bundled models at once, configurations and the Hub by way of `Once`.
 
-What is asked again is remembered: configurations by their content, repositories by their id for as long as the Hub's own answer is
-kept. What was not asked before is built in a child process (`lib.service.build_process`), which `warm_up` starts ahead of use: this
-process imports neither torch nor transformers to resolve a model.
-
-From a repository on the Hub to a `ModelSpec`: what kind of repository it is decides which part of the core reads it.
+What kind of repository it is decides which part of the core reads it. What is asked again is remembered: configurations by their content,
+repositories by their id for as long as the Hub's own answer is kept. What was not asked before is built in a child process
+(`lib.service.build_process`), which `warm_up` starts ahead of use: this process imports neither torch nor transformers to resolve a model.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import HubError, HubGarbage, HubUnreachable, RepoNotFound, UnknownModel, UnsupportedModel, shown
@@ -32,10 +30,6 @@ from lib.provenance import Source
 from lib.service.arguments import read
 from lib.service.build_process import BuildProcess, build_process
 from lib.service.single_flight import Once
-
-if TYPE_CHECKING:
-    from lib.hub.repository import HubModel
-    from lib.model.spec import ModelSpec
 
 
 def spec_from_hub(repository: HubModel) -> ModelSpec:

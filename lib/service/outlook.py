@@ -188,20 +188,20 @@ def _workload(usage: Usage) -> Workload:
 
 
 def _request(usage: Usage, precision: str, engine: str, devices: int) -> MemoryRequest:
-    known: Engine = next((name for name in ENGINES if name == engine), "transformers")
+    engine_name: Engine = next((name for name in ENGINES if name == engine), "transformers")
     context = max(1, usage.prompt_tokens + usage.output_tokens)
-    return MemoryRequest(precision=precision, engine=known, context_tokens=context, devices=devices)
+    return MemoryRequest(precision=precision, engine=engine_name, context_tokens=context, devices=devices)
 
 
 def _options(
     chosen: _ConfiguredOffer, best: tuple[_ConfiguredOffer, ...], prices: tuple[TokenPrice, ...], usage: Usage
 ) -> tuple[Option, ...]:
     """Both ways of the chosen hardware where it can sleep; of each other platform the way that suits it."""
-    found = [*_both(chosen, usage)]
+    options = [*_both(chosen, usage)]
     for one in best:
         kind: Kind = "zerogpu" if one.offer.platform == "zerogpu" else "sleeping" if _sleeps(one, usage) else "running"
-        found.append(Option(kind=kind, offer=one.offer, speed=one.estimate))
-    return (*found, *(Option(kind="per_token", price=price) for price in prices))
+        options.append(Option(kind=kind, offer=one.offer, speed=one.estimate))
+    return (*options, *(Option(kind="per_token", price=price) for price in prices))
 
 
 def _both(one: _ConfiguredOffer, usage: Usage) -> tuple[Option, ...]:
@@ -253,7 +253,7 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
     total = price_option(option, usage, rules)
     stored = storage_part(usage, rules.storage)
     storage = Decimal(0) if stored is None else stored.usd_per_month
-    found = _estimate(option, outlook)
+    estimate = _estimate(option, outlook)
     compute = None if total is None else total - storage
     requests = usage.requests_per_month
     return {
@@ -263,8 +263,8 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
         "platform": "providers" if offer is None else offer.platform,
         "name": (option.price.provider if option.price else "") if offer is None else offer.name,
         "runs_as": _runs_as(option, runs),
-        "usd_per_hour": None if found is None else usd(found.usd_per_hour),
-        "billed_hours_per_month": None if found is None else usd(found.billed_hours_per_month),
+        "usd_per_hour": None if estimate is None else usd(estimate.usd_per_hour),
+        "billed_hours_per_month": None if estimate is None else usd(estimate.billed_hours_per_month),
         "compute_usd_per_month": usd(compute),
         "storage_usd_per_month": float(storage),
         "total_usd_per_month": usd(total),
@@ -285,8 +285,8 @@ def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
     """The bill by the hour; nothing where nothing is rented."""
     if option.offer is None or option.kind == "zerogpu":
         return None
-    asked = replace(outlook.usage, sleep_after_s=Decimal(0)) if option.kind == "running" else outlook.usage
-    return cost(option.offer, asked, outlook.rules, speed=option.speed)
+    usage = replace(outlook.usage, sleep_after_s=Decimal(0)) if option.kind == "running" else outlook.usage
+    return cost(option.offer, usage, outlook.rules, speed=option.speed)
 
 
 def outlook_answer(
@@ -325,11 +325,11 @@ def outlook_answer(
 
 def _changes(outlook: Outlook, bills: Sequence[Sequence[Decimal | None]], lines: Sequence[LineEntry]) -> list[ChangeEntry]:
     """Each point once: where both ways of the chosen hardware meet another at the same place, and where a quota ends."""
-    found: dict[tuple[float, str], ChangeEntry] = {}
+    changes: dict[tuple[float, str], ChangeEntry] = {}
     for change in outlook.changes(bills):
         other = change.after if outlook.options[change.before].offer is outlook.options[0].offer else change.before
-        found.setdefault((float(change.at), lines[other]["label"]), _change(change, lines, outlook))
-    return list(found.values())
+        changes.setdefault((float(change.at), lines[other]["label"]), _change(change, lines, outlook))
+    return list(changes.values())
 
 
 def _change(change: Change, lines: Sequence[LineEntry], outlook: Outlook) -> ChangeEntry:

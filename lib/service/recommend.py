@@ -98,16 +98,16 @@ def recommendation_answer(recommendation: Recommendation, spec: ModelSpec | None
 
 
 def _memory(entry: Entry) -> EntryMemory | None:
-    held = entry.memory
-    if held is None:
+    memory = entry.memory
+    if memory is None:
         return None
     return {
-        "weights_bytes": held.weights.bytes,
-        "kv_cache_bytes": held.kv_cache.bytes,
-        "activation_bytes": held.activation.bytes,
-        "runtime_bytes": held.runtime.bytes,
-        "total_bytes": held.total_bytes,
-        "per_device_bytes": held.per_device_bytes,
+        "weights_bytes": memory.weights.bytes,
+        "kv_cache_bytes": memory.kv_cache.bytes,
+        "activation_bytes": memory.activation.bytes,
+        "runtime_bytes": memory.runtime.bytes,
+        "total_bytes": memory.total_bytes,
+        "per_device_bytes": memory.per_device_bytes,
         "capacity_bytes": entry.capacity_bytes,
         "free_bytes": entry.free_bytes,
     }
@@ -115,12 +115,12 @@ def _memory(entry: Entry) -> EntryMemory | None:
 
 def _speed(speed: Speed) -> EntrySpeed:
     of = speed.predicted
-    found = None if of is None else speed_end(of, "value")
+    values = None if of is None else speed_end(of, "value")
     return {
-        "ttft_s": None if found is None else found["ttft_s"],
-        "inter_token_s": None if found is None else found["inter_token_s"],
-        "decode_tokens_per_s": None if found is None else found["decode_tokens_per_s"],
-        "throughput_tokens_per_s": None if found is None else found["throughput_tokens_per_s"],
+        "ttft_s": None if values is None else values["ttft_s"],
+        "inter_token_s": None if values is None else values["inter_token_s"],
+        "decode_tokens_per_s": None if values is None else values["decode_tokens_per_s"],
+        "throughput_tokens_per_s": None if values is None else values["throughput_tokens_per_s"],
         "request_s": None if of is None else of.request_s,
         "bound": None if of is None else of.bound,
         "low": None if of is None else speed_end(of, "low"),

@@ -79,26 +79,26 @@ def choose_model(named: str, space: Space, models: Callable[[object], ModelSpec]
         return ChosenModel(spec=spec, total_bytes={spec.id: _needs(spec, workload)})
     if not space.models:
         raise BadArgument("model", named, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
-    found: list[tuple[int, ModelSpec]] = []
+    candidates: list[tuple[int, ModelSpec]] = []
     caveats: list[Caveat] = []
     refusal: AdvisorError | None = None
     for name in space.models[:MOST_MODELS]:
         try:
             spec = models(name)
-            found.append((_needs(spec, workload), spec))
+            candidates.append((_needs(spec, workload), spec))
         except AdvisorError as error:
             refusal = error
             caveats.append(Caveat(code="model_left_out", message=f"The linked model {name} is left out. {error}"))
-    if not found:
+    if not candidates:
         raise refusal if refusal is not None else BadArgument("model", named, "a model: owner/name, or such as 7B")
     if len(space.models) > MOST_MODELS:
         message = f"{space.id} links {len(space.models)} models; the first {MOST_MODELS} were read."
         caveats.append(Caveat(code="models_left_out", message=message))
-    spec = max(found, key=lambda one: one[0])[1]
-    if len(found) > 1:
-        message = f"{spec.id} decides: it takes the most memory of the {len(found)} linked models. Several loaded at once need more."
+    spec = max(candidates, key=lambda one: one[0])[1]
+    if len(candidates) > 1:
+        message = f"{spec.id} decides: it takes the most memory of the {len(candidates)} linked models. Several loaded at once need more."
         caveats.append(Caveat(code="largest_decides", message=message))
-    return ChosenModel(spec=spec, total_bytes={one.id: size for size, one in found}, caveats=tuple(caveats))
+    return ChosenModel(spec=spec, total_bytes={one.id: size for size, one in candidates}, caveats=tuple(caveats))
 
 
 def _needs(spec: ModelSpec, workload: Workload) -> int:
@@ -114,9 +114,9 @@ def right_size_answer(space: Space, choice: ChosenModel, workload: Workload, cat
     flavor = space.requested_hardware or space.hardware
     current = find_offer(catalog, flavor)
     catalog = _there_already(catalog, current, workload)
-    found = recommend(choice.spec, workload, catalog, sdk=sdk)
-    verdict = advice.right_size(current, _judged(current, found, choice.spec, catalog, sdk), found, catalog.rules)
-    answer = recommendation_answer(found, choice.spec, catalog)
+    recommendation = recommend(choice.spec, workload, catalog, sdk=sdk)
+    verdict = advice.right_size(current, _judged(current, recommendation, choice.spec, catalog, sdk), recommendation, catalog.rules)
+    answer = recommendation_answer(recommendation, choice.spec, catalog)
     return {
         "schema": answer["schema"],
         "space": space.id,
@@ -157,13 +157,15 @@ def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) 
     return replace(catalog, rules=catalog.rules.model_copy(update={"accounts": allowed}))
 
 
-def _judged(current: Offer | None, found: Recommendation, spec: ModelSpec | None, catalog: Catalog, sdk: str) -> Recommendation | None:
+def _judged(
+    current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog, sdk: str
+) -> Recommendation | None:
     """A recommendation that judged the current tier: the one at hand, or one for its platform alone."""
     if current is None or not current.listed:
         return None
-    if current.platform in found.workload.platforms:
-        return found
-    return recommend(spec, replace(found.workload, platforms=(current.platform,)), catalog, sdk=sdk)
+    if current.platform in recommendation.workload.platforms:
+        return recommendation
+    return recommend(spec, replace(recommendation.workload, platforms=(current.platform,)), catalog, sdk=sdk)
 
 
 def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) -> CurrentTier:
@@ -185,19 +187,19 @@ def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) ->
 
 
 def _caveats(space: Space, current: Offer | None, verdict: RightSizing, workload: Workload) -> list[Caveat]:
-    found = list(price_caveats(current))
+    caveats = list(price_caveats(current))
     if space.sdk is None:
-        found.append(Caveat(code="sdk_unknown", message=f"What {space.id} is built with is not told; Gradio is assumed."))
+        caveats.append(Caveat(code="sdk_unknown", message=f"What {space.id} is built with is not told; Gradio is assumed."))
     if space.requested_hardware not in {None, space.hardware}:
         message = f"{space.id} is on its way to {space.requested_hardware}, which is taken as its tier."
-        found.append(Caveat(code="changing", message=message))
+        caveats.append(Caveat(code="changing", message=message))
     if (space.replicas or 1) > 1:
         message = f"{space.id} runs {space.replicas} replicas; costs and savings are those of one, and each replica is billed."
-        found.append(Caveat(code="replicas", message=message))
+        caveats.append(Caveat(code="replicas", message=message))
     if space.sleep_time_s is not None and space.sleep_time_s > 0 and verdict.usd_per_month:
         message = (
             f"Months of {workload.hours_per_day.normalize():f} hours a day; with its sleep time of {space.sleep_time_s} s "
             "the Space may be billed less."
         )
-        found.append(Caveat(code="sleeps", message=message))
-    return found
+        caveats.append(Caveat(code="sleeps", message=message))
+    return caveats

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lib.catalog import Catalog
-from lib.catalog.offers import ZEROGPU_OFFERS
-from lib.catalog.silicon import Accelerator
+from lib.catalog.offers import ZEROGPU_OFFERS, Offer
+from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import BadArgument, InvalidInput, TooLong, UnsupportedModel
 from lib.laws.activation import generation_peak_bytes
 from lib.laws.runtime import WORKSPACE
 from lib.live.device import Device, device_hardware
-from lib.live.limits import LIMIT_S, Need, Work, check_memory, measured_processor, rates_caveat, required_free_bytes, usable_bytes
+from lib.live.limits import (
+    LIMIT_S,
+    DeviceRates,
+    Need,
+    Work,
+    check_memory,
+    measured_processor,
+    rates_caveat,
+    required_free_bytes,
+    usable_bytes,
+)
 from lib.live.measure import MeasureRequest
 from lib.live.zerogpu import size_for
 from lib.memory import MemoryEstimate, estimate_memory, fit_memory
@@ -25,13 +35,6 @@ from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
 from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
-
-if TYPE_CHECKING:
-    from lib.catalog import Catalog
-    from lib.catalog.offers import Offer
-    from lib.catalog.silicon import Accelerator, Cards
-    from lib.live.limits import DeviceRates
-    from lib.model.spec import ModelSpec
 
 _SOME_CPU = "CPU-2vCPU"  # for what it computes natively: the same for all of its kind
 _NOT_HERE = "one_prompt"  # said of an estimate that takes the whole context as one prompt, which this one does not
