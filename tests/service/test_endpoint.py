@@ -16,7 +16,7 @@ from lib.service.endpoint import App, bound
 from lib.service.models import Models
 
 APP = App(catalog=load, models=Models())
-OWN_TOKEN = "hf_a"
+OWN = "hf_a"
 Count = Annotated[int, whole_number(1, 9)]
 
 
@@ -99,8 +99,8 @@ def test_the_token_is_asked_for_before_anything_is_checked() -> None:
     with pytest.raises(NotSignedIn, match=r"^To add, your own"):
         acting(times=0)
     with pytest.raises(BadArgument):
-        acting(times=0, token=OWN_TOKEN)
-    assert acting(token=OWN_TOKEN) == OWN_TOKEN * 2
+        acting(times=0, token=OWN)
+    assert acting(token=OWN) == OWN * 2
 
 
 def test_a_stream_stays_a_generator() -> None:
