@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hub_repos import demo_repos
@@ -15,17 +16,30 @@ from running_app import started
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that call the same app run in one process, and so do the tests of one file: what they share is made once.
+SHARING = frozenset({"tests/api", "tests/browser"})
+"""Folders whose tests call one app, and therefore run in one process; elsewhere the tests of a file do. Own apps: tests/app."""
 
-    Without Chromium the tests of the page are skipped, each with its name and the reason; in CI, where CI is set, they fail.
-    """
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deals out whole files, or whole folders: what their tests share is made once."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 without xdist nobody asks
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            folder = file.rpartition("/")[0]
+            return folder if folder in SHARING else file
+
+    return Scheduler(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without Chromium the tests of the page are skipped, each with its name and the reason; in CI, where CI is set, they fail."""
+    if CHROMIUM or os.environ.get("CI"):
+        return
     for item in items:
-        module = item.getparent(pytest.Module)
-        assert module is not None
-        shares_app = "app_url" in getattr(item, "fixturenames", ()) and not hasattr(module.obj, "app_url")
-        item.add_marker(pytest.mark.xdist_group("app" if shares_app else module.path.stem))
-        if item.get_closest_marker("browser") and not CHROMIUM and not os.environ.get("CI"):
+        if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip("no Chromium on PATH: install the package 'chromium'"))
 
 

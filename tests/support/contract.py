@@ -133,7 +133,7 @@ HARDWARE = {
 TINY_CONFIG = json.dumps(llama_config())
 TINY_PARAMETERS = 202_048
 TINY_CACHE_BYTES_PER_TOKEN = 256
-# Answered without a token and without a Hub; the account actions have tests of their own (tests/api/test_spaces.py).
+# Answered without a token and without a Hub; the account actions have tests of their own (tests/app/test_spaces.py).
 EXAMPLE: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": TINY_CONFIG},
     "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},
