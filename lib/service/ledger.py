@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
-from lib.answers.live import LedgerEntry, LedgerStatus
+from lib.answers.live import ChatMetrics, LedgerEntry, LedgerStatus, MeasureAnswer
 from lib.errors import AdvisorError, LiveError
 from lib.live.device import Device
 from lib.live.measurements import Kind, Ledger, Measurement, Weights, csv_text, ledger_place, model_label, parquet_bytes
@@ -24,7 +23,7 @@ HERE = "measured on this machine"
 def row_of(
     spec: ModelSpec,
     device: Device,
-    figures: Mapping[str, Any],
+    run: MeasureAnswer | ChatMetrics,
     *,
     kind: Kind,
     precision: str,
@@ -34,12 +33,12 @@ def row_of(
     provenance: str = HERE,
     now: datetime | None = None,
 ) -> Measurement:
-    """A row from what a run told: `figures` holds `peak_bytes`, `ttft_s`, `decode_tokens_per_s` and, under `predicted`, the same.
+    """A row from the answer of a run.
 
     Raises:
         BadArgument: a figure is none.
     """
-    expected = figures["predicted"]
+    predicted = run["predicted"]
     return Measurement(
         when=(now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%MZ"),
         kind=kind,
@@ -55,18 +54,14 @@ def row_of(
         precision=precision,
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
-        predicted_peak_bytes=_whole(expected["peak_bytes"]),
-        peak_bytes=_whole(figures["peak_bytes"]),
-        predicted_ttft_s=expected["ttft_s"],
-        ttft_s=figures["ttft_s"],
-        predicted_decode_tokens_per_s=expected["decode_tokens_per_s"],
-        decode_tokens_per_s=figures["decode_tokens_per_s"],
+        predicted_peak_bytes=predicted["peak_bytes"],
+        peak_bytes=run["peak_bytes"],
+        predicted_ttft_s=predicted["ttft_s"],
+        ttft_s=run["ttft_s"],
+        predicted_decode_tokens_per_s=predicted["decode_tokens_per_s"],
+        decode_tokens_per_s=run["decode_tokens_per_s"],
         provenance=provenance,
     )
-
-
-def _whole(amount: float | None) -> int | None:
-    return None if amount is None else round(amount)
 
 
 class MeasurementLedger:
@@ -82,10 +77,10 @@ class MeasurementLedger:
         if self._ledger.keep(row):
             self._copies.add(row)
 
-    def record(self, spec: ModelSpec, device: Device, figures: Mapping[str, Any], **run: Any) -> None:
+    def record(self, spec: ModelSpec, device: Device, run: MeasureAnswer | ChatMetrics, **row: Any) -> None:
         """`keep(row_of(…))` of a run that just ended; a figure that fits no row is logged, and the run's answer stands."""
         try:
-            self.keep(row_of(spec, device, figures, **run))
+            self.keep(row_of(spec, device, run, **row))
         except AdvisorError:
             log.exception("a measurement could not be written to the ledger")
 
@@ -95,13 +90,13 @@ class MeasurementLedger:
 
     def status(self) -> LedgerStatus:
         """Where the rows are, and what is wrong."""
-        seen = self._ledger.status()
+        state = self._ledger.status()
         return {
-            "kept": seen.kept,
-            "lasting": seen.lasting,
+            "kept": state.kept,
+            "lasting": state.lasting,
             "rows": len(self._ledger.rows()),
-            "own_rows": seen.own_rows,
-            "problem": seen.problem,
+            "own_rows": state.own_rows,
+            "problem": state.problem,
             "copied": self._copies.status(),
         }
 
