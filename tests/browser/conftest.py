@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from page_checks import WAIT_MS, Open
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+expect.set_options(timeout=WAIT_MS)  # a busy machine needs more than the five seconds that are usual
 
 
 @pytest.fixture(scope="module")  # Playwright's event loop stays open in this thread until it is closed, and other tests run loops

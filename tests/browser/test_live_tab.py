@@ -12,8 +12,6 @@ from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=WAIT_MS)
-
 LINK = "?tab=live"
 READY = "#device:has(strong)"
 HOSTILE = (

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.browser
 
 SERVER = "hf_SERVERservSERVERserv"
 VISITOR = "hf_VISITORvisiVISITORvisi"
-expect.set_options(timeout=WAIT_MS)  # the way of a switch takes longer than the five seconds that are usual
 MOCKED = "mock-oauth-token-for-local-dev"
 SPACE = re.compile("^Space")
 STAGES = """() => { window.passed = []; new MutationObserver(() => {
