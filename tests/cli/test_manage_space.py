@@ -6,10 +6,8 @@ import json
 import os
 import pty
 import re
-import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -363,12 +361,9 @@ def test_the_script_itself(hub: SpaceStandIn, tmp_path: Path) -> None:
 
 
 def _until(terminal: int, seen: str, wanted: str) -> str:
-    """Read from a terminal until it shows this."""
-    end = time.monotonic() + 30
+    """Read from a terminal until it shows this; where the script ends before, reading fails."""
     while wanted not in seen:
-        assert time.monotonic() < end, seen
-        if select.select([terminal], [], [], 0.5)[0]:
-            seen += os.read(terminal, 4096).decode()
+        seen += os.read(terminal, 4096).decode()
     return seen
 
 
@@ -393,7 +388,7 @@ def test_ctrl_c_stops_the_watching_only(hub: SpaceStandIn, tmp_path: Path) -> No
         seen = _until(ours, seen, "BUILDING")
         os.write(ours, b"\x03")
         seen = _until(ours, seen, "No longer watching")
-        assert script.wait(timeout=20) == outcome.INTERRUPTED
+        assert script.wait() == outcome.INTERRUPTED
     finally:
         script.kill()
         script.wait()
