@@ -108,7 +108,7 @@ def build(services: Services) -> ModelView:
     )
 
 
-def resolved(services: Services, model: str | None, config: str | None) -> ResolvedModel:
+def resolve(services: Services, model: str | None, config: str | None) -> ResolvedModel:
     """Resolve the model, or the config.json where there is one; a refusal becomes a sentence, and the inputs stay as they are."""
     reference = (config or "").strip() or (model or "").strip()
     try:
@@ -143,7 +143,7 @@ def context_slider(limit: int, value: object) -> dict[str, Any]:
     return dict(gr.update(minimum=min(step, kept), maximum=limit, step=step, value=kept))
 
 
-def shortened(limit: int) -> str:
+def context_note(limit: int) -> str:
     """What is said when the context asked for lies beyond the model's own limit."""
     return hint(f"The context asked for is longer than this model takes; it was set to {whole(limit)} tokens.")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint, refusal
-from lib.ui import cost_tab, fields, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
+from lib.ui import cost_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
 from lib.ui.events import AT_ONCE
@@ -50,10 +50,10 @@ class PageView:
 
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `opened`."""
-        asked = [self.model.model, *self.recommend.inputs.all(), *self.memory.inputs.all()]
+        inputs = [self.model.model, *self.recommend.inputs.all(), *self.memory.inputs.all()]
         return [
             self.tabs,
-            *asked,
+            *inputs,
             self.model.facts,
             *self.model.reference.outputs(),
             self.model.limit,
@@ -133,15 +133,15 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     def open_page(request: gr.Request) -> list[Any]:
         return opened(services, request.query_params)
 
-    def change_model(model: str | None, config: str | None, *values: fields.Value) -> list[Any]:
+    def change_model(model: str | None, config: str | None, *values: ask.Value) -> list[Any]:
         return model_changed(services, model, config, values)
 
     opening = page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="minimal")
-    asked = [*view.recommend.inputs.all(), *view.memory.inputs.all()]
+    inputs = [*view.recommend.inputs.all(), *view.memory.inputs.all()]
     changing = gr.on(
         [view.model.model.submit, view.model.config.submit, view.model.check.click],
         change_model,
-        [view.model.model, view.model.config, *asked],
+        [view.model.model, view.model.config, *inputs],
         view.model_outputs(),
         trigger_mode="always_last",
         api_name="model_changed",
@@ -154,40 +154,40 @@ def _wire_cost(view: PageView, services: Services, opening: Dependency, changing
     """Bills are worked out while their tab is seen, for they ask more (a provider's price, every way to save) than the other answers."""
     cost_tab.wire(view.cost, services, view.model.reference)
 
-    def show(ref: str, *values: fields.Value) -> list[Any]:
+    def show(ref: str, *values: ask.Value) -> list[Any]:
         return [True, *cost_tab.cost_markup(services, ref, values).updates()]
 
-    def follow(seen: bool, ref: str, *values: fields.Value) -> list[Any]:
-        return cost_tab.cost_markup(services, ref, values).updates() if seen else [gr.skip() for _ in view.cost.outputs()]
+    def follow(shown: bool, ref: str, *values: ask.Value) -> list[Any]:
+        return cost_tab.cost_markup(services, ref, values).updates() if shown else [gr.skip() for _ in view.cost.outputs()]
 
     def leave() -> bool:
         return False
 
-    asked = [view.model.reference.text, *view.cost.inputs.all()]
-    view.cost_tab.select(show, asked, [view.costs_shown, *view.cost.outputs()], api_name="cost_shown", **AT_ONCE)
+    inputs = [view.model.reference.text, *view.cost.inputs.all()]
+    view.cost_tab.select(show, inputs, [view.costs_shown, *view.cost.outputs()], api_name="cost_shown", **AT_ONCE)
     for number, tab in enumerate(view.others, start=1):
         tab.select(leave, None, view.costs_shown, api_name=f"cost_left_{number}", **AT_ONCE)
-    opening.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_opened", **AT_ONCE)
-    changing.then(follow, [view.costs_shown, *asked], view.cost.outputs(), api_name="cost_followed", **AT_ONCE)
+    opening.then(follow, [view.costs_shown, *inputs], view.cost.outputs(), api_name="cost_opened", **AT_ONCE)
+    changing.then(follow, [view.costs_shown, *inputs], view.cost.outputs(), api_name="cost_followed", **AT_ONCE)
 
 
-def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[fields.Value]) -> list[Any]:
+def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[ask.Value]) -> list[Any]:
     """Another model: what it is, context sliders up to its limit, and both answers anew."""
-    found = model_field.resolved(services, model, config)
-    if not found.reference:
-        return [found.facts, *ModelReference.updates(""), found.context_limit, gr.skip(), gr.skip(), *_nothing()]
-    asked, recommend_context = _bounded(found, ask.RECOMMEND, values[: len(ask.RECOMMEND)])
-    weighed, memory_context = _bounded(found, ask.MEMORY, values[len(ask.RECOMMEND) :])
-    cut = "" if [*asked, *weighed] == list(values) else model_field.shortened(found.context_limit)
+    resolved = model_field.resolve(services, model, config)
+    if not resolved.reference:
+        return [resolved.facts, *ModelReference.updates(""), resolved.context_limit, gr.skip(), gr.skip(), *_nothing()]
+    recommend_values, recommend_context = _bounded(resolved, ask.RECOMMEND, values[: len(ask.RECOMMEND)])
+    memory_values, memory_context = _bounded(resolved, ask.MEMORY, values[len(ask.RECOMMEND) :])
+    note = "" if [*recommend_values, *memory_values] == list(values) else model_field.context_note(resolved.context_limit)
     return [
-        found.facts + cut,
-        *ModelReference.updates(found.reference),
-        found.context_limit,
+        resolved.facts + note,
+        *ModelReference.updates(resolved.reference),
+        resolved.context_limit,
         recommend_context,
         memory_context,
-        *recommend_tab.recommend_markup(services, found.reference, asked).updates(),
-        *memory_tab.memory_markup(services, found.reference, weighed).updates(),
-        *memory_tab.curve_updates(memory_tab.curve(services, found.reference, found.context_limit, weighed)),
+        *recommend_tab.recommend_markup(services, resolved.reference, recommend_values).updates(),
+        *memory_tab.memory_markup(services, resolved.reference, memory_values).updates(),
+        *memory_tab.curve_updates(memory_tab.curve(services, resolved.reference, resolved.context_limit, memory_values)),
     ]
 
 
@@ -197,28 +197,26 @@ def _nothing() -> list[Any]:
     return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None)]
 
 
-def _bounded(
-    found: ResolvedModel, fields: Sequence[fields.Field], values: Sequence[fields.Value]
-) -> tuple[list[fields.Value], dict[str, Any]]:
+def _bounded(resolved: ResolvedModel, fields: Sequence[ask.Field], values: Sequence[ask.Value]) -> tuple[list[ask.Value], dict[str, Any]]:
     """The values with the context inside the model's limit, and the slider that shows it."""
     at = [field.argument for field in fields].index("context_tokens")
-    slider = model_field.context_slider(found.context_limit, values[at])
+    slider = model_field.context_slider(resolved.context_limit, values[at])
     return [*values[:at], slider["value"], *values[at + 1 :]], slider
 
 
 def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
-    model = params.get("model", ask.EXAMPLE)[: fields.MODEL_LENGTH]
-    asked, unread = fields.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
-    weighed, more = fields.read_link(ask.MEMORY, params if tab == "memory" else {})
-    priced, rest = fields.read_link(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
-    facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*asked, *weighed])
+    model = params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
+    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
+    memory_values, more = ask.read_link(ask.MEMORY, params if tab == "memory" else {})
+    cost_values, rest = ask.read_link(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
+    facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*recommend_values, *memory_values])
     recommend_context, memory_context, *answers = sliders_and_answers
     if not reference:
-        recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (asked[1], weighed[0]))
-    inputs = [asked[0], recommend_context, *asked[2:], memory_context, *weighed[1:]]
+        recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (recommend_values[1], memory_values[0]))
+    inputs = [recommend_values[0], recommend_context, *recommend_values[2:], memory_context, *memory_values[1:]]
     if unread or more or rest:
         facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest])}. The defaults stand there.")
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
-    return [selected, model, *inputs, facts, reference, fingerprint, limit, *answers, *priced, tab == "cost"]
+    return [selected, model, *inputs, facts, reference, fingerprint, limit, *answers, *cost_values, tab == "cost"]

@@ -64,7 +64,7 @@ def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> N
 
 def test_a_pasted_config_goes_before_the_name(services: Any) -> None:
     """While the config field holds text, it is the model."""
-    resolved = model_field.resolved(services, LLAMA, ' {"model_type": "llama"} ')
+    resolved = model_field.resolve(services, LLAMA, ' {"model_type": "llama"} ')
     assert resolved.reference == '{"model_type": "llama"}'
 
 
