@@ -25,13 +25,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from lib.advisor import zerogpu
-from lib.advisor.candidates import Candidate
-from lib.advisor.fit import Placement, Placements, Requirements, place_model
-from lib.advisor.headroom import Headroom
-from lib.advisor.reasons import explain_configuration, explain_offer
-from lib.advisor.result import Cost, Entry, Rejection, Speed
+from lib.advisor.candidates import Candidate, Family
+from lib.advisor.fit import Headroom, Placement, Placements, Requirements, place_model
+from lib.advisor.result import Cost, Entry, Rejection, Speed, explain_configuration, explain_offer
 from lib.advisor.speed import Key, attach_bounds, bound_speed, find_roofline, predict_candidates, prediction_key
-from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, cost

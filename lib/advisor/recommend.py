@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from lib.advisor.candidates import family_of, task_of
 from lib.advisor.fit import HostedModel, Memory, Requirements
 from lib.advisor.judge import DAYS_PER_MONTH, judge_offers
 from lib.advisor.rank import rank_entries
 from lib.advisor.result import Entry, ProviderOption, Recommendation, Rejection, Speed
 from lib.advisor.speed import shape_request
-from lib.advisor.tasks import family_of, task_of
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS
 from lib.catalog.rules import ProviderCredits

@@ -13,14 +13,13 @@ from decimal import Decimal
 from typing import Literal
 
 from lib import precision as formats
-from lib.advisor.candidates import Candidate
-from lib.advisor.headroom import measure_headroom
+from lib.advisor.candidates import Candidate, Family, family_of, task_of
+from lib.advisor.fit import measure_headroom
 from lib.advisor.speed import bound_speed, count_decode_parameters, find_roofline
-from lib.advisor.tasks import Family, family_of, task_of
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage, cost, per_token
-from lib.cost.zerogpu import zerogpu_use
+from lib.cost.usage import zerogpu_use
 from lib.laws.roofline import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec

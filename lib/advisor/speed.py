@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lib.advisor.candidates import DIVIDED, Candidate
+from lib.advisor.candidates import DIVIDED, Candidate, Family
 from lib.advisor.result import Speed
-from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import expert_share

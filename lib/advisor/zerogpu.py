@@ -10,9 +10,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from lib.advisor.candidates import Family
 from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S
-from lib.advisor.tasks import Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import exact

@@ -5,7 +5,7 @@
     p  USD per hour      h  billed hours of one replica per month (`lib.cost.usage.hours`)      r  replicas
     x  hours of additional replicas per month
 
-ZeroGPU costs the owner nothing; there the bill states what its visitors spend of their quota (`lib.cost.zerogpu`). Taxes, network traffic
+ZeroGPU costs the owner nothing; there the bill states what its visitors spend of their quota (`lib.cost.usage`). Taxes, network traffic
 and the plan of the account are not counted.
 """
 
@@ -17,8 +17,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.result import CostEstimate, CostPart, summed
 from lib.cost.tokens import storage_caveats, storage_part
-from lib.cost.usage import SLEEPS, STARTUP_S, Hours, Usage, exact, hours, request_seconds, sleep_time
-from lib.cost.zerogpu import quota_caveats, zerogpu_use
+from lib.cost.usage import SLEEPS, STARTUP_S, Hours, Usage, exact, hours, quota_caveats, request_seconds, sleep_time, zerogpu_use
 from lib.errors import BadArgument, UnknownHardware
 from lib.laws.price import DAY_H, HOUR_S, MILLION, RENT, answer_price, prompt_price, rent, share
 from lib.provenance import Caveat, Source, Value

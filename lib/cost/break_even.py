@@ -14,8 +14,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import price_per_hour
 from lib.cost.tokens import TokenPrice, request_usd
-from lib.cost.usage import Usage, hours, request_seconds, sleep_time
-from lib.cost.zerogpu import zerogpu_use
+from lib.cost.usage import Usage, hours, request_seconds, sleep_time, zerogpu_use
 from lib.laws.price import DAY_H, HOUR_S, crossing_of_lines, first_where, rent
 from lib.laws.zerogpu_quota import beyond_quota
 from lib.speed import SpeedEstimate

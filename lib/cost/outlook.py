@@ -12,8 +12,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import cost
 from lib.cost.tokens import TokenPrice, per_token, storage_part
-from lib.cost.usage import Usage, request_seconds
-from lib.cost.zerogpu import zerogpu_use
+from lib.cost.usage import Usage, request_seconds, zerogpu_use
 from lib.laws.price import HOUR_S
 from lib.speed import SpeedEstimate
 

@@ -12,9 +12,8 @@ from lib.catalog.rules import ZeroGpuRules
 from lib.laws.roofline import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.heartbeat import datasheet_roof
-from lib.live.measure import MeasuredRun
+from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, judge_prediction
 from lib.live.measure_process import gpu_seconds
-from lib.live.verdict import RESOLUTION, ComparedRate, judge_prediction
 from lib.live.zerogpu import arithmetic
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lib import advisor
+from lib.advisor.candidates import FAMILIES
 from lib.advisor.result import Cost, Entry, ProviderOption, Recommendation, Rejection, Speed
-from lib.advisor.tasks import FAMILIES
 from lib.answers.common import (
     SCHEMA,
     EntryCost,

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from lib.advisor import recommend
 from lib.advisor import right_size as advice
+from lib.advisor.candidates import FAMILIES
 from lib.advisor.result import Recommendation
 from lib.advisor.right_size import RightSizing
 from lib.advisor.space_rules import check_sdk, find_offer
-from lib.advisor.tasks import FAMILIES
 from lib.answers.common import ReasonEntry, RecommendationAnswer, usd
 from lib.answers.spaces import CurrentTier, RightSizeAnswer
 from lib.catalog import Catalog

@@ -14,18 +14,7 @@ from typing import Annotated
 from lib.advisor.space_rules import check_sdk, confirm_price, find_offer, plan_sleep_change, resolve_tier
 from lib.answers.spaces import ActionAnswer, ActionPreview, Progress, SwitchAnswer
 from lib.errors import BadArgument
-from lib.service.arguments import (
-    Checked,
-    Flag,
-    argument,
-    decimal_number,
-    number,
-    one_of,
-    own_token,
-    resolved_later,
-    text,
-    whole,
-)
+from lib.service.arguments import Checked, Flag, argument, decimal_number, number, one_of, own_token, resolved_later, text, whole
 from lib.service.endpoint import App
 from lib.service.space_actions import (
     ACTIONS,

@@ -9,8 +9,7 @@ import numpy as np
 
 from lib import precision as precisions
 from lib.errors import UnsupportedModel, shown
-from lib.laws.diffusion import LAW, denoising
-from lib.laws.forward_pass import Quantity, fraction
+from lib.laws.forward_pass import LAW, Quantity, denoising, fraction
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
 from lib.speed.calibration import load_calibration

@@ -9,11 +9,11 @@ import pytest
 from advisor_specs import decoder, encoder, pipeline
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
+from lib.advisor.candidates import family_of, task_of
 from lib.advisor.fit import Requirements
 from lib.advisor.judge import judge_offers
 from lib.advisor.rank import rate_speed
 from lib.advisor.speed import shape_request
-from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec, Quantization

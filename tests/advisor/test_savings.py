@@ -10,7 +10,7 @@ from cost_examples import CATALOG, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.advisor.headroom import COMFORT
+from lib.advisor.fit import COMFORT
 from lib.advisor.savings import Deployment, NoSaving, Saving, SavingsReport, find_savings
 from lib.catalog.offers import Offer
 from lib.cost import Usage, cost, per_token

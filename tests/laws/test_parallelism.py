@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lib.advisor.candidates import DIVIDED, list_candidates
+from lib.advisor.candidates import DIVIDED, family_of, list_candidates, task_of
 from lib.advisor.savings import Deployment, count_devices
-from lib.advisor.tasks import family_of, task_of
 from lib.catalog import load
 from lib.cost import Usage
 from lib.memory import tensor_parallel_degree

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.laws.diffusion import denoising
 from lib.laws.forward_pass import (
     achieved_bandwidth,
     achieved_compute,
     all_reduce_time,
     attention_flop,
     cache_bytes_read,
+    denoising,
     device_time,
     expert_share,
     launch_overhead,

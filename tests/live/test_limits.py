@@ -9,7 +9,7 @@ import pytest
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import Device
 from lib.live.limits import DeviceRates, Duration, Need, Work, check_memory, check_time, estimate_duration, measure_rates
-from lib.live.verdict import ComparedRate, judge_prediction
+from lib.live.measure import ComparedRate, judge_prediction
 
 GIB, MIB = 2**30, 2**20
 DEVICE = Device(
