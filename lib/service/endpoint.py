@@ -154,9 +154,13 @@ def bound(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:
         for p in keywords
     ]
     signature = inspect.Signature([*parameters, *further], return_annotation=types["return"])
+    positional, accepted = {p.name for p in parameters}, dict.fromkeys(p.name for p in (*parameters, *further))
+    required = {p.name for p in (*parameters, *further) if p.default is inspect.Parameter.empty}
 
     def call(*values: object, **named: object) -> Answer:
-        sent = signature.bind(*values, **named).arguments
+        sent = dict(zip(accepted, values, strict=False)) | named
+        if len(values) > len(positional) or len(sent) < len(values) + len(named) or not required <= sent.keys() <= accepted.keys():
+            signature.bind(*values, **named)  # says what is wrong, as for any function
         own = {name: sent.pop(name, None) if check else sent.pop(name) for name, check in checks.items() if check or name in sent}
         own = {name: value if (check := checks[name]) is None else check.check(name, value) for name, value in own.items()}
         return function(app, arguments.model_validate(sent), **own)

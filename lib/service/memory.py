@@ -55,7 +55,7 @@ def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
     Returns:
         The estimate, its parts with their laws, and the hardware it fits.
     """
-    request = MemoryRequest(**arguments.model_dump(exclude={"model"}))
+    request = MemoryRequest(**{name: value for name, value in arguments if name != "model"})
     return memory_answer(app.models(arguments.model), request, app.catalog())
 
 
