@@ -25,7 +25,7 @@ from lib.cli.show import acted_lines, preview_lines, progress_line
 from lib.errors import NotSignedIn
 from lib.hub.prices import PriceFeed
 from lib.present.numbers import usd
-from lib.present.setup_files import setup
+from lib.present.setup_files import write_setup
 from lib.service.app import Account, Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -142,7 +142,7 @@ def files_entry(entry: RankedEntry, zerogpu: ZeroGpuRules, model: str, framework
     Raises:
         BadArgument: the hardware does not run this framework.
     """
-    made = setup(entry, zerogpu, model=model, framework=framework)
+    made = write_setup(entry, zerogpu, model=model, framework=framework)
     return {
         "framework": made.framework,
         "readme_front_matter": made.front_matter,

@@ -20,8 +20,8 @@ from lib.answers.common import (
     RecommendationAnswer,
     SourceEntry,
 )
-from lib.present.markup import bullets, escaped
-from lib.present.memory_charts import PARTS, bar, legend
+from lib.present.markup import bullet_list, escape
+from lib.present.memory_charts import PARTS, memory_bar, memory_legend
 from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 
 _SOURCES = {
@@ -44,12 +44,12 @@ def model_line(model: ModelAnswer) -> str:
     total, active = int(model["parameters_total"]), int(model["parameters_active"])
     facts = [f"<strong>{count(total)}</strong> parameters" + (f", {count(active)} of them active per token" if 0 < active < total else "")]
     if model["task"]:
-        facts.append(escaped(str(model["task"]).replace("-", " ")))
+        facts.append(escape(str(model["task"]).replace("-", " ")))
     if model["layer_kinds"]:
-        facts.append(", ".join(f"{number} × {escaped(kind)}" for kind, number in model["layer_kinds"].items()))
+        facts.append(", ".join(f"{number} × {escape(kind)}" for kind, number in model["layer_kinds"].items()))
     if model["context_limit_tokens"]:
         facts.append(f"context up to {whole(model['context_limit_tokens'])} tokens")
-    facts.append(_SOURCES.get(model["source"], escaped(model["source"])))
+    facts.append(_SOURCES.get(model["source"], escape(model["source"])))
     return f'<p class="model-line" role="status">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
 
 
@@ -65,12 +65,13 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str) -> st
     total, per_device = int(memory["total_bytes"]), int(memory["per_device_bytes"])
     what = {"inference": "to run", "lora": "to tune with LoRA", "qlora": "to tune with QLoRA", "full": "to train in full"}[mode]
     where = f"on each of {devices} devices, {gib(total)} in all" if devices > 1 else "on one device"
-    settings = f"{escaped(memory['precision'])} weights, {escaped(memory['kv_precision'])} cache, {escaped(memory['engine'])}"
+    settings = f"{escape(memory['precision'])} weights, {escape(memory['kv_precision'])} cache, {escape(memory['engine'])}"
     return (
         '<section class="card memory-card" aria-label="Memory needed">'
-        f'<p class="eyebrow">{escaped(model)} needs, {what}</p>'
+        f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
         f'<p class="headline"><span class="figure">{gib(per_device)}</span> {where}</p>'
-        f'<p class="quiet">{settings}{_between(memory)}</p>{bar(memory)}{legend(memory)}{rule_of_thumb(memory)}</section>'
+        f'<p class="quiet">{settings}{_between(memory)}</p>{memory_bar(memory)}{memory_legend(memory)}'
+        f"{rule_of_thumb_line(memory)}</section>"
     )
 
 
@@ -79,7 +80,7 @@ def _between(memory: MemoryAnswer) -> str:
     return "" if gib(low) == gib(high) else f" · between {gib(low)} and {gib(high)}"
 
 
-def rule_of_thumb(memory: MemoryAnswer) -> str:
+def rule_of_thumb_line(memory: MemoryAnswer) -> str:
     """The community's rule beside the answer, with how far it is off."""
     rule = int(memory["rule_of_thumb_bytes"])
     off = deviation(rule, max(1, int(memory["total_bytes"])))
@@ -91,19 +92,19 @@ def pick_card(pick: RankedEntry, model: str) -> str:
     memory, cost = pick["memory"], pick["cost"]
     figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), ("Price per month", usd_per_month(cost["total_usd_per_month"]))]
     if memory:
-        figures.append((f"Memory used{each(pick)}", memory_used(memory)))
+        figures.append((f"Memory used{per_device_words(pick)}", memory_words(memory)))
     pace = speed_figure(pick["speed"])
     if pace is not None:
         figures.append(pace)
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
-    drawing = bar(memory, memory["capacity_bytes"]) + legend(memory) if memory else ""
+    drawing = memory_bar(memory, memory["capacity_bytes"]) + memory_legend(memory) if memory else ""
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
-        f'<p class="eyebrow">Run {escaped(model)} on</p>'
-        f'<h2 id="pick-name">{escaped(pick["name"])} <code>{escaped(pick["hardware"])}</code></h2>'
-        f'<p class="quiet">{escaped(PLATFORM_NAMES.get(pick["platform"], pick["platform"]))} · {runs_as(pick)}</p>'
+        f'<p class="eyebrow">Run {escape(model)} on</p>'
+        f'<h2 id="pick-name">{escape(pick["name"])} <code>{escape(pick["hardware"])}</code></h2>'
+        f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick["platform"], pick["platform"]))} · {precision_words(pick)}</p>'
         f'<dl class="figures">{cells}</dl>{drawing}'
-        f"{bullets([escaped(reason['message']) for reason in pick['reasons']], 'why')}</section>"
+        f"{bullet_list([escape(reason['message']) for reason in pick['reasons']], 'why')}</section>"
     )
 
 
@@ -117,40 +118,42 @@ def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
     return None if bound is None else ("Speed per request, at best", tokens_per_s(bound))
 
 
-def runs_as(entry: RankedEntry) -> str:
+def precision_words(entry: RankedEntry) -> str:
     """Precision and engine in one phrase; what needs no model memory says so."""
     if entry["engine"] == "provider":
         return "the model runs at a provider"
-    return f"{escaped(entry['precision'])} with {escaped(entry['engine'])}"
+    return f"{escape(entry['precision'])} with {escape(entry['engine'])}"
 
 
-def memory_used(memory: EntryMemory) -> str:
+def memory_words(memory: EntryMemory) -> str:
     """Need against capacity of the fullest device, in one unit."""
     capacity = memory["capacity_bytes"]
     return gib(memory["per_device_bytes"]) if capacity is None else f"{gib_figure(memory['per_device_bytes'])} of {gib(capacity)}"
 
 
-def each(entry: RankedEntry) -> str:
+def per_device_words(entry: RankedEntry) -> str:
     """Said where memory is that of one device of several: the parts in the legend are those of all of them."""
     return f" on each of {entry['devices']}" if entry["devices"] > 1 else ""
 
 
-def aside(answer: RecommendationAnswer) -> str:
+def recommendation_notes(answer: RecommendationAnswer) -> str:
     """What else matters about the whole answer: notes, and paying per token where that suits."""
     provider = answer["provider"]
     without = ""
     if provider["suits"]:
-        known = [f"Served by {escaped(', '.join(provider['providers']))}."] if provider["providers"] else []
-        without = f"<h3>Or rent no hardware</h3>{bullets([escaped(reason['message']) for reason in provider['reasons']] + known, 'notes')}"
-    notes = bullets([escaped(note["message"]) for note in answer["notes"]], "notes")
+        known = [f"Served by {escape(', '.join(provider['providers']))}."] if provider["providers"] else []
+        without = (
+            f"<h3>Or rent no hardware</h3>{bullet_list([escape(reason['message']) for reason in provider['reasons']] + known, 'notes')}"
+        )
+    notes = bullet_list([escape(note["message"]) for note in answer["notes"]], "notes")
     return f'<section class="card aside">{notes}{without}</section>' if notes or without else ""
 
 
-def no_pick(model: str) -> str:
+def no_pick_card(model: str) -> str:
     """What stands in place of the pick when nothing qualifies."""
     return (
         '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
-        f"<p>No hardware on the chosen platforms runs {escaped(model)} under these limits. "
+        f"<p>No hardware on the chosen platforms runs {escape(model)} under these limits. "
         "Below, each one says why. Try a shorter context, fewer requests at once, a smaller precision, a larger budget "
         "or more platforms.</p></section>"
     )
@@ -161,28 +164,28 @@ def prices_line(prices: PriceEntry) -> str:
     if prices["basis"] == "live":
         fetched = datetime.fromisoformat(prices["checked"]).astimezone(UTC)
         return f'<p class="prices">Prices: live from the platform, fetched on {fetched:%Y-%m-%d at %H:%M} UTC.</p>'
-    return f'<p class="prices">Prices: bundled with this app, checked {escaped(prices["checked"])}.</p>'
+    return f'<p class="prices">Prices: bundled with this app, checked {escape(prices["checked"])}.</p>'
 
 
 _KEYS = {"weights": "weights", "kv_cache": "cache", "cache": "cache", "activation": "activations", "activations": "activations"}
 
 
-def explanation(memory: MemoryAnswer) -> str:
+def memory_explanation(memory: MemoryAnswer) -> str:
     """Every part opened, then what the estimate leaves open, then the sources with their dates."""
     opened = "".join(_part(part) for part in memory["parts"])
-    return f'<div class="explain">{opened}{caveats(memory["caveats"])}{sources(memory["sources"])}</div>'
+    return f'<div class="explain">{opened}{caveat_list(memory["caveats"])}{source_list(memory["sources"])}</div>'
 
 
 def _part(part: PartEntry) -> str:
     key = _KEYS.get(part["name"], "runtime")
     label = next(label for known, label, _ in PARTS if known == key)
-    inputs = "".join(f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>" for name, value in part["inputs"].items())
+    inputs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in part["inputs"].items())
     return (
         f'<section class="law"><h3><i class="swatch {key}"></i>{label} <span>{gib(part["bytes"])}</span></h3>'
-        f"<pre>{escaped(part['law'])}</pre>"
+        f"<pre>{escape(part['law'])}</pre>"
         + (f'<dl class="inputs">{inputs}</dl>' if inputs else "")
         + _split(part)
-        + f'<p class="quiet">Exactly {whole(part["bytes"])} bytes. Source: {linked(part["source"])}</p></section>'
+        + f'<p class="quiet">Exactly {whole(part["bytes"])} bytes. Source: {link_source(part["source"])}</p></section>'
     )
 
 
@@ -192,30 +195,30 @@ def _split(part: PartEntry) -> str:
         return ""
     ordered = sorted(part["details"].items(), key=lambda pair: -pair[1])
     rows = "".join(
-        f"<tr><th scope='row'>{escaped(name)}</th><td>{gib(size)}</td><td>{share(size, part['bytes']):.0f} %</td></tr>"
+        f"<tr><th scope='row'>{escape(name)}</th><td>{gib(size)}</td><td>{share(size, part['bytes']):.0f} %</td></tr>"
         for name, size in ordered
     )
-    return f'<table class="split"><caption class="sr">{escaped(part["name"])} by what holds it</caption><tbody>{rows}</tbody></table>'
+    return f'<table class="split"><caption class="sr">{escape(part["name"])} by what holds it</caption><tbody>{rows}</tbody></table>'
 
 
-def linked(source: str) -> str:
+def link_source(source: str) -> str:
     """A source as text, as a link when it is an address of the web."""
     if source.startswith("https://") and not any(c.isspace() for c in source):
-        return f'<a href="{escaped(source)}" target="_blank" rel="noopener noreferrer">{escaped(source)}</a>'
-    return escaped(source)
+        return f'<a href="{escape(source)}" target="_blank" rel="noopener noreferrer">{escape(source)}</a>'
+    return escape(source)
 
 
-def caveats(entries: Sequence[CaveatEntry]) -> str:
+def caveat_list(entries: Sequence[CaveatEntry]) -> str:
     """What an answer leaves open, one sentence each."""
     if not entries:
         return ""
-    sentences = [escaped(entry["message"]) for entry in entries]
-    return f'<section class="caveats"><h3>What this leaves open</h3>{bullets(sentences, "notes")}</section>'
+    sentences = [escape(entry["message"]) for entry in entries]
+    return f'<section class="caveats"><h3>What this leaves open</h3>{bullet_list(sentences, "notes")}</section>'
 
 
-def sources(entries: Sequence[SourceEntry]) -> str:
+def source_list(entries: Sequence[SourceEntry]) -> str:
     """Where the figures come from and when each was checked."""
     if not entries:
         return ""
-    items = [f"{escaped(entry['what'])}: {linked(entry['source'])} <time>{escaped(entry['checked'])}</time>" for entry in entries]
-    return f'<section class="sources"><h3>Sources</h3>{bullets(items, "notes")}</section>'
+    items = [f"{escape(entry['what'])}: {link_source(entry['source'])} <time>{escape(entry['checked'])}</time>" for entry in entries]
+    return f'<section class="sources"><h3>Sources</h3>{bullet_list(items, "notes")}</section>'

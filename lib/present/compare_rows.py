@@ -6,10 +6,10 @@ from typing import Literal
 
 from lib.answers.common import CaveatEntry
 from lib.answers.cost import ComparisonAnswer, SideEntry
-from lib.present.cards import caveats
-from lib.present.markup import escaped
+from lib.present.cards import caveat_list
+from lib.present.markup import escape
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
-from lib.present.tables import table
+from lib.present.tables import table_markup
 
 VERDICTS = {
     "optimise": "Optimise",
@@ -68,11 +68,11 @@ def comparison_table(answer: ComparisonAnswer) -> str:
     """Both sides, figure by figure."""
     sides = (answer["before"], answer["after"])
     rows = [(name, *(cell(one) for one in sides)) for name, cell in _ROWS]
-    return table("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
+    return table_markup("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
 
 
 def _runs(one: SideEntry) -> str:
-    return f"{escaped(one['name'])}<small>{escaped(one['runs_as'])}</small>"
+    return f"{escape(one['name'])}<small>{escape(one['runs_as'])}</small>"
 
 
 def _rate(one: SideEntry) -> str:
@@ -127,6 +127,6 @@ _PLANNED = (
 
 def comparison_laws(answer: ComparisonAnswer) -> str:
     """The arithmetic line by line, and what it leaves open."""
-    lines = "\n".join(escaped(line) for line in answer["arithmetic"])
+    lines = "\n".join(escape(line) for line in answer["arithmetic"])
     assumed: list[CaveatEntry] = [{"code": "planned", "message": _PLANNED}, *answer["caveats"]]
-    return f'<div class="explain"><section class="law"><h3>Arithmetic</h3><pre>{lines}</pre></section>{caveats(assumed)}</div>'
+    return f'<div class="explain"><section class="law"><h3>Arithmetic</h3><pre>{lines}</pre></section>{caveat_list(assumed)}</div>'

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lib.answers.cost import ChangeEntry, LineEntry, OutlookAnswer
-from lib.present.markup import escaped
-from lib.present.memory_charts import AXIS, MARK, layout
+from lib.present.markup import escape
+from lib.present.memory_charts import AXIS, MARK, figure_layout
 from lib.present.numbers import usd
 
 if TYPE_CHECKING:
@@ -25,38 +25,38 @@ _HEADROOM = 1.15
 _MOST_MARKS = 9
 
 
-def colour(line: LineEntry) -> str:
+def line_colour(line: LineEntry) -> str:
     """The colour of a way, by where it runs."""
     return COLOURS[line["platform"]]
 
 
-def dash(line: LineEntry) -> str:
+def line_dash(line: LineEntry) -> str:
     """Sleeping is drawn in dashes beside running."""
     return "dash" if line["kind"] == "sleeping" and line["platform"] == "spaces" else "solid"
 
 
-def swatch(line: LineEntry) -> str:
+def line_swatch(line: LineEntry) -> str:
     """The stroke of a way, for legends and tables."""
-    return f'<i class="stroke {dash(line)}" style="border-color:{colour(line)}"></i>'
+    return f'<i class="stroke {line_dash(line)}" style="border-color:{line_colour(line)}"></i>'
 
 
 def bills_head(answer: OutlookAnswer) -> str:
     """The heading of the chart with its key."""
     along = "hours" if answer["axis"] == "hours" else "traffic"
-    names = "".join(f"<span>{swatch(line)}{escaped(line['label'])}</span>" for line in answer["lines"])
+    names = "".join(f"<span>{line_swatch(line)}{escape(line['label'])}</span>" for line in answer["lines"])
     return f'<div class="chart-head"><h2>Bill per month by {along}</h2><p class="key">{names}</p></div>'
 
 
 def bills_foot(answer: OutlookAnswer) -> str:
     """The numbered points of the chart as sentences, then what the exact laws say about the chosen hardware."""
-    numbered = "".join(f"<li>{escaped(change['message'])}</li>" for change in answer["changes"][:_MOST_MARKS])
+    numbered = "".join(f"<li>{escape(change['message'])}</li>" for change in answer["changes"][:_MOST_MARKS])
     listed = f'<ol class="marks">{numbered}</ol>' if numbered else ""
     dotted = any(_full(line, answer["x"]) is not None for line in answer["lines"])
     note = '<p class="quiet">Dotted: more than the hardware serves one request at a time.</p>' if dotted else ""
     return f'<div class="chart-foot">{listed}{note}</div>' if listed or note else ""
 
 
-def bills(answer: OutlookAnswer) -> Figure:
+def draw_bills(answer: OutlookAnswer) -> Figure:
     """USD per month of each way, along requests a day (logarithmic) or hours a day."""
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
@@ -67,10 +67,10 @@ def bills(answer: OutlookAnswer) -> Figure:
                 Scatter(
                     x=places,
                     y=points,
-                    name=escaped(line["label"]),
+                    name=escape(line["label"]),
                     mode="lines",
                     connectgaps=False,
-                    line={"width": 2.5, "color": colour(line), "dash": stroke},
+                    line={"width": 2.5, "color": line_colour(line), "dash": stroke},
                     hovertemplate="$%{y:,.2f}",
                 )
             )
@@ -81,7 +81,7 @@ def bills(answer: OutlookAnswer) -> Figure:
     title = "Hours a day" if by_hours else "Requests a day"
     scale: dict[str, Any] = {"range": [0, 24], "dtick": 4} if by_hours else {"type": "log", "tickformat": "~s", "dtick": 1}
     figure.update_layout(
-        **layout(height=340),
+        **figure_layout(height=340),
         hovermode="x unified",
         xaxis=AXIS | scale | {"title": {"text": title}},
         yaxis=AXIS | {"title": {"text": "USD a month"}, "range": [0, _top(answer["lines"])], "tickformat": ",~f"},
@@ -106,9 +106,9 @@ def _pieces(line: LineEntry, xs: Sequence[float]) -> list[tuple[list[float], lis
     """A line, or its part within and its part beyond what the hardware serves."""
     full_at = _full(line, xs)
     if full_at is None:
-        return [(list(xs), list(line["usd"]), dash(line))]
+        return [(list(xs), list(line["usd"]), line_dash(line))]
     split = max(1, sum(x <= full_at for x in xs))
-    within = (list(xs[:split]), list(line["usd"][:split]), dash(line))
+    within = (list(xs[:split]), list(line["usd"][:split]), line_dash(line))
     return [within, (list(xs[split - 1 :]), list(line["usd"][split - 1 :]), "dot")]
 
 
@@ -124,7 +124,7 @@ def _mark(figure: Figure, scatter: type, changes: Sequence[ChangeEntry]) -> None
                 marker={"size": 17, "color": "rgba(139,147,161,.35)", "line": {"width": 1.5, "color": MARK}},
                 cliponaxis=False,
                 hovertemplate=[
-                    f"{escaped(change['after'])} from here on, {usd(change['usd_per_month'])}<extra></extra>" for change in changes
+                    f"{escape(change['after'])} from here on, {usd(change['usd_per_month'])}<extra></extra>" for change in changes
                 ],
             )
         )

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from lib.answers.cost import CostPartEntry, LineEntry, OutlookAnswer
-from lib.present.cards import PLATFORM_NAMES, caveats, linked, sources
-from lib.present.cost_charts import swatch
-from lib.present.markup import bullets, escaped
+from lib.present.cards import PLATFORM_NAMES, caveat_list, link_source, source_list
+from lib.present.cost_charts import line_swatch
+from lib.present.markup import bullet_list, escape
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
-from lib.present.tables import table
+from lib.present.tables import table_markup
 
 _CENT = 0.01
 LineField = Literal[
@@ -48,12 +48,12 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
     first = answer["lines"][0]
     who = "" if bill["payer"] == "owner" else "; visitors pay with their own quota"
     chosen = answer["chosen"]
-    why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>It does not qualify.</strong> {escaped(chosen)}</p>'
+    why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>It does not qualify.</strong> {escape(chosen)}</p>'
     return (
         '<section class="card" aria-label="Bill per month">'
-        f'<p class="eyebrow">{escaped(model)} on {escaped(answer["name"])} <code>{escaped(answer["hardware"])}</code> costs</p>'
+        f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code> costs</p>'
         f'<p class="headline"><span class="figure">{usd_per_month(bill["total_usd_per_month"])}</span> a month{who}</p>'
-        f'<p class="quiet">{escaped(PLATFORM_NAMES[answer["platform"]])} · {escaped(first["runs_as"])}'
+        f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
         f"{' · the best Space for this model' if chosen == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
         f'<dl class="figures">{cells}</dl>{why}</section>'
     )
@@ -63,7 +63,7 @@ def ways_table(answer: OutlookAnswer) -> str:
     """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
     ordered = sorted(answer["lines"], key=lambda line: (line["total_usd_per_month"] is None, line["total_usd_per_month"] or 0))
     heads = ("Way", "Per hour", "Billed hours", "Computing", "Storage", "Per month", "Per request")
-    return table("Ways to run it at the stated use, cheapest first", heads, [_way(line) for line in ordered], "ways")
+    return table_markup("Ways to run it at the stated use, cheapest first", heads, [_way(line) for line in ordered], "ways")
 
 
 def _way(line: LineEntry) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def _way(line: LineEntry) -> tuple[str, ...]:
         "<strong>" + usd_per_month(total) + "</strong>" if total is not None else "not at this traffic<small>the quota ends before</small>"
     )
     return (
-        f"{swatch(line)}{escaped(line['label'])}<small>{escaped(line['runs_as'])}</small>",
+        f"{line_swatch(line)}{escape(line['label'])}<small>{escape(line['runs_as'])}</small>",
         "–" if line["usd_per_hour"] is None else usd_per_hour(line["usd_per_hour"]),
         "–" if hours is None else f"{hours:,.0f}",
         usd_per_month(line["compute_usd_per_month"]),
@@ -89,20 +89,20 @@ def savings_table(answer: OutlookAnswer) -> str:
     heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
     rows = [
         (
-            escaped(way["what"]),
+            escape(way["what"]),
             f"<strong>{usd(saved)}</strong>",
             usd_per_month(way["usd_per_month"]),
-            escaped(way["effect"]) or "Nothing known.",
+            escape(way["effect"]) or "Nothing known.",
         )
         for way, saved in ways
     ]
     title = "Ways to save, most first: each instead of today, not on top of another"
-    shown = table(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
-    others = [f"<strong>{escaped(none['what'])}.</strong> {escaped(none['effect'])}" for none in answer["no_savings"]]
+    shown = table_markup(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
+    others = [f"<strong>{escape(none['what'])}.</strong> {escape(none['effect'])}" for none in answer["no_savings"]]
     if not others:
         return shown
     said = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"
-    return f'{shown}<details class="rest"><summary>{said}</summary>{bullets(others, "notes")}</details>'
+    return f'{shown}<details class="rest"><summary>{said}</summary>{bullet_list(others, "notes")}</details>'
 
 
 def cost_laws(answer: OutlookAnswer) -> str:
@@ -110,17 +110,17 @@ def cost_laws(answer: OutlookAnswer) -> str:
     bill = answer["bill"]
     parts = "".join(_law(part["name"], usd(part["usd_per_month"]), part) for part in bill["parts"])
     points = "".join(
-        f'<section class="law"><h3>Break-even</h3><p>{escaped(point["message"])}</p><pre>{escaped(point["law"])}</pre></section>'
+        f'<section class="law"><h3>Break-even</h3><p>{escape(point["message"])}</p><pre>{escape(point["law"])}</pre></section>'
         for point in bill["break_even"]
     )
-    return f'<div class="explain">{parts}{points}{caveats(answer["caveats"])}{sources(answer["sources"])}</div>'
+    return f'<div class="explain">{parts}{points}{caveat_list(answer["caveats"])}{source_list(answer["sources"])}</div>'
 
 
 def _law(name: str, figure: str, part: CostPartEntry) -> str:
-    inputs = "".join(f"<div><dt>{escaped(key)}</dt><dd>{escaped(value)}</dd></div>" for key, value in part["inputs"].items())
+    inputs = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in part["inputs"].items())
     return (
-        f'<section class="law"><h3>{escaped(name)} <span>{figure} a month</span></h3><pre>{escaped(part["law"])}</pre>'
-        f'<dl class="inputs">{inputs}</dl><p class="quiet">Source: {linked(part["source"])}</p></section>'
+        f'<section class="law"><h3>{escape(name)} <span>{figure} a month</span></h3><pre>{escape(part["law"])}</pre>'
+        f'<dl class="inputs">{inputs}</dl><p class="quiet">Source: {link_source(part["source"])}</p></section>'
     )
 
 
@@ -133,7 +133,7 @@ def ways_csv(lines: Sequence[LineEntry]) -> str:
     return out.getvalue()
 
 
-def as_text_cost(answer: OutlookAnswer, model: str) -> str:
+def cost_text(answer: OutlookAnswer, model: str) -> str:
     """The bill and its alternatives in a few plain lines."""
     bill = answer["bill"]
     lines = [f"{model} on {answer['name']} ({answer['hardware']}): {usd_per_month(bill['total_usd_per_month'])} a month."]

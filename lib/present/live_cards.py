@@ -21,10 +21,10 @@ from lib.answers.live import (
     RunEnd,
     RunFigures,
 )
-from lib.present.cards import caveats, model_name, sources
-from lib.present.markup import escaped
+from lib.present.cards import caveat_list, model_name, source_list
+from lib.present.markup import escape
 from lib.present.numbers import gib, tokens_per_s, whole
-from lib.present.tables import table
+from lib.present.tables import table_markup
 
 if TYPE_CHECKING:
     from lib.live.device import Device
@@ -42,7 +42,7 @@ _NEAR = 0.995  # below this a rate of 10 tokens/s and more is not rounded up to 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class ComparedFigure:
     """One figure; texts are "" where nothing was predicted. `ratio` is predicted / measured."""
 
     name: str
@@ -53,7 +53,7 @@ class Beside:
     ratio: float | None
 
 
-def fine(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """A time with three significant digits, in the unit that suits it: "0.164 ms", "23.4 ms", "1.24 s"."""
     for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= size * _NEAR or (unit == "ms" and seconds >= 1e-5):  # noqa: PLR2004  a hundredth of a millisecond still reads well
@@ -66,14 +66,14 @@ def _three(value: float) -> str:
     return f"{rounded:,f}" if rounded >= 100 else f"{rounded:f}"  # noqa: PLR2004  thousands are separated
 
 
-def worded(kind: FigureName, value: float) -> str:
+def format_figure(kind: FigureName, value: float) -> str:
     """A figure of this kind with its unit."""
     if kind == "peak_bytes":
         return gib(int(value))
-    return tokens_per_s(value) if kind == "decode_tokens_per_s" else fine(value)
+    return tokens_per_s(value) if kind == "decode_tokens_per_s" else format_seconds(value)
 
 
-def apart(kind: FigureName, ratio: float | None) -> str:
+def format_error(kind: FigureName, ratio: float | None) -> str:
     """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1 times too fast".
 
     A time that was predicted too short and a rate that was predicted too high are the same mistake, and are called the same.
@@ -92,7 +92,7 @@ def apart(kind: FigureName, ratio: float | None) -> str:
     return f"{abs(ratio) * 100:.0f} % {word}"
 
 
-def beside(run: MeasureAnswer | ChatMetrics) -> Iterator[Beside]:
+def compare_figures(run: MeasureAnswer | ChatMetrics) -> Iterator[ComparedFigure]:
     """The measured figures of a run, each with its prediction and the error of that."""
     for kind, name in KINDS:
         figure = _beside(kind, name, run[kind], run["predicted"], run["error_ratio"])
@@ -102,17 +102,17 @@ def beside(run: MeasureAnswer | ChatMetrics) -> Iterator[Beside]:
 
 def _beside(
     kind: FigureName, name: str, measured: float | None, predicted: MeasurePrediction | ChatPrediction, errors: ErrorRatio
-) -> Beside | None:
+) -> ComparedFigure | None:
     """One measured figure beside its prediction; None where it was not measured."""
     if measured is None:
         return None
     guess, error = predicted[kind], errors[kind]
-    return Beside(
+    return ComparedFigure(
         name=name,
-        measured=worded(kind, measured),
-        predicted="" if guess is None else worded(kind, guess),
+        measured=format_figure(kind, measured),
+        predicted="" if guess is None else format_figure(kind, guess),
         between=_between(kind, predicted["low"], predicted["high"]),
-        off=apart(kind, error),
+        off=format_error(kind, error),
         ratio=None if error is None else error + 1,
     )
 
@@ -123,7 +123,7 @@ def _between(kind: FigureName, low: RunEnd | RunFigures, high: RunEnd | RunFigur
     numbers = [float(end) for end in ends if isinstance(end, int | float)]
     if len(numbers) < len(ends):
         return ""
-    first, last = worded(kind, min(numbers)), worded(kind, max(numbers))
+    first, last = format_figure(kind, min(numbers)), format_figure(kind, max(numbers))
     if first == last:
         return ""
     number, _, unit = first.rpartition(" ")
@@ -147,84 +147,85 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
         case "cpu":
             cores = "1 core" if device.cores == 1 else f"{device.cores} cores"
             text = (
-                f"{who} runs on <strong>CPU ({cores}, {memory})</strong>, {escaped(device.name)}. What is measured here "
+                f"{who} runs on <strong>CPU ({cores}, {memory})</strong>, {escape(device.name)}. What is measured here "
                 f"has to fit the {gib(device.free_bytes)} that are free now."
             )
         case "cuda":
-            text = f"{who} runs on <strong>{escaped(device.name)} ({memory})</strong>; {gib(device.free_bytes)} of its memory are free now."
+            text = f"{who} runs on <strong>{escape(device.name)} ({memory})</strong>; {gib(device.free_bytes)} of its memory are free now."
         case "zerogpu":
             text = (
-                f"{who} runs on <strong>{escaped(device.name)}</strong>: each run gets {memory} of a GPU for the seconds that it declares, "
+                f"{who} runs on <strong>{escape(device.name)}</strong>: each run gets {memory} of a GPU for the seconds that it declares, "
                 f"and takes {quota_per_s:g} s of your own daily quota for each of them."
             )
-    answers = f" The chat is answered by <strong>{escaped(chat)}</strong>." if chat else ""
+    answers = f" The chat is answered by <strong>{escape(chat)}</strong>." if chat else ""
     return f'<p class="device" role="status">{text}{answers}</p>'
 
 
-def working(note: str, done: int = 0, of: int = 0) -> str:
+def progress_line(note: str, done: int = 0, of: int = 0) -> str:
     """What is going on; with a bar where it is known how much there is to do."""
     bar = f'<progress max="{of}" value="{done}" aria-label="Progress"></progress>' if of else ""
-    return f'<div class="working" role="status"><span class="pulse" aria-hidden="true"></span><span>{escaped(note)}</span>{bar}</div>'
+    return f'<div class="working" role="status"><span class="pulse" aria-hidden="true"></span><span>{escape(note)}</span>{bar}</div>'
 
 
-def stages(names: Mapping[str, str], now: str) -> str:
+def stage_list(names: Mapping[str, str], now: str) -> str:
     """The steps of a run, those that are done marked, and the present one."""
     order = list(names)
     at = order.index(now) if now in names else 0
     items = "".join(
         f'<li class="{"done" if place < at else "now" if place == at else "ahead"}"{" aria-current=step" if place == at else ""}>'
-        f"{escaped(names[name])}</li>"
+        f"{escape(names[name])}</li>"
         for place, name in enumerate(order)
     )
     return f'<ol class="stages" aria-label="Progress" aria-live="polite">{items}</ol>'
 
 
-def stopped(what: str) -> str:
+def stopped_line(what: str) -> str:
     """Said after the visitor stopped a run."""
-    return f'<p class="stopped" role="status">{escaped(what)}</p>'
+    return f'<p class="stopped" role="status">{escape(what)}</p>'
 
 
-def behind(answer: Answer) -> str:
+def answer_details(answer: Answer) -> str:
     """What a result leaves open and where it comes from, behind a line."""
-    inner = caveats(answer["caveats"]) + sources(answer["sources"])
+    inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
     return f'<details class="behind"><summary>What this leaves open, and sources</summary>{inner}</details>' if inner else ""
 
 
 def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
     """What one answer took, each figure beside its prediction for exactly this run."""
-    cells = "".join(_cell(figure) for figure in beside(metrics))
+    cells = "".join(_cell(figure) for figure in compare_figures(metrics))
     tokens = f"{whole(metrics['prompt_tokens'])} tokens read, {whole(metrics['output_tokens'])} written"
     ended = _STOPPED.get(metrics["stopped"], "")
     return (
         '<section class="card run" aria-label="What this answer took">'
-        f'<p class="eyebrow">{escaped(metrics["model"])} in {escaped(metrics["precision"])} on {escaped(metrics["device"])}</p>'
+        f'<p class="eyebrow">{escape(metrics["model"])} in {escape(metrics["precision"])} on {escape(metrics["device"])}</p>'
         f'<dl class="figures">{cells}</dl>'
-        f'<p class="quiet">{tokens}; {ended}. Peak memory: {_PEAK_OF.get(metrics["peak_of"], "as measured")}.</p>{behind(piece)}</section>'
+        f'<p class="quiet">{tokens}; {ended}. Peak memory: {_PEAK_OF.get(metrics["peak_of"], "as measured")}.</p>'
+        f"{answer_details(piece)}</section>"
     )
 
 
-def _cell(figure: Beside) -> str:
+def _cell(figure: ComparedFigure) -> str:
     between = f" ({figure.between})" if figure.between else ""
     guess = f"<small>predicted {figure.predicted}{between}</small><small>{figure.off}</small>" if figure.predicted else ""
     return f"<div><dt>{figure.name}</dt><dd>{figure.measured}{guess or '<small>not predicted</small>'}</dd></div>"
 
 
-def compared(run: MeasureAnswer, caption: str) -> str:
+def measured_table(run: MeasureAnswer, caption: str) -> str:
     """Measured against predicted, a row and two bars for each figure."""
     heads = ("Figure", "Measured", "Predicted", "The prediction was")
     rows = [
         (
-            escaped(figure.name) + pair(figure.ratio),
+            escape(figure.name) + ratio_bars(figure.ratio),
             f"<strong>{figure.measured}</strong>",
             (figure.predicted or "–") + (f"<small>{figure.between}</small>" if figure.between else ""),
             figure.off or "–",
         )
-        for figure in beside(run)
+        for figure in compare_figures(run)
     ]
-    return table(caption, heads, rows, "against")
+    return table_markup(caption, heads, rows, "against")
 
 
-def pair(ratio: float | None) -> str:
+def ratio_bars(ratio: float | None) -> str:
     """Two bars of one length scale: what was measured, and below it what had been predicted. Drawing only; the numbers stand beside it."""
     if ratio is None:
         return ""
@@ -237,12 +238,12 @@ def pair(ratio: float | None) -> str:
     )
 
 
-def as_text_chat(text: str, metrics: ChatMetrics) -> str:
+def chat_text(text: str, metrics: ChatMetrics) -> str:
     """The answer and what it took, as plain words."""
-    return "\n".join([text.strip(), "", f"{metrics['model']} on {metrics['device']}", *map(in_words, beside(metrics))])
+    return "\n".join([text.strip(), "", f"{metrics['model']} on {metrics['device']}", *map(figure_words, compare_figures(metrics))])
 
 
-def in_words(figure: Beside) -> str:
+def figure_words(figure: ComparedFigure) -> str:
     """A figure on one line."""
     guess = f", predicted {figure.predicted} ({figure.off})" if figure.predicted else ""
     return f"{figure.name}: {figure.measured}{guess}"
@@ -271,14 +272,14 @@ def expected_card(run: ExpectedAnswer, asked: str) -> str:
         figure = run["predicted"][kind]
         if figure is not None:
             between = _between(kind, run["low"], run["high"])
-            cells += f"<div><dt>{name}</dt><dd>{worded(kind, figure)}{f'<small>{between}</small>' if between else ''}</dd></div>"
+            cells += f"<div><dt>{name}</dt><dd>{format_figure(kind, figure)}{f'<small>{between}</small>' if between else ''}</dd></div>"
     needs = (
         f"weights {gib(run['weights_bytes'])} + cache {gib(run['kv_cache_bytes'])} + activations {gib(run['activation_bytes'])} + "
         f"the process's own {gib(run['runtime_bytes'])} = at most {gib(run['need_bytes'])}"
     )
     return (
         '<section class="card expected" aria-label="Expected of this run">'
-        f'<p class="eyebrow">Predicted for {escaped(model_name(run["model"], asked))} in {escaped(run["precision"])}, '
+        f'<p class="eyebrow">Predicted for {escape(model_name(run["model"], asked))} in {escape(run["precision"])}, '
         f"{whole(run['prompt_tokens'])} prompt and {whole(run['output_tokens'])} answer tokens</p>"
         f'<dl class="figures">{cells}</dl>'
         f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run["allowed_bytes"])} of the '
@@ -293,20 +294,20 @@ def _time(run: ExpectedAnswer) -> str:
         return f"It may take {run['limit_s']:,.0f} s; the device's pace is tried first."
     seconds = guess["ttft_s"] + (run["output_tokens"] / guess["decode_tokens_per_s"] if guess["decode_tokens_per_s"] else 0.0)
     near = "" if seconds <= run["limit_s"] else " The device's pace is tried first, and decides: most likely the run will be refused."
-    return f"Predicted time {fine(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
+    return f"Predicted time {format_seconds(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
 
 
 def measure_card(run: MeasureAnswer, asked: str) -> str:
     """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
     mark, word = _VERDICTS.get(run["verdict"]["code"], ("", run["verdict"]["code"]))
     name = model_name(run["model"], asked)
-    what = f"{escaped(name)} with {run['weights']} weights in {escaped(run['precision'])}, on {escaped(run['device'])}"
+    what = f"{escape(name)} with {run['weights']} weights in {escape(run['precision'])}, on {escape(run['device'])}"
     caption = f"{whole(run['prompt_tokens'])} prompt tokens, {whole(run['output_tokens'])} answer tokens: measured against predicted"
     return (
         '<section class="card run measured-card" aria-label="Measurement">'
         f'<p class="eyebrow">{what}</p>'
-        f'<p class="headline"><em class="badge {mark}">{escaped(word)}</em> {escaped(run["verdict"]["message"])}</p>'
-        f"{compared(run, caption)}{_parts(run)}{behind(run)}</section>"
+        f'<p class="headline"><em class="badge {mark}">{escape(word)}</em> {escape(run["verdict"]["message"])}</p>'
+        f"{measured_table(run, caption)}{_parts(run)}{answer_details(run)}</section>"
     )
 
 
@@ -317,20 +318,20 @@ def _parts(run: MeasureAnswer) -> str:
         f"Predicted peak: weights {gib(guess['weights_bytes'])}, cache {gib(guess['kv_cache_bytes'])}, "
         f"activations {gib(guess['activation_bytes'])}."
     )
-    seen = f"Weights alone, measured: {gib(run['weights_bytes'])}, made in {fine(run['weights_s'])}."
+    seen = f"Weights alone, measured: {gib(run['weights_bytes'])}, made in {format_seconds(run['weights_s'])}."
     beside_it = f"The process held {gib(run['before_bytes'])} without the model." if run["before_bytes"] else ""
-    kernel = f" attention {escaped(run['attention'])}," if run["attention"] else ""
-    ran = f"{escaped(run['architecture'])},{kernel} torch {escaped(details['torch'])}, transformers {escaped(details['transformers'])}."
+    kernel = f" attention {escape(run['attention'])}," if run["attention"] else ""
+    ran = f"{escape(run['architecture'])},{kernel} torch {escape(details['torch'])}, transformers {escape(details['transformers'])}."
     return f'<p class="quiet">{parts} {seen} {beside_it}</p><p class="quiet">{ran}</p>'
 
 
-def as_text_measure(run: MeasureAnswer, asked: str) -> str:
+def measure_text(run: MeasureAnswer, asked: str) -> str:
     """The result in plain words."""
     head = (
         f"{model_name(run['model'], asked)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
         f"{run['prompt_tokens']} prompt and {run['output_tokens']} answer tokens"
     )
-    return "\n".join([head, run["verdict"]["message"], *map(in_words, beside(run))])
+    return "\n".join([head, run["verdict"]["message"], *map(figure_words, compare_figures(run))])
 
 
 def measure_csv(run: MeasureAnswer) -> str:

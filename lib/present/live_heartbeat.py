@@ -11,10 +11,10 @@ from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
 from lib.catalog.silicon import Accelerator
 from lib.laws.roofline import Floor, roofline
 from lib.live.heartbeat import MatmulCase, datasheet_roof
-from lib.present.live_cards import behind, fine
-from lib.present.markup import download, escaped
+from lib.present.live_cards import answer_details, format_seconds
+from lib.present.markup import download_link, escape
 from lib.present.numbers import whole
-from lib.present.snippets import blocks_of
+from lib.present.snippets import code_blocks
 
 PUBLISHED_S = 5.6e-6
 """0.0056 ms on a TPU v6e for 128 × 4096 × 16384 in float32, mean of 100 iterations: the result that this explains."""
@@ -22,7 +22,7 @@ _PUBLISHED = MatmulCase(batch=128, hidden=4096, intermediate=16384, dtype="float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impossible:
+class PublishedTimeCheck:
     """The arithmetic against a published time: what the work needs at least, and what the time would mean if it were true."""
 
     published_s: float
@@ -33,11 +33,11 @@ class Impossible:
     rate_needed: float
 
 
-def impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> Impossible:
+def check_published_time(chip: Accelerator, published_s: float = PUBLISHED_S) -> PublishedTimeCheck:
     """The published case on this chip; a chip without a float32 peak multiplies float32 in passes of its bf16 units, which bounds it."""
     flops, weights = _PUBLISHED.flops, _PUBLISHED.weight_bytes
     roof = datasheet_roof(chip, _PUBLISHED.dtype)
-    return Impossible(
+    return PublishedTimeCheck(
         published_s=published_s,
         flops=flops,
         weight_bytes=weights,
@@ -47,9 +47,9 @@ def impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> Impossibl
     )
 
 
-def why_impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> str:
+def explain_published_time(chip: Accelerator, published_s: float = PUBLISHED_S) -> str:
     """Why the published time timed the dispatch."""
-    seen = impossible(chip, published_s)
+    seen = check_published_time(chip, published_s)
     least = seen.least.seconds
     return (
         f"A published run of this product on a {chip.name} took {_ms(published_s)}. It cannot have: the weights alone are "
@@ -62,7 +62,7 @@ def why_impossible(chip: Accelerator, published_s: float = PUBLISHED_S) -> str:
     )
 
 
-def verdict(answer: HeartbeatAnswer) -> str:
+def verdict_sentences(answer: HeartbeatAnswer) -> str:
     """A result of /heartbeat in two sentences."""
     cold = _ms(answer["cold_first_s"])
     took = f"One product takes {_ms(answer['median_s'])} here (median of {answer['iterations']:,}; the first, cold, {cold})"
@@ -93,19 +93,19 @@ PHASES = {
 def phase_words(progress: HeartbeatProgress) -> str:
     """How far a heartbeat is."""
     words = PHASES.get(progress["phase"], "At work").format(done=whole(progress["done"]), of=whole(progress["of"]))
-    return words if progress["last_s"] is None else f"{words}: {fine(progress['last_s'])}"
+    return words if progress["last_s"] is None else f"{words}: {format_seconds(progress['last_s'])}"
 
 
 def heartbeat_card(beat: HeartbeatAnswer) -> str:
     """Times, floor, efficiency; a result that cannot be right says so first, and why."""
     return (
         f'<section class="card {"pulse-card" if beat["valid"] else "none"}" aria-label="Heartbeat">'
-        f'<p class="eyebrow">{escaped(shape(beat))}, on {escaped(beat["device"])}</p>{_headline(beat)}'
-        f'<dl class="figures">{"".join(_cells(beat))}</dl>{_floor(beat)}{behind(beat)}</section>'
+        f'<p class="eyebrow">{escape(shape_words(beat))}, on {escape(beat["device"])}</p>{_headline(beat)}'
+        f'<dl class="figures">{"".join(_cells(beat))}</dl>{_floor(beat)}{answer_details(beat)}</section>'
     )
 
 
-def shape(beat: HeartbeatAnswer) -> str:
+def shape_words(beat: HeartbeatAnswer) -> str:
     """What was multiplied."""
     sizes = f"{whole(beat['batch'])} × {whole(beat['hidden'])} by {whole(beat['hidden'])} × {whole(beat['intermediate'])}"
     return f"One product of {sizes} in {beat['dtype']}"
@@ -113,52 +113,54 @@ def shape(beat: HeartbeatAnswer) -> str:
 
 def _headline(beat: HeartbeatAnswer) -> str:
     mark, word = ("fits", "valid") if beat["valid"] else ("lacks", "not valid")
-    head = f'<p class="headline"><span class="figure">{fine(beat["median_s"])}</span> <em class="badge {mark}">{word}</em></p>'
+    head = f'<p class="headline"><span class="figure">{format_seconds(beat["median_s"])}</span> <em class="badge {mark}">{word}</em></p>'
     if beat["valid"]:
-        return f"{head}<p>{escaped(verdict(beat))}</p>"
-    why = next((caveat["message"] for caveat in beat["caveats"] if caveat["code"] == _INVALID), verdict(beat))
-    return f'{head}<p class="invalid" role="alert"><strong>These times cannot be right.</strong> {escaped(why)}</p>'
+        return f"{head}<p>{escape(verdict_sentences(beat))}</p>"
+    why = next((caveat["message"] for caveat in beat["caveats"] if caveat["code"] == _INVALID), verdict_sentences(beat))
+    return f'{head}<p class="invalid" role="alert"><strong>These times cannot be right.</strong> {escape(why)}</p>'
 
 
 def _cells(beat: HeartbeatAnswer) -> list[str]:
     figures = [
-        ("First product, cold", fine(beat["cold_first_s"])),
-        ("Warm, median", fine(beat["median_s"])),
-        ("Warm, 95 % within", fine(beat["p95_s"])),
-        ("Floor", fine(beat["floor_s"])),
+        ("First product, cold", format_seconds(beat["cold_first_s"])),
+        ("Warm, median", format_seconds(beat["median_s"])),
+        ("Warm, 95 % within", format_seconds(beat["p95_s"])),
+        ("Floor", format_seconds(beat["floor_s"])),
         ("Efficiency", "none" if beat["efficiency"] is None else f"{100 * beat['efficiency']:.1f} %"),
-        ("Achieved", flops(beat["achieved_flops_per_s"])),
+        ("Achieved", format_flops(beat["achieved_flops_per_s"])),
     ]
     return [f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures]
 
 
-def flops(rate: float) -> str:
+def format_flops(rate: float) -> str:
     """Operations per second as TFLOP/s, GFLOP/s below a tenth of one."""
     return f"{rate / 1e12:,.2f} TFLOP/s" if rate >= 1e11 else f"{rate / 1e9:,.3g} GFLOP/s"  # noqa: PLR2004  a tenth of a TFLOP/s
 
 
 def _floor(beat: HeartbeatAnswer) -> str:
     """The arithmetic of the floor."""
-    memory = f"{beat['moved_bytes'] / 1e6:,.0f} MB at {beat['bandwidth_bytes_per_s'] / 1e9:,.3g} GB/s take {fine(beat['floor_memory_s'])}"
+    bandwidth = f"{beat['bandwidth_bytes_per_s'] / 1e9:,.3g} GB/s"
+    memory = f"{beat['moved_bytes'] / 1e6:,.0f} MB at {bandwidth} take {format_seconds(beat['floor_memory_s'])}"
     if beat["floor_compute_s"] is None:
         sums = "what the arithmetic takes at least is not known of this device"
     else:
-        sums = f"{beat['flops'] / 1e9:,.3g} GFLOP at {flops(beat['peak_flops_per_s'] or 0.0)} take {fine(beat['floor_compute_s'])}"
+        peak = format_flops(beat["peak_flops_per_s"] or 0.0)
+        sums = f"{beat['flops'] / 1e9:,.3g} GFLOP at {peak} take {format_seconds(beat['floor_compute_s'])}"
     counted = f"Median of {whole(beat['iterations'])} warm products; the {whole(beat['warmup'])} before them and the first do not count."
     return f'<p class="quiet">Floor: {memory}; {sums}. {counted}</p>'
 
 
-def as_text_heartbeat(beat: HeartbeatAnswer) -> str:
+def heartbeat_text(beat: HeartbeatAnswer) -> str:
     """The result in plain words."""
     efficiency = "" if beat["efficiency"] is None else f", efficiency {100 * beat['efficiency']:.1f} %"
     return (
-        f"{shape(beat)} on {beat['device']}: median {fine(beat['median_s'])}, 95 % within {fine(beat['p95_s'])}, "
-        f"first {fine(beat['cold_first_s'])}, floor {fine(beat['floor_s'])}{efficiency}, {flops(beat['achieved_flops_per_s'])}, "
-        f"{'valid' if beat['valid'] else 'NOT valid'} (torch {beat['torch']})"
+        f"{shape_words(beat)} on {beat['device']}: median {format_seconds(beat['median_s'])}, 95 % within {format_seconds(beat['p95_s'])}, "
+        f"first {format_seconds(beat['cold_first_s'])}, floor {format_seconds(beat['floor_s'])}{efficiency}, "
+        f"{format_flops(beat['achieved_flops_per_s'])}, {'valid' if beat['valid'] else 'NOT valid'} (torch {beat['torch']})"
     )
 
 
-def script(name: str, code: str) -> str:
+def script_block(name: str, code: str) -> str:
     """A script to read, copy and save. Gradio's own code box colours strings too faintly to be read, and its link has no name."""
-    saved = f'<div class="actions">{download(f"Download {name}", name, "text/x-python", code)}</div>'
-    return f'<div class="long-code">{blocks_of([(name, code)])}{saved}</div>'
+    saved = f'<div class="actions">{download_link(f"Download {name}", name, "text/x-python", code)}</div>'
+    return f'<div class="long-code">{code_blocks([(name, code)])}{saved}</div>'

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from lib.answers.live import LedgerEntry, LedgerStatus
-from lib.present.live_cards import KINDS, apart, worded
-from lib.present.markup import escaped
-from lib.present.memory_charts import AXIS, MARK, layout
+from lib.present.live_cards import KINDS, format_error, format_figure
+from lib.present.markup import escape
+from lib.present.memory_charts import AXIS, MARK, figure_layout
 from lib.present.numbers import whole
-from lib.present.tables import table
+from lib.present.tables import table_markup
 from lib.units import GIB
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def predicted_figure(row: LedgerEntry, figure: FigureName) -> float | None:
             return row["predicted_ttft_s"]
 
 
-def points(rows: Sequence[LedgerEntry], figure: FigureName) -> list[Point]:
+def select_points(rows: Sequence[LedgerEntry], figure: FigureName) -> list[Point]:
     """The rows that hold both ends of this figure."""
     pairs = ((row, row[figure], predicted_figure(row, figure)) for row in rows)
     return [Point(row, measured, predicted) for row, measured, predicted in pairs if measured and predicted]
@@ -81,10 +81,10 @@ def _groups(drawn: Sequence[Point]) -> list[tuple[str, str]]:
 
 def scatter_head(rows: Sequence[LedgerEntry], figure: FigureName) -> str:
     """The heading with the devices' colours, and how well the predictions did."""
-    found = points(rows, figure)
+    found = select_points(rows, figure)
     groups = _groups(found)
     shown = groups[: len(_COLOURS) - 1] if len(groups) > len(_COLOURS) else groups
-    key = "".join(f'<span><i class="dot" style="background:{colour}"></i>{escaped(name)}</span>' for name, colour in shown)
+    key = "".join(f'<span><i class="dot" style="background:{colour}"></i>{escape(name)}</span>' for name, colour in shown)
     rest = f'<span><i class="dot" style="background:{_COLOURS[-1]}"></i>others</span>' if len(shown) < len(groups) else ""
     return (
         f'<div class="chart-head"><h3>{_NAMES[figure]}: predicted against measured</h3><p class="key">{key}{rest}</p></div>'
@@ -105,9 +105,9 @@ def _summary(drawn: Sequence[Point], figure: FigureName) -> str:
     )
 
 
-def scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | None:
+def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | None:
     """Predicted over measured, both logarithmic; none where no row holds both."""
-    found = points(rows, figure)
+    found = select_points(rows, figure)
     if not found:
         return None
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
@@ -132,7 +132,7 @@ def scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | None:
     }
     unit = _UNITS[figure]
     drawn.update_layout(
-        **layout(height=380),
+        **figure_layout(height=380),
         hovermode="closest",
         xaxis=axis | {"title": {"text": f"Measured, {unit}"}},
         yaxis=axis | {"title": {"text": f"Predicted, {unit}"}},
@@ -159,9 +159,9 @@ def _dots(scatter_type: type, drawn: Sequence[Point], figure: FigureName, colour
 def _hover(point: Point, figure: FigureName) -> str:
     row = point.row
     return (
-        f"<b>{escaped(row['model'])}</b> {escaped(row['precision'])}<br>{escaped(row['device'])}, {_lengths(row)}<br>"
-        f"measured {worded(figure, point.measured)}, predicted {worded(figure, point.predicted)}: "
-        f"{apart(figure, point.error)}<extra></extra>"
+        f"<b>{escape(row['model'])}</b> {escape(row['precision'])}<br>{escape(row['device'])}, {_lengths(row)}<br>"
+        f"measured {format_figure(figure, point.measured)}, predicted {format_figure(figure, point.predicted)}: "
+        f"{format_error(figure, point.error)}<extra></extra>"
     )
 
 
@@ -179,25 +179,25 @@ def _lengths(row: LedgerEntry) -> str:
     return f"{whole(row['prompt_tokens'])} + {whole(row['output_tokens'])} tokens"
 
 
-def newest(rows: Sequence[LedgerEntry]) -> str:
+def newest_table(rows: Sequence[LedgerEntry]) -> str:
     """The newest rows as a table; beyond the first few they wait behind a line, and all of them are in the files."""
     heads = ("Model", "Device", "Run", "Peak memory", "Tokens per second", "First token")
     cells = [_cells(row) for row in rows[:_NEWEST]]
     if not cells:
         return ""
-    first = table("Newest measurements", heads, cells[:_SHOWN], "measured")
+    first = table_markup("Newest measurements", heads, cells[:_SHOWN], "measured")
     if len(cells) <= _SHOWN:
         return first
-    more = table("More measurements", heads, cells[_SHOWN:], "measured more")
+    more = table_markup("More measurements", heads, cells[_SHOWN:], "measured more")
     rest = f"{len(cells) - _SHOWN} more" + (f", of {whole(len(rows))}; the files hold all" if len(rows) > _NEWEST else "")
     return f'{first}<details class="rest"><summary>{rest}</summary>{more}</details>'
 
 
 def _cells(row: LedgerEntry) -> tuple[str, ...]:
     return (
-        f"{escaped(row['model'])}<small>{escaped(row['when'].replace('T', ' '))}, {_KINDS[row['kind']]}</small>",
-        escaped(row["device"]) + f"<small>torch {escaped(row['torch'])}</small>",
-        f"{escaped(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
+        f"{escape(row['model'])}<small>{escape(row['when'].replace('T', ' '))}, {_KINDS[row['kind']]}</small>",
+        escape(row["device"]) + f"<small>torch {escape(row['torch'])}</small>",
+        f"{escape(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
         *(_both(row, figure) for figure in get_args(FigureName)),
     )
 
@@ -206,11 +206,13 @@ def _both(row: LedgerEntry, figure: FigureName) -> str:
     measured, guess = row[figure], predicted_figure(row, figure)
     if measured is None:
         return "–"
-    beside = "" if guess is None else f"<small>predicted {worded(figure, guess)}, {apart(figure, guess / measured - 1)}</small>"
-    return worded(figure, measured) + beside
+    beside = (
+        "" if guess is None else f"<small>predicted {format_figure(figure, guess)}, {format_error(figure, guess / measured - 1)}</small>"
+    )
+    return format_figure(figure, measured) + beside
 
 
-def kept_line(status: LedgerStatus) -> str:
+def storage_line(status: LedgerStatus) -> str:
     """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
     rows, own = status["rows"], status["own_rows"]
     counted = "1 row" if rows == 1 else f"{whole(rows)} rows"
@@ -219,6 +221,6 @@ def kept_line(status: LedgerStatus) -> str:
     lasts = ", which outlives a restart" if status["lasting"] else ""  # where it does not, `kept` says so
     wrong = f" {status['problem']}" if status["problem"] else ""
     return (
-        f'<p class="quiet kept" role="status">{escaped(there)} New rows are kept in {escaped(status["kept"])}{lasts}.{escaped(wrong)} '
-        f"{escaped(status['copied'])} A row names the model and the device, never who asked or what was said.</p>"
+        f'<p class="quiet kept" role="status">{escape(there)} New rows are kept in {escape(status["kept"])}{lasts}.{escape(wrong)} '
+        f"{escape(status['copied'])} A row names the model and the device, never who asked or what was said.</p>"
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from lib.answers.common import EntryMemory, MemoryAnswer
-from lib.present.markup import escaped
+from lib.present.markup import escape
 from lib.present.numbers import gib, share
 from lib.units import GIB
 
@@ -41,7 +41,7 @@ _APART = 0.06  # share of the height that a label takes
 _NAME_WORDS = 2  # "RTX PRO"
 
 
-def bar(memory: Memory, capacity: int | None = None, need: int | None = None) -> str:
+def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = None) -> str:
     """A stacked bar of the parts on the fullest device; with a capacity, the track it has to stay inside.
 
     `need` replaces the bytes on the fullest device. The bar is drawing only: the same numbers stand beside it as text.
@@ -58,7 +58,7 @@ def bar(memory: Memory, capacity: int | None = None, need: int | None = None) ->
     return f'<div class="bar{over}" aria-hidden="true"><b class="track" style="width:{share(capacity, scale):.2f}%"></b>{segments}</div>'
 
 
-def legend(memory: Memory) -> str:
+def memory_legend(memory: Memory) -> str:
     """The parts with their sizes and shares, in the order of the bar."""
     sizes = part_bytes(memory)
     total = sum(sizes.values())
@@ -69,13 +69,13 @@ def legend(memory: Memory) -> str:
     return f'<dl class="legend">{rows}</dl>'
 
 
-def key() -> str:
+def growth_head() -> str:
     """The heading of the curve with the colours of the parts."""
     names = "".join(f'<span><i class="swatch {name}"></i>{label}</span>' for name, label, _ in PARTS)
     return f'<div class="chart-head"><h2>Memory by context length</h2><p class="key">{names}</p></div>'
 
 
-def growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence[tuple[str, int]], context: int) -> Figure:
+def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence[tuple[str, int]], context: int) -> Figure:
     """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
 
     Args:
@@ -113,7 +113,7 @@ def growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence[tupl
             y=capacity / GIB,
             align="left",
             showarrow=False,
-            text=escaped(name),
+            text=escape(name),
             font={"size": 11},
         )
     figure.add_vline(x=context, line={"width": 1.5, "color": "#8b93a1"})
@@ -178,7 +178,7 @@ MARK = "#8b93a1"
 AXIS: dict[str, Any] = {"gridcolor": GRID, "zeroline": False}
 
 
-def layout(*, height: int, right: int = 24, left: int = 64) -> dict[str, Any]:
+def figure_layout(*, height: int, right: int = 24, left: int = 64) -> dict[str, Any]:
     """Layout of a figure without legend (its key is markup beside it)."""
     return {
         "template": "none",

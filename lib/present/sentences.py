@@ -95,13 +95,13 @@ class _Figure:
 
     def __format__(self, spec: str) -> str:
         if not spec:
-            return shown(self._name, self._value)
+            return format_value(self._name, self._value)
         if spec == "span":
             return span(int(self._value))
         return _plain(self._value) if spec == "plain" else format(self._value, spec)
 
 
-def shown(name: str, value: Value) -> str:
+def format_value(name: str, value: Value) -> str:
     """A value as text, with its unit from the end of its name."""
     if isinstance(value, str | bool):
         words = {"account": ACCOUNTS, "bound": BOUNDS}.get(name, {})
@@ -418,7 +418,7 @@ WAYS = {
 }
 
 
-def dollars(amount: Decimal) -> str:
+def format_dollars(amount: Decimal) -> str:
     """Two places, more where the amount is small: 576.00 USD, 0.0032 USD."""
     if amount != 0 and abs(amount) < Decimal("0.1"):
         return f"{amount:.2g} USD"
@@ -439,7 +439,7 @@ def break_even_sentence(point: BreakEvenPoint) -> str:
         return f"{_capital(below)} is free {where}; this account cannot pay for more."
     if point.below == "sleeping" and point.above == "always_on":
         return f"{_capital(below)} saves more than a hundredth {where}; from there on it is awake nearly all the time."
-    return f"{_capital(below)} costs less than {above} {where} ({dollars(point.usd_per_month)} a month there).{beyond}"
+    return f"{_capital(below)} costs less than {above} {where} ({format_dollars(point.usd_per_month)} a month there).{beyond}"
 
 
 def _capital(words: str) -> str:

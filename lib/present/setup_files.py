@@ -89,7 +89,7 @@ class Versions(Row):
 
 
 @cache
-def versions() -> Versions:
+def load_versions() -> Versions:
     """The bundled rows, read at the first call."""
     return read_rows(Versions, FILE)
 
@@ -114,12 +114,12 @@ class Setup:
     sources: tuple[Source, ...]
 
 
-def offered(platform: str) -> tuple[Framework, ...]:
+def list_frameworks(platform: str) -> tuple[Framework, ...]:
     """The frameworks that a platform runs: ZeroGPU lends its card to PyTorch only, Cloud TPU has no TensorFlow here."""
     return {"zerogpu": ("pytorch",), "tpu": ("pytorch", "jax")}.get(platform, tuple(FRAMEWORKS))  # type: ignore[return-value]
 
 
-def setup(entry: RankedEntry, zerogpu: ZeroGpuRules, *, model: str = "", framework: str = "pytorch") -> Setup:
+def write_setup(entry: RankedEntry, zerogpu: ZeroGpuRules, *, model: str = "", framework: str = "pytorch") -> Setup:
     """The files for one place of a recommendation; `zerogpu` says which releases of torch run there.
 
     Raises:
@@ -130,10 +130,10 @@ def setup(entry: RankedEntry, zerogpu: ZeroGpuRules, *, model: str = "", framewo
         raise BadArgument("platform", platform, ", ".join(PLATFORMS))
     if _ID.fullmatch(str(entry["hardware"])) is None:
         raise BadArgument("hardware", entry["hardware"], "an id of /list_hardware, such as l4x1")
-    chosen = next((name for name in offered(platform) if name == framework), None)
+    chosen = next((name for name in list_frameworks(platform) if name == framework), None)
     if chosen is None:
-        raise BadArgument("framework", framework, f"{', '.join(offered(platform))} on {platform}")
-    known = versions()
+        raise BadArgument("framework", framework, f"{', '.join(list_frameworks(platform))} on {platform}")
+    known = load_versions()
     lines, used = _requirements(entry, chosen, known, zerogpu)
     cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
     metadata = (

@@ -18,27 +18,27 @@ from dataclasses import dataclass
 
 from lib.answers.common import source_entries
 from lib.catalog.offers import tier_of
-from lib.present.cards import sources
-from lib.present.markup import bullets, escaped
+from lib.present.cards import source_list
+from lib.present.markup import bullet_list, escape
 from lib.present.setup_files import Setup
 from lib.present.space_steps import Action
 
 _PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9/:._-]*")
 
 
-def literal(text: str) -> str:
+def python_literal(text: str) -> str:
     """A Python literal of the text; what cannot be seen is written as an escape."""
     return f'"{text}"' if _PLAIN.fullmatch(text) else repr(text)
 
 
-def command(words: str, positional: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+def shell_command(words: str, positional: Sequence[str] = (), options: Sequence[str] = ()) -> str:
     """A line for a POSIX shell: `words` is ours, everything else is quoted; `--` parts the options off where a value looks like one."""
     dashed = any(value.startswith("-") for value in positional)
     order = (*options, "--", *positional) if dashed else (*positional, *options)
     return " ".join((words, *(shlex.quote(value) for value in order)))
 
 
-def call(method: str, arguments: Sequence[str], *, result: str | None = None) -> str:
+def client_call(method: str, arguments: Sequence[str], *, result: str | None = None) -> str:
     """A call of the Hub's client; `result` is what is printed of the answer, which the code calls `answer`."""
     asked = f"HfApi().{method}({', '.join(arguments)})"
     lines = ["from huggingface_hub import HfApi", ""]
@@ -67,93 +67,97 @@ class Snippet:
     notes: tuple[str, ...] = ()
 
 
-def switch(space: str, hardware: str, sleep_time_s: int | None = None) -> Snippet:
+def switch_snippet(space: str, hardware: str, sleep_time_s: int | None = None) -> Snippet:
     """Switch to a tier; `sleep_time_s` in seconds, -1 for never, `None` to leave it to the tier."""
     tier = tier_of(hardware)
     timed = [] if sleep_time_s is None else ["--sleep-time", str(sleep_time_s)]
-    arguments = [literal(space), f"hardware={literal(tier)}", *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"])]
+    arguments = [
+        python_literal(space),
+        f"hardware={python_literal(tier)}",
+        *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"]),
+    ]
     size = f'{hardware} is the tier {tier}; the size is asked for in the code: @spaces.GPU(size="xlarge").'
     return Snippet(
         action="switch",
         title=f"Switch to {tier}",
-        python=call("request_space_hardware", arguments, result=_STATE),
-        hf=command("hf spaces settings", [space], ["--hardware", tier, *timed]),
-        cli=command(f"{OURS} hardware", [space], ["--tier", tier, *timed]),
+        python=client_call("request_space_hardware", arguments, result=_STATE),
+        hf=shell_command("hf spaces settings", [space], ["--hardware", tier, *timed]),
+        cli=shell_command(f"{OURS} hardware", [space], ["--tier", tier, *timed]),
         notes=(NO_QUESTION, LOGIN, *((size,) if tier != hardware else ())),
     )
 
 
-def sleep_time(space: str, seconds: int) -> Snippet:
+def sleep_time_snippet(space: str, seconds: int) -> Snippet:
     """Set after how many seconds without a visit the Space sleeps; -1 for never."""
     return Snippet(
         action="sleep_time",
         title="Never sleep" if seconds == -1 else f"Sleep after {seconds} s without a visit",
-        python=call("set_space_sleep_time", [literal(space), f"sleep_time={seconds}"], result="answer.sleep_time"),
-        hf=command("hf spaces settings", [space], ["--sleep-time", str(seconds)]),
-        cli=command(f"{OURS} sleep", [space], ["--sleep-time", str(seconds)]),
+        python=client_call("set_space_sleep_time", [python_literal(space), f"sleep_time={seconds}"], result="answer.sleep_time"),
+        hf=shell_command("hf spaces settings", [space], ["--sleep-time", str(seconds)]),
+        cli=shell_command(f"{OURS} sleep", [space], ["--sleep-time", str(seconds)]),
         notes=(LOGIN,),
     )
 
 
-def pause(space: str) -> Snippet:
+def pause_snippet(space: str) -> Snippet:
     """Pause the Space: not billed, and only its owner can restart it."""
     return Snippet(
         action="pause",
         title="Pause",
-        python=call("pause_space", [literal(space)], result="answer.stage"),
-        hf=command("hf spaces pause", [space]),
-        cli=command(f"{OURS} pause", [space]),
+        python=client_call("pause_space", [python_literal(space)], result="answer.stage"),
+        hf=shell_command("hf spaces pause", [space]),
+        cli=shell_command(f"{OURS} pause", [space]),
         notes=(LOGIN,),
     )
 
 
-def restart(space: str, *, factory: bool = False) -> Snippet:
+def restart_snippet(space: str, *, factory: bool = False) -> Snippet:
     """Restart the Space; `factory` builds it anew, without the cached build."""
     return Snippet(
         action="restart",
         title="Factory restart" if factory else "Restart",
-        python=call("restart_space", [literal(space), *(["factory_reboot=True"] if factory else [])], result="answer.stage"),
-        hf=command("hf spaces restart", [space], ["--factory-reboot"] if factory else []),
-        cli=command(f"{OURS} restart", [space], ["--factory"] if factory else []),
+        python=client_call("restart_space", [python_literal(space), *(["factory_reboot=True"] if factory else [])], result="answer.stage"),
+        hf=shell_command("hf spaces restart", [space], ["--factory-reboot"] if factory else []),
+        cli=shell_command(f"{OURS} restart", [space], ["--factory"] if factory else []),
         notes=(NO_QUESTION, LOGIN),
     )
 
 
-def look(space: str) -> Snippet:
+def look_snippet(space: str) -> Snippet:
     """What the Space is doing, and on what."""
     return Snippet(
         action="look",
         title="Look",
-        python=call("get_space_runtime", [literal(space)], result=f"{_STATE}, answer.sleep_time"),
-        hf=command("hf spaces info", [space], ["--expand", "runtime,sdk,models"]),
-        cli=command(f"{OURS} status", [space]),
+        python=client_call("get_space_runtime", [python_literal(space)], result=f"{_STATE}, answer.sleep_time"),
+        hf=shell_command("hf spaces info", [space], ["--expand", "runtime,sdk,models"]),
+        cli=shell_command(f"{OURS} status", [space]),
         notes=("A public Space needs no login.",),
     )
 
 
-def wait(space: str, limit_s: int = START_LIMIT_S) -> Snippet:
+def wait_snippet(space: str, limit_s: int = START_LIMIT_S) -> Snippet:
     """Wait until the Space runs or has failed, at most `limit_s` seconds."""
     return Snippet(
         action="wait",
         title="Wait until it runs",
-        python=call("wait_for_space", [literal(space), f"timeout={limit_s}"], result="answer.stage, answer.hardware"),
-        hf=command("hf spaces wait", [space], ["--timeout", f"{limit_s}s"]),
-        cli=command(f"{OURS} status", [space], ["--watch"]),
+        python=client_call("wait_for_space", [python_literal(space), f"timeout={limit_s}"], result="answer.stage, answer.hardware"),
+        hf=shell_command("hf spaces wait", [space], ["--timeout", f"{limit_s}s"]),
+        cli=shell_command(f"{OURS} status", [space], ["--watch"]),
         notes=("The hf command and the command line end with a status other than 0 where the Space ends in an error.",),
     )
 
 
-def volumes(space: str, bucket: str, mount_path: str = "/data") -> Snippet:
+def volumes_snippet(space: str, bucket: str, mount_path: str = "/data") -> Snippet:
     """Storage that stays: a bucket mounted into the Space, in place of the persistent storage that Spaces had until April 2026."""
-    made = command("hf buckets create", [bucket], ["--private", "--exist-ok"])
-    mounted = command("hf spaces volumes set", [space], ["--volume", f"hf://buckets/{bucket}:{mount_path}"])
+    made = shell_command("hf buckets create", [bucket], ["--private", "--exist-ok"])
+    mounted = shell_command("hf spaces volumes set", [space], ["--volume", f"hf://buckets/{bucket}:{mount_path}"])
     python = [
         "from huggingface_hub import HfApi, Volume",
         "",
         "api = HfApi()",
-        f"api.create_bucket({literal(bucket)}, private=True, exist_ok=True)",
-        f'volume = Volume(type="bucket", source={literal(bucket)}, mount_path={literal(mount_path)})',
-        f"api.set_space_volumes({literal(space)}, [volume])",
+        f"api.create_bucket({python_literal(bucket)}, private=True, exist_ok=True)",
+        f'volume = Volume(type="bucket", source={python_literal(bucket)}, mount_path={python_literal(mount_path)})',
+        f"api.set_space_volumes({python_literal(space)}, [volume])",
     ]
     return Snippet(
         action="volumes",
@@ -170,39 +174,39 @@ def volumes(space: str, bucket: str, mount_path: str = "/data") -> Snippet:
     )
 
 
-def tiers() -> Snippet:
+def tiers_snippet() -> Snippet:
     """The tiers of Spaces with their prices."""
     return Snippet(
         action="tiers",
         title="List the tiers",
-        python=call("list_spaces_hardware", [], result='*answer, sep="\\n"'),
+        python=client_call("list_spaces_hardware", [], result='*answer, sep="\\n"'),
         hf="hf spaces hardware",
         cli=f"{OURS} tiers",
         notes=("No login is needed.",),
     )
 
 
-def of_space(space: str, *, hardware: str | None = None, sleep_time_s: int | None = None) -> Sequence[Snippet]:
+def space_snippets(space: str, *, hardware: str | None = None, sleep_time_s: int | None = None) -> Sequence[Snippet]:
     """Every action on one Space, looking first; with the switch where a tier is chosen."""
-    chosen = [] if hardware is None else [switch(space, hardware, sleep_time_s), wait(space)]
-    timed = [] if sleep_time_s is None else [sleep_time(space, sleep_time_s)]
-    return (look(space), *chosen, *timed, pause(space), restart(space), restart(space, factory=True))
+    chosen = [] if hardware is None else [switch_snippet(space, hardware, sleep_time_s), wait_snippet(space)]
+    timed = [] if sleep_time_s is None else [sleep_time_snippet(space, sleep_time_s)]
+    return (look_snippet(space), *chosen, *timed, pause_snippet(space), restart_snippet(space), restart_snippet(space, factory=True))
 
 
 Block = tuple[str, str]
 
 
-def of_action(action: Action, space: str, hardware: str, sleep_time_s: int | None) -> Snippet:
+def action_snippet(action: Action, space: str, hardware: str, sleep_time_s: int | None) -> Snippet:
     """The code of exactly this action; `sleep_time_s` is `None` where the tier has a sleep of its own."""
     match action:
         case "switch":
-            return switch(space, hardware, sleep_time_s)
+            return switch_snippet(space, hardware, sleep_time_s)
         case "sleep":
-            return sleep_time(space, -1 if sleep_time_s is None else sleep_time_s)
+            return sleep_time_snippet(space, -1 if sleep_time_s is None else sleep_time_s)
         case "pause":
-            return pause(space)
+            return pause_snippet(space)
         case "restart" | "factory":
-            return restart(space, factory=action == "factory")
+            return restart_snippet(space, factory=action == "factory")
 
 
 def action_code(snippet: Snippet) -> str:
@@ -210,26 +214,26 @@ def action_code(snippet: Snippet) -> str:
     blocks: list[Block] = [("Python", snippet.python), ("hf command", snippet.hf)]
     if snippet.cli is not None:
         blocks.append(("This project's command line", snippet.cli))
-    return f'<details class="rest code-rest"><summary>Code to copy</summary>{blocks_of(blocks)}{_notes(snippet.notes)}</details>'
+    return f'<details class="rest code-rest"><summary>Code to copy</summary>{code_blocks(blocks)}{_notes(snippet.notes)}</details>'
 
 
 def setup_code(setup: Setup) -> str:
     """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
     blocks: list[Block] = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
     blocks.append(("requirements.txt", setup.requirements))
-    origin = sources(source_entries(setup.sources))
-    return f'{blocks_of(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{origin}</details>'
+    origin = source_list(source_entries(setup.sources))
+    return f'{code_blocks(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{origin}</details>'
 
 
 def _notes(notes: Sequence[str]) -> str:
-    return bullets([escaped(note) for note in notes], "notes")
+    return bullet_list([escape(note) for note in notes], "notes")
 
 
-def blocks_of(blocks: Sequence[Block]) -> str:
+def code_blocks(blocks: Sequence[Block]) -> str:
     """Named blocks of code, each with its button."""
     return "".join(
-        f'<figure class="code"><figcaption>{escaped(name)}'
-        f'<button type="button" class="act" data-copy="{escaped(code)}" aria-label="Copy: {escaped(name)}">Copy</button>'
-        f'<span class="sr" role="status"></span></figcaption><pre tabindex="0"><code>{escaped(code.rstrip())}</code></pre></figure>'
+        f'<figure class="code"><figcaption>{escape(name)}'
+        f'<button type="button" class="act" data-copy="{escape(code)}" aria-label="Copy: {escape(name)}">Copy</button>'
+        f'<span class="sr" role="status"></span></figcaption><pre tabindex="0"><code>{escape(code.rstrip())}</code></pre></figure>'
         for name, code in blocks
     )

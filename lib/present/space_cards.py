@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from lib.answers.spaces import RightSizeAnswer, SpaceStatus, VolumeEntry
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.markup import bullets, escaped
+from lib.present.markup import bullet_list, escape
 from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
 
 STATIC = "static"
@@ -23,8 +23,8 @@ def tier_words(name: str | None, hardware: str | None) -> str:
     """A tier by its name with its id beside; markup."""
     if hardware is None:
         return "none"
-    code = f"<code>{escaped(hardware)}</code>"
-    return code if name is None or name == hardware else f"{escaped(name)} {code}"
+    code = f"<code>{escape(hardware)}</code>"
+    return code if name is None or name == hardware else f"{escape(name)} {code}"
 
 
 def price_words(usd_hourly: float | None) -> str:
@@ -54,21 +54,21 @@ def billed_words(status: SpaceStatus) -> str:
 
 def status_card(status: SpaceStatus) -> str:
     """The stage in a sentence, hardware and price, what was asked for, sleep, replicas, volumes, models."""
-    what = [_SDKS.get(str(status["sdk"]), escaped(status["sdk"] or "SDK not told")), "private" if status["private"] else "public"]
+    what = [_SDKS.get(str(status["sdk"]), escape(status["sdk"] or "SDK not told")), "private" if status["private"] else "public"]
     if status["sdk"] == STATIC:
         told = "<p>A static Space is files that are served, without hardware: there is nothing to switch or size.</p>"
     else:
         told = _figures(_prices(status))
     facts = [] if status["sdk"] == STATIC else _details(status)
     error = (
-        f'<div class="refusal" role="alert"><strong>The platform says:</strong> {escaped(status["error"])}</div>' if status["error"] else ""
+        f'<div class="refusal" role="alert"><strong>The platform says:</strong> {escape(status["error"])}</div>' if status["error"] else ""
     )
     return (
         '<section class="card space" aria-labelledby="space-stage">'
-        f'<p class="eyebrow">{escaped(status["space"])} · {" · ".join(what)}</p>'
-        f'<h2 id="space-stage">{escaped(status["stage_message"])} <code>{escaped(status["stage"])}</code></h2>'
+        f'<p class="eyebrow">{escape(status["space"])} · {" · ".join(what)}</p>'
+        f'<h2 id="space-stage">{escape(status["stage_message"])} <code>{escape(status["stage"])}</code></h2>'
         f'<p class="quiet">{billed_words(status)}</p>{told}{error}{_facts(facts)}'
-        f"{bullets([escaped(caveat['message']) for caveat in status['caveats']], 'notes')}</section>"
+        f"{bullet_list([escape(caveat['message']) for caveat in status['caveats']], 'notes')}</section>"
     )
 
 
@@ -87,11 +87,11 @@ def _details(status: SpaceStatus) -> list[tuple[str, str]]:
         bill = f", {usd_per_month(status['requested_usd_per_month'])} per month" if status["requested_usd_per_month"] else ""
         asked = f"{tier_words(None, status['requested_hardware'])}, {price_words(status['requested_usd_per_hour'])}"
         facts.append(("Asked for", asked + bill))
-    facts.append(("Sleep", escaped(status["sleep_message"])))
+    facts.append(("Sleep", escape(status["sleep_message"])))
     facts.append(("Replicas", _replicas(status)))
     volumes = "<br>".join(_volume(volume) for volume in status["volumes"])
     facts.append(("Volumes", volumes or "none"))
-    facts.append(("Models", ", ".join(escaped(model) for model in status["models"]) or "none linked"))
+    facts.append(("Models", ", ".join(escape(model) for model in status["models"]) or "none linked"))
     return facts
 
 
@@ -105,10 +105,10 @@ def _replicas(status: SpaceStatus) -> str:
 
 def _volume(volume: VolumeEntry) -> str:
     access = {True: ", read-only", False: ", written to", None: ""}[volume["read_only"]]
-    return f"{escaped(volume['type'])} {escaped(volume['source'])} at <code>{escaped(volume['mount_path'])}</code>{access}"
+    return f"{escape(volume['type'])} {escape(volume['source'])} at <code>{escape(volume['mount_path'])}</code>{access}"
 
 
-def as_text_status(status: SpaceStatus) -> str:
+def status_text(status: SpaceStatus) -> str:
     """The same in a few plain lines."""
     hardware = status["hardware"] or "no hardware"
     price = f"{usd_per_hour(status['usd_per_hour'])} per hour, {usd_per_month(status['usd_per_month'])} per month"
@@ -124,15 +124,16 @@ def size_card(answer: RightSizeAnswer) -> str:
     if pick is not None and answer["decision"] == "move":
         cost = pick["cost"]
         figures.append(("It would need", _tier(pick["name"], pick["hardware"], cost["usd_per_hour"], cost["total_usd_per_month"])))
-    reasons = [escaped(reason["message"]) for reason in answer["reasons"]]
+    reasons = [escape(reason["message"]) for reason in answer["reasons"]]
     known = set(reasons)
-    extra = [escaped(caveat["message"]) for caveat in answer["caveats"] if escaped(caveat["message"]) not in known]
-    why = escaped(current["reason"])
-    name = escaped(answer["model"] or "the model")
+    extra = [escape(caveat["message"]) for caveat in answer["caveats"] if escape(caveat["message"]) not in known]
+    why = escape(current["reason"])
+    name = escape(answer["model"] or "the model")
     head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
-    more = f'<details class="rest"><summary>What this leaves open</summary>{bullets(extra, "notes")}</details>' if extra else ""
+    more = f'<details class="rest"><summary>What this leaves open</summary>{bullet_list(extra, "notes")}</details>' if extra else ""
     now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The tier it has does not do it"}: {why}</p>' if why else ""
-    return f'<section class="card size" aria-labelledby="size-name">{head}{now}{_figures(figures)}{bullets(reasons, "why")}{more}</section>'
+    body = f"{now}{_figures(figures)}{bullet_list(reasons, 'why')}{more}"
+    return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'
 
 
 def _tier(name: str | None, hardware: str | None, hourly: float | None, monthly: float | None) -> str:
@@ -147,8 +148,8 @@ def _verdict(answer: RightSizeAnswer) -> str:
     pick, saving = answer["pick"], answer["saving_usd_per_month"]
     if pick is None:
         return "Nothing on the chosen platforms does it"
-    where = "" if pick["platform"] in {"spaces", "zerogpu"} else f" ({escaped(PLATFORM_NAMES.get(pick['platform'], pick['platform']))})"
-    to = f"Move to <code>{escaped(pick['hardware'])}</code>{where}"
+    where = "" if pick["platform"] in {"spaces", "zerogpu"} else f" ({escape(PLATFORM_NAMES.get(pick['platform'], pick['platform']))})"
+    to = f"Move to <code>{escape(pick['hardware'])}</code>{where}"
     if saving is None:
         return to
     amount = Decimal(str(saving))

@@ -6,10 +6,10 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.answers.spaces import ActionAnswer, ActionPreview, Progress
-from lib.present.markup import bullets, escaped
+from lib.present.markup import bullet_list, escape
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
 from lib.present.space_cards import price_words, sleep_words, tier_words
-from lib.present.tables import table
+from lib.present.tables import table_markup
 
 Action = Literal["switch", "sleep", "pause", "restart", "factory"]
 
@@ -18,12 +18,12 @@ _OLD_STILL_UP = {"RUNNING_BUILDING": "BUILDING", "RUNNING_APP_STARTING": "APP_ST
 _MINUTE = 60
 
 
-def title(action: Action, space: str, hardware: str | None, sleep_time_s: int | None) -> str:
+def review_title(action: Action, space: str, hardware: str | None, sleep_time_s: int | None) -> str:
     """What is about to be done, as a heading; markup."""
-    name = escaped(space)
+    name = escape(space)
     match action:
         case "switch":
-            return f"Switch {name} to <code>{escaped(hardware or '')}</code>"
+            return f"Switch {name} to <code>{escape(hardware or '')}</code>"
         case "sleep":
             return f"Let {name} never sleep" if (sleep_time_s or 0) < 0 else f"Let {name} sleep after {sleep_words(sleep_time_s or 0)}"
         case "pause":
@@ -57,14 +57,14 @@ def confirm_label(action: Action, preview: ActionPreview) -> str:
 def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
     """What would change, now and after, with price per hour and month, what follows from it, the rules, and the code that does it."""
     rows = [(head, now, f"<strong>{then}</strong>" if then != now else then) for head, now, then in _rows(action, preview)]
-    effects = bullets([escaped(effect) for effect in preview["effects"]], "why")
-    cautions = bullets([escaped(caveat["message"]) for caveat in preview["caveats"]], "notes")
+    effects = bullet_list([escape(effect) for effect in preview["effects"]], "why")
+    cautions = bullet_list([escape(caveat["message"]) for caveat in preview["caveats"]], "notes")
     after = preview["after"]
-    deed = title(action, preview["space"], after["hardware"], after["sleep_time_s"])
+    deed = review_title(action, preview["space"], after["hardware"], after["sleep_time_s"])
     return (
         '<section class="card review" aria-labelledby="review-name"><p class="eyebrow">Nothing has been changed yet</p>'
-        f'<h2 id="review-name">{deed}</h2><p class="quiet">{escaped(preview["stage_message"])}{_change(preview)}</p>'
-        f"{table('Before and after, for one replica', ('What', 'Now', 'After'), rows, 'review')}{effects}"
+        f'<h2 id="review-name">{deed}</h2><p class="quiet">{escape(preview["stage_message"])}{_change(preview)}</p>'
+        f"{table_markup('Before and after, for one replica', ('What', 'Now', 'After'), rows, 'review')}{effects}"
         + (f"<h3>Keep in mind</h3>{cautions}" if cautions else "")
         + f"{code}</section>"
     )
@@ -101,7 +101,7 @@ def _change(preview: ActionPreview) -> str:
     return f" <strong>{usd(abs(amount))} per hour {word}, up to {usd(abs(Decimal(str(monthly))))} a month {word}{every}.</strong>"
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """A time that has passed: "42 s", "3 min 05 s"."""
     whole = int(seconds)
     return f"{whole} s" if whole < _MINUTE else f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
@@ -115,15 +115,15 @@ def progress_card(progress: Progress) -> str:
     items = "".join(_step(index, at, name, words, arrived=progress["arrived"]) for index, (name, words) in enumerate(_STEPS))
     verdict, kind = _verdict(progress)
     trouble = (
-        f'<p class="quiet">The Hub did not answer this time, and is asked again: {escaped(progress["trouble"])}</p>'
+        f'<p class="quiet">The Hub did not answer this time, and is asked again: {escape(progress["trouble"])}</p>'
         if progress["trouble"]
         else ""
     )
-    why = f'<p class="quiet">The platform says: {escaped(progress["error"])}</p>' if progress["error"] else ""
+    why = f'<p class="quiet">The platform says: {escape(progress["error"])}</p>' if progress["error"] else ""
     return (
         f'<section class="card progress {kind}" aria-labelledby="progress-now">'
-        f'<p class="eyebrow">{escaped(progress["space"])} · {_clock(progress)}</p>'
-        f'<h2 id="progress-now" role="status">{verdict} <code>{escaped(progress["stage"])}</code></h2>'
+        f'<p class="eyebrow">{escape(progress["space"])} · {_clock(progress)}</p>'
+        f'<h2 id="progress-now" role="status">{verdict} <code>{escape(progress["stage"])}</code></h2>'
         f'<ol class="stages">{items}</ol>{why}{trouble}</section>'
     )
 
@@ -131,7 +131,7 @@ def progress_card(progress: Progress) -> str:
 def _clock(progress: Progress) -> str:
     """The time since; until the end `assets/page.js` lets it go on between two looks."""
     ticking = "" if progress["done"] else f' data-elapsed="{progress["elapsed_s"]}"'
-    return f"<span{ticking}>{elapsed(progress['elapsed_s'])}</span>"
+    return f"<span{ticking}>{format_elapsed(progress['elapsed_s'])}</span>"
 
 
 def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:
@@ -142,16 +142,16 @@ def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:
 
 
 def _verdict(progress: Progress) -> tuple[str, str]:
-    hardware = f"on {escaped(progress['hardware'])}, {price_words(progress['usd_per_hour'])}" if progress["hardware"] else ""
+    hardware = f"on {escape(progress['hardware'])}, {price_words(progress['usd_per_hour'])}" if progress["hardware"] else ""
     if progress["arrived"]:
         return f"It runs {hardware}." if hardware else "It runs.", "arrived"
     if progress["failed"]:
-        return escaped(progress["stage_message"]), "failed"
+        return escape(progress["stage_message"]), "failed"
     if progress["done"]:
-        return f"{escaped(progress['stage_message'])} It is no longer watched; “Look” shows it again.", "left"
+        return f"{escape(progress['stage_message'])} It is no longer watched; “Look” shows it again.", "left"
     if progress["stage"] == "RUNNING":
         return "The Hub has taken the request; the change has not begun.", "going"
-    return escaped(progress["stage_message"]), "going"
+    return escape(progress["stage_message"]), "going"
 
 
 def sending_card(action: Action, space: str) -> str:
@@ -163,7 +163,7 @@ def sending_card(action: Action, space: str) -> str:
         "restart": "Asking the Hub to restart",
         "factory": "Asking the Hub to rebuild",
     }[action]
-    return f'<section class="card progress going"><p class="quiet" role="status">{words} {escaped(space)} …</p></section>'
+    return f'<section class="card progress going"><p class="quiet" role="status">{words} {escape(space)} …</p></section>'
 
 
 def done_card(action: Action, answer: ActionAnswer) -> str:
@@ -173,10 +173,10 @@ def done_card(action: Action, answer: ActionAnswer) -> str:
     else:
         seconds = answer["sleep_time_s"]
         words = "When it sleeps is not documented." if seconds is None else f"Sleep time: {sleep_words(seconds)}."
-    cautions = bullets([escaped(caveat["message"]) for caveat in answer["caveats"]], "notes")
+    cautions = bullet_list([escape(caveat["message"]) for caveat in answer["caveats"]], "notes")
     return (
-        f'<section class="card progress arrived"><p class="eyebrow">{escaped(answer["space"])}</p>'
-        f'<h2 role="status">Done <code>{escaped(answer["stage"])}</code></h2><p class="quiet">{words}</p>{cautions}</section>'
+        f'<section class="card progress arrived"><p class="eyebrow">{escape(answer["space"])}</p>'
+        f'<h2 role="status">Done <code>{escape(answer["stage"])}</code></h2><p class="quiet">{words}</p>{cautions}</section>'
     )
 
 

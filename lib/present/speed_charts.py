@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lib.answers.common import EntrySpeed, PassEntry, RankedEntry, RooflineAnswer, SpeedEnd
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.cost_charts import COLOURS
-from lib.present.markup import escaped
-from lib.present.memory_charts import AXIS, MARK, layout
+from lib.present.markup import escape
+from lib.present.memory_charts import AXIS, MARK, figure_layout
 from lib.present.numbers import usd_per_month
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Front:
     places: tuple[Place, ...]
 
 
-def front(entries: Sequence[RankedEntry]) -> Front:
+def speed_front(entries: Sequence[RankedEntry]) -> Front:
     """The offers of a ranking that have a predicted speed, with price and range."""
     predicted = [(entry, speed, low, high) for entry in entries if (low := (speed := entry["speed"])["low"]) and (high := speed["high"])]
     decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed, _, _ in predicted)
@@ -79,7 +79,7 @@ def _place(entry: RankedEntry, ends: Sequence[EntrySpeed | SpeedEnd], *, decodes
 def front_head(shown: Front) -> str:
     """The heading of the scatter with its key."""
     where = dict.fromkeys(place.platform for place in shown.places)
-    names = "".join(f'<span><i class="dot" style="background:{COLOURS[name]}"></i>{escaped(PLATFORM_NAMES[name])}</span>' for name in where)
+    names = "".join(f'<span><i class="dot" style="background:{COLOURS[name]}"></i>{escape(PLATFORM_NAMES[name])}</span>' for name in where)
     return f'<div class="chart-head"><h2>Price against predicted speed</h2><p class="key">{names}</p></div>'
 
 
@@ -88,7 +88,7 @@ def front_foot(shown: Front) -> str:
     outside = sum(place.usd > _end(shown.places) for place in shown.places)
     dearer = f" {outside} more cost still more and are no faster than the best drawn." if outside else ""
     return (
-        f'<div class="chart-foot"><p class="quiet">Predicted for {escaped(shown.shape)}; the bars span the range of the prediction. '
+        f'<div class="chart-foot"><p class="quiet">Predicted for {escape(shown.shape)}; the bars span the range of the prediction. '
         f"On the line: nothing else is both as cheap and as fast.{dearer}</p></div>"
     )
 
@@ -99,7 +99,7 @@ def _end(places: Sequence[Place]) -> float:
     return float(max(best, default=0.0) or max((place.usd for place in places), default=0.0)) * _BEYOND or 1.0
 
 
-def scatter(shown: Front) -> Figure:
+def draw_front(shown: Front) -> Figure:
     """Each place with the range of its prediction; the unbeaten ones joined and named."""
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
@@ -123,7 +123,7 @@ def scatter(shown: Front) -> Figure:
         figure.add_annotation(
             x=math.log10(place.usd or free),
             y=math.log10(place.value),
-            text=escaped(place.hardware),
+            text=escape(place.hardware),
             showarrow=False,
             xanchor="right" if place.usd else "left",
             yanchor="bottom",
@@ -134,7 +134,7 @@ def scatter(shown: Front) -> Figure:
     end = _end(places)
     ticks = _prices(free, end, some_free=len(paid) < len(places))
     figure.update_layout(
-        **layout(height=340),
+        **figure_layout(height=340),
         hovermode="closest",
         xaxis=AXIS
         | {
@@ -187,8 +187,8 @@ def _dots(scatter_type: type, places: Sequence[Place], free: float, unit: str) -
             "color": "rgba(139,147,161,.55)",
         },
         hovertemplate=[
-            f"<b>{escaped(place.name)}</b> {escaped(place.hardware)}<br>{usd_per_month(place.usd)} a month, "
-            f"{escaped(place.runs_as)}<br>{_rate(place, unit)}<extra></extra>"
+            f"<b>{escape(place.name)}</b> {escape(place.hardware)}<br>{usd_per_month(place.usd)} a month, "
+            f"{escape(place.runs_as)}<br>{_rate(place, unit)}<extra></extra>"
             for place in places
         ],
     )
@@ -219,7 +219,7 @@ def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, s
     return [(free, "free"), *shown] if some_free else shown
 
 
-def roofline(answer: RooflineAnswer) -> Figure:
+def draw_roofline(answer: RooflineAnswer) -> Figure:
     """FLOP per second over FLOP per byte: what bandwidth and arithmetic allow, and the two passes as predicted below it."""
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
@@ -252,11 +252,11 @@ def roofline(answer: RooflineAnswer) -> Figure:
                 y=[reached],
                 mode="markers",
                 marker={"size": 13, "color": colour},
-                hovertemplate=f"{escaped(one['name'])}: %{{y:.3~g}} TFLOP/s at %{{x:.3~g}} FLOP per byte<extra></extra>",
+                hovertemplate=f"{escape(one['name'])}: %{{y:.3~g}} TFLOP/s at %{{x:.3~g}} FLOP per byte<extra></extra>",
             )
         )
     figure.update_layout(
-        **layout(height=320),
+        **figure_layout(height=320),
         hovermode="closest",
         xaxis=AXIS | {"type": "log", "title": {"text": "FLOP per byte moved"}, "tickformat": "~s", "dtick": 1},
         yaxis=AXIS | {"type": "log", "title": {"text": "TFLOP/s"}, "tickformat": "~g", "dtick": 1},
@@ -270,8 +270,8 @@ def roofline_words(answer: RooflineAnswer) -> str:
     ridge = top / speed
     lines = "".join(_pass(one, ridge, top, speed, colour) for one, colour in zip(answer["passes"], _PASSES, strict=False))
     return (
-        f'<div class="chart-head"><h2>Roofline of {escaped(answer["name"])} <code>{escaped(answer["hardware"])}</code></h2>'
-        f'<p class="key">{escaped(answer["precision"])}, multiplied in {escaped(answer["arithmetic"])}: {top / 1e12:,.0f} TFLOP/s · '
+        f'<div class="chart-head"><h2>Roofline of {escape(answer["name"])} <code>{escape(answer["hardware"])}</code></h2>'
+        f'<p class="key">{escape(answer["precision"])}, multiplied in {escape(answer["arithmetic"])}: {top / 1e12:,.0f} TFLOP/s · '
         f"{speed / 1e9:,.0f} GB/s · they meet at {ridge:,.0f} FLOP per byte</p></div>"
         f'<ul class="passes">{lines}</ul>'
     )
@@ -282,7 +282,7 @@ def _pass(one: PassEntry, ridge: float, top: float, speed: float, colour: str) -
     ceiling = min(top, one["flop_per_byte"] * speed)
     what = "left of the ridge: memory bandwidth bounds it" if by_memory else "right of the ridge: arithmetic bounds it"
     return (
-        f'<li><i class="dot" style="background:{colour}"></i><strong>{escaped(one["name"])}</strong> '
+        f'<li><i class="dot" style="background:{colour}"></i><strong>{escape(one["name"])}</strong> '
         f"{_figure(one['flop_per_byte'])} FLOP per byte, {what}; "
         f"{100 * one['flop_per_s'] / ceiling:.0f} % of the ceiling is predicted to be reached ({1000 * one['seconds']:,.1f} ms).</li>"
     )

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
-from lib.present.cards import PLATFORM_NAMES, each, memory_used, runs_as, speed_figure
-from lib.present.markup import bullets, escaped
-from lib.present.memory_charts import PARTS, bar
+from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, speed_figure
+from lib.present.markup import bullet_list, escape
+from lib.present.memory_charts import PARTS, memory_bar
 from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, whole
 
 _SHOWN = 8
@@ -31,17 +31,17 @@ FitField = Literal["hardware", "platform", "fits", "capacity_bytes", "free_bytes
 _FIT_FIELDS: tuple[FitField, ...] = get_args(FitField)
 
 
-def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> str:
+def table_markup(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> str:
     """A table whose rows turn into cards on a narrow screen; cells are markup already.
 
     The roles are spelled out because a table laid out as blocks loses its own.
     """
-    head = "".join(f'<th role="columnheader" scope="col">{escaped(text)}</th>' for text in heads)
+    head = "".join(f'<th role="columnheader" scope="col">{escape(text)}</th>' for text in heads)
     body = "".join(
         '<tr role="row">' + "".join(_cell(index, heads[index], text) for index, text in enumerate(cells)) + "</tr>" for cells in rows
     )
     return (
-        f'<div class="scroll"><table role="table" class="rows {name}"><caption>{escaped(caption)}</caption>'
+        f'<div class="scroll"><table role="table" class="rows {name}"><caption>{escape(caption)}</caption>'
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
     )
 
@@ -49,24 +49,24 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], nam
 def _cell(index: int, head: str, text: str) -> str:
     if index == 0:
         return f'<th role="rowheader" scope="row">{text}</th>'
-    return f'<td role="cell" data-head="{escaped(head)}">{text}</td>'
+    return f'<td role="cell" data-head="{escape(head)}">{text}</td>'
 
 
 def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> str:
     """A tier by the platform's name for it with a mark beside, its id, and the platform."""
-    return f"{escaped(name)}{mark}<small><code>{escaped(hardware)}</code> {escaped(PLATFORM_NAMES.get(platform, platform))}</small>"
+    return f"{escape(name)}{mark}<small><code>{escape(hardware)}</code> {escape(PLATFORM_NAMES.get(platform, platform))}</small>"
 
 
-def ranked(entries: Sequence[RankedEntry], pick: RankedEntry | None) -> str:
+def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None) -> str:
     """Everything that qualifies, best first; what nothing else beats is marked. Beyond the first few, rows wait behind a line."""
     if not entries:
         return ""
     heads = ("Hardware", "Price per hour", "Memory", "Runs as", "Why")
     rows = [_ranked_row(entry, pick) for entry in entries]
-    first = table("Everything that qualifies, best first", heads, rows[:_SHOWN], "ranked")
+    first = table_markup("Everything that qualifies, best first", heads, rows[:_SHOWN], "ranked")
     if len(rows) <= _SHOWN:
         return first
-    more = table("More that qualifies", heads, rows[_SHOWN:], "ranked more")
+    more = table_markup("More that qualifies", heads, rows[_SHOWN:], "ranked more")
     return f'{first}<details class="rest"><summary>{len(rows) - _SHOWN} more that qualify</summary>{more}</details>'
 
 
@@ -80,14 +80,16 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None) -> tuple[str, ...]
         else ""
     )
     memory = entry["memory"]
-    drawn = f"{bar(memory, memory['capacity_bytes'])}<small>{memory_used(memory)}{each(entry)}</small>" if memory else "–"
+    drawn = (
+        f"{memory_bar(memory, memory['capacity_bytes'])}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
+    )
     pace = speed_figure(entry["speed"])
-    reasons = bullets([escaped(reason["message"]) for reason in entry["reasons"]], "notes")
+    reasons = bullet_list([escape(reason["message"]) for reason in entry["reasons"]], "notes")
     return (
         hardware_name(entry["name"], entry["hardware"], entry["platform"], mark),
-        price(entry["cost"]),
+        price_cell(entry["cost"]),
         drawn,
-        runs_as(entry) + (f"<small>{_pace(*pace)}</small>" if pace is not None else ""),
+        precision_words(entry) + (f"<small>{_pace(*pace)}</small>" if pace is not None else ""),
         f"<details><summary>{_counted(len(entry['reasons']))}</summary>{reasons}</details>" if reasons else "–",
     )
 
@@ -100,23 +102,23 @@ def _counted(reasons: int) -> str:
     return "1 reason" if reasons == 1 else f"{reasons} reasons"
 
 
-def price(cost: EntryCost) -> str:
+def price_cell(cost: EntryCost) -> str:
     """Per hour, and per month below it; what is free is free both ways."""
     hourly = usd_per_hour(cost["usd_per_hour"])
     return hourly if hourly == "free" else f"{hourly}<small>{usd_per_month(cost['total_usd_per_month'])} a month</small>"
 
 
-def rejected(entries: Sequence[RejectedEntry]) -> str:
+def rejected_table(entries: Sequence[RejectedEntry]) -> str:
     """Everything that does not qualify, each with its reason."""
-    rows = [(hardware_name(entry["name"], entry["hardware"], entry["platform"]), escaped(entry["reason"])) for entry in entries]
-    return table("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected") if rows else ""
+    rows = [(hardware_name(entry["name"], entry["hardware"], entry["platform"]), escape(entry["reason"])) for entry in entries]
+    return table_markup("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected") if rows else ""
 
 
-def tiers(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
+def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched."""
     by_price = sorted(fits, key=lambda fit: (fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
     rows = [_tier_row(fit, memory) for fit in by_price]
-    return table(
+    return table_markup(
         "Where it fits, cheapest first",
         ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Most at once", "Per hour"),
         rows,
@@ -127,7 +129,7 @@ def tiers(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
 def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
     free, capacity = int(fit["free_bytes"]), int(fit["capacity_bytes"])
     need = capacity - free
-    drawn = bar(memory, capacity, need)
+    drawn = memory_bar(memory, capacity, need)
     verdict = '<em class="badge fits">fits</em>' if fit["fits"] else '<em class="badge lacks">too small</em>'
     room = f"{verdict}<small>{gib(free)} left</small>" if fit["fits"] else f"{verdict}<small>{gib(-free)} short</small>"
     shared = f" on each of {fit['devices']}" if fit["devices"] > 1 else ""
@@ -145,7 +147,7 @@ def _or_none(amount: int) -> str:
     return whole(amount) if amount else "none"
 
 
-def as_csv(entries: Sequence[RankedEntry]) -> str:
+def ranked_csv(entries: Sequence[RankedEntry]) -> str:
     """The ranked answer as CSV in base units; text that a spreadsheet would run as a formula is quoted as text."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")
@@ -165,12 +167,12 @@ def _inert(text: str | None) -> str:
     return "" if text is None else f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
 
 
-def as_json(answer: Mapping[str, object]) -> str:
+def answer_json(answer: Mapping[str, object]) -> str:
     """A whole answer as the API gives it."""
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
-def as_text(pick: RankedEntry | None, model: str) -> str:
+def pick_text(pick: RankedEntry | None, model: str) -> str:
     """The pick in a few plain lines, for a message or a note."""
     if pick is None:
         return f"No listed hardware runs {model} under these limits."
@@ -178,11 +180,11 @@ def as_text(pick: RankedEntry | None, model: str) -> str:
     hourly, monthly = usd_per_hour(cost["usd_per_hour"]), usd_per_month(cost["total_usd_per_month"])
     lines = [f"{model} on {pick['name']} ({pick['hardware']}): {hourly} per hour, {monthly} per month."]
     if pick["memory"]:
-        lines.append(f"Memory {memory_used(pick['memory'])}{each(pick)}, {pick['precision']} with {pick['engine']}.")
+        lines.append(f"Memory {memory_words(pick['memory'])}{per_device_words(pick)}, {pick['precision']} with {pick['engine']}.")
     return "\n".join([*lines, *(reason["message"] for reason in pick["reasons"])])
 
 
-def as_text_memory(memory: MemoryAnswer, model: str) -> str:
+def memory_text(memory: MemoryAnswer, model: str) -> str:
     """A memory answer in a few plain lines."""
     parts = ", ".join(f"{label.lower()} {gib(memory[field])}" for _, label, field in PARTS)
     settings = f"{memory['precision']} weights, {memory['kv_precision']} cache, {memory['engine']}"

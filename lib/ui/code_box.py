@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.markup import hint, refusal
-from lib.present.setup_files import FRAMEWORKS, setup
+from lib.present.markup import hint_note, refusal_note
+from lib.present.setup_files import FRAMEWORKS, write_setup
 from lib.present.snippets import setup_code
 from lib.ui import fields as ask
 from lib.ui.events import changes, wire_box
@@ -45,16 +45,16 @@ def build() -> CodeView:
 def setup_html(services: Services, model: str, framework: str, values: Sequence[Value]) -> str:
     """The files for the pick; a refusal becomes a sentence."""
     if not model:
-        return hint(CHOOSE)
+        return hint_note(CHOOSE)
     asked = arguments(ask.RECOMMEND, values)
     asked["platforms"] = asked["platforms"] or "spaces"
     try:
         answer = services.recommend(model, **asked)
         if answer["pick"] is None:
-            return hint("Nothing qualifies, so there is nothing to set up.")
-        return setup_code(setup(answer["pick"], services.catalog().rules.zerogpu, model=answer["model"], framework=framework))
+            return hint_note("Nothing qualifies, so there is nothing to set up.")
+        return setup_code(write_setup(answer["pick"], services.catalog().rules.zerogpu, model=answer["model"], framework=framework))
     except AdvisorError as refused:
-        return refusal(str(refused))
+        return refusal_note(str(refused))
 
 
 def wire(view: CodeView, services: Services, model: ModelReference, inputs: Sequence[Any]) -> None:

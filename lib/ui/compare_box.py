@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.compare_rows import comparison_card, comparison_laws, comparison_table
-from lib.present.markup import hint, refusal
+from lib.present.markup import hint_note, refusal_note
 from lib.ui import fields as ask
 from lib.ui.events import changes, wire_box
 from lib.ui.fields import Value
@@ -64,7 +64,7 @@ def build(services: Services) -> CompareView:
     rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
     title = "Before and after: is an optimisation worth it?"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare") as box:
-        gr.HTML(hint("Traffic, hours and tokens are those of this tab. Numbers you measured replace the estimate; 0 is not measured."))
+        gr.HTML(hint_note("Traffic, hours and tokens are those of this tab. Numbers you measured replace the estimate; 0 is not measured."))
         with gr.Row():
             before = _side("Before", rented, "transformers", 1)
             after = _side("After", rented, "vllm", 8)
@@ -107,12 +107,12 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
     """The comparison under the traffic of the tab (`cost`, as `questions.COST`); a refusal becomes a sentence."""
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not model and not (before["tokens_per_s"] and after["tokens_per_s"]):
-        return hint(CHOOSE)
+        return hint_note(CHOOSE)
     asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.COST, cost, strict=True) if field.argument in TRAFFIC}
     try:
         answer = services.comparison(model, before, after, **asked, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
-        return refusal(str(refused))
+        return refusal_note(str(refused))
     return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)
 
 

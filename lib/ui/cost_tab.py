@@ -10,10 +10,10 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import model_name, prices_line
-from lib.present.cost_charts import bills, bills_foot, bills_head
-from lib.present.cost_rows import as_text_cost, cost_card, cost_laws, savings_table, ways_csv, ways_table
-from lib.present.markup import actions, hint, refusal
-from lib.present.tables import as_json
+from lib.present.cost_charts import bills_foot, bills_head, draw_bills
+from lib.present.cost_rows import cost_card, cost_laws, cost_text, savings_table, ways_csv, ways_table
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.tables import answer_json
 from lib.ui import compare_box
 from lib.ui import fields as ask
 from lib.ui.compare_box import CompareView
@@ -98,7 +98,7 @@ def build(services: Services) -> CostView:
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             inputs = _inputs(services)
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            bill = gr.HTML(hint(CHOOSE), elem_id="bill")
+            bill = gr.HTML(hint_note(CHOOSE), elem_id="bill")
             with gr.Accordion("How each number is computed", open=False, visible=False, elem_classes="quiet-accordion") as laws_box:
                 laws = gr.HTML(elem_id="cost-laws")
             with gr.Column(elem_classes="chart", visible=False) as chart_box:
@@ -134,7 +134,7 @@ def _inputs(services: Services) -> CostInputs:
         prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=130)
         output = gr.Number(256, label="Answer tokens", minimum=0, precision=0, min_width=130)
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
-        gr.HTML(hint("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
+        gr.HTML(hint_note("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
         with gr.Row(elem_classes="pair"):
             price_in = gr.Number(0, label="Prompt", minimum=0, step=0.01, min_width=130)
             price_out = gr.Number(0, label="Answer", minimum=0, step=0.01, min_width=130)
@@ -166,26 +166,26 @@ def _inputs(services: Services) -> CostInputs:
 def cost_markup(services: Services, model: str, values: Sequence[Value]) -> CostMarkup:
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
-        return CostMarkup(bill=hint(CHOOSE))
+        return CostMarkup(bill=hint_note(CHOOSE))
     asked = arguments(ask.COST, values)
     asked["platforms"] = asked["platforms"] or "spaces"
     try:
         answer = services.outlook(model, **{**asked, "sleep_after_s": int(asked["sleep_after_s"])})
     except AdvisorError as refused:
-        return CostMarkup(bill=refusal(str(refused)))
+        return CostMarkup(bill=refusal_note(str(refused)))
     name = model_name(answer["model"], model)
-    acts = actions(
-        text=as_text_cost(answer, name),
+    acts = answer_actions(
+        text=cost_text(answer, name),
         query=link_query("cost", model, ask.COST, values),
         files=(
             ("Download CSV", "cost.csv", "text/csv", ways_csv(answer["lines"])),
-            ("Download JSON", "cost.json", "application/json", as_json(answer)),
+            ("Download JSON", "cost.json", "application/json", answer_json(answer)),
         ),
     )
     return CostMarkup(
         bill=cost_card(answer, name) + acts + prices_line(answer["prices"]),
         head=bills_head(answer),
-        chart=bills(answer),
+        chart=draw_bills(answer),
         foot=bills_foot(answer),
         ways=ways_table(answer),
         savings=savings_table(answer),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.live.device_queue import CHAT
-from lib.present.live_cards import as_text_chat, chat_card, stopped, working
-from lib.present.markup import actions, hint, refusal
-from lib.present.tables import as_json
+from lib.present.live_cards import chat_card, chat_text, progress_line, stopped_line
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
 from lib.ui.live_run import ending, queue_options, scene_updates, scenes
 
@@ -131,7 +131,7 @@ def build() -> ChatView:
                     label="Temperature",
                     info="0 takes the likeliest token.",
                 )
-        card = gr.HTML(hint(HINT), elem_id="chat-card")
+        card = gr.HTML(hint_note(HINT), elem_id="chat-card")
     return ChatView(
         talk=talk,
         message=message,
@@ -150,14 +150,14 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
     """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
     asked = (message or "").strip()
     if not asked:
-        yield Scene(history=history, status=hint("Write a message first."))
+        yield Scene(history=history, status=hint_note("Write a message first."))
         return
     talk: History = [*history, {"role": "user", "content": asked}]
     seen = ""
 
     def run() -> Iterator[Scene]:
         nonlocal seen
-        yield Scene(history=talk, message="", status=working("Looking at the model and the device."), busy=True)
+        yield Scene(history=talk, message="", status=progress_line("Looking at the model and the device."), busy=True)
         with ending(services.live.chat(asked, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 seen = piece["text"]
@@ -165,9 +165,9 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
 
     def failed(sentence: str) -> Scene:
         if seen:
-            return Scene(history=_with(talk, seen), status=refusal(sentence))
+            return Scene(history=_with(talk, seen), status=refusal_note(sentence))
         return Scene(
-            history=history, message=asked, status=refusal(sentence)
+            history=history, message=asked, status=refusal_note(sentence)
         )  # nothing was answered: the message is there to be sent again
 
     yield from scenes(run, CHAT, failed)
@@ -208,19 +208,21 @@ def _piece_scene(talk: History, piece: ChatPiece) -> Scene:
     metrics = piece["metrics"]
     if metrics is None:
         note = piece["note"] or ("Writing the answer." if piece["stage"] == "writing" else "At work.")
-        return Scene(history=history, status=working(note), busy=True)
-    acts = actions(
-        text=as_text_chat(piece["text"], metrics),
+        return Scene(history=history, status=progress_line(note), busy=True)
+    acts = answer_actions(
+        text=chat_text(piece["text"], metrics),
         query=None,
-        files=(("Download JSON", "chat.json", "application/json", as_json(piece)),),
+        files=(("Download JSON", "chat.json", "application/json", answer_json(piece)),),
     )
-    told = "" if piece["text"].strip() else hint("The model wrote nothing that can be shown. Ask again, or with another temperature.")
+    told = "" if piece["text"].strip() else hint_note("The model wrote nothing that can be shown. Ask again, or with another temperature.")
     return Scene(history=history, status=told, card=chat_card(metrics, piece) + acts)
 
 
 def stopped_scene(history: History) -> Scene:
     """After Stop: what was written stands."""
-    return Scene(history=history, status=stopped("Stopped. What was written until then stands, without figures: the run was not whole."))
+    return Scene(
+        history=history, status=stopped_line("Stopped. What was written until then stands, without figures: the run was not whole.")
+    )
 
 
 def wire(view: ChatView, services: Services) -> None:
@@ -233,7 +235,7 @@ def wire(view: ChatView, services: Services) -> None:
         return stopped_scene(history).updates()
 
     def restart() -> list[Any]:
-        return Scene(history=[], card=hint(HINT)).updates()
+        return Scene(history=[], card=hint_note(HINT)).updates()
 
     saying: Dependency = gr.on(
         [view.send.click, view.message.submit],

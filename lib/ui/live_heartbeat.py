@@ -11,10 +11,10 @@ import gradio as gr
 
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
-from lib.present.live_cards import stopped, working
-from lib.present.live_heartbeat import as_text_heartbeat, heartbeat_card, phase_words, script, why_impossible
-from lib.present.markup import actions, escaped, hint, refusal
-from lib.present.tables import as_json
+from lib.present.live_cards import progress_line, stopped_line
+from lib.present.live_heartbeat import explain_published_time, heartbeat_card, heartbeat_text, phase_words, script_block
+from lib.present.markup import answer_actions, escape, hint_note, refusal_note
+from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
 from lib.ui.live_run import RunScene, ending, queue_options, scene_updates, scenes, with_label
 
@@ -75,12 +75,12 @@ def build(services: Services) -> HeartbeatView:
                 run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            status = gr.HTML(hint(HINT), elem_id="beat-status")
+            status = gr.HTML(hint_note(HINT), elem_id="beat-status")
             card = gr.HTML(elem_id="beat-card")
             with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
-                gr.HTML(f'<p class="story">{escaped(why_impossible(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")
+                gr.HTML(f'<p class="story">{escape(explain_published_time(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")
             with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
-                gr.HTML(script(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
+                gr.HTML(script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
     sizes = (batch, hidden, intermediate, iterations, warmup)
     return HeartbeatView(dtype=dtype, sizes=sizes, run=run, stop=stop, status=status, card=card)
 
@@ -90,21 +90,21 @@ def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> It
     asked = dict(zip(SIZES, sizes, strict=True))
 
     def run() -> Iterator[RunScene]:
-        yield RunScene(status=working("Looking at the device."), card="", busy=True)
+        yield RunScene(status=progress_line("Looking at the device."), card="", busy=True)
         with ending(services.live.stream_heartbeat(**asked, dtype=dtype)) as items:
             for item in items:
                 yield _item_scene(item)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(with_label(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(with_label(sentence, LABELS))))
 
 
 def _item_scene(item: Any) -> RunScene:
     if "schema" not in item:
-        return RunScene(status=working(phase_words(item), item["done"], item["of"]), busy=True)
-    acts = actions(
-        text=as_text_heartbeat(item),
+        return RunScene(status=progress_line(phase_words(item), item["done"], item["of"]), busy=True)
+    acts = answer_actions(
+        text=heartbeat_text(item),
         query=None,
-        files=(("Download JSON", "heartbeat.json", "application/json", as_json(item)),),
+        files=(("Download JSON", "heartbeat.json", "application/json", answer_json(item)),),
     )
     return RunScene(card=heartbeat_card(item) + acts)
 
@@ -116,7 +116,7 @@ def wire(view: HeartbeatView, services: Services) -> None:
         yield from scene_updates(heartbeat_scenes(services, dtype, sizes))
 
     def stop() -> list[Any]:
-        return RunScene(status=stopped("Stopped. Nothing was kept.")).updates()
+        return RunScene(status=stopped_line("Stopped. Nothing was kept.")).updates()
 
     running: Dependency = view.run.click(
         run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queue_options(DEVICE)

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lib.errors import AdvisorError
-from lib.present.live_ledger import FIGURES, kept_line, newest, scatter, scatter_head
-from lib.present.markup import escaped
+from lib.present.live_ledger import FIGURES, draw_scatter, newest_table, scatter_head, storage_line
+from lib.present.markup import escape
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -78,15 +78,15 @@ def ledger_markup(services: Services, figure: str) -> LedgerMarkup:
     """The ledger as it is now."""
     wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
     ledger = services.live.ledger
-    rows, kept = ledger.rows(), kept_line(ledger.status())
+    rows, kept = ledger.rows(), storage_line(ledger.status())
     if not rows:
         return LedgerMarkup(kept=kept)
-    return LedgerMarkup(kept=kept + downloads(), head=scatter_head(rows, wanted), chart=scatter(rows, wanted), rows=newest(rows))
+    return LedgerMarkup(kept=kept + downloads(), head=scatter_head(rows, wanted), chart=draw_scatter(rows, wanted), rows=newest_table(rows))
 
 
 def downloads() -> str:
     """Links to the whole ledger; the files are made when they are asked for."""
-    links = "".join(f'<a class="act" href="ledger.{form}" download="measurements.{form}">{escaped(_LABELS[form])}</a>' for form in MEDIA)
+    links = "".join(f'<a class="act" href="ledger.{form}" download="measurements.{form}">{escape(_LABELS[form])}</a>' for form in MEDIA)
     return f'<div class="actions" role="group" aria-label="Download">{links}</div>'
 
 

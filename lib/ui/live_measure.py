@@ -10,9 +10,9 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.live.device_queue import DEVICE
-from lib.present.live_cards import STAGES, as_text_measure, expected_card, measure_card, measure_csv, stages, stopped
-from lib.present.markup import actions, hint, refusal
-from lib.present.tables import as_json
+from lib.present.live_cards import STAGES, expected_card, measure_card, measure_csv, measure_text, stage_list, stopped_line
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
 from lib.ui.live_run import RunScene, ending, queue_options, scene_updates, scenes, with_label
 from lib.ui.model_field import ModelReference
@@ -62,7 +62,7 @@ def build() -> MeasureView:
                 run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            expected = gr.HTML(hint(CHOOSE), elem_id="expected")
+            expected = gr.HTML(hint_note(CHOOSE), elem_id="expected")
             status = gr.HTML(elem_id="measure-status")
             card = gr.HTML(elem_id="measure-card")
     return MeasureView(prompt=prompt, answer=answer, precision=precision, run=run, stop=stop, expected=expected, status=status, card=card)
@@ -71,37 +71,37 @@ def build() -> MeasureView:
 def expected_html(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
     """What is predicted of the run before it, and whether it fits; a refusal is the same sentence that the run would get."""
     if not model:
-        return hint(CHOOSE)
+        return hint_note(CHOOSE)
     try:
         return expected_card(services.live.predict_measurement(model, prompt, answer, precision), model)
     except AdvisorError as refused:
-        return refusal(with_label(str(refused), LABELS))
+        return refusal_note(with_label(str(refused), LABELS))
 
 
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
     """Run it, show its stages, and the result; what is refused or fails stands in place of the result."""
     if not model:
-        yield RunScene(status=hint(CHOOSE))
+        yield RunScene(status=hint_note(CHOOSE))
         return
 
     def run() -> Iterator[RunScene]:
-        yield RunScene(status=stages(STAGES, "starting"), card="", busy=True)
+        yield RunScene(status=stage_list(STAGES, "starting"), card="", busy=True)
         with ending(services.live.stream_measurement(model, prompt, answer, precision)) as items:
             for item in items:
                 yield _item_scene(item, model)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal(with_label(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(with_label(sentence, LABELS))))
 
 
 def _item_scene(item: Any, model: str) -> RunScene:
     if "schema" not in item:
-        return RunScene(status=stages(STAGES, item["stage"]), busy=True)
-    acts = actions(
-        text=as_text_measure(item, model),
+        return RunScene(status=stage_list(STAGES, item["stage"]), busy=True)
+    acts = answer_actions(
+        text=measure_text(item, model),
         query=None,
         files=(
             ("Download CSV", "measured.csv", "text/csv", measure_csv(item)),
-            ("Download JSON", "measured.json", "application/json", as_json(item)),
+            ("Download JSON", "measured.json", "application/json", answer_json(item)),
         ),
     )
     return RunScene(card=measure_card(item, model) + acts)
@@ -114,7 +114,7 @@ def wire(view: MeasureView, services: Services, model: ModelReference) -> Depend
         yield from scene_updates(measure_scenes(services, ref, prompt, answer, precision))
 
     def stop() -> list[Any]:
-        return RunScene(status=stopped("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
+        return RunScene(status=stopped_line("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
 
     running: Dependency = view.run.click(
         run, [model.text, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queue_options(DEVICE)

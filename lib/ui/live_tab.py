@@ -17,7 +17,7 @@ from lib.live.demo_model import ON_CPU, ON_GPU, display_name
 from lib.live.device import Device, current_device
 from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import device_line
-from lib.present.markup import hint
+from lib.present.markup import hint_note
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure
 from lib.ui.events import AT_ONCE
 from lib.ui.live_chat import ChatView
@@ -45,7 +45,7 @@ class LiveView:
 def build(services: Services) -> LiveView:
     """The layout of the tab."""
     with gr.Column(elem_id="live"):
-        device = gr.HTML(hint("Looking at the device …"), elem_id="device")
+        device = gr.HTML(hint_note("Looking at the device …"), elem_id="device")
         chat = live_chat.build()
         measure = live_measure.build()
         heartbeat = live_heartbeat.build(services)

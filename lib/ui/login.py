@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import gradio as gr
 from gradio.utils import get_space
 
-from lib.present.markup import hint
+from lib.present.markup import hint_note
 
 OAUTH = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 _STATUS_EVENT = "_check_login_status"
@@ -70,7 +70,7 @@ def build() -> LoginView:
     """The box that says who acts."""
     with gr.Column(elem_classes="login"):
         there = possible()
-        gr.HTML(hint(_LOGIN if there else _NO_LOGIN))
+        gr.HTML(hint_note(_LOGIN if there else _NO_LOGIN))
         button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", size="md", elem_id="login") if there else None
         if there:
             gr.HTML(_FRAMED)
@@ -85,7 +85,7 @@ def build() -> LoginView:
                 html_attributes=gr.InputHTMLAttributes(autocomplete="off", spellcheck=False, autocorrect="off"),
             )
             if there:
-                gr.HTML(hint(_SCOPES))
+                gr.HTML(hint_note(_SCOPES))
     return LoginView(button=button, token=token)
 
 

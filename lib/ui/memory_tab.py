@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import explanation, memory_card, model_name
-from lib.present.markup import actions, hint, refusal
-from lib.present.memory_charts import growth, key
-from lib.present.tables import as_json, as_text_memory, fits_csv, tiers
+from lib.present.cards import memory_card, memory_explanation, model_name
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.memory_charts import draw_growth, growth_head
+from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
 from lib.ui import fields as ask
 from lib.ui.events import changes, follow
 from lib.ui.fields import Value, arguments, link_query
@@ -95,7 +95,7 @@ def build() -> MemoryView:
             with gr.Accordion("How each number is computed", open=False, elem_classes="quiet-accordion"):
                 explain = gr.HTML(elem_id="explain")
             with gr.Column(elem_id="curve", visible=False) as curve_box:
-                gr.HTML(key())
+                gr.HTML(growth_head())
                 curve = gr.Plot(label="Memory by context length", show_label=False)
             fits = gr.HTML(elem_id="tiers")
     return MemoryView(inputs=inputs, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain)
@@ -119,25 +119,25 @@ def _inputs() -> MemoryInputs:
 def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
-        return MemoryMarkup(need=hint(CHOOSE))
+        return MemoryMarkup(need=hint_note(CHOOSE))
     asked = arguments(ask.MEMORY, values)
     try:
         answer = services.estimate_memory(model, **asked)
     except AdvisorError as refused:
-        return MemoryMarkup(need=refusal(str(refused)))
+        return MemoryMarkup(need=refusal_note(str(refused)))
     name = model_name(answer["model"], model)
-    acts = actions(
-        text=as_text_memory(answer, name),
+    acts = answer_actions(
+        text=memory_text(answer, name),
         query=link_query("memory", model, ask.MEMORY, values),
         files=(
             ("Download CSV", "memory.csv", "text/csv", fits_csv(answer["fits"])),
-            ("Download JSON", "memory.json", "application/json", as_json(answer)),
+            ("Download JSON", "memory.json", "application/json", answer_json(answer)),
         ),
     )
     return MemoryMarkup(
         need=memory_card(answer, name, int(asked["devices"]), str(asked["mode"])) + acts,
-        tiers=tiers(answer["fits"], answer),
-        explain=explanation(answer),
+        tiers=tiers_table(answer["fits"], answer),
+        explain=memory_explanation(answer),
     )
 
 
@@ -151,7 +151,7 @@ def curve(services: Services, model: str, limit: int, values: Sequence[Value]) -
         points = [(length, services.estimate_memory(model, **{**asked, "context_tokens": length})) for length in lengths(context, limit)]
     except AdvisorError:
         return None
-    return growth(points, capacities(points[0][1]["fits"]), int(context))
+    return draw_growth(points, capacities(points[0][1]["fits"]), int(context))
 
 
 def lengths(context: float, limit: int) -> list[int]:

@@ -14,7 +14,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError, HubError
 from lib.present.cards import model_line
-from lib.present.markup import hint, refusal, suggestion_list
+from lib.present.markup import hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
 from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
 
@@ -114,7 +114,7 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
     try:
         answer = services.resolve_model(reference)
     except AdvisorError as error:
-        return ResolvedModel(facts=refusal(str(error)), reference="", context_limit=LONGEST_CONTEXT)
+        return ResolvedModel(facts=refusal_note(str(error)), reference="", context_limit=LONGEST_CONTEXT)
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
     return ResolvedModel(facts=model_line(answer), reference=reference, context_limit=min(limit, LONGEST_CONTEXT))
 
@@ -145,7 +145,7 @@ def context_slider(limit: int, value: object) -> dict[str, Any]:
 
 def context_note(limit: int) -> str:
     """What is said when the context asked for lies beyond the model's own limit."""
-    return hint(f"The context asked for is longer than this model takes; it was set to {whole(limit)} tokens.")
+    return hint_note(f"The context asked for is longer than this model takes; it was set to {whole(limit)} tokens.")
 
 
 def wire(view: ModelView, services: Services) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import hint, refusal
+from lib.present.markup import hint_note, refusal_note
 from lib.ui import cost_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
@@ -193,7 +193,7 @@ def model_changed(services: Services, model: str | None, config: str | None, val
 
 def _nothing() -> list[Any]:
     """Both tabs without an answer, when there is no model to ask about."""
-    empty = recommend_tab.RecommendMarkup(pick=hint(recommend_tab.CHOOSE)), memory_tab.MemoryMarkup(need=hint(memory_tab.CHOOSE))
+    empty = recommend_tab.RecommendMarkup(pick=hint_note(recommend_tab.CHOOSE)), memory_tab.MemoryMarkup(need=hint_note(memory_tab.CHOOSE))
     return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None)]
 
 
@@ -217,6 +217,8 @@ def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
         recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (recommend_values[1], memory_values[0]))
     inputs = [recommend_values[0], recommend_context, *recommend_values[2:], memory_context, *memory_values[1:]]
     if unread or more or rest:
-        facts += refusal(f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest])}. The defaults stand there.")
+        facts += refusal_note(
+            f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest])}. The defaults stand there."
+        )
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
     return [selected, model, *inputs, facts, reference, fingerprint, limit, *answers, *cost_values, tab == "cost"]

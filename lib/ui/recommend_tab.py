@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import aside, caveats, model_name, no_pick, pick_card, prices_line, sources
-from lib.present.markup import actions, hint, refusal
-from lib.present.speed_charts import front, front_foot, front_head, scatter
-from lib.present.tables import as_csv, as_json, as_text, ranked, rejected
+from lib.present.cards import caveat_list, model_name, no_pick_card, pick_card, prices_line, recommendation_notes, source_list
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.speed_charts import draw_front, front_foot, front_head, speed_front
+from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table
 from lib.ui import code_box, roofline_box
 from lib.ui import fields as ask
 from lib.ui.code_box import CodeView
@@ -163,36 +163,36 @@ def _inputs() -> RecommendInputs:
 def recommend_markup(services: Services, model: str, values: Sequence[Value]) -> RecommendMarkup:
     """Ask for a recommendation and word it; a refusal becomes a sentence."""
     if not model:
-        return RecommendMarkup(pick=hint(CHOOSE))
+        return RecommendMarkup(pick=hint_note(CHOOSE))
     asked = arguments(ask.RECOMMEND, values)
     if not asked["platforms"]:
-        return RecommendMarkup(pick=refusal("No platform is ticked. Tick at least one under “Where”."))
+        return RecommendMarkup(pick=refusal_note("No platform is ticked. Tick at least one under “Where”."))
     try:
         answer = services.recommend(model, **asked)
     except AdvisorError as refused:
-        return RecommendMarkup(pick=refusal(str(refused)))
+        return RecommendMarkup(pick=refusal_note(str(refused)))
     pick, entries = answer["pick"], answer["ranked"]
     name = model_name(answer["model"], model)
-    card = pick_card(pick, name) if pick else no_pick(name)
-    shown = front(entries)
+    card = pick_card(pick, name) if pick else no_pick_card(name)
+    shown = speed_front(entries)
     drawn = len(shown.places) > 1
-    acts = actions(
-        text=as_text(pick, name),
+    acts = answer_actions(
+        text=pick_text(pick, name),
         query=link_query("recommend", model, ask.RECOMMEND, values),
         files=(
-            ("Download CSV", "recommendation.csv", "text/csv", as_csv(entries)),
-            ("Download JSON", "recommendation.json", "application/json", as_json(answer)),
+            ("Download CSV", "recommendation.csv", "text/csv", ranked_csv(entries)),
+            ("Download JSON", "recommendation.json", "application/json", answer_json(answer)),
         ),
     )
     return RecommendMarkup(
         pick=card + acts + prices_line(answer["prices"]),
-        ranked=ranked(entries, pick) + aside(answer),
+        ranked=ranked_table(entries, pick) + recommendation_notes(answer),
         front_head=front_head(shown) if drawn else "",
-        front=scatter(shown) if drawn else None,
+        front=draw_front(shown) if drawn else None,
         front_foot=front_foot(shown) if drawn else "",
-        rejected=rejected(answer["rejected"]),
+        rejected=rejected_table(answer["rejected"]),
         rejected_count=len(answer["rejected"]),
-        sources=caveats(answer["caveats"]) + sources(answer["sources"]),
+        sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
     )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.markup import hint, refusal
-from lib.present.speed_charts import roofline, roofline_words
+from lib.present.markup import hint_note, refusal_note
+from lib.present.speed_charts import draw_roofline, roofline_words
 from lib.ui import fields as ask
 from lib.ui.events import changes, wire_box
 from lib.ui.fields import Value, arguments
@@ -56,7 +56,7 @@ def build(services: Services) -> RooflineView:
 def roofline_updates(services: Services, model: str, hardware: str, values: Sequence[Value]) -> tuple[str, Figure | None]:
     """Words and picture for the configuration that is recommended, on its hardware or on another; a refusal becomes a sentence."""
     if not model:
-        return hint(CHOOSE), None
+        return hint_note(CHOOSE), None
     asked = arguments(ask.RECOMMEND, values)
     length, at_once = int(asked["context_tokens"]), asked["concurrency"]
     prompt, answer = prompt_and_output_tokens(length)
@@ -65,13 +65,13 @@ def roofline_updates(services: Services, model: str, hardware: str, values: Sequ
         found = services.recommend(model, **asked)
         entry = found["pick"] if hardware == "auto" else _entry(found["ranked"], hardware)
         if entry is None and hardware == "auto":
-            return hint("Nothing qualifies, so there is no card to draw; choose one."), None
+            return hint_note("Nothing qualifies, so there is no card to draw; choose one."), None
         where = hardware if entry is None else f"{entry['platform']}:{entry['hardware']}"
         precision, engine = ("auto", _engine(hardware)) if entry is None else (entry["precision"], entry["engine"])
         picture = services.roofline(model, where, precision, engine, prompt, answer, at_once)
     except AdvisorError as refused:
-        return refusal(str(refused)), None
-    return roofline_words(picture), roofline(picture)
+        return refusal_note(str(refused)), None
+    return roofline_words(picture), draw_roofline(picture)
 
 
 def _engine(hardware: str) -> str:

@@ -16,8 +16,8 @@ from anyio import to_thread
 
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
-from lib.present.markup import hint, refusal
-from lib.present.snippets import action_code, of_action
+from lib.present.markup import hint_note, refusal_note
+from lib.present.snippets import action_code, action_snippet
 from lib.present.space_cards import price_words, sleep_words
 from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card, stopped_card
 from lib.ui import login, space_look
@@ -102,7 +102,7 @@ def form_request(space: str, action: object, hardware: object, sleep_time_s: obj
 def review_request(services: Services, request: SpaceRequest, token: str | None) -> Review:
     """What the action would do, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
     if request.action == "switch" and not request.hardware:
-        return Review(card=refusal("No tier is chosen. Choose one under “Tier”."))
+        return Review(card=refusal_note("No tier is chosen. Choose one under “Tier”."))
     try:
         preview = services.account.preview(
             request.space,
@@ -113,10 +113,10 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
             token=token,
         )
     except AdvisorError as refused:
-        return Review(card=refusal(str(refused)))
+        return Review(card=refusal_note(str(refused)))
     tier = preview["after"]["hardware"] or request.hardware
     timed = None if tier in OWN_SLEEP else request.sleep_time_s
-    code = action_code(of_action(request.action, preview["space"], tier, timed))
+    code = action_code(action_snippet(request.action, preview["space"], tier, timed))
     return Review(
         card=review_card(request.action, preview, code),
         label=confirm_label(request.action, preview),
@@ -127,19 +127,19 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
 def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
     """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
     if confirmation is None or confirmation.request != request:
-        yield Scene(progress=refusal(_CHANGED), review=Review(card=""))
+        yield Scene(progress=refusal_note(_CHANGED), review=Review(card=""))
         return
     yield Scene(progress=sending_card(request.action, request.space))
     try:
         answer = _act(services, confirmation, token)
     except PriceNotConfirmed:
-        yield Scene(progress=refusal(_price_sentence(confirmation)), review=review_request(services, request, token))
+        yield Scene(progress=refusal_note(_price_sentence(confirmation)), review=review_request(services, request, token))
         return
     except NotSignedIn:
-        yield Scene(progress=refusal(_STRANGER), again=True)  # the service's own sentence speaks of the API, too
+        yield Scene(progress=refusal_note(_STRANGER), again=True)  # the service's own sentence speaks of the API, too
         return
     except AdvisorError as refused:
-        yield Scene(progress=refusal(str(refused)), again=True)
+        yield Scene(progress=refusal_note(str(refused)), again=True)
         return
     if request.action in {"sleep", "pause"}:
         yield Scene(progress=done_card(request.action, answer), review=Review(card=""), status=_status_now(services, request.space, token))
@@ -179,14 +179,14 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
             )
     except AdvisorError as lost:
         sentence = f"What was asked of the Hub goes on, but it cannot be watched any longer. {lost}"
-        yield Scene(progress=refusal(sentence), review=Review(card=""))
+        yield Scene(progress=refusal_note(sentence), review=Review(card=""))
 
 
 def _status_now(services: Services, space: str, token: str | None) -> str:
     try:
         return status_markup(services.account.space_status(space, token=token))
     except AdvisorError as refused:
-        return refusal(str(refused))
+        return refusal_note(str(refused))
 
 
 WATCHERS = anyio.CapacityLimiter(200)
@@ -331,7 +331,7 @@ def _tab_updates(around: TabParts, scene: Scene, *, stale: bool) -> dict[Any, An
     """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
         return {around.token: "", around.status: gr.skip(), around.sized: gr.skip(), around.use: gr.skip()}
-    sized, use = (hint(RESIZE), gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
+    sized, use = (hint_note(RESIZE), gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
     return {around.token: "", around.status: scene.status, around.sized: sized, around.use: use}
 
 

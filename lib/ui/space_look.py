@@ -12,9 +12,9 @@ import gradio as gr
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import AdvisorError
 from lib.present.cards import prices_line
-from lib.present.markup import actions, hint, refusal
-from lib.present.space_cards import STATIC, as_text_status, price_words, size_card, status_card
-from lib.present.tables import as_json
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.space_cards import STATIC, price_words, size_card, status_card, status_text
+from lib.present.tables import answer_json
 from lib.ui import fields as ask
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def build_size() -> SizeInputs:
 def space_markup(services: Services, space: str | None, token: str | None) -> SpaceMarkup:
     """Look at the Space; a refusal becomes a sentence."""
     if not (space or "").strip():
-        return SpaceMarkup(status=hint(CHOOSE))
+        return SpaceMarkup(status=hint_note(CHOOSE))
     try:
         status = services.account.space_status((space or "").strip(), token=token)
     except AdvisorError as refused:
-        return SpaceMarkup(status=refusal(str(refused)))
+        return SpaceMarkup(status=refusal_note(str(refused)))
     return SpaceMarkup(
         status=status_markup(status), space="" if status["sdk"] == STATIC else status["space"], sleep_time_s=status["sleep_time_s"]
     )
@@ -89,10 +89,10 @@ def space_markup(services: Services, space: str | None, token: str | None) -> Sp
 
 def status_markup(status: SpaceStatus) -> str:
     """The card of a Space with what can be done with it; of a private one no link is offered, for it tells strangers its name."""
-    acts = actions(
-        text=as_text_status(status),
+    acts = answer_actions(
+        text=status_text(status),
         query=None if status["private"] else "?" + urlencode({"tab": "space", "space": status["space"]}),
-        files=(("Download JSON", "space.json", "application/json", as_json(status)),),
+        files=(("Download JSON", "space.json", "application/json", answer_json(status)),),
     )
     return status_card(status) + acts + prices_line(status["prices"])
 
@@ -105,7 +105,7 @@ def size_markup(services: Services, space: str, values: Sequence[Any], token: st
     try:
         answer = services.account.right_size(space, **asked, token=token)
     except AdvisorError as refused:
-        return SizeMarkup(card=refusal(str(refused)))
+        return SizeMarkup(card=refusal_note(str(refused)))
     pick = answer["pick"]
     tier = ""
     if pick is not None and answer["decision"] == "move":

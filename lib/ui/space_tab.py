@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import hint
+from lib.present.markup import hint_note
 from lib.ui import login, space_actions, space_look
 from lib.ui.fields import MODEL_LENGTH
 from lib.ui.login import LoginView
@@ -53,7 +53,7 @@ def build(services: Services) -> SpaceView:
             resize = gr.Button("Size it", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):
-                status = gr.HTML(hint(CHOOSE), elem_id="space-status")
+                status = gr.HTML(hint_note(CHOOSE), elem_id="space-status")
                 with gr.Column(elem_id="space-size", min_width=300):
                     sized = gr.HTML()
                     use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
@@ -91,7 +91,7 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
         return {
             view.status: found.status,
             view.seen: found.space,
-            view.sized: hint("Working out the right size …") if found.space else "",
+            view.sized: hint_note("Working out the right size …") if found.space else "",
             view.use: gr.update(visible=False),
             form.box: gr.update(visible=bool(found.space)),
             form.tier: gr.update(choices=space_look.tier_choices(services)),

@@ -15,22 +15,22 @@ from live_fake import GIB, beat, expected, measured, metrics, piece, row
 from lib.live.device import Device
 from lib.present.live_cards import (
     STAGES,
-    apart,
-    as_text_chat,
-    as_text_measure,
-    beside,
     chat_card,
+    chat_text,
+    compare_figures,
     device_line,
     expected_card,
-    fine,
+    format_error,
+    format_seconds,
     measure_card,
     measure_csv,
-    pair,
-    stages,
-    working,
+    measure_text,
+    progress_line,
+    ratio_bars,
+    stage_list,
 )
-from lib.present.live_heartbeat import as_text_heartbeat, flops, heartbeat_card, phase_words, script
-from lib.present.live_ledger import FIGURES, kept_line, newest, points, scatter, scatter_head
+from lib.present.live_heartbeat import format_flops, heartbeat_card, heartbeat_text, phase_words, script_block
+from lib.present.live_ledger import FIGURES, draw_scatter, newest_table, scatter_head, select_points, storage_line
 
 CPU = Device(
     kind="cpu", name="Some <b>Processor</b>", accelerator=None, memory_bytes=16 * GIB, free_bytes=12 * GIB, capability=None, cores=2,
@@ -52,13 +52,13 @@ CPU = Device(
 )
 def test_a_time_keeps_three_digits(seconds: float, text: str) -> None:
     """In the unit that suits it; a hundredth of a millisecond and more are milliseconds, as heartbeats are published."""
-    assert fine(seconds) == text
+    assert format_seconds(seconds) == text
 
 
 @given(st.floats(min_value=1e-6, max_value=1e5))
 def test_a_time_in_words_is_the_time(seconds: float) -> None:
     """Read back it is within half of the third digit: 0.5 %."""
-    number, unit = fine(seconds).split(" ")
+    number, unit = format_seconds(seconds).split(" ")
     assert float(number.replace(",", "")) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit] == pytest.approx(seconds, rel=0.00501)
 
 
@@ -79,7 +79,7 @@ def test_a_time_in_words_is_the_time(seconds: float) -> None:
 )
 def test_how_far_off_in_words(kind: str, ratio: float | None, words: str) -> None:
     """From twice on, and from half down, a factor; times and rates are too fast or too slow, memory too high or too low."""
-    assert apart(kind, ratio) == words
+    assert format_error(kind, ratio) == words
 
 
 def test_an_answer_stands_beside_its_prediction() -> None:
@@ -97,22 +97,22 @@ def test_an_answer_stands_beside_its_prediction() -> None:
 
 def test_one_token_has_no_speed() -> None:
     """What was not measured has no line."""
-    assert [figure.name for figure in beside(metrics(decode_tokens_per_s=None))] == ["Time to first token", "Peak memory"]
+    assert [figure.name for figure in compare_figures(metrics(decode_tokens_per_s=None))] == ["Time to first token", "Peak memory"]
 
 
 def test_the_answer_in_plain_words() -> None:
     """What was said, then what it took."""
-    text = as_text_chat(" Hi there ", metrics())
+    text = chat_text(" Hi there ", metrics())
     assert text.splitlines()[:3] == ["Hi there", "", "tiny-instruct on Some <Processor>"]
     assert "Peak memory: 1.00 GiB, predicted 1.00 GiB (right to half a percent)" in text
 
 
 def test_the_bars_are_drawn_on_one_scale() -> None:
     """Predicted half of what was measured: 100 % and 50 %. Beyond twice the bar is cut, and without a prediction there is none."""
-    assert re.findall(r"width:([\d.]+)%", pair(0.5)) == ["100.0", "50.0"]
-    assert re.findall(r"width:([\d.]+)%", pair(2.0)) == ["50.0", "100.0"]
-    assert re.findall(r"width:([\d.]+)%", pair(40.0)) == ["50.0", "100.0"]
-    assert pair(None) == ""
+    assert re.findall(r"width:([\d.]+)%", ratio_bars(0.5)) == ["100.0", "50.0"]
+    assert re.findall(r"width:([\d.]+)%", ratio_bars(2.0)) == ["50.0", "100.0"]
+    assert re.findall(r"width:([\d.]+)%", ratio_bars(40.0)) == ["50.0", "100.0"]
+    assert ratio_bars(None) == ""
 
 
 def test_where_it_runs() -> None:
@@ -128,11 +128,11 @@ def test_where_it_runs() -> None:
 
 def test_stages_tell_where_a_run_is() -> None:
     """Two done, one now, the others ahead; a note is text; a bar where the end is known."""
-    shown = stages(STAGES, "weights")
+    shown = stage_list(STAGES, "weights")
     assert [shown.count(f'class="{kind}"') for kind in ("done", "now", "ahead")] == [2, 1, 2]
-    assert "<progress" not in working("At <work>")
-    assert "At &lt;work&gt;" in working("At <work>")
-    assert '<progress max="9" value="3"' in working("At work", 3, 9)
+    assert "<progress" not in progress_line("At <work>")
+    assert "At &lt;work&gt;" in progress_line("At <work>")
+    assert '<progress max="9" value="3"' in progress_line("At work", 3, 9)
 
 
 def test_a_measurement_beside_its_prediction() -> None:
@@ -143,7 +143,7 @@ def test_a_measurement_beside_its_prediction() -> None:
     assert 'aria-label="Measurement"' in card
     assert "the pasted config with random weights in bf16" in measure_card(measured(model=""), "{}")
     assert '<em class="badge lacks">not valid</em>' in measure_card(measured(verdict={"code": "invalid", "message": "No."}), "x")
-    text = as_text_measure(measured(), "Qwen/Qwen3-0.6B")
+    text = measure_text(measured(), "Qwen/Qwen3-0.6B")
     assert "Peak memory: 1.04 GiB, predicted 1.00 GiB (4 % too low)" in text
     assert measure_csv(measured()).splitlines()[3] == "peak_bytes,1118481067,1073741824,-0.04"
 
@@ -164,7 +164,7 @@ def test_a_heartbeat_that_can_be_believed() -> None:
     for name, text in (("First product, cold", "200 ms"), ("Floor", "10 ms"), ("Efficiency", "25.0 %"), ("Achieved", "0.43 TFLOP/s")):
         assert f"<dt>{name}</dt><dd>{text}</dd>" in card
     assert "One product of 128 × 4,096 by 4,096 × 16,384 in float32, on Some &lt;Processor&gt;" in card
-    assert "efficiency 25.0 %" in as_text_heartbeat(beat())
+    assert "efficiency 25.0 %" in heartbeat_text(beat())
 
 
 def test_a_heartbeat_that_cannot() -> None:
@@ -173,24 +173,24 @@ def test_a_heartbeat_that_cannot() -> None:
     assert "These times cannot be right.</strong> The shortest time was 0.0056 ms" in card
     assert '<em class="badge lacks">not valid</em>' in card
     assert "<dt>Efficiency</dt><dd>none</dd>" in card
-    assert "NOT valid" in as_text_heartbeat(beat(valid=False))
+    assert "NOT valid" in heartbeat_text(beat(valid=False))
 
 
 def test_small_words_of_the_heartbeat() -> None:
     """How far it is; a rate in the unit that suits; the script as text."""
     assert phase_words({"phase": "warm", "done": 37, "of": 1000, "last_s": 0.0231}) == "Product 37 of 1,000, each awaited: 23.1 ms"
     assert phase_words({"phase": "cold", "done": 0, "of": 1, "last_s": None}).startswith("The first product")
-    assert flops(1.24e10) == "12.4 GFLOP/s"
-    assert flops(1.5e14) == "150.00 TFLOP/s"
-    assert "&lt;b&gt;" in script("x.py", "print('<b>')")
-    assert 'download="x.py"' in script("x.py", "print(1)")
+    assert format_flops(1.24e10) == "12.4 GFLOP/s"
+    assert format_flops(1.5e14) == "150.00 TFLOP/s"
+    assert "&lt;b&gt;" in script_block("x.py", "print('<b>')")
+    assert 'download="x.py"' in script_block("x.py", "print(1)")
 
 
 def test_the_scatter_holds_every_row_with_both_ends() -> None:
     """Three devices, one of the rows without a prediction; every point lies on the axes, and the band is 10 % to both sides."""
     rows = [row(), row(device="CPU", kind="chat", peak_bytes=4 * GIB, predicted_peak_bytes=4 * GIB), row(predicted_peak_bytes=None)]
-    assert len(points(rows, "peak_bytes")) == 2
-    figure: Any = scatter(rows, "peak_bytes")
+    assert len(select_points(rows, "peak_bytes")) == 2
+    figure: Any = draw_scatter(rows, "peak_bytes")
     low, high, line, *dots = figure.data
     assert [y / x for x, y in zip(low.x, low.y, strict=True)] == pytest.approx([0.9, 0.9])
     assert [y / x for x, y in zip(high.x, high.y, strict=True)] == pytest.approx([1.1, 1.1])
@@ -207,15 +207,15 @@ def test_the_scatter_holds_every_row_with_both_ends() -> None:
 def test_nothing_is_drawn_of_nothing() -> None:
     """No row, or none with both ends: no picture, and the head says so."""
     for words, figure in FIGURES:
-        assert scatter([], figure) is None
+        assert draw_scatter([], figure) is None
         assert f"No row holds both a measured and a predicted {words.lower()}" in scatter_head([row(**{figure: None})], figure)
-    assert newest([]) == ""
+    assert newest_table([]) == ""
 
 
 @given(st.lists(st.floats(min_value=1e-3, max_value=1e4), min_size=1, max_size=20))
 def test_axes_are_marked_and_not_crowded(values: list[float]) -> None:
     """Three to eight marks, all within the axis, whatever the range."""
-    figure: Any = scatter([row(ttft_s=value, predicted_ttft_s=value * 1.3) for value in values], "ttft_s")
+    figure: Any = draw_scatter([row(ttft_s=value, predicted_ttft_s=value * 1.3) for value in values], "ttft_s")
     low, high = (10**end for end in figure.layout.xaxis.range)
     marks = figure.layout.xaxis.tickvals
     assert 3 <= len(marks) <= 8
@@ -225,14 +225,14 @@ def test_axes_are_marked_and_not_crowded(values: list[float]) -> None:
 def test_names_in_the_ledger_are_no_markup() -> None:
     """A device's name comes from its driver."""
     odd = row(device="<img src=x>", model="a/b")
-    figure: Any = scatter([odd], "peak_bytes")
-    for text in (scatter_head([odd], "peak_bytes"), newest([odd]), figure.data[-1].hovertemplate[0]):
+    figure: Any = draw_scatter([odd], "peak_bytes")
+    for text in (scatter_head([odd], "peak_bytes"), newest_table([odd]), figure.data[-1].hovertemplate[0]):
         assert "<img" not in text
 
 
 def test_the_newest_rows_and_the_rest_behind_a_line() -> None:
     """Thirty rows: five are seen, twenty wait, and the files hold all."""
-    shown = newest([row(when=f"2026-11-21T09:{minute:02}Z") for minute in range(30)])
+    shown = newest_table([row(when=f"2026-11-21T09:{minute:02}Z") for minute in range(30)])
     assert shown.count('<tr role="row"><th role="rowheader"') == 25
     assert "<summary>20 more, of 30; the files hold all</summary>" in shown
     assert "predicted 1.05 GiB, 5 % too high" in shown
@@ -241,8 +241,8 @@ def test_the_newest_rows_and_the_rest_behind_a_line() -> None:
 def test_where_the_ledger_lies_is_said() -> None:
     """With and without rows, lasting or not, and what is wrong."""
     status: dict[str, Any] = {"kept": "a file", "lasting": True, "rows": 0, "own_rows": 0, "problem": None, "copied": "Not copied."}
-    assert "Nothing has been measured yet" in kept_line(status)
-    assert "kept in a file, which outlives a restart." in kept_line(status)
-    assert "3 rows, 1 of them from this machine." in kept_line(status | {"rows": 3, "own_rows": 1})
-    lost = kept_line(status | {"rows": 1, "own_rows": 1, "lasting": False, "kept": "memory, until the app restarts", "problem": "Full."})
+    assert "Nothing has been measured yet" in storage_line(status)
+    assert "kept in a file, which outlives a restart." in storage_line(status)
+    assert "3 rows, 1 of them from this machine." in storage_line(status | {"rows": 3, "own_rows": 1})
+    lost = storage_line(status | {"rows": 1, "own_rows": 1, "lasting": False, "kept": "memory, until the app restarts", "problem": "Full."})
     assert "1 row, from this machine. New rows are kept in memory, until the app restarts. Full." in lost

@@ -7,12 +7,12 @@ import pytest
 from lib.catalog import load
 from lib.live.heartbeat import MatmulCase
 from lib.present import live_heartbeat
-from lib.present.live_heartbeat import impossible, verdict, why_impossible
+from lib.present.live_heartbeat import check_published_time, explain_published_time, verdict_sentences
 
 
 def test_published_time_is_thirty_times_too_short() -> None:
     """268 MB at 1640 GB/s are 0.164 ms, 17.2 GFLOP at 918 TFLOP/s 0.0187 ms; 0.164 / 0.0056 = 29."""
-    said = why_impossible(load().accelerator("TPU-v6e"))
+    said = explain_published_time(load().accelerator("TPU-v6e"))
     for part in (
         "0.0056 ms",
         "268 MB",
@@ -32,12 +32,12 @@ def test_figures_come_from_the_catalog() -> None:
     """A chip twice as fast needs half the time."""
     chip = load().accelerator("TPU-v6e")
     twice = chip.model_copy(update={"bandwidth": 2 * chip.bandwidth})
-    assert impossible(twice).least.memory_s == pytest.approx(impossible(chip).least.memory_s / 2)
+    assert check_published_time(twice).least.memory_s == pytest.approx(check_published_time(chip).least.memory_s / 2)
 
 
 def test_its_case_is_the_default_one() -> None:
     """The words speak of the product that the heartbeat runs."""
-    seen = impossible(load().accelerator("TPU-v6e"))
+    seen = check_published_time(load().accelerator("TPU-v6e"))
     assert (seen.flops, seen.weight_bytes) == (MatmulCase().flops, MatmulCase().weight_bytes)
 
 
@@ -55,8 +55,8 @@ ANSWER = {
 
 def test_verdict_of_each_kind() -> None:
     """Valid, without a floor, impossible."""
-    assert "57 GFLOP/s" in verdict(ANSWER)
-    assert "reaches 10%" in verdict(ANSWER)
-    assert "reaches" not in verdict(ANSWER | {"efficiency": None})
-    assert "not possible" in verdict(ANSWER | {"valid": False, "efficiency": None})
+    assert "57 GFLOP/s" in verdict_sentences(ANSWER)
+    assert "reaches 10%" in verdict_sentences(ANSWER)
+    assert "reaches" not in verdict_sentences(ANSWER | {"efficiency": None})
+    assert "not possible" in verdict_sentences(ANSWER | {"valid": False, "efficiency": None})
     assert live_heartbeat.PUBLISHED_S == 5.6e-6

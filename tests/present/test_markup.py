@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 
 from lib.present import cards, memory_charts, tables
-from lib.present.markup import actions, escaped, refusal
+from lib.present.markup import answer_actions, escape, refusal_note
 
 HOSTILE = "<img src=x onerror=\"alert(1)\"><script>alert('2')</script>&{{x}}${y}"
 ASKED: dict[str, Any] = {"context_tokens": 4096, "batch_size": 1, "engine": "transformers", "devices": 1}
@@ -71,16 +71,16 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
             [
                 cards.model_line(m | {"layer_kinds": {m["source"]: 3}}),
                 cards.memory_card(e, e["model"], 1, "inference"),
-                tables.tiers(e["fits"], e),
-                cards.explanation(e),
+                tables.tiers_table(e["fits"], e),
+                cards.memory_explanation(e),
                 cards.pick_card(a["pick"], a["model"]),
-                tables.ranked(a["ranked"], a["pick"]),
-                tables.rejected(a["rejected"]),
-                cards.aside(a),
+                tables.ranked_table(a["ranked"], a["pick"]),
+                tables.rejected_table(a["rejected"]),
+                cards.recommendation_notes(a),
                 cards.prices_line(a["prices"]),
-                cards.no_pick(a["model"]),
-                refusal(a["model"]),
-                actions(text=a["model"], query=None, files=(("Save", a["model"], "text/csv", a["model"]),)),
+                cards.no_pick_card(a["model"]),
+                refusal_note(a["model"]),
+                answer_actions(text=a["model"], query=None, files=(("Save", a["model"], "text/csv", a["model"]),)),
             ]
         )
 
@@ -93,25 +93,25 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
 def test_a_chart_holds_no_markup() -> None:
     """Plotly reads a little HTML in labels, so an accelerator's name is escaped there too."""
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)
-    figure = memory_charts.growth([(1, memory), (4096, memory)], [("<b>x</b>", 80 * 2**30)], 4096)
-    assert [note.text for note in figure.layout.annotations] == [escaped("<b>x</b>")]
+    figure = memory_charts.draw_growth([(1, memory), (4096, memory)], [("<b>x</b>", 80 * 2**30)], 4096)
+    assert [note.text for note in figure.layout.annotations] == [escape("<b>x</b>")]
 
 
 def test_the_bar_adds_up_to_the_capacity() -> None:
     """The parts are drawn to the scale of the track: 16.8 GiB of 22 GiB fill 76 %."""
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)
-    widths = [float(width) for width in re.findall(r'class="seg \w+" style="width:([\d.]+)%', memory_charts.bar(memory, 22 * 2**30))]
+    widths = [float(width) for width in re.findall(r'class="seg \w+" style="width:([\d.]+)%', memory_charts.memory_bar(memory, 22 * 2**30))]
     # four parts: 16 060 522 496 + 536 870 912 + 700 000 000 + 900 000 000 = 18 197 393 408 bytes of 23 622 320 128
     assert abs(sum(widths) - 77.04) < 0.03
-    assert "over" not in memory_charts.bar(memory, 22 * 2**30)
-    assert "over" in memory_charts.bar(memory, 15 * 2**30)
+    assert "over" not in memory_charts.memory_bar(memory, 22 * 2**30)
+    assert "over" in memory_charts.memory_bar(memory, 15 * 2**30)
 
 
 def test_the_curve_shows_the_lines_that_matter() -> None:
     """Capacities below the curve, and the first above it; close ones share a line."""
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)  # 16.9 GiB
     cards_held = [("T4", 15 * 2**30), ("L4", 22 * 2**30), ("A10G", 22 * 2**30 + 1), ("A100-SXM4-80GB", 79 * 2**30)]
-    figure = memory_charts.growth([(1, memory), (8192, memory)], cards_held, 4096)
+    figure = memory_charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096)
     assert [note.text for note in figure.layout.annotations] == ["T4", "L4"]
     assert [trace.name for trace in figure.data] == ["Weights", "Cache", "Activations", "Runtime"]
     assert memory_charts.short_name("A100-SXM4-80GB") == "A100"
@@ -121,14 +121,14 @@ def test_the_curve_shows_the_lines_that_matter() -> None:
 def test_downloads_hold_the_answer() -> None:
     """The CSV has one row for each ranked entry, the JSON is the answer itself, and both travel in the link."""
     answer = FakeServices().recommend(LLAMA, context_tokens=4096)
-    sheet = list(csv.DictReader(io.StringIO(tables.as_csv(answer["ranked"]))))
+    sheet = list(csv.DictReader(io.StringIO(tables.ranked_csv(answer["ranked"]))))
     assert [(row["rank"], row["hardware"], row["usd_per_hour"]) for row in sheet] == [
         ("1", "l4x1", "0.8"),
         ("2", "l40sx1", "1.8"),
         ("3", "a100-large", "2.5"),
     ]
-    assert json.loads(tables.as_json(answer)) == answer
-    link = actions(text="t", query="?a=1", files=(("Save", "a.csv", "text/csv", 'a,"#%&<b>\n'),))
+    assert json.loads(tables.answer_json(answer)) == answer
+    link = answer_actions(text="t", query="?a=1", files=(("Save", "a.csv", "text/csv", 'a,"#%&<b>\n'),))
     href = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', link)
     assert href is not None
     assert unquote(unescape(href[1])) == 'a,"#%&<b>\n'
@@ -137,10 +137,10 @@ def test_downloads_hold_the_answer() -> None:
 def test_a_spreadsheet_runs_nothing() -> None:
     """A text that a spreadsheet would take for a formula is written as text."""
     entry = FakeServices().recommend(LLAMA, context_tokens=4096)["ranked"][0] | {"hardware": "=HYPERLINK(1)", "reasons": []}
-    assert next(iter(csv.DictReader(io.StringIO(tables.as_csv([entry])))))["hardware"] == "'=HYPERLINK(1)"
+    assert next(iter(csv.DictReader(io.StringIO(tables.ranked_csv([entry])))))["hardware"] == "'=HYPERLINK(1)"
 
 
 def test_sources_link_only_to_the_web() -> None:
     """An address of the web is a link; anything else stays text."""
-    assert cards.linked("https://example.org/a").startswith('<a href="https://example.org/a"')
-    assert cards.linked("javascript:alert(1)") == "javascript:alert(1)"
+    assert cards.link_source("https://example.org/a").startswith('<a href="https://example.org/a"')
+    assert cards.link_source("javascript:alert(1)") == "javascript:alert(1)"

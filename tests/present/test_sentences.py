@@ -12,7 +12,7 @@ from string import Formatter
 import pytest
 
 import lib
-from lib.present.sentences import CAVEATS, REASONS, sentence, shown
+from lib.present.sentences import CAVEATS, REASONS, format_value, sentence
 from lib.provenance import Caveat, Reason
 
 LIB = Path(lib.__file__).parent
@@ -79,7 +79,7 @@ def test_a_sentence_names_only_values_that_are_stated(kind: str, sentences: Mapp
 )
 def test_values_by_the_unit_in_their_name(name: str, value: str | float | Decimal, text: str) -> None:
     """The end of a name says the unit, and with it the form."""
-    assert shown(name, value) == text
+    assert format_value(name, value) == text
 
 
 def test_a_sentence_with_its_numbers() -> None:

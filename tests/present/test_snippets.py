@@ -26,17 +26,17 @@ from lib.catalog.rows import read_rows
 from lib.cli.app import main as ours
 from lib.errors import BadArgument, BadCatalog
 from lib.present import snippets
-from lib.present.setup_files import FILE, FRAMEWORKS, Versions, offered, setup, versions
-from lib.present.snippets import Snippet, command, literal
+from lib.present.setup_files import FILE, FRAMEWORKS, Versions, list_frameworks, load_versions, write_setup
+from lib.present.snippets import Snippet, python_literal, shell_command
 
 ALL: tuple[Snippet, ...] = (
-    *snippets.of_space("ada/chat", hardware="l4x1", sleep_time_s=3600),
-    snippets.switch("ada/chat", "cpu-basic"),
-    snippets.switch("ada/chat", "zero-a10g-xlarge"),
-    snippets.switch("ada/chat", "l4x1", -1),
-    snippets.sleep_time("ada/chat", -1),
-    snippets.volumes("ada/chat", "ada/files"),
-    snippets.tiers(),
+    *snippets.space_snippets("ada/chat", hardware="l4x1", sleep_time_s=3600),
+    snippets.switch_snippet("ada/chat", "cpu-basic"),
+    snippets.switch_snippet("ada/chat", "zero-a10g-xlarge"),
+    snippets.switch_snippet("ada/chat", "l4x1", -1),
+    snippets.sleep_time_snippet("ada/chat", -1),
+    snippets.volumes_snippet("ada/chat", "ada/files"),
+    snippets.tiers_snippet(),
 )
 NASTY = ("-rf/x", "a/b; touch owned", "$(id)/`id`", "a'b\"c\\", "a\nb", "\u202eevil", "--json", "-1", " ", "é/ü", "{x}/%s")
 texts = st.one_of(st.sampled_from(NASTY), st.text(min_size=1, max_size=30).filter(lambda text: "\0" not in text))
@@ -117,7 +117,7 @@ def test_own_commands_exist(snippet: Snippet) -> None:
 
 def test_switch_says_the_same_three_times() -> None:
     """The three forms of a switch name the same Space, tier and sleep time."""
-    made = snippets.switch("ada/chat", "l4x1", 3600)
+    made = snippets.switch_snippet("ada/chat", "l4x1", 3600)
     call = next(node for node in ast.walk(ast.parse(made.python)) if isinstance(node, ast.Call) and node.keywords)
     assert {one.arg: ast.literal_eval(one.value) for one in call.keywords} == {"hardware": "l4x1", "sleep_time": 3600}
     _, theirs = parsed(hf, next(hf_lines(made)))
@@ -128,7 +128,7 @@ def test_switch_says_the_same_three_times() -> None:
 
 def test_zerogpu_sizes_are_one_tier() -> None:
     """The larger size of ZeroGPU is asked for in the code: the tier that the platform knows is zero-a10g."""
-    made = snippets.switch("ada/chat", "zero-a10g-xlarge")
+    made = snippets.switch_snippet("ada/chat", "zero-a10g-xlarge")
     assert '"zero-a10g"' in made.python
     assert any('size="xlarge"' in note for note in made.notes)
 
@@ -137,7 +137,7 @@ def test_volume_is_a_bucket_at_data() -> None:
     """The client reads the volume that we write as that bucket, mounted read-write where we said."""
     from huggingface_hub.cli._cli_utils import parse_volumes  # noqa: PLC0415 - theirs, and private
 
-    made = snippets.volumes("ada/chat", "ada/files")
+    made = snippets.volumes_snippet("ada/chat", "ada/files")
     _, read = parsed(hf, list(hf_lines(made))[1])
     (volume,) = parse_volumes(read["volume"]) or []
     assert (volume.type, volume.source, volume.mount_path, bool(volume.read_only)) == ("bucket", "ada/files", "/data", False)
@@ -147,7 +147,7 @@ def test_volume_is_a_bucket_at_data() -> None:
 @given(texts)
 def test_literal_is_one_literal(text: str) -> None:
     """A Python literal means the text again, stands on one line, and shows nothing that cannot be seen."""
-    written = literal(text)
+    written = python_literal(text)
     assert ast.literal_eval(written) == text
     assert written.isprintable()
 
@@ -156,7 +156,7 @@ def test_literal_is_one_literal(text: str) -> None:
 @given(texts, texts)
 def test_command_keeps_words_apart(space: str, value: str) -> None:
     """A shell finds our words and the given ones, each whole; only `--` is added."""
-    words = shlex.split(command("hf spaces settings", [space], ["--hardware", value]))
+    words = shlex.split(shell_command("hf spaces settings", [space], ["--hardware", value]))
     assert [word for word in words if word != "--"] == [
         word
         for word in ["hf", "spaces", "settings", *((["--hardware", value, space]) if space[0] == "-" else [space, "--hardware", value])]
@@ -168,7 +168,7 @@ def test_command_keeps_words_apart(space: str, value: str) -> None:
 @given(texts, texts)
 def test_hostile_ids_stay_values(space: str, hardware: str) -> None:
     """Whatever the ids are, all three forms hold the same call with these ids as values, and nothing else."""
-    made = snippets.switch(space, hardware, 60)
+    made = snippets.switch_snippet(space, hardware, 60)
     tree = ast.parse(made.python)
     call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.keywords)
     assert [ast.literal_eval(one) for one in call.args] == [space]
@@ -182,7 +182,7 @@ def test_hostile_ids_stay_values(space: str, hardware: str) -> None:
 
 def test_a_real_shell_agrees() -> None:
     """A shell itself reads every nasty id as one word and runs none of it."""
-    lines = "\n".join(command("printf %s\\\\0", [text]) for text in NASTY if not text.startswith("-"))
+    lines = "\n".join(shell_command("printf %s\\\\0", [text]) for text in NASTY if not text.startswith("-"))
     told = subprocess.run(["sh", "-c", lines], capture_output=True, check=True)  # noqa: S607 - whichever sh there is
     assert told.stdout.decode() == "".join(f"{text}\0" for text in NASTY if not text.startswith("-"))
 
@@ -195,7 +195,7 @@ def entry(platform: str, hardware: str, accelerator: str | None, engine: str = "
 TRANSFORMERS: dict[str, set[str]] = {"torch": set(), "transformers": set(), "accelerate": set()}
 ZEROGPU = load().rules.zerogpu
 TIERS = [entry(row.platform, row.id, row.accelerator) for row in load().on(["spaces", "zerogpu"])]
-EVERY = [(place, framework) for place in TIERS for framework in offered(place["platform"])]
+EVERY = [(place, framework) for place in TIERS for framework in list_frameworks(place["platform"])]
 
 
 def packages(requirements: str) -> dict[str, Requirement]:
@@ -209,14 +209,14 @@ def packages(requirements: str) -> dict[str, Requirement]:
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
 def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
     """The Hub's own card parser reads the front matter of every tier, and finds only values that the platform documents."""
-    made = setup(place, ZEROGPU, model="Qwen/Qwen3-8B", framework=framework)
+    made = write_setup(place, ZEROGPU, model="Qwen/Qwen3-8B", framework=framework)
     assert made.front_matter is not None
     card = SpaceCard(f"{made.front_matter}\n# Qwen3\n").data.to_dict()
     suggested = card.pop("suggested_hardware", None)
     assert card == {
         "title": "Qwen3-8B",
         "sdk": "gradio",
-        "sdk_version": versions()["gradio"].version,
+        "sdk_version": load_versions()["gradio"].version,
         "python_version": "3.12.12",
         "app_file": "app.py",
         "models": ["Qwen/Qwen3-8B"],
@@ -231,7 +231,7 @@ def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
 @given(st.one_of(texts, st.text(alphabet="ab/-\n: #'\"{", max_size=20)))
 def test_hostile_models_stay_out_of_the_card(model: str) -> None:
     """A model that is no Hub id adds nothing to the card; one that is stands there as it was."""
-    made = setup(TIERS[0], ZEROGPU, model=model)
+    made = write_setup(TIERS[0], ZEROGPU, model=model)
     card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
     if "models" in card:
         assert card["models"] == [model]
@@ -243,11 +243,11 @@ def test_hostile_models_stay_out_of_the_card(model: str) -> None:
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
 def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None:
     """Every line is a requirement that pip's own grammar takes, with the pin of the data file, and its source is told."""
-    made = setup(place, ZEROGPU, framework=framework)
+    made = write_setup(place, ZEROGPU, framework=framework)
     for name, wanted in packages(made.requirements).items():
         if name == "torch" and place["platform"] == "zerogpu":
             continue
-        known = versions()[name]
+        known = load_versions()[name]
         assert wanted.specifier.contains(known.version)
         assert known.source in made.sources
         assert known.source.source == f"PyPI {name} {known.version}, read 2026-11-21"
@@ -256,14 +256,17 @@ def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None
 def test_zerogpu_takes_its_newest_torch() -> None:
     """On ZeroGPU torch is the newest of the platform's list (2.11.0), never the newest release (2.15.0)."""
     admitted = ZEROGPU.torch_versions
-    torch = packages(setup(entry("zerogpu", "zero-a10g", "RTX-PRO-6000-Blackwell-Server"), ZEROGPU).requirements)["torch"]
+    torch = packages(write_setup(entry("zerogpu", "zero-a10g", "RTX-PRO-6000-Blackwell-Server"), ZEROGPU).requirements)["torch"]
     assert [version for version in admitted if torch.specifier.contains(version)] == [str(max(map(Version, admitted)))]
-    assert not torch.specifier.contains(versions()["torch"].version)
+    assert not torch.specifier.contains(load_versions()["torch"].version)
 
 
 def test_pytorch_by_host() -> None:
     """A GPU gets PyPI's CUDA build and is told which CUDA; a CPU tier gets the CPU index."""
-    gpu, cpu = setup(entry("spaces", "l4x1", "L4"), ZEROGPU).requirements, setup(entry("spaces", "cpu-upgrade", None), ZEROGPU).requirements
+    gpu, cpu = (
+        write_setup(entry("spaces", "l4x1", "L4"), ZEROGPU).requirements,
+        write_setup(entry("spaces", "cpu-upgrade", None), ZEROGPU).requirements,
+    )
     assert "CUDA 13.2" in gpu
     assert "\n--extra-index-url https://download.pytorch.org/whl/cpu\n" in cpu
     assert "--extra-index-url" not in {line.split()[0] for line in gpu.splitlines()}
@@ -288,17 +291,17 @@ def test_pytorch_by_host() -> None:
 )  # fmt: skip
 def test_framework_lines(place: dict[str, Any], framework: str, wanted: dict[str, set[str]]) -> None:
     """Each framework and engine brings its own packages and extras, and a card only where there is a Space."""
-    made = setup(place, ZEROGPU, framework=framework)
+    made = write_setup(place, ZEROGPU, framework=framework)
     assert {name: one.extras for name, one in packages(made.requirements).items()} == wanted
     assert (made.front_matter is None) == (place["platform"] not in {"spaces", "zerogpu"})
 
 
 def test_torch_tpu_takes_this_torch() -> None:
     """The pinned torch lies in the span that torch_tpu names, and jax[tpu] is said not to go beside it."""
-    brings = str(versions()["torch_tpu"].brings)
+    brings = str(load_versions()["torch_tpu"].brings)
     low, high = brings.removeprefix("torch ").split(",")[0].split(" to ")
-    assert Version(low) <= Version(versions()["torch"].version) <= Version(high)
-    assert "not beside torch_tpu" in setup(entry("tpu", "v6e-8", "TPU-v6e"), ZEROGPU, framework="jax").requirements
+    assert Version(low) <= Version(load_versions()["torch"].version) <= Version(high)
+    assert "not beside torch_tpu" in write_setup(entry("tpu", "v6e-8", "TPU-v6e"), ZEROGPU, framework="jax").requirements
 
 
 def test_transformers_has_pytorch_classes_only() -> None:
@@ -321,12 +324,12 @@ def test_transformers_has_pytorch_classes_only() -> None:
 def test_what_does_not_run_is_refused(place: dict[str, Any], framework: str) -> None:
     """A framework that the platform does not run, an unknown platform and an id with a line break are refused by name."""
     with pytest.raises(BadArgument, match="Accepted"):
-        setup(place, ZEROGPU, framework=framework)
+        write_setup(place, ZEROGPU, framework=framework)
 
 
 def test_every_framework_is_offered_somewhere() -> None:
     """The choices of a Space on rented hardware are all that there are."""
-    assert offered("spaces") == tuple(FRAMEWORKS)
+    assert list_frameworks("spaces") == tuple(FRAMEWORKS)
 
 
 @pytest.mark.parametrize("spoil", [{"name": "torch"}, {"version": ""}, {"checked": "2999-01-01"}, {"extra": 1}], ids=str)

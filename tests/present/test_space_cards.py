@@ -128,7 +128,7 @@ def test_an_error_stage_is_said() -> None:
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 s"), (59.9, "59 s"), (60, "1 min 00 s"), (185, "3 min 05 s")])
 def test_elapsed_time(seconds: float, words: str) -> None:
     """Seconds below a minute, then minutes."""
-    assert space_steps.elapsed(seconds) == words
+    assert space_steps.format_elapsed(seconds) == words
 
 
 @pytest.mark.parametrize(

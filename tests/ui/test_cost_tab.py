@@ -13,8 +13,8 @@ from page_fake import LLAMA, FakeServices
 
 from lib.catalog import load
 from lib.hub.providers import ProviderOffers
-from lib.present.cost_charts import bills
-from lib.present.speed_charts import front, roofline, roofline_words, scatter
+from lib.present.cost_charts import draw_bills
+from lib.present.speed_charts import draw_front, draw_roofline, roofline_words, speed_front
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -91,7 +91,7 @@ def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
     answer = services.outlook(LLAMA, requests_per_day=200)
     at = answer["x"].index(200.0)
     assert [line["usd"][at] for line in answer["lines"]] == [line["total_usd_per_month"] for line in answer["lines"]]
-    assert len(bills(answer).data) >= len(answer["lines"])
+    assert len(draw_bills(answer).data) >= len(answer["lines"])
 
 
 def test_hardware_that_cannot_hold_the_model_is_priced_and_says_so(services: Services) -> None:
@@ -128,9 +128,9 @@ def test_the_scatter_marks_what_is_unbeaten() -> None:
         entry | {"hardware": "b", "pareto": False, "speed": told, "cost": {"total_usd_per_month": 0.0}},
         entry | {"speed": {"low": None, "high": None}, "cost": {"total_usd_per_month": 1.0}},
     ]
-    shown = front(entries)
+    shown = speed_front(entries)
     assert [(place.low, place.value, place.high) for place in shown.places] == [(9.0, 10.0, 12.0)] * 2
-    figure = scatter(shown)
+    figure = draw_front(shown)
     assert list(figure.data[0].x) == [100.0]
     assert "<b>A</b>" not in str(figure.data[1].hovertemplate)
 
@@ -145,7 +145,7 @@ def test_no_pass_is_above_the_roof(services: Services) -> None:
     assert decoding["flop_per_byte"] < ridge < reading["flop_per_byte"]  # 2·P·1 FLOP over about 2·P bytes; 512 tokens read at once
     assert decoding["flop_per_byte"] == pytest.approx(1.0, rel=0.05)
     assert "memory bandwidth bounds it" in roofline_words(answer)
-    assert len(roofline(answer).data) == 5
+    assert len(draw_roofline(answer).data) == 5
 
 
 def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Services) -> None:
