@@ -151,10 +151,11 @@ def _on_accelerator(spec: ModelSpec, family: Family, offer: Offer, silicon: Acce
             return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
         return Candidates((Candidate(precision=precision, engine="llama.cpp", devices=offer.accelerator_count),))
     wanted, refused = _precisions(spec, silicon, precision)
+    layouts = _layouts(spec, family, offer, silicon)
     tried = tuple(
         Candidate(precision=name, engine=engine, devices=devices, step=step, note=note)
         for name, step, note in wanted
-        for engine, devices in _layouts(spec, family, offer, silicon)
+        for engine, devices in layouts
     )
     return Candidates(tried, refused)
 

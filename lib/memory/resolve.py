@@ -7,9 +7,11 @@ degree, are read off the spec here too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
+from lib.identity import ById
 from lib.laws import parallelism
 from lib.model.parameter_count import typical_decoder
 from lib.workload import Engine, Mode
@@ -129,6 +131,12 @@ def layer_sizes(spec: ModelSpec) -> LayerSizes:
 
 def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:
     """The most of `devices` over which vLLM splits this model; the heads of a bare parameter count are only typical and do not count."""
+    return _tensor_parallel_degree(ById(spec), devices)
+
+
+@lru_cache(maxsize=1024)
+def _tensor_parallel_degree(key: ById[ModelSpec], devices: int) -> int:
+    spec = key.value
     d = spec.dimensions
     return parallelism.tensor_parallel_degree(
         heads=0 if spec.source == "rule_of_thumb" else d.attention_heads,
