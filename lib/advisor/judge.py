@@ -31,7 +31,7 @@ from lib.advisor.result import Cost, Entry, Rejection, Speed, explain_configurat
 from lib.advisor.speed import Key, attach_bounds, bound_speed, find_roofline, predict_candidates, prediction_key
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
-from lib.cost import Usage, cost
+from lib.cost import Usage, bill_offer
 from lib.errors import BadCatalog
 from lib.laws.price import HOUR_S
 from lib.memory import usable_memory
@@ -260,7 +260,7 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
     )
-    bill = cost(offer, usage, rules, speed=predicted)
+    bill = bill_offer(offer, usage, rules, speed=predicted)
     return Cost(
         usd_per_hour=bill.usd_per_hour,
         usd_per_month=bill.total_usd_per_month,

@@ -18,8 +18,8 @@ from lib.advisor.fit import measure_headroom
 from lib.advisor.speed import bound_speed, count_decode_parameters, find_roofline
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost import TokenPrice, Usage, cost, per_token
-from lib.cost.usage import zerogpu_use
+from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
+from lib.cost.usage import estimate_zerogpu_use
 from lib.laws.roofline import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
@@ -140,8 +140,8 @@ def _try_provider(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
     elif deployment.usage.requests_per_day <= 0:
         yield NoSaving(code="provider", reason="traffic_not_stated")
     else:
-        tokens = per_token(deployment.price, deployment.usage, deployment.catalog.rules.providers)
-        storage = cost(deployment.offer, deployment.usage, deployment.catalog.rules).storage_usd_per_month
+        tokens = bill_tokens(deployment.price, deployment.usage, deployment.catalog.rules.providers)
+        storage = bill_offer(deployment.offer, deployment.usage, deployment.catalog.rules).storage_usd_per_month
         values: dict[str, Value] = {"provider": deployment.price.provider, "requests_per_month": deployment.usage.requests_per_month}
         yield _compare_bills("provider", now, tokens.total_usd_per_month + storage, values=values)
 
@@ -155,7 +155,7 @@ def _try_zerogpu(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
         tier = fit_tier(deployment, offer, replace(deployment.request, engine="transformers"))
         if tier is None:
             continue
-        use = zerogpu_use(offer, deployment.usage, rules, deployment.predict(offer, tier.request))
+        use = estimate_zerogpu_use(offer, deployment.usage, rules, deployment.predict(offer, tier.request))
         if use.requests_in_quota == 0:
             yield NoSaving(code="zerogpu", reason="quota_too_small")
         else:
@@ -243,7 +243,7 @@ def _try_sleep(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
     if after is None:
         yield NoSaving(code="sleep", reason="already_as_small")
         return
-    asleep = cost(
+    asleep = bill_offer(
         deployment.offer,
         replace(deployment.usage, sleep_after_s=after),
         deployment.catalog.rules,
@@ -364,7 +364,7 @@ def count_devices(deployment: Deployment, offer: Offer, request: MemoryRequest) 
 
 def price_month(deployment: Deployment, offer: Offer, request: MemoryRequest) -> Decimal:
     """What the month costs on an offer, at the deployment's use."""
-    return cost(offer, deployment.usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).total_usd_per_month
+    return bill_offer(offer, deployment.usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).total_usd_per_month
 
 
 def find_cheapest_tier(deployment: Deployment, request: MemoryRequest) -> FittingTier | None:

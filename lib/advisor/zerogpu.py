@@ -15,7 +15,7 @@ from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
-from lib.cost.usage import exact
+from lib.cost.usage import to_decimal
 from lib.laws.zerogpu_quota import calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
 from lib.workload import Workload
@@ -59,7 +59,7 @@ def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: 
     }
     if seconds is None:
         return Reason("zerogpu_quota_unknown", values), True
-    each = quota_seconds(seconds=exact(seconds), **factors)
+    each = quota_seconds(seconds=to_decimal(seconds), **factors)
     calls = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
     visitors = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
     values |= {"request_quota_s": float(each), "requests_per_visitor": calls, "visitors": visitors, "most_visitors": LIGHT_TRAFFIC_VISITORS}

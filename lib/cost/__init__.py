@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lib.cost.bill import cost
+from lib.cost.bill import bill_offer
 from lib.cost.break_even import BreakEvenPoint, find_break_even
 from lib.cost.result import CostEstimate, CostPart, ZeroGpuUse
-from lib.cost.tokens import TokenPrice, describe_retired_tier, per_token, retired_tier
+from lib.cost.tokens import TokenPrice, bill_tokens, describe_retired_tier, find_retired_tier
 from lib.cost.usage import Usage
 
 __all__ = [
@@ -15,9 +15,9 @@ __all__ = [
     "TokenPrice",
     "Usage",
     "ZeroGpuUse",
-    "cost",
+    "bill_offer",
+    "bill_tokens",
     "describe_retired_tier",
     "find_break_even",
-    "per_token",
-    "retired_tier",
+    "find_retired_tier",
 ]

@@ -2,7 +2,7 @@
 
     C = p · (h · r + x) + exposed ports + storage          (`lib.laws.price`: rent, storage)
 
-    p  USD per hour      h  billed hours of one replica per month (`lib.cost.usage.hours`)      r  replicas
+    p  USD per hour      h  billed hours of one replica per month (`lib.cost.usage.count_hours`)      r  replicas
     x  hours of additional replicas per month
 
 ZeroGPU costs the owner nothing; there the bill states what its visitors spend of their quota (`lib.cost.usage`). Taxes, network traffic
@@ -15,9 +15,20 @@ from decimal import Decimal, localcontext
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
-from lib.cost.result import CostEstimate, CostPart, summed
-from lib.cost.tokens import storage_caveats, storage_part
-from lib.cost.usage import SLEEPS, STARTUP_S, Hours, Usage, exact, hours, quota_caveats, request_seconds, sleep_time, zerogpu_use
+from lib.cost.result import CostEstimate, CostPart, sum_parts
+from lib.cost.tokens import bill_storage, storage_caveats
+from lib.cost.usage import (
+    SLEEPS,
+    STARTUP_S,
+    RunningHours,
+    Usage,
+    count_hours,
+    estimate_zerogpu_use,
+    quota_caveats,
+    request_seconds,
+    resolve_sleep_time,
+    to_decimal,
+)
 from lib.errors import BadArgument, UnknownHardware
 from lib.laws.price import DAY_H, HOUR_S, MILLION, RENT, answer_price, prompt_price, rent, share
 from lib.provenance import Caveat, Source, Value
@@ -26,7 +37,7 @@ from lib.speed import SpeedEstimate
 DIGITS = 60  # products of a price, hours and counts stay exact, so that parts add up to the last digit
 
 
-def cost(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: SpeedEstimate | None = None) -> CostEstimate:
+def bill_offer(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: SpeedEstimate | None = None) -> CostEstimate:
     """What the offer costs at this use; prices per token only with a speed estimate.
 
     Raises:
@@ -57,13 +68,13 @@ def price_per_hour(offer: Offer, region: str | None = None) -> Decimal:
 
 def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate | None) -> CostEstimate:
     price = price_per_hour(offer, usage.region)
-    daily = hours(offer, usage, rules, speed)
+    daily = count_hours(offer, usage, rules, speed)
     monthly = daily.per_day * usage.days_per_month
     parts = tuple(part for part in (_rent(offer, usage, price, monthly), _ports(offer, usage, rules, monthly)) if part is not None)
-    stored = storage_part(usage, rules.storage)
-    compute = summed(parts)
+    stored = bill_storage(usage, rules.storage)
+    compute = sum_parts(parts)
     storage = Decimal(0) if stored is None else stored.usd_per_month
-    used = zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.platform == "zerogpu" else None
+    used = estimate_zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.platform == "zerogpu" else None
     billed = monthly * usage.replicas + usage.extra_replica_hours_per_month
     return CostEstimate(
         hardware=offer.id,
@@ -79,13 +90,13 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         usd_per_million_output_tokens_at_traffic=share(compute * MILLION, usage.requests_per_month * usage.output_tokens)
         if speed is not None and speed.tpot_s is not None
         else None,
-        utilisation=None if used else utilisation(usage, speed, billed),
+        utilisation=None if used else compute_utilisation(usage, speed, billed),
         wakes_per_day=daily.wakes_per_day,
         payer="visitor" if used else "owner",
         zerogpu=used,
         parts=parts if stored is None else (*parts, stored),
         caveats=(
-            *([] if used else _rent_caveats(offer, usage, rules, daily, sleep_time(offer, usage, rules), speed, price)),
+            *([] if used else _rent_caveats(offer, usage, rules, daily, resolve_sleep_time(offer, usage, rules), speed, price)),
             *(quota_caveats(used, usage, rules.zerogpu) if used else []),
             *storage_caveats(usage, rules.storage, offer.platform),
         ),
@@ -139,18 +150,18 @@ def _per_request(usage: Usage, speed: SpeedEstimate | None, price: Decimal, comp
 def _answer(speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
     if speed is None or speed.output_tokens_per_s is None:
         return None
-    return answer_price(usd_per_hour=price, tokens_per_s=exact(speed.output_tokens_per_s.value))
+    return answer_price(usd_per_hour=price, tokens_per_s=to_decimal(speed.output_tokens_per_s.value))
 
 
 def _prompt(usage: Usage, speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
     if speed is None or usage.prompt_tokens <= 0:
         return None
     return prompt_price(
-        usd_per_hour=price, first_token_s=exact(speed.ttft_s.value), prompt_tokens=usage.prompt_tokens, in_flight=usage.concurrency
+        usd_per_hour=price, first_token_s=to_decimal(speed.ttft_s.value), prompt_tokens=usage.prompt_tokens, in_flight=usage.concurrency
     )
 
 
-def utilisation(usage: Usage, speed: SpeedEstimate | None, billed_hours: Decimal) -> Decimal | None:
+def compute_utilisation(usage: Usage, speed: SpeedEstimate | None, billed_hours: Decimal) -> Decimal | None:
     """Share of the billed time in which requests are served, above 1 when they cannot all be; `None` when it is not known."""
     seconds = request_seconds(usage, speed)
     if seconds is None or billed_hours <= 0 or usage.requests_per_day <= 0:
@@ -158,7 +169,7 @@ def utilisation(usage: Usage, speed: SpeedEstimate | None, billed_hours: Decimal
     return usage.requests_per_month * seconds / (billed_hours * HOUR_S * usage.concurrency)
 
 
-def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours) -> tuple[Source, ...]:
+def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours) -> tuple[Source, ...]:
     of_platform = {
         "spaces": rules.sleep.sources[:1],
         "zerogpu": rules.zerogpu.sources[:2],
@@ -170,7 +181,13 @@ def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours) -> 
 
 
 def _rent_caveats(
-    offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal, speed: SpeedEstimate | None, price: Decimal
+    offer: Offer,
+    usage: Usage,
+    rules: PlatformRules,
+    daily: RunningHours,
+    sleeps_after: Decimal,
+    speed: SpeedEstimate | None,
+    price: Decimal,
 ) -> list[Caveat]:
     """What a rent leaves open about price, account, sleep and traffic, in this order."""
     return [
@@ -197,7 +214,7 @@ def _price_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Deci
     return caveats
 
 
-def _sleep_caveats(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hours, sleeps_after: Decimal) -> list[Caveat]:
+def _sleep_caveats(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours, sleeps_after: Decimal) -> list[Caveat]:
     wanted_s = usage.sleep_after_s
     if offer.platform not in SLEEPS:
         return [Caveat("never_sleeps", {"platform": offer.platform})] if wanted_s > 0 else []
@@ -217,7 +234,7 @@ def _sleep_caveats(offer: Offer, usage: Usage, rules: PlatformRules, daily: Hour
     return caveats
 
 
-def _traffic_caveats(usage: Usage, daily: Hours, speed: SpeedEstimate | None) -> list[Caveat]:
+def _traffic_caveats(usage: Usage, daily: RunningHours, speed: SpeedEstimate | None) -> list[Caveat]:
     if usage.requests_per_day <= 0:
         return []
     seconds = request_seconds(usage, speed)

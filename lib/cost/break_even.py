@@ -13,8 +13,8 @@ from typing import Literal
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import price_per_hour
-from lib.cost.tokens import TokenPrice, request_usd
-from lib.cost.usage import Usage, hours, request_seconds, sleep_time, zerogpu_use
+from lib.cost.tokens import TokenPrice, price_request
+from lib.cost.usage import Usage, count_hours, estimate_zerogpu_use, request_seconds, resolve_sleep_time
 from lib.laws.price import DAY_H, HOUR_S, crossing_of_lines, first_where, rent
 from lib.laws.zerogpu_quota import beyond_quota
 from lib.speed import SpeedEstimate
@@ -58,7 +58,7 @@ class _Bills:
     def sleeping(self, requests: int) -> Decimal:
         if requests not in self.sleeping_usd:
             usage = replace(self.usage, requests_per_day=Decimal(requests))
-            daily = hours(self.offer, usage, self.rules, self.speed).per_day
+            daily = count_hours(self.offer, usage, self.rules, self.speed).per_day
             hourly = price_per_hour(self.offer, self.usage.region)
             self.sleeping_usd[requests] = rent(usd_per_hour=hourly, hours=daily * self.usage.days_per_month, replicas=self.usage.replicas)
         return self.sleeping_usd[requests]
@@ -98,9 +98,9 @@ def find_break_even(
     if price_per_hour(offer, usage.region) == 0 or usage.days_per_month <= 0 or offer.platform == "zerogpu":
         return ()
     bills = _Bills(offer=offer, usage=usage, rules=rules, speed=speed, sleeping_usd={})
-    sleeps = sleep_time(offer, usage, rules) > 0
+    sleeps = resolve_sleep_time(offer, usage, rules) > 0
     points = [_sleep_ends(bills)] if sleeps else []
-    if price is not None and request_usd(price, usage, rules.providers) > 0:
+    if price is not None and price_request(price, usage, rules.providers) > 0:
         points.append(_tokens_against_always_on(bills, price))
         if sleeps:
             points.append(_tokens_against_sleeping(bills, price))
@@ -120,7 +120,7 @@ def _sleep_ends(bills: _Bills) -> BreakEvenPoint:
 
 
 def _tokens_against_always_on(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
-    each = request_usd(price, bills.usage, bills.rules.providers)
+    each = price_request(price, bills.usage, bills.rules.providers)
     full = bills.always_on()
     credit = bills.rules.providers.monthly_usd[bills.usage.account]
     requests = crossing_of_lines((full, Decimal(0)), (-credit, each * bills.usage.days_per_month))
@@ -128,7 +128,7 @@ def _tokens_against_always_on(bills: _Bills, price: TokenPrice) -> BreakEvenPoin
 
 
 def _tokens_against_sleeping(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
-    monthly = request_usd(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
+    monthly = price_request(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
     credit = bills.rules.providers.monthly_usd[bills.usage.account]
 
     def tokens(n: int) -> Decimal:
@@ -148,7 +148,7 @@ def _against_sleeping(bills: _Bills, way: Way, bill: Callable[[int], Decimal]) -
 
 def _quota_ends(bills: _Bills, zerogpu: Offer, *, sleeps: bool, price: TokenPrice | None) -> list[BreakEvenPoint]:
     """Beyond the quota the visitor pays per GPU second; an account that cannot stops at the quota."""
-    use = zerogpu_use(zerogpu, bills.usage, bills.rules.zerogpu, bills.speed)
+    use = estimate_zerogpu_use(zerogpu, bills.usage, bills.rules.zerogpu, bills.speed)
     free = Decimal(use.daily_quota_s) / use.quota_s_per_request
     if use.usd_per_request_beyond is None:
         law = "n = ⌊quota / quota seconds per request⌋; this account cannot pay for more"
@@ -179,7 +179,7 @@ def _quota_ends(bills: _Bills, zerogpu: Offer, *, sleeps: bool, price: TokenPric
 
 def _quota_against_tokens(bills: _Bills, price: TokenPrice, line: tuple[Decimal, Decimal], free: Decimal) -> BreakEvenPoint:
     """Both are free at first; the one with the dearer request loses in the end, if it was ahead."""
-    each = request_usd(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
+    each = price_request(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
     credit = bills.rules.providers.monthly_usd[bills.usage.account]
     law = "n = (quota · USD/s - credits / days) / (USD per call - USD per request)"
     meeting = crossing_of_lines(line, (-credit, each))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from lib.cost.usage import exact
+from lib.cost.usage import to_decimal
 from lib.laws.price import answer_price, gpu_hours_per_million_tokens, rent, replicas_needed
 from lib.laws.serving import wait_seconds
 from lib.speed import SpeedEstimate
@@ -80,12 +80,12 @@ def configure_from_speed(
         return None
     alone = speed.ttft_s.value + speed.tpot_s.value * max(0, output_tokens - 1)
     waits = [wait_seconds(slots=concurrency, load=requests_per_s * alone, request_s=alone, percentile=share) for share in (0.5, 0.99)]
-    p50, p99 = (None if wait is None else exact(alone + wait) for wait in waits)
+    p50, p99 = (None if wait is None else to_decimal(alone + wait) for wait in waits)
     return Configuration(
         name=name,
         usd_per_hour=usd_per_hour,
         devices=devices,
-        tokens_per_s=exact(speed.output_tokens_per_s.value),
+        tokens_per_s=to_decimal(speed.output_tokens_per_s.value),
         latency_p50_s=p50,
         latency_p99_s=p99,
     )

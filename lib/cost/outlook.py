@@ -10,9 +10,9 @@ from typing import Literal
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
-from lib.cost.bill import cost
-from lib.cost.tokens import TokenPrice, per_token, storage_part
-from lib.cost.usage import Usage, request_seconds, zerogpu_use
+from lib.cost.bill import bill_offer
+from lib.cost.tokens import TokenPrice, bill_storage, bill_tokens
+from lib.cost.usage import Usage, estimate_zerogpu_use, request_seconds
 from lib.laws.price import HOUR_S
 from lib.speed import SpeedEstimate
 
@@ -57,24 +57,24 @@ def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal 
     `None` beyond it where the account cannot pay.
     """
     if option.price is not None:
-        tokens = per_token(option.price, usage, rules.providers)
+        tokens = bill_tokens(option.price, usage, rules.providers)
         return tokens.total_usd_per_month + _stored(usage, rules)
     if option.offer is None:
         return None
     if option.kind == "zerogpu":
-        use = zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
+        use = estimate_zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
         alone = Decimal(0) if usage.requests_per_day <= use.requests_in_quota else use.usd_per_month_alone
         return None if alone is None else alone + _stored(usage, rules)
     usage_of_kind = replace(usage, sleep_after_s=Decimal(0)) if option.kind == "running" else usage
-    return cost(option.offer, usage_of_kind, rules, speed=option.speed).total_usd_per_month
+    return bill_offer(option.offer, usage_of_kind, rules, speed=option.speed).total_usd_per_month
 
 
 def _stored(usage: Usage, rules: PlatformRules) -> Decimal:
-    part = storage_part(usage, rules.storage)
+    part = bill_storage(usage, rules.storage)
     return Decimal(0) if part is None else part.usd_per_month
 
 
-def served_requests(option: Option, usage: Usage) -> Decimal | None:
+def count_served_requests(option: Option, usage: Usage) -> Decimal | None:
     """Requests a day that the hardware serves in its hours, `usage.concurrency` at a time; `None` when nobody knows or nothing limits."""
     seconds = request_seconds(usage, option.speed)
     if option.kind not in {"running", "sleeping"} or seconds is None or seconds <= 0:

@@ -75,6 +75,6 @@ class CostEstimate:
     sources: tuple[Source, ...] = field(default_factory=tuple)
 
 
-def summed(parts: tuple[CostPart, ...], *kinds: str) -> Decimal:
+def sum_parts(parts: tuple[CostPart, ...], *kinds: str) -> Decimal:
     """USD per month of the parts of these kinds; of all when none is named."""
     return sum((part.usd_per_month for part in parts if not kinds or part.kind in kinds), Decimal(0))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from lib.catalog.rules import ProviderCredits, RetiredStorageTier, StoragePrices
-from lib.cost.result import CostEstimate, CostPart, summed
+from lib.cost.result import CostEstimate, CostPart, sum_parts
 from lib.cost.usage import Usage
 from lib.laws.price import GB_PER_TB, STORAGE, TOKENS, share, storage, tokens_usd
 from lib.provenance import Caveat, Source, Value
@@ -27,7 +27,7 @@ class TokenPrice:
     source: Source
 
 
-def request_usd(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Decimal:
+def price_request(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Decimal:
     """USD of one request of the stated shape."""
     prompt = tokens_usd(
         tokens=Decimal(usage.prompt_tokens), usd_per_million=price.usd_per_million_input, markup_percent=rules.markup_percent
@@ -37,7 +37,7 @@ def request_usd(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Deci
     )
 
 
-def per_token(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> CostEstimate:
+def bill_tokens(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> CostEstimate:
     """The month at the stated traffic, less the account's monthly credits (which never make it negative)."""
     requests = usage.requests_per_month
     lines = (
@@ -55,10 +55,10 @@ def per_token(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> CostEs
         )
         for name, tokens, rate in lines
     )
-    credit = min(rules.monthly_usd[usage.account], summed(parts))
+    credit = min(rules.monthly_usd[usage.account], sum_parts(parts))
     if credit > 0:
         parts += (_credit(credit, usage, rules),)
-    total = summed(parts)
+    total = sum_parts(parts)
     return CostEstimate(
         hardware=price.provider,
         platform="providers",
@@ -67,7 +67,7 @@ def per_token(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> CostEs
         compute_usd_per_month=total,
         storage_usd_per_month=Decimal(0),
         total_usd_per_month=total,
-        usd_per_request=request_usd(price, usage, rules),
+        usd_per_request=price_request(price, usage, rules),
         usd_per_million_output_tokens=price.usd_per_million_output,
         usd_per_million_input_tokens=price.usd_per_million_input,
         usd_per_million_output_tokens_at_traffic=share(total * 1_000_000, requests * usage.output_tokens),
@@ -90,7 +90,7 @@ def _credit(credit: Decimal, usage: Usage, rules: ProviderCredits) -> CostPart:
     )
 
 
-def storage_part(usage: Usage, prices: StoragePrices) -> CostPart | None:
+def bill_storage(usage: Usage, prices: StoragePrices) -> CostPart | None:
     """The line for storage; `None` when nothing is stored."""
     if usage.storage_gb <= 0:
         return None
@@ -123,7 +123,7 @@ def storage_caveats(usage: Usage, prices: StoragePrices, platform: str) -> list[
     if usage.storage_gb <= 0:
         return []
     caveats = []
-    tier = retired_tier(usage.storage_gb, prices)
+    tier = find_retired_tier(usage.storage_gb, prices)
     if tier is not None:
         caveats.append(describe_retired_tier(tier, usage, prices))
     if platform == "tpu":
@@ -134,7 +134,7 @@ def storage_caveats(usage: Usage, prices: StoragePrices, platform: str) -> list[
     return caveats
 
 
-def retired_tier(name_or_gb: Decimal | str, prices: StoragePrices) -> RetiredStorageTier | None:
+def find_retired_tier(name_or_gb: Decimal | str, prices: StoragePrices) -> RetiredStorageTier | None:
     """The old persistent tier that is meant by a name (`small`, `medium`, `large`) or by exactly its size in GB."""
     for tier in prices.retired_tiers:
         if name_or_gb == tier.id if isinstance(name_or_gb, str) else name_or_gb * GB == tier.size:

@@ -59,7 +59,7 @@ class Usage:
         return self.requests_per_day * self.days_per_month
 
 
-def exact(value: float) -> Decimal:
+def to_decimal(value: float) -> Decimal:
     """A float as the decimal that it prints as, so that money made of it stays readable."""
     return Decimal(str(value))
 
@@ -70,10 +70,10 @@ def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None
         return usage.request_s
     if speed is None:
         return None
-    first = exact(speed.ttft_s.value)
+    first = to_decimal(speed.ttft_s.value)
     if speed.tpot_s is None:
         return first
-    return first + exact(speed.tpot_s.value) * max(0, usage.output_tokens - 1)
+    return first + to_decimal(speed.tpot_s.value) * max(0, usage.output_tokens - 1)
 
 
 _STEP = Decimal("0.000001")  # hours; awake time is a mean, and money made of it should have an end
@@ -81,7 +81,7 @@ SLEEPS = ("spaces", "endpoints")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hours:
+class RunningHours:
     """Hours a day of one replica. `wakes_per_day` is `None` where nothing sleeps; `slept` tells whether the law of sleep was used."""
 
     per_day: Decimal
@@ -89,7 +89,7 @@ class Hours:
     slept: bool = False
 
 
-def sleep_time(offer: Offer, usage: Usage, rules: PlatformRules) -> Decimal:
+def resolve_sleep_time(offer: Offer, usage: Usage, rules: PlatformRules) -> Decimal:
     """Seconds without requests until this offer falls asleep; 0 when it never does. cpu-basic has its own, whatever is asked."""
     if offer.platform not in SLEEPS:
         return Decimal(0)
@@ -98,11 +98,11 @@ def sleep_time(offer: Offer, usage: Usage, rules: PlatformRules) -> Decimal:
     return max(Decimal(0), usage.sleep_after_s)
 
 
-def hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate | None) -> Hours:
+def count_hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate | None) -> RunningHours:
     """Hours a day, never more than `hours_per_day`: whoever keeps it to these would pause it at their end."""
-    after = sleep_time(offer, usage, rules)
+    after = resolve_sleep_time(offer, usage, rules)
     if after == 0 or usage.requests_per_day <= 0:
-        return Hours(per_day=usage.hours_per_day)
+        return RunningHours(per_day=usage.hours_per_day)
     billing = rules.endpoints.billing_step_s if offer.platform == "endpoints" else rules.sleep.billing_step_s
     spell = awake(
         requests_per_day=usage.requests_per_day,
@@ -113,10 +113,10 @@ def hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         billing_step_s=Decimal(billing),
     )
     awake_hours = (spell.seconds_per_day / HOUR_S).quantize(_STEP, rounding=ROUND_UP)
-    return Hours(per_day=min(usage.hours_per_day, awake_hours), wakes_per_day=spell.wakes_per_day, slept=True)
+    return RunningHours(per_day=min(usage.hours_per_day, awake_hours), wakes_per_day=spell.wakes_per_day, slept=True)
 
 
-def zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: SpeedEstimate | None) -> ZeroGpuUse:
+def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: SpeedEstimate | None) -> ZeroGpuUse:
     """The quota of a visitor with the account of the usage."""
     size = rules.size(offer.id)
     seconds = usage.seconds_on_gpu

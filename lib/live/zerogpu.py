@@ -29,7 +29,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS
 from lib.catalog.rules import ZeroGpuRules
-from lib.cost.usage import exact
+from lib.cost.usage import to_decimal
 from lib.errors import AdvisorError
 from lib.laws.zerogpu_quota import requested_quota_seconds
 from lib.live.device import Size, on_zero_gpu
@@ -66,7 +66,7 @@ def factors(rules: ZeroGpuRules, size: Size = "large") -> tuple[Decimal, int]:
         return of.duration_factor, of.quota_multiplier
     from spaces.zero.client import get_duration_seconds  # type: ignore[import-untyped]  # noqa: PLC0415 it asks the scheduler with this
 
-    return exact(get_duration_seconds(timedelta(seconds=1), size)), of.quota_multiplier
+    return to_decimal(get_duration_seconds(timedelta(seconds=1), size)), of.quota_multiplier
 
 
 def quota_seconds(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> int:

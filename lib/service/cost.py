@@ -11,7 +11,18 @@ from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenE
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.catalog.rules import PlatformRules, StoragePrices
-from lib.cost import BreakEvenPoint, CostEstimate, CostPart, TokenPrice, Usage, ZeroGpuUse, cost, find_break_even, per_token, retired_tier
+from lib.cost import (
+    BreakEvenPoint,
+    CostEstimate,
+    CostPart,
+    TokenPrice,
+    Usage,
+    ZeroGpuUse,
+    bill_offer,
+    bill_tokens,
+    find_break_even,
+    find_retired_tier,
+)
 from lib.cost.usage import request_seconds
 from lib.hub.providers import ProviderOffers
 from lib.memory import fit_memory, usable_memory
@@ -154,7 +165,7 @@ def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
 
 def _storage_gb(value: object, prices: StoragePrices) -> Decimal:
     """Gigabytes; the name of an old persistent tier means its size, and is answered as retired."""
-    tier = retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
+    tier = find_retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
     return decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB
 
 
@@ -177,13 +188,13 @@ def cost_answer(
     """
     rules = catalog.rules
     estimate = estimate_or_none(speed)
-    bill = cost(offer, usage, rules, speed=estimate)
+    bill = bill_offer(offer, usage, rules, speed=estimate)
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
     zero = _zerogpu(offer, catalog, spec, request)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
     timed = replace(usage, seconds_on_gpu=seconds)
     break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero)
-    tokens = [per_token(price, usage, rules.providers) for price in prices]
+    tokens = [bill_tokens(price, usage, rules.providers) for price in prices]
     return {
         "schema": SCHEMA,
         "hardware": offer.id,
@@ -258,7 +269,7 @@ def _per_token(offered: ProviderOffers | None, prices: tuple[TokenPrice, ...], u
     return {
         "status": "unknown" if offered is None else offered.status,
         "providers": [] if offered is None else list(offered.live),
-        "prices": [_token_price(price, per_token(price, usage, rules.providers)) for price in prices],
+        "prices": [_token_price(price, bill_tokens(price, usage, rules.providers)) for price in prices],
     }
 
 

@@ -14,9 +14,9 @@ from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer, SavingEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
-from lib.cost import CostEstimate, TokenPrice, Usage, cost
-from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, price_option, served_requests
-from lib.cost.tokens import storage_part
+from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
+from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, count_served_requests, price_option
+from lib.cost.tokens import bill_storage
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
@@ -251,7 +251,7 @@ def line_entries(outlook: Outlook, runs: Mapping[int, str]) -> list[LineEntry]:
 def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], runs: Mapping[int, str]) -> LineEntry:
     usage, rules, offer = outlook.usage, outlook.rules, option.offer
     total = price_option(option, usage, rules)
-    stored = storage_part(usage, rules.storage)
+    stored = bill_storage(usage, rules.storage)
     storage = Decimal(0) if stored is None else stored.usd_per_month
     estimate = _estimate(option, outlook)
     compute = None if total is None else total - storage
@@ -269,7 +269,7 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
         "storage_usd_per_month": float(storage),
         "total_usd_per_month": usd(total),
         "usd_per_request": usd(compute / requests) if compute is not None and requests > 0 else None,
-        "full_at": usd(served_requests(option, usage)) if outlook.axis == "requests" else None,
+        "full_at": usd(count_served_requests(option, usage)) if outlook.axis == "requests" else None,
         "usd": [usd(point) for point in points],
     }
 
@@ -286,7 +286,7 @@ def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
     if option.offer is None or option.kind == "zerogpu":
         return None
     usage = replace(outlook.usage, sleep_after_s=Decimal(0)) if option.kind == "running" else outlook.usage
-    return cost(option.offer, usage, outlook.rules, speed=option.speed)
+    return bill_offer(option.offer, usage, outlook.rules, speed=option.speed)
 
 
 def outlook_answer(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lib.advisor.fit import COMFORT
 from lib.advisor.savings import Deployment, NoSaving, Saving, SavingsReport, find_savings
 from lib.catalog.offers import Offer
-from lib.cost import Usage, cost, per_token
+from lib.cost import Usage, bill_offer, bill_tokens
 from lib.memory import estimate_memory, usable_memory
 from lib.model.parameter_count import resolve_count
 from lib.present.sentences import NO_SAVING, no_saving_sentence, saving_effect, saving_step
@@ -138,7 +138,7 @@ def test_sleep_is_the_law_run_again() -> None:
     few = replace(BUSY, requests_per_day=Decimal(10))
     found = way(find_savings(case("8B", "l4x1", usage=few)), "sleep")
     asleep = replace(few, sleep_after_s=Decimal(900))
-    assert found.usd_per_month == cost(CATALOG.offer("l4x1", "spaces"), asleep, RULES).total_usd_per_month
+    assert found.usd_per_month == bill_offer(CATALOG.offer("l4x1", "spaces"), asleep, RULES).total_usd_per_month
     sooner = way(find_savings(case("8B", "l4x1", usage=asleep)), "sleep")
     assert sooner.values["sleep_after_s"] == 300
     assert other(find_savings(case("8B", "l4x1", usage=replace(few, sleep_after_s=Decimal(300)))), "sleep").reason == "already_as_small"
@@ -189,4 +189,4 @@ def test_the_provider_bill_is_the_same_as_alone() -> None:
     """No second arithmetic: the way's figure is `per_token` at the same traffic, with the storage that stays."""
     stored = replace(BUSY, storage_gb=Decimal(200))
     found = way(find_savings(case("8B", "l4x1", usage=stored, price=own("1", "2"))), "provider")
-    assert found.usd_per_month == per_token(own("1", "2"), stored, RULES.providers).total_usd_per_month + Decimal("1.8")
+    assert found.usd_per_month == bill_tokens(own("1", "2"), stored, RULES.providers).total_usd_per_month + Decimal("1.8")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
 
-from lib.cost import BreakEvenPoint, Usage, cost, find_break_even, per_token
+from lib.cost import BreakEvenPoint, Usage, bill_offer, bill_tokens, find_break_even
 
 
 def crossing(found: tuple[BreakEvenPoint, ...], below: str, above: str) -> BreakEvenPoint:
@@ -39,9 +39,9 @@ def test_per_token_against_sleeping(answer: int, sleep: int, hours: int) -> None
     assert found.requests_per_day is not None
     at = replace(usage, requests_per_day=found.requests_per_day)
     before = replace(usage, requests_per_day=found.requests_per_day - 1)
-    assert per_token(price, at, RULES.providers).total_usd_per_month > cost(L4, at, RULES).compute_usd_per_month
+    assert bill_tokens(price, at, RULES.providers).total_usd_per_month > bill_offer(L4, at, RULES).compute_usd_per_month
     if before.requests_per_day > 0:  # 0 would mean "not stated"
-        assert per_token(price, before, RULES.providers).total_usd_per_month <= cost(L4, before, RULES).compute_usd_per_month
+        assert bill_tokens(price, before, RULES.providers).total_usd_per_month <= bill_offer(L4, before, RULES).compute_usd_per_month
 
 
 def test_sleep_saves_until_traffic_fills_the_day() -> None:
@@ -50,8 +50,8 @@ def test_sleep_saves_until_traffic_fills_the_day() -> None:
     found = crossing(find_break_even(L4, usage, RULES), "sleeping", "always_on")
     requests = found.requests_per_day
     assert requests is not None
-    assert cost(L4, replace(usage, requests_per_day=requests), RULES).total_usd_per_month >= Decimal("570.24")
-    assert cost(L4, replace(usage, requests_per_day=requests - 1), RULES).total_usd_per_month < Decimal("570.24")
+    assert bill_offer(L4, replace(usage, requests_per_day=requests), RULES).total_usd_per_month >= Decimal("570.24")
+    assert bill_offer(L4, replace(usage, requests_per_day=requests - 1), RULES).total_usd_per_month < Decimal("570.24")
 
 
 def test_zerogpu_quota_of_one_visitor() -> None:
