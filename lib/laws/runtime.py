@@ -5,7 +5,7 @@
 Each figure is a range (low, typical, high): the truth depends on driver, versions and settings. None depends on the model. Sources, by
 figure:
 
-    CUDA context and loaded kernels     0.3 … 0.6 GiB a process     facts on accelerators, §1 (2026-11-21)
+    CUDA context and loaded kernels     0.3 … 0.6 GiB a process     facts on accelerators (not in this repository), 2026-11-21
     cuBLAS workspace                    8.125 MiB; 32 MiB from compute capability 9.0 on, asked of the allocator at the first product
                                         docs.nvidia.com/cuda/cublas (recommended sizes), PyTorch's default
                                         CUBLAS_WORKSPACE_CONFIG :4096:2:16:8; 8 519 680 bytes seen in discuss.pytorch.org/t/178671

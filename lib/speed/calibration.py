@@ -23,7 +23,7 @@ ENGINES = (
     "transformers", "vllm", "llama.cpp", "vllm-tpu", "host",
     "sglang", "tensorrt-llm", "tgi", "compiled", "exllama", "autoawq", "fastertransformer", "neuron",
 )  # fmt: skip
-"""Programs whose measurements were fitted; the first four can be asked for, `host` is any of them on a CPU."""
+"""Programs whose measurements were fitted; those of `lib.workload.ENGINES` can be asked for, `host` is any of them on a CPU."""
 EAGER = frozenset({"transformers", "autoawq"})
 CLASSES = ("gddr", "turing", "a100", "hopper", "blackwell", "cdna", "tpu", "neuron", "cpu")
 KERNELS = ("half", "fp32", "fp8", "fp4", "int4", "int4-experts", "int8", "int8-experts", "bnb4", "bnb8", "gguf")

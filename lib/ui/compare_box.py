@@ -104,7 +104,7 @@ def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
 
 
 def comparison_html(services: Services, model: str, cost: Sequence[Value], own: Sequence[Value]) -> str:
-    """The comparison under the traffic of the tab (`cost`, as `questions.COST`); a refusal becomes a sentence."""
+    """The comparison under the traffic of the tab (`cost`, as `lib.ui.fields.COST`); a refusal becomes a sentence."""
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not model and not (before["tokens_per_s"] and after["tokens_per_s"]):
         return hint_note(CHOOSE)

@@ -31,7 +31,7 @@ CHOOSE = "Name a model above to see what it costs."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostInputs:
-    """The questions, in the order of `questions.COST`."""
+    """The questions, in the order of `lib.ui.fields.COST`."""
 
     hardware: gr.Dropdown
     axis: gr.Radio

@@ -32,7 +32,7 @@ _SHORTEST_SPAN = 32_768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryInputs:
-    """The questions, in the order of `questions.MEMORY`."""
+    """The questions, in the order of `lib.ui.fields.MEMORY`."""
 
     context: gr.Slider
     batch: gr.Slider

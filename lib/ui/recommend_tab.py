@@ -31,7 +31,7 @@ CHOOSE = "Name a model above to see the hardware that runs it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendInputs:
-    """The questions, in the order of `fields.RECOMMEND`."""
+    """The questions, in the order of `lib.ui.fields.RECOMMEND`."""
 
     task: gr.Dropdown
     context: gr.Slider
