@@ -5,6 +5,7 @@ And what it says of engines, platforms and cache kinds: each stands in every tab
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from contextlib import nullcontext
@@ -80,6 +81,36 @@ NAMED = [(file, name) for file, beside in re.findall(r"`(lib/[\w/]+\.py)`\s\(([^
 def test_names_beside_a_file_stand_in_it(file: str, name: str) -> None:
     """What the page says is in a file."""
     assert re.search(rf"^(class |def |    def )?{name}\b", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def module_file(parts: list[str]) -> Path | None:
+    """The file of a module or package."""
+    place = ROOT.joinpath(*parts)
+    return next((file for file in (place / "__init__.py", place.with_suffix(".py")) if file.exists()), None)
+
+
+def defined_in(file: Path) -> set[str]:
+    """Functions, classes, assigned and imported names of a module."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    named = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    assigned = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return named | assigned | {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+
+
+def exists(dotted: str) -> bool:
+    """Whether a package, a module or a name in a module is there."""
+    parts = dotted.split(".")
+    above = module_file(parts[:-1])
+    return module_file(parts) is not None or (above is not None and parts[-1] in defined_in(above))
+
+
+def test_dotted_names_in_docstrings_and_comments_exist() -> None:
+    """In code marks, from `lib` on: a module that moves or a function that is renamed takes its mentions along."""
+    files = [file for folder in ("lib", "scripts", "tests", "docs") for file in (ROOT / folder).rglob("*") if file.suffix in {".py", ".md"}]
+    texts = {file: file.read_text(encoding="utf-8") for file in (*files, ROOT / "README.md", ROOT / "app.py")}
+    mentions = {(dotted, file.name) for file, text in texts.items() for dotted in re.findall(r"`(lib(?:\.\w+)+)`", text)}
+    assert mentions
+    assert sorted((dotted, name) for dotted, name in mentions if not exists(dotted)) == []
 
 
 def test_every_engine_stands_in_every_table() -> None:
