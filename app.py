@@ -16,7 +16,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
 import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has to be first
 
 from lib.service.app import services
-from lib.ui.http.serve import QUEUE, serving
+from lib.ui.http.serve import QUEUE, launch_arguments
 from lib.ui.page import build_page, launch_options
 
 advisor = services()
@@ -25,6 +25,6 @@ demo = build_page(advisor)
 demo.queue(**QUEUE)
 
 if __name__ == "__main__":
-    demo.launch(**launch_options(), **serving(demo, advisor), prevent_thread_lock=True)
+    demo.launch(**launch_options(), **launch_arguments(demo, advisor), prevent_thread_lock=True)
     advisor.warm_up()
     demo.block_thread()

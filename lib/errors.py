@@ -43,7 +43,7 @@ from __future__ import annotations
 _SHOWN = 80
 
 
-def shown(value: object) -> str:
+def quote_value(value: object) -> str:
     """A short, printable form of something a caller sent, for use inside a message."""
     text = value if isinstance(value, str) else repr(value)
     text = "".join(c if c.isprintable() else "·" for c in text[: _SHOWN + 1])
@@ -68,7 +68,7 @@ class BadQuantity(InvalidInput):
     code = "bad_quantity"
 
     def __init__(self, seen: str, accepted: str) -> None:
-        super().__init__(f"{shown(seen)} is not a quantity. Accepted: {accepted}.")
+        super().__init__(f"{quote_value(seen)} is not a quantity. Accepted: {accepted}.")
 
 
 class BadArgument(InvalidInput):
@@ -78,7 +78,7 @@ class BadArgument(InvalidInput):
 
     def __init__(self, name: str, seen: object, accepted: str) -> None:
         self.name = name
-        super().__init__(f"{name} was {shown(seen)}. Accepted: {accepted}.")
+        super().__init__(f"{name} was {quote_value(seen)}. Accepted: {accepted}.")
 
 
 class BadConfig(InvalidInput):

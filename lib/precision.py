@@ -222,7 +222,7 @@ def _loadable(stored: str, engine: str) -> str:
     return "gguf:Q8_0" if form.bits == 8 else "gguf:Q4_K_M"  # noqa: PLR2004 bits
 
 
-def unstated(spec: Spec) -> bool:
+def lacks_stored_format(spec: Spec) -> bool:
     """Whether nothing says what the checkpoint is stored in: neither its config nor the headers of its files."""
     return not spec.stored.dtype and spec.stored.quantization is None and not spec.stored.bytes_by_dtype
 
@@ -254,7 +254,7 @@ def element_bytes(kv_precision: str, compute: str = "bf16") -> float:
     return _CACHE_BYTES[name]
 
 
-def support(precision: str, accelerator: Silicon) -> Support:
+def check_support(precision: str, accelerator: Silicon) -> Support:
     """How silicon takes a format: at "native" speed, as "storage" unpacked before use, or "missing" (no such arithmetic)."""
     needed = weight_format(precision).arithmetic
     if not needed or accelerator.supports(needed):

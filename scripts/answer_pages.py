@@ -152,9 +152,9 @@ def application(advisor: Any, demo: Any) -> Any:
     """The ASGI application that is served: Gradio's own with what stands in front of it."""
     from gradio.routes import App  # noqa: PLC0415
 
-    from lib.ui.http.serve import serving  # noqa: PLC0415
+    from lib.ui.http.serve import launch_arguments  # noqa: PLC0415
 
-    return App.create_app(demo, app_kwargs=serving(demo, advisor)["app_kwargs"])
+    return App.create_app(demo, app_kwargs=launch_arguments(demo, advisor)["app_kwargs"])
 
 
 def command_line() -> Any:

@@ -62,7 +62,7 @@ def _show(plans: Sequence[JobPlan], asked: JobRequest, prices: str) -> None:
 def _followed(job: Job, plan: JobPlan, jobs: Jobs) -> list[str]:
     """The lines of a job's log until it ends; the last ones are shown when it failed. It is ended when it takes too long."""
     from lib.errors import TooLong  # noqa: PLC0415
-    from lib.hub.jobs import DONE  # noqa: PLC0415
+    from lib.hub.jobs import COMPLETED_STAGE  # noqa: PLC0415
 
     lines: list[str] = []
     try:
@@ -73,7 +73,7 @@ def _followed(job: Job, plan: JobPlan, jobs: Jobs) -> list[str]:
         jobs.cancel(job)
         click.echo(f"{plan.offer.id}: the job was ended.", err=True)
     state = jobs.look(job)
-    if state.stage != DONE:
+    if state.stage != COMPLETED_STAGE:
         click.echo(f"{plan.offer.id}: the job ended as {state.stage} {state.message}", err=True)
         for line in lines[-_LAST_LINES:]:
             click.echo("    " + "".join(c if c.isprintable() else " " for c in line[:200]), err=True)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.errors import BadArgument
-from lib.model.spec import Quantization, Stored
-from lib.precision import KV_NAMES, NAMES, compute_dtype, element_bytes, parse, resolve, support, unstated, weight_format
+from lib.model.spec import Quantization, StoredWeights
+from lib.precision import KV_NAMES, NAMES, check_support, compute_dtype, element_bytes, lacks_stored_format, parse, resolve, weight_format
 from lib.workload import ENGINES
 
 
@@ -29,7 +29,7 @@ class Card:
 class Model:
     """A checkpoint, as far as precision is concerned."""
 
-    stored: Stored
+    stored: StoredWeights
 
 
 T4 = Card({"fp32", "fp16", "int8"})
@@ -63,16 +63,16 @@ def test_customary_spellings(text: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("stored", "card", "name"),
     [
-        (Stored(dtype="bfloat16"), None, "bf16"),
-        (Stored(dtype="bfloat16"), T4, "fp16"),
-        (Stored(dtype="float32"), T4, "fp32"),
-        (Stored(dtype="float16"), A100, "fp16"),
-        (Stored(dtype=""), None, "bf16"),
-        (Stored(dtype="bfloat16", quantization=Quantization(method="mxfp4", format="mxfp4")), H100, "mxfp4"),
-        (Stored(dtype="float16", quantization=Quantization(method="aqlm", format="")), H100, "fp16"),
+        (StoredWeights(dtype="bfloat16"), None, "bf16"),
+        (StoredWeights(dtype="bfloat16"), T4, "fp16"),
+        (StoredWeights(dtype="float32"), T4, "fp32"),
+        (StoredWeights(dtype="float16"), A100, "fp16"),
+        (StoredWeights(dtype=""), None, "bf16"),
+        (StoredWeights(dtype="bfloat16", quantization=Quantization(method="mxfp4", format="mxfp4")), H100, "mxfp4"),
+        (StoredWeights(dtype="float16", quantization=Quantization(method="aqlm", format="")), H100, "fp16"),
     ],
 )
-def test_auto_is_what_the_checkpoint_is_stored_in(stored: Stored, card: Card | None, name: str) -> None:
+def test_auto_is_what_the_checkpoint_is_stored_in(stored: StoredWeights, card: Card | None, name: str) -> None:
     """The stored dtype or quantization; fp16 where silicon has no bf16."""
     assert resolve("auto", Model(stored), accelerator=card) == name
 
@@ -80,40 +80,40 @@ def test_auto_is_what_the_checkpoint_is_stored_in(stored: Stored, card: Card | N
 @pytest.mark.parametrize(("stored", "name"), [("mxfp4", "gguf:MXFP4_MOE"), ("fp8-block", "gguf:Q8_0"), ("nvfp4", "gguf:Q4_K_M")])
 def test_llama_cpp_loads_only_its_own_files(stored: str, name: str) -> None:
     """A quantized checkpoint becomes the file type of the same width."""
-    model = Model(Stored(dtype="bfloat16", quantization=Quantization(method="any", format=stored)))
+    model = Model(StoredWeights(dtype="bfloat16", quantization=Quantization(method="any", format=stored)))
     assert resolve("auto", model, "llama.cpp") == name
     assert resolve("auto", model, "vllm") == stored
 
 
 def test_a_dtype_is_unstated_only_where_nothing_tells_it() -> None:
     """The config's dtype, a quantization or the headers of the files each tell it."""
-    assert unstated(Model(Stored(dtype="")))
+    assert lacks_stored_format(Model(StoredWeights(dtype="")))
     told = (
-        Stored(dtype="float32"),
-        Stored(dtype="", bytes_by_dtype={"F32": 4}),
-        Stored(dtype="", quantization=Quantization(method="mxfp4", format="mxfp4")),
+        StoredWeights(dtype="float32"),
+        StoredWeights(dtype="", bytes_by_dtype={"F32": 4}),
+        StoredWeights(dtype="", quantization=Quantization(method="mxfp4", format="mxfp4")),
     )
-    assert not any(unstated(Model(stored)) for stored in told)
+    assert not any(lacks_stored_format(Model(stored)) for stored in told)
 
 
 def test_families_mean_what_an_engine_can_load() -> None:
     """int4 is NF4 for transformers, AWQ for vLLM, Q4_K_M for llama.cpp."""
-    model = Model(Stored(dtype="bfloat16"))
+    model = Model(StoredWeights(dtype="bfloat16"))
     assert [resolve("int4", model, e) for e in ("transformers", "vllm", "llama.cpp")] == ["bnb-nf4", "awq-4", "gguf:Q4_K_M"]
 
 
 def test_quantized_weights_compute_in_a_half_that_the_silicon_has() -> None:
     """bf16 on an A100, fp16 on a T4, the plain format itself when it is one."""
-    model = Model(Stored(dtype="bfloat16"))
+    model = Model(StoredWeights(dtype="bfloat16"))
     assert [compute_dtype("int4", model, card) for card in (None, A100, T4)] == ["bf16", "bf16", "fp16"]
     assert compute_dtype("fp32", model, T4) == "fp32"
 
 
 def test_what_silicon_lacks() -> None:
     """No bf16 on a T4; fp8 before Ada is only a storage format; 4-bit integers are unpacked everywhere."""
-    assert [support("bf16", card) for card in (T4, A100)] == ["missing", "native"]
-    assert [support("fp8", card) for card in (A100, H100)] == ["storage", "native"]
-    assert support("awq-4", H100) == "storage"
+    assert [check_support("bf16", card) for card in (T4, A100)] == ["missing", "native"]
+    assert [check_support("fp8", card) for card in (A100, H100)] == ["storage", "native"]
+    assert check_support("awq-4", H100) == "storage"
 
 
 def test_bytes_of_a_cached_element() -> None:

@@ -89,8 +89,8 @@ def family_of(task: str) -> Family:
 
 
 AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2
-SERVED = ("generate", "vision_language")
-DIVIDED: tuple[Engine, ...] = ("vllm", "vllm-tpu")  # tensor parallel: every device reads its part at the same time
+SERVED_TASKS = ("generate", "vision_language")
+TENSOR_PARALLEL_ENGINES: tuple[Engine, ...] = ("vllm", "vllm-tpu")  # tensor parallel: every device reads its part at the same time
 _HALF_BITS, _FOUR_BITS = 16, 4
 _ON_TPU = frozenset({"bf16", "fp8", "int8"})
 
@@ -121,7 +121,7 @@ class Candidates:
 def list_candidates(spec: ModelSpec, family: Family, offer: Offer, precision: str) -> Candidates:
     """The configurations of this model on this offer."""
     kind = "cpu" if offer.silicon is None else offer.silicon.kind
-    if kind == "neuron" or (kind == "tpu" and family not in SERVED):
+    if kind == "neuron" or (kind == "tpu" and family not in SERVED_TASKS):
         return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
     if offer.silicon is None:
         return _on_cpu(family, precision)
@@ -212,7 +212,7 @@ def _layouts(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator
     count = offer.accelerator_count
     if silicon.kind == "tpu":
         return (("vllm-tpu", tensor_parallel_degree(spec, count)),)
-    served = family in SERVED and spec.library != "diffusers"
+    served = family in SERVED_TASKS and spec.library != "diffusers"
     if served and (count > 1 or offer.platform == "endpoints"):
         return (("vllm", tensor_parallel_degree(spec, count)),)
     return (("transformers", 1),) if count == 1 else (("transformers", 1), ("transformers", count))

@@ -173,7 +173,7 @@ def _enter(offer: Offer, requirements: Requirements, cost: Cost, best: TimedPlac
     """The entry of an offer that does it, unless the visitors' quota does not carry the traffic."""
     reasons = [] if best.reason is None else [best.reason]
     if "daily_quota" in offer.rules:
-        rules, seconds = requirements.rules.zerogpu, zerogpu.gpu_seconds(requirements.family, best.speed)
+        rules, seconds = requirements.rules.zerogpu, zerogpu.estimate_gpu_seconds(requirements.family, best.speed)
         quota, enough = zerogpu.judge_quota(offer, rules, requirements.workload, seconds)
         if not enough:
             return Rejection(offer=offer, reason=quota)

@@ -27,9 +27,9 @@ from lib.advisor.result import Entry
 from lib.catalog.offers import PLATFORMS
 from lib.workload import Priority
 
-INCONVENIENT = frozenset({"zerogpu_xlarge", "zerogpu_long_call", "sleeps", "jobs_time_limit", "needs_allowlist", "traffic_exceeds"})
+INCONVENIENCES = frozenset({"zerogpu_xlarge", "zerogpu_long_call", "sleeps", "jobs_time_limit", "needs_allowlist", "traffic_exceeds"})
 ONE_DEVICE = {AS_STORED: 0, EIGHT_BITS: 2, FOUR_BITS: 4}
-SEVERAL = {EIGHT_BITS: 6, AS_STORED: 7, FOUR_BITS: 8}
+SEVERAL_DEVICES = {EIGHT_BITS: 6, AS_STORED: 7, FOUR_BITS: 8}
 TIGHT, MANY_HOSTS = 10, 20
 
 Key = tuple[object, ...]
@@ -40,8 +40,8 @@ def count_sacrifices(entry: Entry) -> int:
     if entry.memory is None:
         return 0
     codes = {reason.code for reason in entry.reasons}
-    sacrifices = (ONE_DEVICE if entry.devices <= 1 else SEVERAL)[entry.step]
-    sacrifices += 1 if codes & INCONVENIENT else 0
+    sacrifices = (ONE_DEVICE if entry.devices <= 1 else SEVERAL_DEVICES)[entry.step]
+    sacrifices += 1 if codes & INCONVENIENCES else 0
     sacrifices += TIGHT if entry.verdict == "tight" else 0
     return sacrifices + (MANY_HOSTS if "multi_host" in codes else 0)
 

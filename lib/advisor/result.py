@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.candidates import DIVIDED, EIGHT_BITS, FOUR_BITS, Candidate
+from lib.advisor.candidates import EIGHT_BITS, FOUR_BITS, TENSOR_PARALLEL_ENGINES, Candidate
 from lib.advisor.fit import Headroom
 from lib.catalog.offers import Offer, Rule
 from lib.catalog.rules import PlatformRules
@@ -173,7 +173,7 @@ def _explain_form(offer: Offer, candidate: Candidate, headroom: Headroom) -> lis
     if offer.silicon is not None and not offer.silicon.supports("bf16") and headroom.memory.precision == "fp16":
         reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
     if candidate.devices > 1:
-        code = "tensor_parallel" if candidate.engine in DIVIDED else "layer_split"
+        code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"
         reasons.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
     if 0 < candidate.devices < offer.accelerator_count:
         reasons.append(Reason("cards_unused", {"devices": candidate.devices, "count": offer.accelerator_count}))

@@ -384,7 +384,7 @@ def _can_compute(offer: Offer, request: MemoryRequest) -> bool:
         return False
     return (
         request.precision == "auto"
-        or formats.support(formats.weight_format(request.precision, request.engine).name, offer.silicon) != "missing"
+        or formats.check_support(formats.weight_format(request.precision, request.engine).name, offer.silicon) != "missing"
     )
 
 
@@ -401,7 +401,7 @@ def classify_gain(deployment: Deployment, before: MemoryRequest, after: MemoryRe
     Bound by compute when 2·P·B/φ exceeds the time to read weights and cache, both from the datasheet, in today's format.
     """
     silicon = offer.silicon
-    native = silicon is not None and formats.support(formats.weight_format(after.precision, after.engine).name, silicon) == "native"
+    native = silicon is not None and formats.check_support(formats.weight_format(after.precision, after.engine).name, silicon) == "native"
     if _compute_bound(deployment, before, offer):
         return ("compute" if native else "memory_only"), native
     return ("bandwidth" if after.engine in PACKED_KERNELS else "memory_only"), native

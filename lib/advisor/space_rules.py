@@ -17,7 +17,7 @@ from types import MappingProxyType
 from lib.catalog import Catalog, hardware_names
 from lib.catalog.offers import ZEROGPU_TIER, Offer, Platform
 from lib.catalog.rules import PlatformRules
-from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware, shown
+from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware, quote_value
 from lib.laws.price import HOUR_S
 from lib.provenance import Caveat, Reason
 
@@ -87,17 +87,17 @@ def _resolve_zerogpu(catalog: Catalog, size: Offer, name: str) -> SpaceTier:
 def _renamed(name: str, current: str) -> tuple[Caveat, ...]:
     if name.strip() == current:
         return ()
-    return (Caveat("renamed", {"name": shown(name.strip()), "hardware": current}),)
+    return (Caveat("renamed", {"name": quote_value(name.strip()), "hardware": current}),)
 
 
 def _refuse_withdrawn(catalog: Catalog, gone: Offer) -> AgainstRules:
     since = f" since {gone.since}" if gone.since else ""
-    instead = nearest_tier(catalog, gone)
+    instead = find_nearest_tier(catalog, gone)
     price = "" if instead is None else f" Nearest today: '{instead.id}' ({instead.name}), {instead.usd_per_hour} USD per hour."
     return AgainstRules(f"'{gone.id}' ({gone.name}) is no longer offered on Spaces{since}.{price} /list_hardware lists every tier.")
 
 
-def nearest_tier(catalog: Catalog, gone: Offer) -> Offer | None:
+def find_nearest_tier(catalog: Catalog, gone: Offer) -> Offer | None:
     """Today's cheapest tier with about as much memory of accelerators, else the one with the most; without a card the largest CPU."""
     listed = [offer for offer in catalog.on(("spaces",)) if offer.usd_per_hour]
     successor = next((offer for offer in listed if offer.id == gone.successor), None)
@@ -116,7 +116,7 @@ def _refuse_unknown(catalog: Catalog, name: str) -> AgainstRules | UnknownHardwa
     rows = catalog.names.by_name.get(name.strip().casefold(), ())
     for row in rows:
         if row.platform in _ELSEWHERE:
-            instead = nearest_tier(catalog, row)
+            instead = find_nearest_tier(catalog, row)
             near = f" Nearest tier of a Space: '{instead.id}'." if instead is not None else ""
             return AgainstRules(f"'{row.id}' is hardware of {_ELSEWHERE[row.platform]}, which a Space cannot run on.{near}")
     return UnknownHardware(catalog.names.unknown(name, "spaces"))
@@ -137,7 +137,7 @@ def confirm_price(offer: Offer, usd_per_hour: Decimal) -> Decimal:
         raise AgainstRules(f"'{offer.id}' has no list price today, so none can be confirmed. /list_hardware lists the tiers that have one.")
     if abs(usd_per_hour - price) > FLOAT_NOISE:
         raise PriceNotConfirmed(
-            f"confirm_usd_per_hour was {shown(str(usd_per_hour))}, and {offer.id} costs {price} USD per hour for each replica "
+            f"confirm_usd_per_hour was {quote_value(str(usd_per_hour))}, and {offer.id} costs {price} USD per hour for each replica "
             f"({offer.source}, {offer.checked}). Nothing was changed. Look at the price, and send {float(price)} if you agree."
         )
     return price
@@ -239,7 +239,7 @@ def _refuse_sleep_time(offer: Offer, rules: PlatformRules) -> AgainstRules:
     )
 
 
-def default_sleep_time(offer: Offer, current: Offer | None, reported_s: int | None, rules: PlatformRules) -> int:
+def choose_sleep_time(offer: Offer, current: Offer | None, reported_s: int | None, rules: PlatformRules) -> int:
     """The sleep time to ask for when nobody named one: that of a Space on paid hardware is taken along, else -1 (never).
 
     `reported_s` is what the Hub says of the Space now. A time that only belongs to the free tier it leaves is not taken along.
@@ -250,7 +250,7 @@ def default_sleep_time(offer: Offer, current: Offer | None, reported_s: int | No
     return rules.sleep.never_value
 
 
-def sleep_time(offer: Offer | None, reported_s: int | None, rules: PlatformRules) -> int | None:
+def resolve_sleep_time(offer: Offer | None, reported_s: int | None, rules: PlatformRules) -> int | None:
     """Seconds until the Space sleeps; -1 never, `None` where nobody says. `reported_s` is what the Hub answered (`None`: the default)."""
     if offer is not None and "sleeps_after_48h" in offer.rules:
         return rules.sleep.cpu_basic_after_s
@@ -261,7 +261,7 @@ def sleep_time(offer: Offer | None, reported_s: int | None, rules: PlatformRules
 
 def describe_sleep(offer: Offer | None, reported_s: int | None, rules: PlatformRules) -> Reason:
     """When and whether the Space sleeps, to be worded."""
-    seconds = sleep_time(offer, reported_s, rules)
+    seconds = resolve_sleep_time(offer, reported_s, rules)
     if offer is not None and "sleeps_after_48h" in offer.rules:
         return Reason("sleep_fixed", {"hardware": offer.id, "hours": _fixed_hours(rules)})
     if seconds is None:

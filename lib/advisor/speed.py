@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lib.advisor.candidates import DIVIDED, Candidate, Family
+from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, Candidate, Family
 from lib.advisor.result import Speed
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
@@ -28,8 +28,8 @@ SOUND_TOKENS = 1500  # positions of half a minute of sound in Whisper's encoder;
 # Published times of one request without torch.compile (which ZeroGPU lacks), batch 1: a common pipeline stands for its kind.
 PICTURE_S = 3.704  # SDXL fp16, 1024 px, 30 steps, A100; huggingface.co/stabilityai/stable-diffusion-xl-1.0-tensorrt (2023-10)
 CLIP_S = 93.896  # CogVideoX-2b bf16, 49 frames of 480 x 720, 50 steps, A100; github.com/sayakpaul/diffusers-torchao at 9b9f238 (2024-09)
-PREDICTED = "prediction"
-DRAWN = ("image", "video")
+PREDICTION = "prediction"
+PICTURE_KINDS = ("image", "video")
 Key = tuple[object, ...]
 
 
@@ -70,7 +70,7 @@ def predict_candidates(
 
     One pass of an encoder is the prompt alone, whatever the model could decode.
     """
-    if (family in DRAWN) != (spec.library == "diffusers"):
+    if (family in PICTURE_KINDS) != (spec.library == "diffusers"):
         return {}
     questions: dict[Key, Question] = {}
     for offer, candidate in configurations:
@@ -90,7 +90,7 @@ def attach_bounds(of: SpeedEstimate) -> Speed:
         decode_tokens_per_s_upper_bound=None if tpot_s is None else 1.0 / tpot_s,
         request_s_lower_bound=None if ttft_s is None else ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1),
         peak_flops_per_s=None,
-        basis=PREDICTED,
+        basis=PREDICTION,
         predicted=of,
     )
 
@@ -111,7 +111,7 @@ def find_roofline(offer: Offer, candidate: Candidate, precision: str, cpus: tupl
     """The offer as the roofline sees it; `None` for a CPU of which nothing is known."""
     if offer.silicon is None:
         return _scale_cpu(offer.vcpu, cpus)
-    at_once = candidate.devices if candidate.engine in DIVIDED else 1
+    at_once = candidate.devices if candidate.engine in TENSOR_PARALLEL_ENGINES else 1
     share = offer.accelerator_fraction * at_once
     peak = _peak_rate(offer.silicon, precision)
     return Roofline(

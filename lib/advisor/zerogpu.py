@@ -33,7 +33,7 @@ def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: s
     return None
 
 
-def gpu_seconds(family: Family, speed: Speed) -> float | None:
+def estimate_gpu_seconds(family: Family, speed: Speed) -> float | None:
     """GPU seconds of one request: predicted, else the published time of a common pipeline for pictures and clips, else the bound."""
     if speed.predicted is not None:
         return speed.predicted.request_s

@@ -6,7 +6,7 @@
 
 Rows lie in `lib/data/`, written by `scripts/build_catalog.py`, and are checked while they are read (`lib.catalog.rows`). Only what starts
 an app or a command calls `load()`; everything else is given the catalog that is in use, whose prices may be live
-(`lib.catalog.live_prices.with_live_prices` makes a new catalog, the bundled one never changes).
+(`lib.catalog.live_prices.apply_live_prices` makes a new catalog, the bundled one never changes).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lib.catalog.offers import PLATFORMS, Offer, OffersFile, TpuGenerationsFile
 from lib.catalog.rows import References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
-from lib.errors import BadArgument, BadCatalog, UnknownHardware, shown
+from lib.errors import BadArgument, BadCatalog, UnknownHardware, quote_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ class Catalog:
             UnknownHardware: there is none.
         """
         if key not in self.accelerators:
-            raise UnknownHardware(f"There is no card or chip {shown(key)}.{self.names.advice(key)}")
+            raise UnknownHardware(f"There is no card or chip {quote_value(key)}.{self.names.advice(key)}")
         return self.accelerators[key]
 
     def offer(self, key: str, platform: Platform | None = None) -> Offer:

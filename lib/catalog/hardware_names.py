@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lib.catalog.offers import PLATFORMS
 from lib.catalog.silicon import Cards
-from lib.errors import UnknownHardware, shown
+from lib.errors import UnknownHardware, quote_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,7 +53,7 @@ class Names:
         """The sentence for a name that no hardware has."""
         where = f" on {platform}" if platform else ""
         advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."
-        return f"There is no hardware called {shown(text)}{where}.{advice}"
+        return f"There is no hardware called {quote_value(text)}{where}.{advice}"
 
 
 def index(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], accelerators: Mapping[str, Accelerator]) -> Names:
@@ -104,9 +104,9 @@ def _silicon(names: Names, text: str) -> Cards | None:
         return None
     count = int(match["count"])
     if card.kind == "cpu" and count != 1:
-        raise UnknownHardware(f"{shown(text)} asks for {count} hosts of {card.name}. A CPU is one host: write '{card.id}'.")
+        raise UnknownHardware(f"{quote_value(text)} asks for {count} hosts of {card.name}. A CPU is one host: write '{card.id}'.")
     if not 1 <= count <= MOST_CARDS:
-        raise UnknownHardware(f"{shown(text)} asks for {count} cards. Accepted: 1 to {MOST_CARDS}, such as '{card.id}x8'.")
+        raise UnknownHardware(f"{quote_value(text)} asks for {count} cards. Accepted: 1 to {MOST_CARDS}, such as '{card.id}x8'.")
     return Cards(silicon=card, count=count)
 
 
@@ -118,7 +118,7 @@ def _checked_text(names: Names, text: object, platform: Platform | None) -> str:
     if not name:
         raise UnknownHardware("The hardware is empty. Accepted: an id such as 'l4x1', or silicon such as 'H100-SXMx8'.")
     if len(name) > LONGEST:
-        raise UnknownHardware(f"The hardware {shown(name)} has {len(name)} characters; no id has more than {LONGEST}.")
+        raise UnknownHardware(f"The hardware {quote_value(name)} has {len(name)} characters; no id has more than {LONGEST}.")
     return name
 
 
@@ -127,7 +127,7 @@ def offer(names: Names, text: object, platform: Platform | None) -> Offer:
     name = _checked_text(names, text, platform)
     row = _first_offer(names, name, platform)
     if row is None and _silicon(names, name) is not None:
-        raise UnknownHardware(f"{shown(name)} is plain silicon, without a price.{names.advice(name, platform)}")
+        raise UnknownHardware(f"{quote_value(name)} is plain silicon, without a price.{names.advice(name, platform)}")
     if row is None:
         raise UnknownHardware(names.unknown(name, platform))
     if row.status == "retired":

@@ -77,7 +77,7 @@ class LiveList:
         return Source(what=f"Live list: {what}", source=f"GET /api/{self.platform}/hardware ({CALLS[self.platform]})", checked=self.day)
 
 
-def silicon_of(flavor: LiveFlavor, cards: Mapping[str, Accelerator]) -> Accelerator | None:
+def find_accelerator(flavor: LiveFlavor, cards: Mapping[str, Accelerator]) -> Accelerator | None:
     """The card that a row of the list means; `None` when its name is not known or its memory is not that card's."""
     if flavor.accelerator_model is None or flavor.vram_bytes is None or not flavor.accelerator_count:
         return None
@@ -134,7 +134,7 @@ def _card_changed(offer: Offer, flavor: LiveFlavor, cards: Mapping[str, Accelera
     """The offer with the card that the list names today, and the remark when that is another one."""
     if flavor.accelerator_count == offer.accelerator_count and not flavor.accelerator_count:
         return offer, None
-    card = silicon_of(flavor, cards)
+    card = find_accelerator(flavor, cards)
     if card is offer.silicon and flavor.accelerator_count == offer.accelerator_count:
         return offer, None
     seen = f"{flavor.accelerator_count} × {flavor.accelerator_model or 'no accelerator'}"
@@ -174,7 +174,7 @@ def _retired(offer: Offer, live: LiveList) -> tuple[Offer, str]:
 
 def _added(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer | None, str]:
     """A flavor that the catalog does not hold; added when its card is understood and its price is one."""
-    card, what = silicon_of(flavor, cards), f"The live list of {live.platform} names '{flavor.id}', which is new."
+    card, what = find_accelerator(flavor, cards), f"The live list of {live.platform} names '{flavor.id}', which is new."
     if flavor.accelerator_count and card is None:
         return None, f"{what} Its accelerator {flavor.accelerator_model} is not understood, so it is left out."
     if not flavor.usd_per_hour:
@@ -247,7 +247,7 @@ def _merged(catalog: Catalog, live: LiveList) -> Catalog:
     return replace(catalog, offers=tuple(offers), sources=MappingProxyType(sources), prices=MappingProxyType({**catalog.prices, **fresh}))
 
 
-def with_live_prices(catalog: Catalog, *lists: LiveList) -> Catalog:
+def apply_live_prices(catalog: Catalog, *lists: LiveList) -> Catalog:
     """The bundled catalog with these lists worked in; what was bundled and not listed keeps its bundled price and date."""
     for live in lists:
         catalog = _merged(catalog, live)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, distinct, reference
+from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, reference, require_distinct
 from lib.catalog.silicon import Accelerator
 from lib.units import Bytes, UsdPerHour
 
@@ -204,14 +204,14 @@ class Offer(Row):
 class TpuGenerationsFile(Row):
     """tpu_generations.json."""
 
-    tpu_generations: Annotated[tuple[TpuGeneration, ...], distinct("id")]
+    tpu_generations: Annotated[tuple[TpuGeneration, ...], require_distinct("id")]
     """Each id once."""
 
 
 class OffersFile(Row):
     """offers.json."""
 
-    offers: Annotated[tuple[Offer, ...], distinct("platform", "id")]
+    offers: Annotated[tuple[Offer, ...], require_distinct("platform", "id")]
     """In the order of the platforms' own lists."""
     aliases: Table[Table[Text]]
     """Other names of offers, by platform."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
 
-from lib.errors import BadCatalog, BadQuantity, shown
+from lib.errors import BadCatalog, BadQuantity, quote_value
 from lib.provenance import Source
 from lib.units import Bytes, BytesPerSecond, FlopPerSecond, UsdPerHour, parse_bytes, parse_bytes_per_second, parse_flop_per_second
 
@@ -32,12 +32,12 @@ T = TypeVar("T")
 _DAY = re.compile(r"20\d\d-\d\d(?P<day>-\d\d)?", re.ASCII)
 
 
-def read_only(table: Mapping[str, T]) -> MappingProxyType[str, T]:
+def freeze_table(table: Mapping[str, T]) -> MappingProxyType[str, T]:
     """A table that cannot be changed."""
     return MappingProxyType(table)
 
 
-copyreg.pickle(MappingProxyType, lambda table: (read_only, (dict(table),)))
+copyreg.pickle(MappingProxyType, lambda table: (freeze_table, (dict(table),)))
 """On ZeroGPU a row travels to the process that has the GPU."""
 
 
@@ -138,13 +138,13 @@ Share = Annotated[float, BeforeValidator(float), BeforeValidator(_exact), Field(
 ByteCount = Annotated[Bytes, _quantity(parse_bytes), Field(gt=0)]
 Bandwidth = Annotated[BytesPerSecond, _quantity(parse_bytes_per_second), Field(gt=0)]
 Rate = Annotated[FlopPerSecond, _quantity(parse_flop_per_second), Field(gt=0)]
-Table = Annotated[Mapping[str, T], AfterValidator(read_only)]
+Table = Annotated[Mapping[str, T], AfterValidator(freeze_table)]
 """By name; cannot be changed."""
 Sources = Annotated[tuple[Annotated[Source, reference("sources", "sources.json")], ...], Field(min_length=1)]
 """Where the row comes from, at least one place."""
 
 
-def distinct(*names: str) -> AfterValidator:
+def require_distinct(*names: str) -> AfterValidator:
     """Rows of which no two agree in these fields."""
 
     def check(rows: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -185,7 +185,7 @@ def _sentence(file: str, text: bytes, error: ValidationError) -> str:
             raw = raw[step]
         except (TypeError, LookupError):  # a missing field, or a step of pydantic's own
             raw = None
-        place.append(shown(raw["id"]) if isinstance(step, int) and isinstance(raw, dict) and "id" in raw else str(step))
+        place.append(quote_value(raw["id"]) if isinstance(step, int) and isinstance(raw, dict) and "id" in raw else str(step))
     accepted = first["ctx"]["error"] if first["type"] == "value_error" else f"{first['msg']}."
-    seen = "" if raw is None or isinstance(raw, dict | list) else f" {shown(raw)}."
+    seen = "" if raw is None or isinstance(raw, dict | list) else f" {quote_value(raw)}."
     return f"{', '.join(place)}:{seen} {accepted}"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
-from lib.catalog.rows import Bandwidth, ByteCount, Day, Rate, Row, Size, Sources, Table, Text, distinct, is_day
+from lib.catalog.rows import Bandwidth, ByteCount, Day, Rate, Row, Size, Sources, Table, Text, is_day, require_distinct
 from lib.provenance import Source
 from lib.units import Bytes, FlopPerSecond
 
@@ -127,7 +127,7 @@ class Accelerator(Row):
 class AcceleratorsFile(Row):
     """accelerators.json."""
 
-    accelerators: Annotated[tuple[Accelerator, ...], distinct("id")]
+    accelerators: Annotated[tuple[Accelerator, ...], require_distinct("id")]
     """In the order of the file, each id once."""
 
 

@@ -20,8 +20,8 @@ import click
 from lib.answers.common import RankedEntry
 from lib.catalog import load
 from lib.catalog.rules import ZeroGpuRules
-from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, answer, end, say
-from lib.cli.show import acted_lines, preview_lines, progress_line
+from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
+from lib.cli.show import action_lines, preview_lines, progress_line
 from lib.errors import NotSignedIn
 from lib.hub.prices import PriceFeed
 from lib.present.numbers import usd
@@ -31,7 +31,7 @@ from lib.service.endpoint import App
 from lib.service.models import Models
 
 
-def opened() -> Services:
+def open_services() -> Services:
     """The services, with the platform's prices of now if it answers within some seconds, else the bundled ones."""
     feed = PriceFeed(load())
     feed.refresh()
@@ -45,7 +45,7 @@ def login() -> str | None:
     return get_token()
 
 
-def own_login(what: str) -> str:
+def require_login(what: str) -> str:
     """The token, for what needs one.
 
     Raises:
@@ -75,8 +75,8 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     Raises:
         AdvisorError: refused by us, by the platform or by the person.
     """
-    token = own_login(_WORDS[action])
-    account = opened().account
+    token = require_login(_WORDS[action])
+    account = open_services().account
     preview = account.preview(space, action, **planned, token=token)
     _told(preview)
     _confirmed(preview, yes=yes)
@@ -86,9 +86,9 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     for note in done["caveats"]:
         if (note["code"], note["message"]) not in shown:
             say(f"note: {note['message']}")
-    last, status = watched(account, done["space"], _bound_for(done), token) if watch else (None, DONE)
-    answer({**done, "watched": last}, acted_lines(done, last), as_json=as_json)
-    end(status)
+    last, status = watch_stages(account, done["space"], _bound_for(done), token) if watch else (None, DONE)
+    print_answer({**done, "watched": last}, action_lines(done, last), as_json=as_json)
+    end_command(status)
 
 
 def _terminal() -> bool:
@@ -122,7 +122,7 @@ def _confirmed(preview: Mapping[str, Any], *, yes: bool) -> None:
         raise NotConfirmed("Not confirmed: nothing was changed.")
 
 
-def watched(account: Account, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
+def watch_stages(account: Account, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
     """Show the stages until the Space rests; Ctrl-C ends the watching, and nothing else."""
     say("Watching. Ctrl-C stops the watching; what was asked for goes on.")
     last: Mapping[str, Any] | None = None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lib.cli.outcome import DONE, MEANINGS, answer, end, guarded, say
+from lib.cli.outcome import DONE, MEANINGS, end_command, guard_command, print_answer, say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SCRIPT = "python scripts/manage_space.py"
@@ -92,7 +92,7 @@ def main() -> None:
 @yes
 @no_wait
 @as_json
-@guarded
+@guard_command
 def hardware(*, space: str, tier: str, sleep_time: int | None, yes: bool, no_wait: bool, as_json: bool) -> None:
     """Switch a Space to another tier.
 
@@ -121,27 +121,27 @@ def hardware(*, space: str, tier: str, sleep_time: int | None, yes: bool, no_wai
 @space_argument
 @click.option("--watch", is_flag=True, help="Show the stages until the Space runs or has failed.")
 @as_json
-@guarded
+@guard_command
 def status(*, space: str, watch: bool, as_json: bool) -> None:
     """Show a Space's stage, hardware, price per hour and month, sleep time, volumes and models."""
-    from lib.cli.act import login, opened  # noqa: PLC0415
+    from lib.cli.act import login, open_services  # noqa: PLC0415
     from lib.cli.show import status_text  # noqa: PLC0415
 
-    account, token, code = opened().account, login(), DONE
+    account, token, code = open_services().account, login(), DONE
     if watch:
-        from lib.cli.act import watched  # noqa: PLC0415
+        from lib.cli.act import watch_stages  # noqa: PLC0415
 
-        _, code = watched(account, space, "", token)
+        _, code = watch_stages(account, space, "", token)
     found = account.space_status(space, token=token)
-    answer(found, status_text(found), as_json=as_json)
-    end(code)
+    print_answer(found, status_text(found), as_json=as_json)
+    end_command(code)
 
 
 @main.command(short_help="Stop a Space until its owner restarts it.", epilog=examples("pause ada/chat", "pause ada/chat --yes"))
 @space_argument
 @yes
 @as_json
-@guarded
+@guard_command
 def pause(*, space: str, yes: bool, as_json: bool) -> None:
     """Pause a Space: it stops, is not billed, and only its owner can restart it."""
     from lib.cli.act import carry_out  # noqa: PLC0415
@@ -163,7 +163,7 @@ def pause(*, space: str, yes: bool, as_json: bool) -> None:
 @yes
 @no_wait
 @as_json
-@guarded
+@guard_command
 def restart(*, space: str, factory: bool, yes: bool, no_wait: bool, as_json: bool) -> None:
     """Restart a Space; one that was paused or asleep is billed again at its tier's price."""
     from lib.cli.act import carry_out  # noqa: PLC0415
@@ -188,7 +188,7 @@ def restart(*, space: str, factory: bool, yes: bool, no_wait: bool, as_json: boo
 @click.option("--sleep-time", type=int, metavar="SECONDS", help="The same as SECONDS; -1 is never.")
 @yes
 @as_json
-@guarded
+@guard_command
 def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool, as_json: bool) -> None:
     """Set after how many SECONDS without a visit a Space on paid hardware falls asleep; -1 is never.
 
@@ -213,16 +213,16 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
 @main.command(short_help="List the tiers with memory and price.", epilog=examples("tiers", "tiers --json", "tiers --all"))
 @click.option("--all", "retired", is_flag=True, help="Also what the platform no longer offers.")
 @as_json
-@guarded
+@guard_command
 def tiers(*, retired: bool, as_json: bool) -> None:
     """List the tiers of Spaces with their memory and price; works offline with the bundled prices."""
-    from lib.cli.act import opened  # noqa: PLC0415
+    from lib.cli.act import open_services  # noqa: PLC0415
     from lib.cli.show import prices_line, tiers_text  # noqa: PLC0415
 
-    services = opened()
+    services = open_services()
     found = services.list_hardware("spaces", include_retired=retired)
     say(prices_line(services.prices()))
-    answer(found, tiers_text(found["hardware"]), as_json=as_json)
+    print_answer(found, tiers_text(found["hardware"]), as_json=as_json)
 
 
 @main.command(
@@ -235,16 +235,16 @@ def tiers(*, retired: bool, as_json: bool) -> None:
 @workload
 @click.option("--files", metavar="FRAMEWORK", help="Also print README front matter and requirements.txt: pytorch, jax or tensorflow.")
 @as_json
-@guarded
+@guard_command
 def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> None:
     """Recommend hardware for MODEL: a Hub id, a parameter count such as 7B, or the text of a config.json.
 
     Bundled models and parameter counts work offline.
     """
-    from lib.cli.act import opened  # noqa: PLC0415
+    from lib.cli.act import open_services  # noqa: PLC0415
     from lib.cli.show import recommendation_text  # noqa: PLC0415
 
-    services = opened()
+    services = open_services()
     found: Mapping[str, Any] = services.recommend(model, **asked)
     shown = recommendation_text(found)
     if files and found["pick"]:
@@ -252,7 +252,7 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
 
         written = files_entry(found["pick"], services.catalog().rules.zerogpu, model, files)
         found, shown = {**found, "files": written}, f"{shown}\n\n{files_text(written)}"
-    answer(found, shown, as_json=as_json)
+    print_answer(found, shown, as_json=as_json)
 
 
 @main.command(
@@ -264,12 +264,12 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
 @click.option("--model", default="", help="Judge for this model; by default for those that the Space links.")
 @workload
 @as_json
-@guarded
+@guard_command
 def right_size(*, space: str, as_json: bool, **asked: Any) -> None:
     """Say whether a Space's tier fits its models: what moving saves, or the reason to move up."""
-    from lib.cli.act import login, opened  # noqa: PLC0415
+    from lib.cli.act import login, open_services  # noqa: PLC0415
     from lib.cli.show import right_size_text  # noqa: PLC0415
 
     say(f"Looking at {space}, and at its models ...")  # one that is not bundled takes some seconds to build
-    found = opened().account.right_size(space, **asked, token=login())
-    answer(found, right_size_text(found), as_json=as_json)
+    found = open_services().account.right_size(space, **asked, token=login())
+    print_answer(found, right_size_text(found), as_json=as_json)

@@ -59,34 +59,34 @@ def status_of(error: errors.AdvisorError) -> int:
     return next((status for kind, status in _OF if isinstance(error, kind)), REFUSED)
 
 
-def plain(text: object) -> str:
+def strip_controls(text: object) -> str:
     """Text without control characters, line breaks kept."""
     return "".join(c if c.isprintable() or c == "\n" else "·" for c in str(text))
 
 
 def say(text: object = "") -> None:
     """One line for the person: progress, notes, questions."""
-    click.echo(plain(text), err=True)
+    click.echo(strip_controls(text), err=True)
 
 
-def answer(result: Mapping[str, Any], shown: str, *, as_json: bool) -> None:
+def print_answer(result: Mapping[str, Any], shown: str, *, as_json: bool) -> None:
     """The answer, as one JSON object or as text."""
-    click.echo(json.dumps(result, ensure_ascii=True) if as_json else plain(shown))
+    click.echo(json.dumps(result, ensure_ascii=True) if as_json else strip_controls(shown))
 
 
-def end(status: int) -> NoReturn:
+def end_command(status: int) -> NoReturn:
     """End the command with a status."""
     raise click.exceptions.Exit(status)
 
 
-def in_our_words(message: str) -> str:
+def name_commands(message: str) -> str:
     """A sentence that names endpoints, for people who have commands."""
     for endpoint, words in _CALLED.items():
         message = message.replace(f". {endpoint}", f". {words.capitalize()}").replace(endpoint, words)
     return message
 
 
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
+def guard_command(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose refusals end it with a sentence and a status; it takes `as_json`."""
 
     @wraps(command)
@@ -94,19 +94,19 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, as_json=as_json, **options)
         except errors.AdvisorError as error:
-            _refused(error.code, in_our_words(str(error)), as_json=as_json)
-            end(status_of(error))
+            _refused(error.code, name_commands(str(error)), as_json=as_json)
+            end_command(status_of(error))
         except click.Abort:
             _refused(NotConfirmed.code, "Not confirmed: nothing was changed.", as_json=as_json)
-            end(NOT_CONFIRMED)
+            end_command(NOT_CONFIRMED)
         except KeyboardInterrupt:
             _refused(
                 "interrupted", "Interrupted. What had been sent to the Hub goes on: `status` tells how the Space stands.", as_json=as_json
             )
-            end(INTERRUPTED)
+            end_command(INTERRUPTED)
         except BrokenPipeError:  # the reader of a pipe left, as `head` does
             sys.stderr.close()
-            end(DONE)
+            end_command(DONE)
 
     return run
 

@@ -77,7 +77,7 @@ def progress_line(progress: Answer) -> str:
     return f"{progress['elapsed_s']:6.0f} s  {progress['stage']}  on {on}. {progress['stage_message']}{failed}{trouble}"
 
 
-def acted_lines(done: Answer, last: Answer | None) -> str:
+def action_lines(done: Answer, last: Answer | None) -> str:
     """How it ended."""
     state = last or done
     on = state["hardware"] or state["requested_hardware"] or "no hardware"

@@ -20,7 +20,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from cachetools import TTLCache
 
-from lib.errors import HubGarbage, InvalidInput, UnknownModel, shown
+from lib.errors import HubGarbage, InvalidInput, UnknownModel, quote_value
 from lib.hub import refusals
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def origin(url: str) -> tuple[str, str, int]:
         parts = urlsplit(url)
         return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
     except ValueError as error:
-        raise HubGarbage(f"The Hub answered with {shown(url)}, which is not an address. Try again later.") from error
+        raise HubGarbage(f"The Hub answered with {quote_value(url)}, which is not an address. Try again later.") from error
 
 
 def open_hub(token: str | None = None, endpoint: str | None = None) -> Hub:
@@ -185,12 +185,12 @@ def check_id(repo_id: str, revision: str | None) -> str:
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # noqa: PLC0415
 
     if revision is not None and not (0 < len(revision) <= _MAX_REVISION and revision.isprintable() and ".." not in revision):
-        raise UnknownModel(f"The revision {shown(revision)} cannot be one. Accepted: a branch, a tag or a commit of the model.")
+        raise UnknownModel(f"The revision {quote_value(revision)} cannot be one. Accepted: a branch, a tag or a commit of the model.")
     try:
         validate_repo_id(repo_id)
     except (HFValidationError, TypeError) as error:
         raise UnknownModel(
-            f"{shown(repo_id)} is not the id of a model. Accepted: owner/name, as on the model's page of the Hub."
+            f"{quote_value(repo_id)} is not the id of a model. Accepted: owner/name, as on the model's page of the Hub."
         ) from error
     return repo_id
 

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NoReturn
 
-from lib.errors import HubGarbage, shown
+from lib.errors import HubGarbage, quote_value
 from lib.hub.repository import Tensor
 
 MAX_HEADER_BYTES = 64 * 2**20
@@ -67,7 +67,9 @@ class _Cursor:
         return self.data[start : self.at].decode("utf-8", "replace")
 
     def refuse(self, seen: str) -> NoReturn:
-        raise HubGarbage(f"The file {shown(self.file)} cannot be read: {seen}. Choose another model, or give its parameter count instead.")
+        raise HubGarbage(
+            f"The file {quote_value(self.file)} cannot be read: {seen}. Choose another model, or give its parameter count instead."
+        )
 
 
 def parse_gguf(data: bytes, file: str) -> GgufHeader:
@@ -137,13 +139,13 @@ def _with_tensors(cursor: _Cursor, count: int, keys: dict[str, Scalar]) -> GgufH
     for _ in range(count):
         name, rank = cursor.text(_MAX_NAME), cursor.number("<I")
         if rank > _MAX_RANK:
-            cursor.refuse(f"{shown(name)} has {rank} dimensions")
+            cursor.refuse(f"{quote_value(name)} has {rank} dimensions")
         extents = [cursor.number("<Q") for _ in range(rank)]
         code = cursor.number("<I")
         cursor.skip(8)  # offset of its data
         number = math.prod(extents)
         if code not in sizes or number > _MAX_ELEMENTS:
-            cursor.refuse(f"{shown(name)} has type {code} and {number:,} elements")
+            cursor.refuse(f"{quote_value(name)} has type {code} and {number:,} elements")
         dtype, block, block_bytes = sizes[code]
         tensors[name] = Tensor(dtype, tuple(reversed(extents)), cursor.file)  # ggml lists the fastest dimension first
         elements[dtype] += number

@@ -20,8 +20,8 @@ from lib.errors import Conflict, HubError, HubGarbage, HubUnreachable, NotPermit
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-DONE = "COMPLETED"
-OVER = frozenset({DONE, "CANCELED", "ERROR", "DELETED"})
+COMPLETED_STAGE = "COMPLETED"
+FINAL_STAGES = frozenset({COMPLETED_STAGE, "CANCELED", "ERROR", "DELETED"})
 _LONGEST = 300
 
 
@@ -157,7 +157,7 @@ class Jobs:
     def _is_over(self, job: Job) -> bool:
         """Whether it has ended; a Hub that cannot be reached for a moment is asked again later."""
         try:
-            return self.look(job).stage in OVER
+            return self.look(job).stage in FINAL_STAGES
         except (HubUnreachable, RateLimited):
             return False
 

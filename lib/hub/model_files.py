@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lib.errors import shown
+from lib.errors import quote_value
 from lib.hub import loop, refusals, repository
 from lib.hub.client import Cache, check_id, open_hub
 from lib.hub.repository import MAX_LISTING_BYTES, Component, HubModel, Kind, Listing, parse_json, parse_object, read_listing
@@ -139,7 +139,7 @@ def _with_caveat(read: WeightsReading, choice: repository.WeightsChoice) -> Weig
 def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[WeightsReading]) -> HubModel:
     caveats = list(dict.fromkeys(caveat for read in reads for caveat in read.caveats))
     if not any(part.weights.files for part in parts):
-        caveats.append(Caveat("no_weights", {"model": shown(listing.id)}))
+        caveats.append(Caveat("no_weights", {"model": quote_value(listing.id)}))
     used = [file for part in parts for file in part.weights.files]
     gguf = next((read.gguf for read in reads if read.gguf), {})
     return HubModel(
@@ -149,7 +149,7 @@ def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[
         components=tuple(parts),
         documents=documents,
         files=listing.files,
-        other_weights=repository.others(listing.files, used),
+        other_weights=repository.group_other_weights(listing.files, used),
         pipeline_tag=listing.pipeline_tag,
         library_name=listing.library_name,
         tags=listing.tags,

@@ -24,8 +24,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lib.catalog.live_prices import CALLS, LiveFlavor, LiveList, with_live_prices
-from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, shown
+from lib.catalog.live_prices import CALLS, LiveFlavor, LiveList, apply_live_prices
+from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, quote_value
 from lib.units import Bytes, UsdPerHour, parse_bytes
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def price_per_hour(micro_usd: int, unit: str) -> UsdPerHour:
     """
     units = {"minute": MINUTES_PER_HOUR, "hour": 1}.get(unit)
     if units is None:
-        raise HubGarbage(f"a cost per {shown(unit)}, not per minute or hour")
+        raise HubGarbage(f"a cost per {quote_value(unit)}, not per minute or hour")
     if not 0 <= micro_usd * units <= MOST_USD_PER_HOUR * MICRO:
-        raise HubGarbage(f"a cost of {shown(str(micro_usd)[:20])} millionths of a dollar per {unit}")
+        raise HubGarbage(f"a cost of {quote_value(str(micro_usd)[:20])} millionths of a dollar per {unit}")
     exact = micro_usd * units / MICRO
     for places in (2, 3, 4):
         price = round(exact, places)
@@ -73,9 +73,9 @@ def _cost(row: Any) -> int:
     if micro is None:
         micro = 0
     if type(micro) is not int or not 0 <= micro <= MOST_USD_PER_HOUR * MICRO:
-        raise HubGarbage(f"a cost of {shown(micro)} millionths of a dollar")
+        raise HubGarbage(f"a cost of {quote_value(micro)} millionths of a dollar")
     if type(usd) in (int, float) and not (0 <= usd <= MOST_USD_PER_HOUR and abs(usd * 1e6 - micro) <= 1):
-        raise HubGarbage(f"two costs that disagree, {shown(micro)} millionths of a dollar and {shown(usd)} dollars")
+        raise HubGarbage(f"two costs that disagree, {quote_value(micro)} millionths of a dollar and {quote_value(usd)} dollars")
     return micro
 
 
@@ -95,10 +95,10 @@ def _accelerator(row: Any) -> tuple[str | None, int, Bytes | None]:
     if card is None:
         return None, 0, None
     if not isinstance(card.model, str) or not card.model.isprintable() or not 0 < len(card.model) <= _NAME:
-        raise HubGarbage(f"an accelerator called {shown(card.model)}")
+        raise HubGarbage(f"an accelerator called {quote_value(card.model)}")
     count = int(card.quantity) if isinstance(card.quantity, str) and _COUNT.fullmatch(card.quantity) else 0
     if not 0 < count <= MOST_ACCELERATORS:
-        raise HubGarbage(f"{shown(card.quantity)} accelerators")
+        raise HubGarbage(f"{quote_value(card.quantity)} accelerators")
     return card.model, count, _size(card.vram, binary=True)
 
 
@@ -109,9 +109,9 @@ def parse_flavor(row: Any) -> LiveFlavor:
         HubGarbage: an id, cost or count that cannot be one; the message is half a sentence that says what was seen.
     """
     if not isinstance(row.name, str) or not _ID.fullmatch(row.name):
-        raise HubGarbage(f"an id {shown(row.name)}")
+        raise HubGarbage(f"an id {quote_value(row.name)}")
     if not isinstance(row.unit_label, str):
-        raise HubGarbage(f"a unit {shown(row.unit_label)}")
+        raise HubGarbage(f"a unit {quote_value(row.unit_label)}")
     model, count, vram = _accelerator(row)
     vcpu = _VCPU.fullmatch(row.cpu) if isinstance(row.cpu, str) else None
     pretty = row.pretty_name
@@ -273,7 +273,7 @@ class PriceFeed:
                     self._lists[name] = outcome
                 else:
                     failures[name] = outcome
-            current = with_live_prices(self._base, *self._lists.values())
+            current = apply_live_prices(self._base, *self._lists.values())
             due = self._retry_s if failures else self._ttl_s
             with self._lock:
                 self._current, self._failures = current, failures

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lib.bounded_json import UnreadableJson, read_json
 from lib.cost.tokens import TokenPrice
-from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, shown
+from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, quote_value
 from lib.hub import loop
 from lib.hub.client import Cache, check_id, open_hub
 from lib.provenance import Source
@@ -114,11 +114,11 @@ def _refusal(error: Exception, model: str) -> HubError:
     """The sentence about the router for what went wrong; nothing that the server wrote is repeated."""
     match error:
         case TimeoutError():
-            return HubUnreachable(f"The list of providers of {shown(model)} did not come within {SECONDS:g} s. {_INSTEAD}")
+            return HubUnreachable(f"The list of providers of {quote_value(model)} did not come within {SECONDS:g} s. {_INSTEAD}")
         case RateLimited():
             return RateLimited(f"The router of Inference Providers asks for fewer requests. Try again in some minutes. {_INSTEAD}")
         case HubGarbage():
-            return HubGarbage(f"The list of providers of {shown(model)} has a format that is not understood. {_INSTEAD}")
+            return HubGarbage(f"The list of providers of {quote_value(model)} has a format that is not understood. {_INSTEAD}")
     return HubUnreachable(f"The router of Inference Providers could not be reached. {_INSTEAD}")
 
 
@@ -137,11 +137,11 @@ def parse_providers(body: bytes, model: str, address: str) -> ProviderOffers:
     try:
         told = read_json(body, _MAX_NODES, parse_float=Decimal)
     except UnreadableJson as error:
-        raise HubGarbage(f"The providers of {shown(model)} cannot be read: {error}.") from error
+        raise HubGarbage(f"The providers of {quote_value(model)} cannot be read: {error}.") from error
     told = told.get("data", told) if isinstance(told, dict) else told
     entries = told.get("providers") if isinstance(told, dict) else None
     if not isinstance(entries, list):
-        raise HubGarbage(f"The answer about {shown(model)} lists no providers.")
+        raise HubGarbage(f"The answer about {quote_value(model)} lists no providers.")
     live = [one for one in entries[:_MAX_PROVIDERS] if isinstance(one, dict) and one.get("status") == "live" and _provider_name(one)]
     checked = datetime.now(UTC).date().isoformat()
     source = Source(what=f"prices per token of {model}", source=address, checked=checked)

@@ -26,7 +26,7 @@ from lib.errors import (
     RateLimited,
     RepoGated,
     RepoNotFound,
-    shown,
+    quote_value,
 )
 
 if TYPE_CHECKING:
@@ -44,22 +44,22 @@ def offline() -> HubUnreachable:
 
 def too_slow(what: str, seconds: float) -> HubUnreachable:
     """The time of the whole request is up."""
-    return HubUnreachable(f"The Hub did not finish answering about {shown(what)} within {seconds:g} s. Try again later. {_INSTEAD}")
+    return HubUnreachable(f"The Hub did not finish answering about {quote_value(what)} within {seconds:g} s. Try again later. {_INSTEAD}")
 
 
 def foreign_redirect(what: str, host: str) -> HubGarbage:
     """Sent elsewhere than the Hub and its own file servers."""
-    return HubGarbage(f"The answer about {shown(what)} points to another host, {shown(host)}, which is not asked. {_INSTEAD}")
+    return HubGarbage(f"The answer about {quote_value(what)} points to another host, {quote_value(host)}, which is not asked. {_INSTEAD}")
 
 
 def too_large(what: str, limit: int) -> HubGarbage:
     """An answer longer than such an answer ever is."""
-    return HubGarbage(f"The answer about {shown(what)} is longer than {limit:,} bytes and was not read to its end. {_INSTEAD}")
+    return HubGarbage(f"The answer about {quote_value(what)} is longer than {limit:,} bytes and was not read to its end. {_INSTEAD}")
 
 
 def garbage(what: str, seen: str) -> HubGarbage:
     """An answer that is not what the Hub's own format promises."""
-    return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. Try again later. {_INSTEAD}")
+    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {seen}. Try again later. {_INSTEAD}")
 
 
 def refusal(error: Exception, *, what: str, page: str, token_sent: bool) -> HubError:
@@ -73,9 +73,11 @@ def refusal(error: Exception, *, what: str, page: str, token_sent: bool) -> HubE
         case hub.GatedRepoError():  # before RepositoryNotFoundError, which it is a kind of
             told = _gated(what, page, token_sent=token_sent)
         case hub.DisabledRepoError():
-            told = RepoNotFound(f"The Hub has disabled the model {shown(what)}. {_INSTEAD}")
+            told = RepoNotFound(f"The Hub has disabled the model {quote_value(what)}. {_INSTEAD}")
         case hub.RevisionNotFoundError():
-            told = RepoNotFound(f"The model {shown(what)} has no such revision. Leave it empty for the newest one, or check its name.")
+            told = RepoNotFound(
+                f"The model {quote_value(what)} has no such revision. Leave it empty for the newest one, or check its name."
+            )
         case hub.RepositoryNotFoundError():
             told = _missing(what, token_sent=token_sent)
         case hub.EntryNotFoundError():
@@ -84,26 +86,28 @@ def refusal(error: Exception, *, what: str, page: str, token_sent: bool) -> HubE
             told = _by_status(response.status_code, response.headers, what, token_sent=token_sent)
         case _:
             seen = type(error).__name__
-            told = HubUnreachable(f"The Hub could not be reached for {shown(what)} ({seen}). Try again later. {_INSTEAD}")
+            told = HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({seen}). Try again later. {_INSTEAD}")
     return told
 
 
 def _gated(what: str, page: str, *, token_sent: bool) -> RepoGated:
     if token_sent:
         return RepoGated(
-            f"The model {shown(what)} is gated and your account has no access yet. Ask for it on {page}, or paste its config.json."
+            f"The model {quote_value(what)} is gated and your account has no access yet. Ask for it on {page}, or paste its config.json."
         )
     return RepoGated(
-        f"The model {shown(what)} is gated: its licence has to be accepted first. Accept it on {page}, then sign in here or send a token, "
-        "or paste its config.json."
+        f"The model {quote_value(what)} is gated: its licence has to be accepted first. Accept it on {page}, then sign in here or send "
+        "a token, or paste its config.json."
     )
 
 
 def _missing(what: str, *, token_sent: bool) -> RepoNotFound:
     if token_sent:
-        return RepoNotFound(f"There is no model {shown(what)} that your account can see. Check the spelling, or ask its owner for access.")
+        return RepoNotFound(
+            f"There is no model {quote_value(what)} that your account can see. Check the spelling, or ask its owner for access."
+        )
     return RepoNotFound(
-        f"There is no public model {shown(what)}: it does not exist, or it is private. "
+        f"There is no public model {quote_value(what)}: it does not exist, or it is private. "
         "Check the spelling (owner/name); for a private model sign in or send a token."
     )
 
@@ -111,23 +115,25 @@ def _missing(what: str, *, token_sent: bool) -> RepoNotFound:
 def _by_status(status: int, headers: object, what: str, *, token_sent: bool) -> HubError:
     match status:
         case 401 if token_sent:
-            return NotPermitted(f"The Hub did not accept the token sent for {shown(what)}: it is wrong or has expired. Sign in again.")
+            return NotPermitted(
+                f"The Hub did not accept the token sent for {quote_value(what)}: it is wrong or has expired. Sign in again."
+            )
         case 401 | 404 | 410:
             return _missing(what, token_sent=token_sent)
         case 403:
             return NotPermitted(
-                f"The Hub does not allow reading {shown(what)}" + (" with this token" if token_sent else "") + ". "
+                f"The Hub does not allow reading {quote_value(what)}" + (" with this token" if token_sent else "") + ". "
                 "Use a token with read access to this model, or paste its config.json."
             )
         case 429:
             wait = wait_s(headers)
             return RateLimited(
-                f"The Hub asks for fewer requests. Try {shown(what)} again "
+                f"The Hub asks for fewer requests. Try {quote_value(what)} again "
                 + (f"in {wait} s" if wait else "in some minutes")
                 + ("." if token_sent else ", or sign in: signed-in accounts have a higher limit.")
             )
         case _ if status >= 500:  # noqa: PLR2004 - the class of server errors
-            return HubUnreachable(f"The Hub has a problem (status {status}) with {shown(what)}. Try again later. {_INSTEAD}")
+            return HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. Try again later. {_INSTEAD}")
     return garbage(what, f"status {status}")
 
 
@@ -176,34 +182,36 @@ def sign_in(act: Act, what: str) -> str:
     if act == "account":
         return "Whose account this is cannot be told: nobody is signed in. Sign in, or send a token of your own."
     return (
-        f"To {_DOING[act]} the Space {shown(what)} you have to be signed in. Sign in, or send a token of your own with write access "
+        f"To {_DOING[act]} the Space {quote_value(what)} you have to be signed in. Sign in, or send a token of your own with write access "
         "to this Space. This server's own token is never used for visitors."
     )
 
 
 def space_too_slow(act: Act, what: str, seconds: float) -> HubUnreachable:
     """The time is up."""
-    return HubUnreachable(f"The Hub did not finish answering about {shown(what)} within {seconds:g} s. {_then(act)}")
+    return HubUnreachable(f"The Hub did not finish answering about {quote_value(what)} within {seconds:g} s. {_then(act)}")
 
 
 def unreachable(act: Act, what: str, seen: str, *, sent: bool) -> HubUnreachable:
     """No connection, or one that broke; `sent` tells that the request may have arrived."""
-    return HubUnreachable(f"The Hub could not be reached for {shown(what)} ({seen}). {_then(act) if sent else 'Try again later.'}")
+    return HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({seen}). {_then(act) if sent else 'Try again later.'}")
 
 
 def unreadable(act: Act, what: str, seen: str = "it is not what the Hub's own format promises") -> HubGarbage:
     """An answer that cannot be used."""
-    return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. {_then(act)}")
+    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {seen}. {_then(act)}")
 
 
 def moved(act: Act, what: str) -> HubGarbage:
     """A redirect, or a next page, that is not followed."""
     if act in ACTIONS:
         return HubGarbage(
-            f"The Hub sends the request about {shown(what)} on to another address; nothing was changed. "
+            f"The Hub sends the request about {quote_value(what)} on to another address; nothing was changed. "
             "Was the Space renamed? Look at it, and use the id that it has now."
         )
-    return HubGarbage(f"The answer about {shown(what)} points to an address that is not asked: another host, or no part of the Spaces.")
+    return HubGarbage(
+        f"The answer about {quote_value(what)} points to an address that is not asked: another host, or no part of the Spaces."
+    )
 
 
 def quotable(text: str, token: str | None) -> str:
@@ -233,16 +241,16 @@ def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> Advis
             told = _space_missing(hub, act, what)
         case 409:
             told = Conflict(
-                f"The Hub did not {_DOING[act]} the Space {shown(what)}: something else is being done to it right now.{quoted} "
+                f"The Hub did not {_DOING[act]} the Space {quote_value(what)}: something else is being done to it right now.{quoted} "
                 "Wait until it has settled, look at it again, and repeat the action if it is still needed."
             )
         case 429:
             told = _limited(response, hub, what)
         case status if status >= 500:  # noqa: PLR2004 - the class of server errors
-            told = HubUnreachable(f"The Hub has a problem (status {status}) with {shown(what)}. {_then(act)}")
+            told = HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. {_then(act)}")
         case 400 | 422 if act in ACTIONS:
             told = AgainstRules(
-                f"The Hub refuses to {_DOING[act]} the Space {shown(what)}.{quoted} Static Spaces have no hardware, sleep time or "
+                f"The Hub refuses to {_DOING[act]} the Space {quote_value(what)}.{quoted} Static Spaces have no hardware, sleep time or "
                 "restart; for others, check that the hardware and the sleep time are among those offered today."
             )
         case status:
@@ -252,7 +260,7 @@ def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> Advis
 
 def _unpaid(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
     return PaymentNeeded(
-        f"The Hub asks for payment before it can {_DOING[act]} the Space {shown(what)}.{quoted} Add a payment method or prepaid "
+        f"The Hub asks for payment before it can {_DOING[act]} the Space {quote_value(what)}.{quoted} Add a payment method or prepaid "
         f"credits on {hub.endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
     )
 
@@ -260,7 +268,7 @@ def _unpaid(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
 def _limited(response: Response, hub: Hub, what: str) -> RateLimited:
     wait = wait_s(response.headers)
     return RateLimited(
-        f"The Hub asks for fewer requests. Try {shown(what)} again "
+        f"The Hub asks for fewer requests. Try {quote_value(what)} again "
         + (f"in {wait} s" if wait else "in some minutes")
         + ("." if hub.token else ", or sign in: signed-in accounts have a higher limit.")
     )
@@ -273,18 +281,18 @@ def _unauthorized(response: Response, hub: Hub, act: Act, what: str) -> AdvisorE
         return _space_missing(hub, act, what)
     if act == "account" or response.headers.get("x-error-message") == INVALID_TOKEN:
         return NotPermitted(
-            f"The Hub did not accept the token sent for {shown(what)}: it is wrong or has expired. "
+            f"The Hub did not accept the token sent for {quote_value(what)}: it is wrong or has expired. "
             f"Sign in again, or make a new one on {tokens}."
         )
     if act in _KNOWN_401:
         return NotPermitted(
-            f"The Hub did not allow this token to {_DOING[act]} the Space {shown(what)} (status 401). This is a matter of permission and "
-            "does not mean that the Space is missing: the Hub is known to answer so to some sign-ins that may read and pause a Space. "
+            f"The Hub did not allow this token to {_DOING[act]} the Space {quote_value(what)} (status 401). This is a matter of permission "
+            "and does not mean that the Space is missing: the Hub is known to answer so to some sign-ins that may read and pause a Space. "
             f"Paste a fine-grained token with write access to this Space instead (made on {tokens}; it is used for this request only)."
         )
     need = "write" if act in ACTIONS else "read"
     return NotPermitted(
-        f"The Hub did not allow this token to {_DOING[act]} {shown(what)} (status 401): it has expired, or lacks {need} access. "
+        f"The Hub did not allow this token to {_DOING[act]} {quote_value(what)} (status 401): it has expired, or lacks {need} access. "
         f"Sign in again, or send a token with {need} access, made on {tokens}."
     )
 
@@ -292,22 +300,25 @@ def _unauthorized(response: Response, hub: Hub, act: Act, what: str) -> AdvisorE
 def _forbidden(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted:
     if act not in ACTIONS:
         return NotPermitted(
-            f"The Hub does not allow {'this token' if hub.token else 'strangers'} to {_DOING[act]} {shown(what)}.{quoted} "
+            f"The Hub does not allow {'this token' if hub.token else 'strangers'} to {_DOING[act]} {quote_value(what)}.{quoted} "
             f"Use a token with read access, made on {hub.endpoint}/settings/tokens."
         )
     return NotPermitted(
-        f"This token may not {_DOING[act]} the Space {shown(what)}.{quoted} Only its owner, or a member of its organization with write "
-        f"access, may; the token itself needs write access to it too ({hub.endpoint}/settings/tokens). A Space of others can be duplicated."
+        f"This token may not {_DOING[act]} the Space {quote_value(what)}.{quoted} Only its owner, or a member of its organization with "
+        f"write access, may; the token itself needs write access to it too ({hub.endpoint}/settings/tokens). A Space "
+        "of others can be duplicated."
     )
 
 
 def _space_missing(hub: Hub, act: Act, what: str) -> RepoNotFound:
     if act == "list":
-        return RepoNotFound(f"There is no user or organization {shown(what)} whose Spaces can be listed. Check the spelling.")
+        return RepoNotFound(f"There is no user or organization {quote_value(what)} whose Spaces can be listed. Check the spelling.")
     if hub.token is not None:
-        return RepoNotFound(f"There is no Space {shown(what)} that your account can see. Check the spelling, or ask its owner for access.")
+        return RepoNotFound(
+            f"There is no Space {quote_value(what)} that your account can see. Check the spelling, or ask its owner for access."
+        )
     return RepoNotFound(
-        f"There is no public Space {shown(what)}: it does not exist, or it is private. "
+        f"There is no public Space {quote_value(what)}: it does not exist, or it is private. "
         "Check the spelling (owner/name); for a private Space sign in or send a token."
     )
 

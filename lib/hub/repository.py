@@ -253,7 +253,7 @@ def present_folders(files: Mapping[str, int | None], named: Iterable[str]) -> tu
     return tuple(dict.fromkeys(folder for folder in named if folder in present))
 
 
-def others(files: Mapping[str, int | None], used: Iterable[str]) -> tuple[OtherWeights, ...]:
+def group_other_weights(files: Mapping[str, int | None], used: Iterable[str]) -> tuple[OtherWeights, ...]:
     """The weight files that are not used, grouped by name pattern (part numbers as `*`), largest first."""
     taken = set(used)
     groups: dict[str, list[int]] = {}

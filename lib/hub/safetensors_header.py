@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from lib.bounded_json import UnreadableJson, read_json
-from lib.errors import HubGarbage, shown
+from lib.errors import HubGarbage, quote_value
 from lib.hub.repository import Tensor
 
 PREFIX_BYTES = 8
@@ -84,7 +84,7 @@ def parse_header(text: bytes, file: str, data_bytes: int | None) -> Header:
 
 def _load(text: bytes, file: str) -> dict[str, Any]:
     def no_float(number: str) -> NoReturn:
-        _refuse(file, f"its header holds {shown(number)} where only whole numbers belong")
+        _refuse(file, f"its header holds {quote_value(number)} where only whole numbers belong")
 
     try:
         entries = read_json(text, _MAX_NODES, parse_float=no_float, parse_constant=no_float)
@@ -109,11 +109,11 @@ def _tensors(entries: dict[str, Any], file: str) -> tuple[dict[str, Tensor], int
                 found = known[dtype, *shape] = _check_tensor(name, dtype, shape, end - begin, file)
             tensors[name], size = found
             if end - begin != size:
-                _refuse(file, f"{shown(name)} of {dtype} {shown(shape)} takes {size:,} bytes and its span has {end - begin:,}")
+                _refuse(file, f"{quote_value(name)} of {dtype} {quote_value(shape)} takes {size:,} bytes and its span has {end - begin:,}")
             in_order = in_order and begin == at
             at = end
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise _garbage(file, f"the entry {shown(name)} is not a dtype, a shape and two offsets") from error
+        raise _garbage(file, f"the entry {quote_value(name)} is not a dtype, a shape and two offsets") from error
     if any(len(name) > _MAX_NAME for name in tensors):
         _refuse(file, f"it holds a tensor whose name is longer than {_MAX_NAME} characters")
     return tensors, at, in_order
@@ -122,12 +122,12 @@ def _tensors(entries: dict[str, Any], file: str) -> tuple[dict[str, Tensor], int
 def _check_tensor(name: str, dtype: Any, shape: Any, span: int, file: str) -> tuple[Tensor, int]:
     """A tensor of a dtype and shape seen for the first time, and its bytes."""
     if not (isinstance(dtype, str) and dtype.isascii() and 0 < len(dtype) <= _MAX_DTYPE):
-        _refuse(file, f"{shown(name)} has the dtype {shown(dtype)}")
+        _refuse(file, f"{quote_value(name)} has the dtype {quote_value(dtype)}")
     if not isinstance(shape, list) or len(shape) > _MAX_RANK or any(type(n) is not int or n < 0 or n > MAX_FILE_BYTES for n in shape):
-        _refuse(file, f"{shown(name)} has the shape {shown(shape)}")
+        _refuse(file, f"{quote_value(name)} has the shape {quote_value(shape)}")
     bits = math.prod(shape) * BITS[dtype] if dtype in BITS else span * 8
     if bits % 8 or not 0 <= bits <= MAX_FILE_BYTES * 8:
-        _refuse(file, f"{shown(name)} of {dtype} {shown(shape)} would take {bits:,} bits")
+        _refuse(file, f"{quote_value(name)} of {dtype} {quote_value(shape)} would take {bits:,} bits")
     return Tensor(dtype, tuple(shape), file), bits // 8
 
 
@@ -136,7 +136,7 @@ def _check_coverage(entries: dict[str, Any], file: str) -> int:
     at = 0
     for begin, end in sorted(entry["data_offsets"] for entry in entries.values()):
         if begin != at:
-            _refuse(file, f"the data has a gap or an overlap at byte {shown(at)}: the next tensor begins at {shown(begin)}")
+            _refuse(file, f"the data has a gap or an overlap at byte {quote_value(at)}: the next tensor begins at {quote_value(begin)}")
         at = end
     return at
 
@@ -158,7 +158,7 @@ def _sum_by_dtype(tensors: dict[str, Tensor], entries: dict[str, Any]) -> Header
 
 
 def _garbage(file: str, seen: str) -> HubGarbage:
-    return HubGarbage(f"The file {shown(file)} cannot be read: {seen}. Choose another model, or paste its config.json instead.")
+    return HubGarbage(f"The file {quote_value(file)} cannot be read: {seen}. Choose another model, or paste its config.json instead.")
 
 
 def _refuse(file: str, seen: str) -> NoReturn:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.catalog.offers import ZEROGPU_TIER
-from lib.errors import BadArgument, HubError, HubGarbage, InvalidInput, NotSignedIn, shown
+from lib.errors import BadArgument, HubError, HubGarbage, InvalidInput, NotSignedIn, quote_value
 from lib.hub import refusals
 from lib.hub.client import check_id, open_hub
 
@@ -116,7 +116,7 @@ def check_space_id(space_id: object) -> str:
 
 def garbage(what: str, seen: str) -> HubGarbage:
     """An answer that is not what the Hub's own format promises; `seen` repeats nothing that the server wrote."""
-    return HubGarbage(f"The answer about {shown(what)} cannot be used: {seen}. Look at it on the Hub itself, or try again later.")
+    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {seen}. Look at it on the Hub itself, or try again later.")
 
 
 def plain_line(text: str, most: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lib.errors import shown
+from lib.errors import quote_value
 from lib.hub import loop, refusals
 from lib.hub.client import Answer, Hub
 from lib.hub.gguf_header import MAX_HEADER_BYTES as MAX_GGUF_BYTES
@@ -95,10 +95,10 @@ class _Index:
 
 async def _index(source: RepositoryReader, file: str) -> _Index:
     text = await source.document(file, MAX_INDEX_BYTES)
-    data = await loop.parse_aside(len(text), parse_object, text, source.listing.id, f"the index {shown(file)}", _MAX_INDEX_NODES)
+    data = await loop.parse_aside(len(text), parse_object, text, source.listing.id, f"the index {quote_value(file)}", _MAX_INDEX_NODES)
     table, folder = data.get("weight_map"), file.rpartition("/")[0]
     if not isinstance(table, dict) or not all(isinstance(part, str) for part in table.values()):
-        raise refusals.garbage(source.listing.id, f"the index {shown(file)} maps no tensors to files")
+        raise refusals.garbage(source.listing.id, f"the index {quote_value(file)} maps no tensors to files")
     at = f"{folder}/" if folder else ""
     sizes: Counter[str] = Counter()
     for name, part in table.items():
@@ -109,7 +109,7 @@ async def _index(source: RepositoryReader, file: str) -> _Index:
         raise refusals.garbage(source.listing.id, f"the index names {len(files):,} files; at most {MAX_SHARDS:,} are read")
     if missing is not None or not files:
         raise refusals.garbage(
-            source.listing.id, f"the index {shown(file)} names {shown(missing or 'no file')}, which the model does not hold"
+            source.listing.id, f"the index {quote_value(file)} names {quote_value(missing or 'no file')}, which the model does not hold"
         )
     stated = (data.get("metadata") or {}).get("total_size") if isinstance(data.get("metadata"), dict) else None
     total = int(stated) if isinstance(stated, int | float) and 0 <= stated < 2**60 else None
@@ -150,7 +150,7 @@ async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[b
     if len(text) < length:
         text += (await source.part(file, PREFIX_BYTES + len(text), PREFIX_BYTES + length)).body
     if len(text) < length:
-        raise refusals.garbage(source.listing.id, f"the file {shown(file)} ends inside its header")
+        raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} ends inside its header")
     return text, None if size is None else size - PREFIX_BYTES - length
 
 
@@ -210,5 +210,5 @@ async def _gguf_header(source: RepositoryReader, file: str, *, first: bool) -> G
             return await loop.parse_aside(len(data), parse_gguf, data, file)
         except NeedMore:
             if len(answer.body) < ahead or len(data) > MAX_GGUF_BYTES:
-                raise refusals.garbage(source.listing.id, f"the file {shown(file)} ends inside its header") from None
+                raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} ends inside its header") from None
             ahead = 4 * ahead

@@ -33,7 +33,7 @@ _COUNTED = "counted from the forward pass; lib/laws/activation.py"
 PREFILL = Law(equation="b·B·T·(3h + max(h + 8h/b, h + 3q + 3k, h + 3f)) + B·V·(b + 4)", source=_COUNTED)
 PROFILE_RUN = Law(equation="b·M·(3h + max(2q + 2k, 3f)) + 12·S·V", source=_COUNTED)
 COMPUTE_BUFFER = Law(equation="4·512·(V + h)", source=_COUNTED)
-TRACED = Law(
+TRACED_MOMENTS = Law(
     equation="largest of the traced moments: c + a·B·T + s·B·T² + m·T² + …",
     source="traced on the meta device with transformers 5.23.0; lib/model/activation_peaks.py",
 )

@@ -33,17 +33,18 @@ from lib.laws import Law
 Quantity: TypeAlias = "float | NDArray[np.float64]"
 Array: TypeAlias = NDArray[np.float64]
 
-FITTED = "constants fitted by scripts/calibrate.py"
-_ROOFLINE = "Williams et al. 2009, doi:10.1145/1498765.1498785; " + FITTED
-_HERE = "lib/laws/forward_pass.py; " + FITTED
+FITTED_CONSTANTS = "constants fitted by scripts/calibrate.py"
+_ROOFLINE = "Williams et al. 2009, doi:10.1145/1498765.1498785; " + FITTED_CONSTANTS
+_HERE = "lib/laws/forward_pass.py; " + FITTED_CONSTANTS
 WEIGHTS = Law("(dense bytes + expert bytes · (1 - (1 - k/E)ⁿ)) / N / bandwidth reached", _ROOFLINE)
 PROMPT_WEIGHTS = Law("bytes / N / bandwidth reached", _ROOFLINE)
 CACHE = Law("sequences · cache of one sequence / N / bandwidth reached", _HERE)
-ARITHMETIC = Law("2 · parameters · tokens / compute reached", "Kaplan et al. 2020, arXiv:2001.08361; " + FITTED)
+ARITHMETIC = Law("2 · parameters · tokens / compute reached", "Kaplan et al. 2020, arXiv:2001.08361; " + FITTED_CONSTANTS)
 ATTENTION = Law("2 · heads · width · (full layers · T² + windowed layers · T · min(T, 2w)) / compute reached", _HERE)
 LAUNCHES = Law("layers · time of a layer + time of a step + sequences · time of a sequence", _HERE)
 ALL_REDUCE = Law(
-    "2 · layers · (latency · log₂ N + bytes / link · (N - 1)/N)", "Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002; " + FITTED
+    "2 · layers · (latency · log₂ N + bytes / link · (N - 1)/N)",
+    "Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002; " + FITTED_CONSTANTS,
 )
 """The laws of the parts, as an explained answer shows them."""
 
@@ -250,7 +251,7 @@ def pipeline_share(*, chunks: Quantity, stages: Quantity) -> Quantity:
 
 LAW = Law(
     "pictures · (steps · evaluations · FLOP + FLOP of the decoder) / compute reached + evaluations · host time",
-    "lib/laws/diffusion.py; " + FITTED,
+    "lib/laws/diffusion.py; " + FITTED_CONSTANTS,
 )
 
 

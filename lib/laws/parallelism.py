@@ -58,7 +58,7 @@ def tensor_parallel_degree(*, heads: int, kv_heads: int, devices: int, mlp_width
     """
     if heads == 0:
         return largest_power_of_two(min(devices, ONE_HOST))
-    padded = up(vocabulary, VOCABULARY_PADDING) * VOCABULARY_PADDING
+    padded = ceil_divide(vocabulary, VOCABULARY_PADDING) * VOCABULARY_PADDING
     return _largest_divisor(heads, kv_heads or heads, (padded, *mlp_widths), devices)
 
 
@@ -80,14 +80,14 @@ def largest_power_of_two(most: int) -> int:
     return 1 << (max(1, most).bit_length() - 1)
 
 
-def up(amount: int, parts: int) -> int:
+def ceil_divide(amount: int, parts: int) -> int:
     """⌈amount / parts⌉ in whole numbers."""
     return -(-amount // parts)
 
 
 def tensor_parallel_bytes(*, sharded: int, replicated: int, devices: int) -> Bytes:
     """Bytes on one of N devices: the part that is cut, rounded up, and all of the rest."""
-    return Bytes(up(sharded, devices) + replicated)
+    return Bytes(ceil_divide(sharded, devices) + replicated)
 
 
 def head_share(*, kv_heads: int, devices: int) -> int:
@@ -103,5 +103,5 @@ def layer_split_bytes(*, in_layers: int, ends: int, layers: int, devices: int) -
     """
     if devices == 1:
         return Bytes(in_layers + ends)
-    share = up(max(layers, 1), devices)
-    return Bytes(up(in_layers * share, max(layers, 1)) + ends)
+    share = ceil_divide(max(layers, 1), devices)
+    return Bytes(ceil_divide(in_layers * share, max(layers, 1)) + ends)

@@ -18,11 +18,11 @@ import math
 import numpy as np
 
 from lib.laws import Law
-from lib.laws.forward_pass import FITTED, Array, Quantity
+from lib.laws.forward_pass import FITTED_CONSTANTS, Array, Quantity
 
 QUEUE = Law(
     "queue of a closed loop; negative where a request does not wait for the prompts of all others",
-    "Reiser and Lavenberg 1980, doi:10.1145/322186.322195; " + FITTED,
+    "Reiser and Lavenberg 1980, doi:10.1145/322186.322195; " + FITTED_CONSTANTS,
 )
 """Requests ahead and fixed time in the time to first token, as an explained answer shows it."""
 

@@ -32,7 +32,7 @@ from lib.live.device_queue import WAIT_S, DeviceQueue, hardware
 from lib.live.memory_gauge import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
 
-Stopped = Literal["end", "limit", "stopped"]
+StopReason = Literal["end", "limit", "stopped"]
 Stage = Literal["waiting", "loading", "reading", "writing", "done"]
 Peak = Literal["allocator", "weights_and_growth"]
 
@@ -57,7 +57,7 @@ class AnswerFigures:
     peak_of: Peak
     prompt_tokens: int
     output_tokens: int
-    stopped: Stopped
+    stopped: StopReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,7 @@ def _answer_figures(of: LoadedModel, run: _Run, prompt: int, limit: int) -> Answ
     spent = run.times[-1] - run.times[0] if count > 1 else 0.0
     assert run.peak is not None, "it ended"  # noqa: S101 or its failure was raised
     peak, peak_of = run.peak
-    stopped: Stopped = "end" if run.tokens and run.tokens[-1] in of.end_ids else "limit" if count >= limit else "stopped"
+    stopped: StopReason = "end" if run.tokens and run.tokens[-1] in of.end_ids else "limit" if count >= limit else "stopped"
     return AnswerFigures(
         ttft_s=run.times[0] - run.started,
         decode_tokens_per_s=(count - 1) / spent if spent > 0 else None,

@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from lib.catalog import Catalog
-from lib.errors import AdvisorError, LiveError, ModelNotAtHand, shown
+from lib.errors import AdvisorError, LiveError, ModelNotAtHand, quote_value
 from lib.live import faults
 from lib.live.device import Device, current_device, on_zero_gpu
 from lib.units import GIB
 
 Note = str | Callable[[], str]
-Tell = Callable[[Note], None]
+NoteListener = Callable[[Note], None]
 """Hears what is going on: a sentence, or what makes it anew each time it is shown."""
 
-AFTER = "Measure and Heartbeat need no weights and work meanwhile."
+MEANWHILE_SENTENCE = "Measure and Heartbeat need no weights and work meanwhile."
 _SETTINGS = re.compile(r"[\w.-]+\.(json|jinja|txt|model)")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -44,7 +44,7 @@ _LOOK_S = 10.0
 
 
 def _load_refusal(name: str, why: str, after: str) -> ModelNotAtHand:
-    return ModelNotAtHand(f"The chat's model {shown(name)} is not at hand: {why}. Next: {after}. {AFTER}")
+    return ModelNotAtHand(f"The chat's model {quote_value(name)} is not at hand: {why}. Next: {after}. {MEANWHILE_SENTENCE}")
 
 
 def weights_bytes_in(folder: Path) -> int:
@@ -72,7 +72,7 @@ def is_complete(folder: Path) -> bool:
     return bool(shards) and all(isinstance(shard, str) and (folder / shard).is_file() for shard in shards)
 
 
-def fetch_model(wanted: str, name: str, tell: Tell) -> Path:
+def fetch_model(wanted: str, name: str, tell: NoteListener) -> Path:
     """The folder that holds the model's files.
 
     Raises:
@@ -107,7 +107,7 @@ def _cached_copy(wanted: str) -> Path | None:
     return Path(config).parent if isinstance(config, str) and is_complete(Path(config).parent) else None
 
 
-def _download(wanted: str, name: str, tell: Tell) -> Path:
+def _download(wanted: str, name: str, tell: NoteListener) -> Path:
     from httpx2 import HTTPError  # noqa: PLC0415
     from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415
 
@@ -261,7 +261,7 @@ class DemoModel:
             log.warning("no model for the chat: %s", error)
             self._refused = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
 
-    def load(self, device: Device, tell: Tell) -> LoadedModel:
+    def load(self, device: Device, tell: NoteListener) -> LoadedModel:
         """The model, loaded now if it is not yet; `tell` hears what is going on.
 
         Raises:
@@ -280,7 +280,7 @@ class DemoModel:
         return self._held
 
 
-def load(wanted: str, device: Device, tell: Tell) -> LoadedModel:
+def load(wanted: str, device: Device, tell: NoteListener) -> LoadedModel:
     """Fetch what is missing, read it, put it on the device.
 
     Raises:

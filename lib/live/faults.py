@@ -20,7 +20,7 @@ _LATER = "Try again in a minute, or run this app on hardware of its own: there n
 _LONGEST = 300
 
 
-def plain(text: object) -> str:
+def clean_text(text: object) -> str:
     """Foreign words without markup, addresses and control characters, short enough for a sentence."""
     words = re.sub(r"<[^>]*>|https?://\S+", " ", str(text)[: 4 * _LONGEST])
     return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:_LONGEST]
@@ -108,7 +108,7 @@ def _from_scheduler(words: str) -> LiveError | None:
 
 def _from_zero(title: str, message: str) -> LiveError:
     """A refusal of ZeroGPU by its title and words."""
-    words = plain(message)
+    words = clean_text(message)
     if title == "ZeroGPU illegal duration":
         return _illegal(words)
     if title == "ZeroGPU pending credits exceeded":

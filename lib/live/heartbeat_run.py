@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lib.live.device import Device
 
-FEWEST = 3
+MIN_ITERATIONS = 3
 """Warm products that a result needs at least."""
 _TOLERANCE = 0.01
 _TOLD_EVERY_S = 0.1
@@ -119,12 +119,12 @@ def check_time(case: MatmulCase, first_s: float, limit_s: float, *, how: str) ->
     Raises:
         TooLong: with the arithmetic.
     """
-    needed = first_s * (FEWEST + 1)
+    needed = first_s * (MIN_ITERATIONS + 1)
     if needed > limit_s:
         raise TooLong(
             f"One product of {case.flops / 1e9:,.2f} GFLOP in {case.dtype} takes {first_s:,.2f} s on this device ({how}); the "
-            f"{FEWEST + 1} that a result needs at least would take {needed:,.1f} s, and a run may take {limit_s:,.0f} s. Make batch, "
-            "hidden or intermediate smaller, or choose another dtype."
+            f"{MIN_ITERATIONS + 1} that a result needs at least would take {needed:,.1f} s, and a run may take {limit_s:,.0f} s. Make "
+            "batch, hidden or intermediate smaller, or choose another dtype."
         )
 
 
@@ -192,7 +192,7 @@ def run_matmuls(
             yield Progress(
                 phase="cold" if done == 0 else "warm-up" if done <= case.warmup else "warm", done=done + 1, of=planned, last_s=seconds
             )
-        if now() - began > limit_s and len(warm) >= FEWEST:
+        if now() - began > limit_s and len(warm) >= MIN_ITERATIONS:
             break
     with torch.inference_mode():
         _check_sums(float(total) / (done + 1), float(x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32)))
@@ -274,7 +274,7 @@ class HeartbeatRun:
     in_tf32: bool
 
 
-Told = Progress | Literal["bandwidth"] | HeartbeatRun
+HeartbeatEvent = Progress | Literal["bandwidth"] | HeartbeatRun
 
 
 def check_memory(case: MatmulCase, device: Device) -> None:
@@ -302,7 +302,7 @@ def run_heartbeat(
     *,
     limit_s: float | None = None,
     clock: Timer | None = None,
-) -> Iterator[Told]:
+) -> Iterator[HeartbeatEvent]:
     """Run the case; the last item is the outcome. The device's memory is released however it ends.
 
     `silicon` is the device's card, whose datasheet is the floor; without one the bandwidth is measured. `placed_bytes` are weights of

@@ -86,7 +86,7 @@ LONGEST = 20_000
 """Characters of a line that is read; the log of a job may hold anything."""
 
 
-def marked_line(told: Mapping[str, Any]) -> str:
+def mark_result(told: Mapping[str, Any]) -> str:
     """The line that a job prints."""
     return f"{BEGIN}{json.dumps(told, allow_nan=False)}{END}"
 

@@ -36,7 +36,7 @@ SIDE, ROWS = 2048, 128
 WARM_PROMPT, WARM_TOKENS = 16, 3
 _AT_MOST_S = 0.1
 """Of repetitions, after the first two calls."""
-MADE_BYTES_PER_S = {"cpu": 0.7e9, "cuda": 50e9}
+NOISE_BYTES_PER_S = {"cpu": 0.7e9, "cuda": 50e9}
 """An allowance, not a measurement: noise is copied into new pages."""
 LAYER_S = 0.0005
 _TIMES = 3
@@ -117,7 +117,7 @@ def estimate_duration(work: Work, pace: DeviceRates, device: str) -> Duration:
     read = 2 * work.parameters_per_token * (WARM_PROMPT + work.prompt_tokens) / pace.flop_per_s
     step = work.step_bytes / pace.bytes_per_s + LAYER_S * work.layers
     return Duration(
-        weights_s=work.weights_bytes / MADE_BYTES_PER_S[device],
+        weights_s=work.weights_bytes / NOISE_BYTES_PER_S[device],
         prompt_s=read,
         decode_s=(WARM_TOKENS + work.output_tokens) * step,
     )
@@ -133,7 +133,7 @@ SHARE = {"cpu": 0.9, "cuda": 0.95, "zerogpu": 0.95}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class MemoryNeed:
     """Bytes that a run is predicted to take, by part; `runtime_bytes` is the process's own."""
 
     weights_bytes: int
@@ -156,12 +156,12 @@ def usable_bytes(device: Device) -> int:
     return int(device.free_bytes * SHARE[device.kind])
 
 
-def required_free_bytes(need: Need, device: Device) -> int:
+def required_free_bytes(need: MemoryNeed, device: Device) -> int:
     """The least free memory in which `check_memory` lets a run start."""
     return math.ceil(need.total_bytes / SHARE[device.kind]) + 1  # `usable_bytes` rounds down
 
 
-def check_memory(need: Need, device: Device, advice: str) -> None:
+def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
     """Refuse what is predicted not to fit.
 
     Args:
@@ -227,7 +227,7 @@ class RateProbe:
         with self._one:
             at, pace = self._seen.get(dtype, (0.0, None))
             if pace is None or self._now() - at > RATES_VALID_S:
-                new = self._run(dtype, "cpu", working_set(last_cache_bytes(), device.free_bytes))
+                new = self._run(dtype, "cpu", choose_working_set(last_cache_bytes(), device.free_bytes))
                 pace = new if pace is None else _faster(pace, new)
                 self._seen[dtype] = self._now(), pace
             return pace
@@ -238,7 +238,7 @@ def _faster(one: DeviceRates, other: DeviceRates) -> DeviceRates:
     return DeviceRates(flop_per_s=max(one.flop_per_s, other.flop_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s))
 
 
-def working_set(cache_bytes: int, free_bytes: int) -> int:
+def choose_working_set(cache_bytes: int, free_bytes: int) -> int:
     """Bytes to read so that next to nothing comes from a cache, and memory that is short is left alone."""
     return min(max(_CACHES * cache_bytes, _LEAST), _MOST, free_bytes // 4)
 
@@ -247,7 +247,7 @@ device_rates = RateProbe()
 """Those of this process."""
 
 
-def measured_processor(pace: DeviceRates, precision: str, device: Device, known: Accelerator) -> Accelerator:
+def apply_measured_rates(pace: DeviceRates, precision: str, device: Device, known: Accelerator) -> Accelerator:
     """The processor with the rates that were measured: of `known` only what it computes natively is left."""
     today = datetime.now(UTC).date().isoformat()
     source = Source(what=_figures(pace, precision), source=_HOW.format(torch=device.torch), checked=today)

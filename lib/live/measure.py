@@ -21,7 +21,7 @@ from lib.live.limits import Work, check_time, estimate_duration, measure_rates
 log = logging.getLogger(__name__)
 
 Stage = Literal["starting", "building", "weights", "warm-up", "running"]
-DOING = "measuring this model"
+ACTIVITY = "measuring this model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +81,8 @@ def measure_run(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
     except Exception as error:
         known = translate_failure(error)
         if known is None:
-            log.exception("unforeseen failure while %s", DOING)
-        raise known or unknown_failure(error, DOING) from None
+            log.exception("unforeseen failure while %s", ACTIVITY)
+        raise known or unknown_failure(error, ACTIVITY) from None
 
 
 def _stages(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:

@@ -25,7 +25,7 @@ from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.device_queue import hardware_turn
 from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
-from lib.live.measure import DOING, MeasuredRun, MeasureRequest, Stage, measure_run
+from lib.live.measure import ACTIVITY, MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.zerogpu import gpu_task, start_seconds
 
 COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
@@ -125,7 +125,7 @@ def gpu_size(ask: MeasureRequest) -> Size:
     return ask.size
 
 
-_on_gpu = gpu_task(measure_run, duration=gpu_seconds, size=gpu_size, doing=DOING)
+_on_gpu = gpu_task(measure_run, duration=gpu_seconds, size=gpu_size, doing=ACTIVITY)
 
 if on_zero_gpu():
     from lib.model.build import LOCK

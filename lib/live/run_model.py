@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lib.live.limits import WARM_PROMPT, WARM_TOKENS
-from lib.model.build import Built, build
-from lib.model.parameters import kept_in_fp32
+from lib.model.build import BuiltModel, build
+from lib.model.parameters import build_fp32_test
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,9 +70,9 @@ class _Clock:
 
 def generates_tokens(model: PreTrainedModel) -> bool:
     """Whether the model answers token ids with tokens: sounds and pictures to text are one forward pass here."""
-    from lib.model.model_inputs import takes  # noqa: PLC0415 loaded when first needed
+    from lib.model.model_inputs import has_argument  # noqa: PLC0415 loaded when first needed
 
-    return bool(model.can_generate()) and model.main_input_name == "input_ids" and takes(model, "input_ids")
+    return bool(model.can_generate()) and model.main_input_name == "input_ids" and has_argument(model, "input_ids")
 
 
 def _ids(model: PreTrainedModel, tokens: int, device: str) -> Tensor:
@@ -164,7 +164,7 @@ _RUNS_OWN = frozenset({"output_attentions", "output_hidden_states", "return_dict
 """Keys that say what a call keeps and returns; a measured run asks for that itself, as the prediction does."""
 
 
-def build_on_meta(config: Mapping[str, Any], precision: str) -> Built:
+def build_on_meta(config: Mapping[str, Any], precision: str) -> BuiltModel:
     """The architecture without memory, in the dtype of the run; holds the build lock for as long as that takes.
 
     Raises:
@@ -180,14 +180,14 @@ def _without_quantization(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _without_quantization(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
-def give_memory(built: Built, precision: str, device: str, seed: int = 0) -> PreTrainedModel:
+def give_memory(built: BuiltModel, precision: str, device: str, seed: int = 0) -> PreTrainedModel:
     """Put the built model on the device with random weights; tied tensors stay one. The build is used up.
 
     Parameters get the dtype that a load in this precision gives them: some stay in float32.
     """
     import torch  # noqa: PLC0415 loaded when first needed
 
-    model, kept = built.model, kept_in_fp32(built)
+    model, kept = built.model, build_fp32_test(built)
     noise = torch.empty(BLOCK, device=device, dtype=getattr(torch, DTYPES[precision]))
     noise.normal_(0.0, SPREAD, generator=torch.Generator(device=device).manual_seed(seed))
     made: dict[int, Tensor] = {}

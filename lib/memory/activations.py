@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lib.laws import Law, training
 from lib.laws import activation as law
-from lib.laws.parallelism import head_share, up
+from lib.laws.parallelism import ceil_divide, head_share
 from lib.memory.resolve import layer_sizes
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Activation:
             return law.PROFILE_RUN
         if self._request.engine == "llama.cpp":
             return law.COMPUTE_BUFFER
-        return law.TRACED if self._fits else law.PREFILL
+        return law.TRACED_MOMENTS if self._fits else law.PREFILL
 
     @property
     def known(self) -> bool:
@@ -137,8 +137,9 @@ class Activation:
         s, n = self._sizes, self._request.devices
         return law.paged_engine_bytes(
             batched_tokens=self._batched_tokens,
-            sequences=SEQUENCES, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=up(s.query_width, n),
-            key_width=up(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)), mlp_width=up(s.mlp_width, n), vocabulary=s.vocabulary,
+            sequences=SEQUENCES, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=ceil_divide(s.query_width, n),
+            key_width=ceil_divide(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)),
+            mlp_width=ceil_divide(s.mlp_width, n), vocabulary=s.vocabulary,
         )  # fmt: skip
 
     def training(self, tokens: int, batch: int, *, checkpointing: bool = True) -> dict[str, int]:
@@ -172,7 +173,7 @@ def training_bytes(spec: ModelSpec, request: ResolvedRequest, activation: Activa
     """By what holds them, on one device: activations, and its share of gradients, moments, master copy and adapters."""
     activations = activation.training(tokens, batch)
     states = _full(spec.parameters_total, request.element_bytes) if request.mode == "full" else _adapted(adapter_parameters(spec))
-    return activations | {name: up(size, request.devices) for name, size in states.items()}
+    return activations | {name: ceil_divide(size, request.devices) for name, size in states.items()}
 
 
 def _full(count: int, width: int) -> dict[str, int]:
@@ -199,7 +200,7 @@ def half_precision_states_saving(spec: ModelSpec, request: ResolvedRequest) -> i
         return 0
     count = spec.parameters_total
     states = training.optimizer_bytes(parameters=count) // 2 + training.master_bytes(parameters=count, element_bytes=request.element_bytes)
-    return up(states, request.devices)
+    return ceil_divide(states, request.devices)
 
 
 def no_checkpointing_bytes(activation: Activation, tokens: int, batch: int) -> int:

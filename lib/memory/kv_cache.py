@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws.kv_cache import peak_tokens, units, width
 from lib.laws.kv_cache_by_engine import LONG_CONTEXT, EngineCache, engine_cache
-from lib.laws.parallelism import up
+from lib.laws.parallelism import ceil_divide
 
 if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest
@@ -119,7 +119,7 @@ class Cache:
     def _law_share(self, tokens: int, batch: int) -> int:
         """As `share`, by the law itself; sequences of whole bytes are asked for once a length, since all laws are linear in the batch."""
         if self._request.kv_element_bytes % 1:
-            return sum(up(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
+            return sum(ceil_divide(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
         known = self._single.get(tokens)
         if known is None:
             if len(self._single) >= _REMEMBERED:

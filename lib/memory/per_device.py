@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.identity import ById
-from lib.laws.parallelism import head_share, layer_split_bytes, tensor_parallel_bytes, up
+from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import Range, runtime_parts
 from lib.memory.activations import Activation, training_bytes
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
@@ -76,7 +76,7 @@ class PerDevice:
     def _dealt(self, cache: int) -> int:
         """The fullest device's part of a cache whose layers are dealt out whole."""
         n = self.request.devices
-        return cache if n == 1 or self.parallel else up(cache * up(self._layers, n), self._layers)
+        return cache if n == 1 or self.parallel else ceil_divide(cache * ceil_divide(self._layers, n), self._layers)
 
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
         """Activations on one device by what they are; with the states of training, when there is any."""

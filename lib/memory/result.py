@@ -14,7 +14,7 @@ from lib.laws import runtime
 from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.activations import half_precision_states_saving, no_checkpointing_bytes
-from lib.precision import unstated, weight_format
+from lib.precision import lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class MemoryFit:
 _TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
 _AUTO = frozenset({"bf16", "fp16", "gguf:BF16"})  # what auto takes where nothing is stated
 _LONG = 1024
-CHECKED = "2026-11-21"
+CHECK_DATE = "2026-11-21"
 
 
 def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
@@ -91,7 +91,7 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
     untraced = own and inference and not spec.activations
     holds = {
         "unknown_cache": spec.unknown_cache,
-        "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and unstated(spec),
+        "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and lacks_stored_format(spec),
         "experts_not_converted": weight_format(request.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
         "activation_typical": not of.activation.known and spec.library != "diffusers",
         "activation_by_law": untraced and of.activation.known,
@@ -114,10 +114,12 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
 def sources(of: PerDevice) -> tuple[Source, ...]:
     """Where the laws come from."""
     return (
-        Source(what="weights", source=of.weights.law.source, checked=CHECKED),
-        Source(what="cache", source="transformers 5.23.0, cache classes as executed", checked=CHECKED),
-        Source(what="activations", source="transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device", checked=CHECKED),
-        Source(what="runtime", source="published start-up logs and driver figures, listed in lib/laws/runtime.py", checked=CHECKED),
+        Source(what="weights", source=of.weights.law.source, checked=CHECK_DATE),
+        Source(what="cache", source="transformers 5.23.0, cache classes as executed", checked=CHECK_DATE),
+        Source(
+            what="activations", source="transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device", checked=CHECK_DATE
+        ),
+        Source(what="runtime", source="published start-up logs and driver figures, listed in lib/laws/runtime.py", checked=CHECK_DATE),
     )
 
 

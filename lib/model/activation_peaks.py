@@ -29,9 +29,9 @@ from transformers import PreTrainedModel
 
 from lib.errors import UnsupportedModel
 from lib.model.activation_storages import BLOCK, Coefficient, Polynomial, evaluate
-from lib.model.activation_trace import Stage, Trace, layers_of, run, select_working
-from lib.model.build import LOCK, Built
-from lib.model.model_inputs import Lengths, attention_windows, in_dtype, own_dtype, position_limit, takes, with_kernel
+from lib.model.activation_trace import Stage, Trace, layers_of, select_layers, trace_forward
+from lib.model.build import LOCK, BuiltModel
+from lib.model.model_inputs import Lengths, attention_windows, has_argument, in_dtype, own_dtype, position_limit, with_kernel
 from lib.model.spec import ActivationFit
 
 _BATCH, _FEW = 2003, 3
@@ -94,7 +94,7 @@ def _per_sequence(moment: Polynomial) -> Polynomial:
     return total
 
 
-def as_fits(key: Key, moments: list[Polynomial], from_tokens: int) -> list[ActivationFit]:
+def build_fits(key: Key, moments: list[Polynomial], from_tokens: int) -> list[ActivationFit]:
     """The moments in the form of a spec.
 
     Raises:
@@ -124,7 +124,7 @@ def interpolate(key: Key, peaks: dict[tuple[int, int], Coefficient]) -> Activati
     )  # fmt: skip
 
 
-def double(fit: ActivationFit) -> ActivationFit:
+def double_fit(fit: ActivationFit) -> ActivationFit:
     """An upper bound in float32 for a fit in 16 bits: no tensor more than doubles."""
     twice = {name: 2 * getattr(fit, name) for name in _FIELDS.values()}
     return replace(fit, element_bytes=2 * fit.element_bytes, **twice)
@@ -163,7 +163,7 @@ class _Probe:
     operations: int
 
 
-def trace_activations(built: Built) -> tuple[ActivationFit, ...]:
+def trace_activations(built: BuiltModel) -> tuple[ActivationFit, ...]:
     """The moments that can be the fullest, by kernel and element size; () when the model cannot be run without values.
 
     The built model is as before when this returns.
@@ -191,14 +191,14 @@ def _unchecked_distributions() -> Iterator[None]:
 
 def _stages(model: Module) -> list[Stage]:
     """The model with a few layers, with all layers up to the last of these, then models inside it that take token ids."""
-    inner = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m is not model and takes(m, "input_ids")]
+    inner = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m is not model and has_argument(m, "input_ids")]
     stages = []
     for module in (model, *inner):
         layers = layers_of(module)
-        few = select_working(layers)
+        few = select_layers(layers)
         stages.append(Stage(module=module, layers=layers, working=few))
         if len(few) < len(layers):
-            stages.append(Stage(module=module, layers=layers, working=select_working(layers, prefix=True)))
+            stages.append(Stage(module=module, layers=layers, working=select_layers(layers, prefix=True)))
     return stages
 
 
@@ -219,7 +219,7 @@ def _trace_stage(stage: Stage) -> tuple[ActivationFit, ...]:
         probe = _run_probe(stage, plan)
         fits = _fits_of(stage, plan, first, probe, probe.trace)
     if probe.operations > _LONG and probe.sample_at != _LOOPING:
-        return (*fits, *map(double, fits))
+        return (*fits, *map(double_fit, fits))
     for dtype in (bfloat16, float32):
         for kernel in kernels:
             key = Key(kernel, dtype.itemsize)
@@ -234,19 +234,19 @@ def _run_probe(stage: Stage, plan: _Plan) -> _Probe:
     """Run short and plain, then with primes, and compare."""
     lengths = Lengths(_FEW, plan.check, _SHORT_ENCODER)
     try:
-        plain = run(stage, lengths, budget=_PROBE_BUDGET, symbolic=False, decode=False)
+        plain = trace_forward(stage, lengths, budget=_PROBE_BUDGET, symbolic=False, decode=False)
     except UnsupportedModel:
         return _Probe(trace=None, sample_at=_LOOPING, operations=_PROBE_BUDGET)
     count = plain.operations
     try:
-        trace = run(stage, plan.primes, budget=3 * count, decode=count <= _HEAVY)
+        trace = trace_forward(stage, plan.primes, budget=3 * count, decode=count <= _HEAVY)
         agrees = _foretells(trace, plain, lengths)
         if not agrees:  # entries chosen by score (top-k) need a longer prompt to be all there
             lengths = lengths._replace(tokens=plan.far_check)
-            plain = run(stage, lengths, budget=3 * count, symbolic=False, decode=False)
+            plain = trace_forward(stage, lengths, budget=3 * count, symbolic=False, decode=False)
             agrees = _foretells(trace, plain, lengths)
         if not agrees:  # a module that keeps state (dynamic rope) makes other tensors the first time
-            trace = run(stage, plan.primes, budget=3 * count, decode=count <= _HEAVY)
+            trace = trace_forward(stage, plan.primes, budget=3 * count, decode=count <= _HEAVY)
             agrees = _foretells(trace, plain, lengths)
     except UnsupportedModel:
         agrees = False
@@ -266,20 +266,20 @@ def _fits_of(stage: Stage, plan: _Plan, key: Key, probe: _Probe, trace: Trace | 
     if probe.sample_at:
         return [_sample(stage, key, probe.sample_at)]
     budget = 4 * probe.operations
-    long = envelope((trace or run(stage, plan.primes, budget=budget, decode=key.kernel == "sdpa")).moments)
+    long = envelope((trace or trace_forward(stage, plan.primes, budget=budget, decode=key.kernel == "sdpa")).moments)
     if not plan.short:
-        return as_fits(key, long, 0)
+        return build_fits(key, long, 0)
     try:
-        short = run(stage, plan.primes._replace(tokens=plan.short), budget=budget, decode=False)
-        return as_fits(key, long, plan.windows[0]) + as_fits(key, envelope(short.moments), 0)
+        short = trace_forward(stage, plan.primes._replace(tokens=plan.short), budget=budget, decode=False)
+        return build_fits(key, long, plan.windows[0]) + build_fits(key, envelope(short.moments), 0)
     except UnsupportedModel:  # below the window an extent could not be told from a width: the longer prompt's fits stand in
-        return as_fits(key, long, 0)
+        return build_fits(key, long, 0)
 
 
 def _sample(stage: Stage, key: Key, tokens: int) -> ActivationFit:
     """A straight line through the peaks of three plain runs."""
     peaks = {}
     for point in ((1, tokens), (2, tokens), (1, 2 * tokens)):
-        trace = run(stage, Lengths(*point, _SHORT_ENCODER), budget=4 * _PROBE_BUDGET, symbolic=False, decode=False)
+        trace = trace_forward(stage, Lengths(*point, _SHORT_ENCODER), budget=4 * _PROBE_BUDGET, symbolic=False, decode=False)
         peaks[point] = max(moment.get((0, 0, 0), 0) for moment in trace.moments)
     return interpolate(key, peaks)

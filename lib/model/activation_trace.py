@@ -77,7 +77,7 @@ def layers_of(model: Module) -> list[Layer]:
     return layers
 
 
-def select_working(layers: list[Layer], *, prefix: bool = False) -> list[Layer]:
+def select_layers(layers: list[Layer], *, prefix: bool = False) -> list[Layer]:
     """The first two layers of each kind; with `prefix` also all before the last of them."""
     count: Counter[int] = Counter()
     last = 0
@@ -209,7 +209,7 @@ class Stage:
     working: list[Layer]
 
 
-def run(stage: Stage, lengths: Lengths, *, budget: int, symbolic: bool = True, decode: bool = True) -> Trace:
+def trace_forward(stage: Stage, lengths: Lengths, *, budget: int, symbolic: bool = True, decode: bool = True) -> Trace:
     """Prefill as `generate` makes it and, where there is a cache and it is asked for, one decode step.
 
     Args:

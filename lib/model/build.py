@@ -36,8 +36,8 @@ from transformers import CONFIG_MAPPING, AutoModel, Gemma3nVisionConfig, PreTrai
 from transformers.models.auto import modeling_auto as auto
 from transformers.utils.import_utils import is_timm_available
 
-from lib.errors import AdvisorError, BadConfig, UnsupportedModel, shown
-from lib.model.config import as_llama
+from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
+from lib.model.config import convert_to_llama
 from lib.model.meta_device import MetaBuild, no_network
 from lib.provenance import Caveat
 
@@ -54,13 +54,13 @@ def config_class(config: Mapping[str, Any]) -> type[PreTrainedConfig]:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         raise BadConfig(
-            f"model_type was {shown(model_type)}. Accepted: the model_type of a transformers model, such as 'llama'. "
+            f"model_type was {quote_value(model_type)}. Accepted: the model_type of a transformers model, such as 'llama'. "
             "Paste the whole config.json of the model."
         )
     if model_type not in CONFIG_MAPPING:
         raise UnsupportedModel(
-            f"model_type {shown(model_type)} is not an architecture of transformers {__version__}; it needs remote code, which is never "
-            "run here. Give the parameter count instead (such as '7B') for an estimate by rule of thumb."
+            f"model_type {quote_value(model_type)} is not an architecture of transformers {__version__}; it needs remote code, which is "
+            "never run here. Give the parameter count instead (such as '7B') for an estimate by rule of thumb."
         )
     return CONFIG_MAPPING[model_type]
 
@@ -133,7 +133,7 @@ def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[
     """
     names = raw.get("architectures")
     if names is not None and (not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and len(n) < 200 for n in names)):  # noqa: PLR2004
-        raise BadConfig(f"architectures was {shown(names)}. Accepted: a list of class names, such as ['LlamaForCausalLM'].")
+        raise BadConfig(f"architectures was {quote_value(names)}. Accepted: a list of class names, such as ['LlamaForCausalLM'].")
     if names:
         kind, respelled = _class_by_name(config, names[0])
         if kind is not None:
@@ -144,7 +144,7 @@ def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[
     kind = kind or _class_of_auto(config)
     if kind is None:
         raise UnsupportedModel(
-            f"transformers has no model class for architectures {shown(names)} with model_type {shown(config.model_type)}. "
+            f"transformers has no model class for architectures {quote_value(names)} with model_type {quote_value(config.model_type)}. "
             "Name a class of transformers in 'architectures', or give the parameter count instead (such as '7B')."
         )
     values = {"class": kind.__name__, "stated": names[0][:60]} if names else {"class": kind.__name__}
@@ -200,8 +200,8 @@ class VisionStandIn(PreTrainedModel):
         leaves = _towers().get(config.architecture)
         if leaves is None or config.model_args:
             raise UnsupportedModel(
-                f"The vision tower {shown(config.architecture)} needs timm, which is not installed here. Install it, or give the parameter "
-                "count instead (such as '7B')."
+                f"The vision tower {quote_value(config.architecture)} needs timm, which is not installed here. Install it, or give the "
+                "parameter count instead (such as '7B')."
             )
         self.timm_model = nn.Module()
         for path, kind, shape, bias in leaves:
@@ -245,7 +245,7 @@ _BACKBONE_KEYS = frozenset({"backbone", "architecture"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Built:
+class BuiltModel:
     """A model on the meta device.
 
     `model` is in evaluation mode, with parameters in the dtype of the load; `config` is its normalised configuration and `raw` the
@@ -335,7 +335,7 @@ def _drop_values(model: PreTrainedModel) -> None:
                 setattr(module, name, moved.setdefault(id(parameter), nn.Parameter(parameter.detach().to("meta"), requires_grad=False)))
 
 
-def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> Built:
+def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> BuiltModel:
     """Construct the architecture that a parsed config.json describes.
 
     Args:
@@ -351,7 +351,7 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> Built:
         return _build(config, dtype)
 
 
-def _build(raw: Mapping[str, Any], dtype: str) -> Built:
+def _build(raw: Mapping[str, Any], dtype: str) -> BuiltModel:
     _register_stand_in()
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     caveats: tuple[Caveat, ...] = ()
@@ -359,7 +359,7 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
     try:
         model_type = raw.get("model_type")
         has_class = not isinstance(model_type, str) or model_type in transformers.CONFIG_MAPPING
-        llama = None if has_class else as_llama(raw)
+        llama = None if has_class else convert_to_llama(raw)
         if llama is not None:
             caveats = (Caveat("remote_code_as_llama", {"config": what}),)
         used = _clean(llama or raw)
@@ -373,4 +373,4 @@ def _build(raw: Mapping[str, Any], dtype: str) -> Built:
         caveats += inferred + _untie_head(model, raw)
     except Exception as error:  # noqa: BLE001 a hostile file can make any constructor raise anything
         raise _as_refusal(error, what) from None
-    return Built(model=model, config=config, raw=raw, architecture=kind.__name__, model_type=str(raw["model_type"]), caveats=caveats)
+    return BuiltModel(model=model, config=config, raw=raw, architecture=kind.__name__, model_type=str(raw["model_type"]), caveats=caveats)

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from lib.errors import BadCatalog
-from lib.model.spec import ActivationFit, CacheTerm, Dimensions, ModelSpec, Quantization, Stored, TensorGroup
+from lib.model.spec import ActivationFit, CacheTerm, Dimensions, ModelSpec, Quantization, StoredWeights, TensorGroup
 from lib.provenance import Caveat, Source
 
 SPECS = "models.jsonl"
@@ -61,7 +61,7 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
         values["dimensions"] = _from_row(Dimensions, values["dimensions"])
         dtype, by_dtype, row = values["stored"]
         quantization = None if row is None else _from_row(Quantization, row)
-        values["stored"] = Stored(dtype=dtype, bytes_by_dtype=by_dtype, quantization=quantization)
+        values["stored"] = StoredWeights(dtype=dtype, bytes_by_dtype=by_dtype, quantization=quantization)
         return ModelSpec(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise BadCatalog(f"A bundled model cannot be read ({type(error).__name__}). Run scripts/build_models.py again.") from None

@@ -195,7 +195,7 @@ def _fixed_positions(config: Any) -> int:
     return _size(config, "max_source_positions") if _size(config, "num_mel_bins") else 0
 
 
-def closed_form(config: Any) -> tuple[CacheTerm, ...] | None:
+def derive_terms(config: Any) -> tuple[CacheTerm, ...] | None:
     """The terms of all layers, equal layers counted together; None where a kind or a size is unknown.
 
     Args:
@@ -230,12 +230,12 @@ def _curve(terms: Iterable[CacheTerm]) -> Counter[tuple[str, int, str]]:
     return total
 
 
-def agree(executed: Iterable[CacheTerm], formed: Iterable[CacheTerm] | None) -> bool:
+def terms_agree(executed: Iterable[CacheTerm], formed: Iterable[CacheTerm] | None) -> bool:
     """Whether the closed form holds exactly what was executed, at every length, batch and dtype."""
     return formed is not None and _curve(executed) == _curve(formed)
 
 
 def name_terms(executed: tuple[CacheTerm, ...], config: Any) -> tuple[CacheTerm, ...]:
     """The executed terms under the kinds of the closed form, where the two agree; else as they are."""
-    formed = closed_form(config)
-    return formed if formed is not None and agree(executed, formed) else executed
+    formed = derive_terms(config)
+    return formed if formed is not None and terms_agree(executed, formed) else executed

@@ -25,11 +25,11 @@ from lib.model.cache_closed_form import name_terms
 from lib.model.cache_growth import CachedTensor, Law, block_length, cache_of, contents_of, describe_tensors, fit_law, layer_kind_of
 from lib.model.layer_dedup import DedupRun, Layer, dedup_layers, holds_cache, keeps_state_inside
 from lib.model.meta_device import MetaRun
-from lib.model.model_inputs import decoder_inputs, fixed_encoder_positions, in_dtype, takes
+from lib.model.model_inputs import decoder_inputs, fixed_encoder_positions, has_argument, in_dtype
 from lib.model.spec import CacheTerm
 
 if TYPE_CHECKING:
-    from lib.model.build import Built
+    from lib.model.build import BuiltModel
 
 ONE, SHORT, MIDDLE = 1, 11, 1021
 LONG = (16_777_259, 131_071, 8_191, 2_039, 509)
@@ -329,7 +329,7 @@ def _law_of(tensor: TensorSamples, spans: set[int]) -> Law:
     return law
 
 
-def as_terms(samples: list[TensorSamples]) -> tuple[CacheTerm, ...]:
+def build_terms(samples: list[TensorSamples]) -> tuple[CacheTerm, ...]:
     """Terms of all layers; tensors of a layer that hold the same thing by the same law are one term, and so are equal layers.
 
     Raises:
@@ -354,7 +354,7 @@ def as_terms(samples: list[TensorSamples]) -> tuple[CacheTerm, ...]:
     return tuple(replace(term, layers=layers) for term, layers in layers_by_term.items())
 
 
-def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
+def run_cache(built: BuiltModel) -> tuple[CacheTerm, ...] | None:
     """The terms of the model's default cache, or None if the model keeps none (an encoder).
 
     The built model is as before when this returns.
@@ -376,13 +376,13 @@ def run_cache(built: Built) -> tuple[CacheTerm, ...] | None:
             ) from error
 
 
-def _run_outermost(built: Built) -> tuple[CacheTerm, ...] | None:
+def _run_outermost(built: BuiltModel) -> tuple[CacheTerm, ...] | None:
     """Run the whole model, else the models inside it that take token ids and a cache, outermost first, until one runs."""
     failure: Exception | None = None
     for module in built.model.modules():
         if not isinstance(module, PreTrainedModel) or not holds_cache(module):
             continue
-        if module is not built.model and not takes(module, "input_ids"):
+        if module is not built.model and not has_argument(module, "input_ids"):
             continue
         try:
             samples = sample_cache(module)
@@ -393,7 +393,7 @@ def _run_outermost(built: Built) -> tuple[CacheTerm, ...] | None:
         else:
             # A part of a model that did not run as a whole may well be its encoder, which has no cache of its own.
             if samples is not None:
-                return name_terms(as_terms(samples), built.config)
+                return name_terms(build_terms(samples), built.config)
             if module is built.model:
                 return None
     raise failure or UnsupportedModel(f"{built.architecture} has no part that takes tokens, so its cache was not run.")

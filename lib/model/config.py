@@ -4,7 +4,7 @@ A configuration decides how many modules are built, so a file of forty bytes cou
 would cost memory or time is refused here, before any library sees it, with a sentence that names the key.
 
 Several published decoders (InternLM2, EXAONE 3.x …) bring their own code for what is, tensor for tensor, a Llama: the same
-matrices, at most fused or renamed. Such a file is recognised by what it says, not by its name (`as_llama`):
+matrices, at most fused or renamed. Such a file is recognised by what it says, not by its name (`convert_to_llama`):
 
   * it brings remote code (`auto_map`) for a causal decoder, under a `model_type` that `transformers` does not know;
   * every size a Llama has is stated, under Llama's key or a customary alias;
@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lib.bounded_json import node_count
-from lib.errors import BadConfig, shown
+from lib.errors import BadConfig, quote_value
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 32
@@ -115,7 +115,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result and result[key] != value:
-            raise BadConfig(f"The key {shown(key)} stands twice in the config with different values. Keep the right one.")
+            raise BadConfig(f"The key {quote_value(key)} stands twice in the config with different values. Keep the right one.")
         result[key] = value
     return result
 
@@ -124,7 +124,7 @@ def _key_text(key: object) -> str:
     """The key as text; refuses one that is longer than any that is published."""
     text = str(key)
     if len(text) > MAX_KEY:
-        raise BadConfig(f"The key {shown(text)} has {len(text):,} characters. Accepted: up to {MAX_KEY}; take it out, or shorten it.")
+        raise BadConfig(f"The key {quote_value(text)} has {len(text):,} characters. Accepted: up to {MAX_KEY}; take it out, or shorten it.")
     return text
 
 
@@ -172,7 +172,9 @@ def check(config: Any) -> None:
         BadConfig: not an object, too deep, too many values, or a value out of range.
     """
     if not isinstance(config, Mapping) or not config:
-        raise BadConfig(f"The config was {shown(config)}. Accepted: a JSON object such as {{'model_type': 'llama', 'hidden_size': 4096}}.")
+        raise BadConfig(
+            f"The config was {quote_value(config)}. Accepted: a JSON object such as {{'model_type': 'llama', 'hidden_size': 4096}}."
+        )
     for count, (key, value, depth) in enumerate(_values(config)):
         if depth > MAX_DEPTH:
             raise BadConfig(_TOO_DEEP)
@@ -187,35 +189,35 @@ def _check_value(key: str, value: Any) -> None:
     name = key.lower()
     if isinstance(value, bool):
         if name in _POSITIVE:
-            raise BadConfig(f"{shown(key)} was {shown(value)}. Accepted: a whole number.")
+            raise BadConfig(f"{quote_value(key)} was {quote_value(value)}. Accepted: a whole number.")
     elif isinstance(value, int):
         _check_integer(key, value)
     elif isinstance(value, float):
         # Mamba's time_step_limit is published as [0, Infinity].
         if math.isnan(value) or (math.isinf(value) and not name.endswith("_limit")):
-            raise BadConfig(f"{shown(key)} was {value}. Accepted: a finite number.")
+            raise BadConfig(f"{quote_value(key)} was {value}. Accepted: a finite number.")
         if name in _POSITIVE:
-            raise BadConfig(f"{shown(key)} was {shown(value)}. Accepted: a whole number.")
+            raise BadConfig(f"{quote_value(key)} was {quote_value(value)}. Accepted: a whole number.")
     elif isinstance(value, str):
         if len(value) > MAX_TEXT:
-            raise BadConfig(f"{shown(key)} holds {len(value):,} characters of text. Accepted: up to {MAX_TEXT:,}.")
+            raise BadConfig(f"{quote_value(key)} holds {len(value):,} characters of text. Accepted: up to {MAX_TEXT:,}.")
         if _range(key).counts and _NUMERAL.fullmatch(value):
-            raise BadConfig(f"{shown(key)} was the text {shown(value)}. Accepted: a number, without quotes.")
+            raise BadConfig(f"{quote_value(key)} was the text {quote_value(value)}. Accepted: a number, without quotes.")
 
 
 def _check_sum(key: str, value: Sequence[Any]) -> None:
     # An item beyond its own limit is refused by name afterwards.
     total = sum(v for v in value if isinstance(v, int) and v <= _MOST_LAYERS) if key.lower().endswith(_ADDED_UP) else 0
     if total > _MOST_LAYERS:
-        raise BadConfig(f"{shown(key)} adds up to {total:,}. Accepted: up to {_MOST_LAYERS:,} in all.")
+        raise BadConfig(f"{quote_value(key)} adds up to {total:,}. Accepted: up to {_MOST_LAYERS:,} in all.")
 
 
 def _check_integer(key: str, value: int) -> None:
     least, most, _ = _range(key)
     if abs(value) > most:
-        raise BadConfig(f"{shown(key)} was {shown(value)}. Accepted: up to {most:,}.")
+        raise BadConfig(f"{quote_value(key)} was {quote_value(value)}. Accepted: up to {most:,}.")
     if value < least:
-        raise BadConfig(f"{shown(key)} was {shown(value)}. Accepted: {least} or more.")
+        raise BadConfig(f"{quote_value(key)} was {quote_value(value)}. Accepted: {least} or more.")
 
 
 def field_of(config: Any, name: str) -> Any:
@@ -309,7 +311,7 @@ def _switched_off(value: object) -> bool:
     )
 
 
-def as_llama(config: Mapping[str, Any]) -> dict[str, Any] | None:
+def convert_to_llama(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """The same model as a Llama configuration, or None when the file says anything that a Llama does not have."""
     remote, names = config.get("auto_map"), config.get("architectures")
     decoder = isinstance(names, list) and len(names) == 1 and isinstance(names[0], str) and names[0].endswith("ForCausalLM")

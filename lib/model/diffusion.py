@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import AdvisorError, BadConfig, UnsupportedModel, shown
+from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
 from lib.model.config import check
-from lib.model.spec import Dimensions, ModelSpec, SpecSource, Stored, TensorGroup
+from lib.model.spec import Dimensions, ModelSpec, SpecSource, StoredWeights, TensorGroup
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _diffusers_class(name: str) -> Any:
     kind = getattr(diffusers, name, None) if name.isidentifier() and not name.startswith("_") else None
     if not (isinstance(kind, type) and issubclass(kind, diffusers.ModelMixin)):
         raise UnsupportedModel(
-            f"diffusers {diffusers.__version__} has no model class {shown(name)}; it needs remote code, which is never run."
+            f"diffusers {diffusers.__version__} has no model class {quote_value(name)}; it needs remote code, which is never run."
         )
     return kind
 
@@ -154,7 +154,7 @@ def resolve_pipeline(
         unknown_cache=False,
         activations=(),
         context_limit=None,
-        stored=Stored(dtype="", bytes_by_dtype=dict(bytes_by_dtype or {})),
+        stored=StoredWeights(dtype="", bytes_by_dtype=dict(bytes_by_dtype or {})),
         license=license,
         gated=gated,
         caveats=(Caveat("pipeline_activations"),),

@@ -40,7 +40,7 @@ class Lengths(NamedTuple):
     encoder: int = 1
 
 
-def takes(module: Module, name: str) -> bool:
+def has_argument(module: Module, name: str) -> bool:
     """Whether the module's forward has an argument of this name."""
     return name in inspect.signature(type(module).forward).parameters
 
@@ -93,13 +93,13 @@ def prefill_inputs(module: Module, lengths: Lengths) -> dict[str, Any]:
         inputs[main] = zeros(lengths.batch, lengths.encoder, dtype=long) if ids_are_main else _media_input(module, main, lengths.batch)
         inputs["decoder_input_ids"] = zeros(lengths.batch, 1, dtype=long)
     else:
-        if takes(module, "input_ids"):
+        if has_argument(module, "input_ids"):
             inputs["input_ids"] = zeros(lengths.batch, lengths.tokens, dtype=long)
-        writes = "input_ids" in inputs and takes(module, "logits_to_keep")
-        inputs |= {name: _media_input(module, name, lengths.batch) for name in MEDIA if not writes and takes(module, name)}
-    if takes(module, "logits_to_keep"):
+        writes = "input_ids" in inputs and has_argument(module, "logits_to_keep")
+        inputs |= {name: _media_input(module, name, lengths.batch) for name in MEDIA if not writes and has_argument(module, name)}
+    if has_argument(module, "logits_to_keep"):
         inputs["logits_to_keep"] = 1
-    if takes(module, "use_cache"):
+    if has_argument(module, "use_cache"):
         inputs["use_cache"] = True
     return inputs
 

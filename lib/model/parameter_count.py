@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from lib.errors import UnknownModel, shown
-from lib.model.spec import CacheTerm, Dimensions, ModelSpec, Stored
+from lib.errors import UnknownModel, quote_value
+from lib.model.spec import CacheTerm, Dimensions, ModelSpec, StoredWeights
 from lib.provenance import Caveat, Source
 
 HEAD_DIM = 128
@@ -45,7 +45,7 @@ def parse_count(text: str) -> int:
         number = Decimal(0)
     count = number * _UNITS[(match["unit"] or "").lower()] if match else Decimal(0)
     if not _LEAST <= count <= LARGEST:
-        raise UnknownModel(f"{shown(text)} is no parameter count. Accepted: {_ACCEPTED}.")
+        raise UnknownModel(f"{quote_value(text)} is no parameter count. Accepted: {_ACCEPTED}.")
     return int(count)
 
 
@@ -90,7 +90,7 @@ def resolve_count(text: str) -> ModelSpec:
         unknown_cache=False,
         activations=(),
         context_limit=None,
-        stored=Stored(dtype=""),
+        stored=StoredWeights(dtype=""),
         caveats=(Caveat("typical_model", values),),
         sources=(Source(what="proportions of a decoder", source="Kaplan et al. 2020, arXiv:2001.08361", checked="2026-11-21"),),
     )

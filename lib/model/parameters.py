@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from lib.model.build import Built
+    from lib.model.build import BuiltModel
 
 _NUMBER = re.compile(r"(?<![^._])\d+(?![^.])")
 _PER_TOKEN = (
@@ -134,7 +134,7 @@ def _component(place: Place, table: object, head: object, default: str) -> str:
     return "head" if parts and any(part.endswith(_HEADS) for part in parts[:2]) else default
 
 
-def _default_component(built: Built) -> str:
+def _default_component(built: BuiltModel) -> str:
     """Where layers belong that no name assigns: a generating model's to its language model, an encoder's to the encoder."""
     text = text_config(built.config)
     if built.config.is_encoder_decoder:
@@ -144,7 +144,7 @@ def _default_component(built: Built) -> str:
     return "encoder" if text is built.config else "text_encoder"
 
 
-def kept_in_fp32(built: Built) -> Callable[[str], tuple[bool, bool]]:
+def build_fp32_test(built: BuiltModel) -> Callable[[str], tuple[bool, bool]]:
     """A test by parameter path: kept in float32 in any half-precision load, and only in a float16 load.
 
     The same patterns and the same search that `from_pretrained` uses.
@@ -182,7 +182,7 @@ def path_pattern(path: str) -> str:
     return _NUMBER.sub("*", path)
 
 
-def group_parameters(built: Built, skipped: Callable[[str], bool] = lambda _path: False) -> tuple[TensorGroup, ...]:
+def group_parameters(built: BuiltModel, skipped: Callable[[str], bool] = lambda _path: False) -> tuple[TensorGroup, ...]:
     """The parameters of a model on the meta device, grouped.
 
     Args:
@@ -191,7 +191,7 @@ def group_parameters(built: Built, skipped: Callable[[str], bool] = lambda _path
     """
     model, config = built.model, text_config(built.config)
     head, table = output_head(model), word_table(model)
-    default, in_fp32, converts = _default_component(built), kept_in_fp32(built), _convertible(model)
+    default, in_fp32, converts = _default_component(built), build_fp32_test(built), _convertible(model)
     counts: dict[TensorGroup, int] = {}
     for place in iterate_parameters(model):
         experts = _count_experts(place)
@@ -214,7 +214,7 @@ def group_parameters(built: Built, skipped: Callable[[str], bool] = lambda _path
     return tuple(replace(group, count=count) for group, count in counts.items())
 
 
-def routing_caveats(built: Built, tensors: tuple[TensorGroup, ...]) -> tuple[Caveat, ...]:
+def routing_caveats(built: BuiltModel, tensors: tuple[TensorGroup, ...]) -> tuple[Caveat, ...]:
     """A caveat where a mixture does not say how many experts a token reaches; all of them are counted as active then."""
     config = text_config(built.config)
     if not any(g.experts and g.experts_per_token == g.experts for g in tensors):
@@ -287,7 +287,7 @@ def _kv_heads(config: Any, heads: int) -> int:
     return stated or heads
 
 
-def read_dimensions(built: Built) -> Dimensions:
+def read_dimensions(built: BuiltModel) -> Dimensions:
     """Sizes of the decoder, or of the only stack."""
     config: Any = text_config(built.config)
     if not _size(config, "hidden_size", "d_model"):  # an image or audio model: its own configuration, or that of its tower
@@ -306,7 +306,7 @@ def read_dimensions(built: Built) -> Dimensions:
     )
 
 
-def default_size_caveats(built: Built) -> tuple[Caveat, ...]:
+def default_size_caveats(built: BuiltModel) -> tuple[Caveat, ...]:
     """A caveat where the file leaves out a main size, so that the default of the configuration class stands in its place.
 
     A size that is not that default and stands in the file was stated, under whatever name ("n_embed" of older BLOOM files); a file
@@ -343,7 +343,7 @@ def _numbers(raw: Any) -> set[int]:
     return set[int]().union(*(_numbers(value) for value in raw.values()))
 
 
-def context_limit(built: Built) -> int | None:
+def context_limit(built: BuiltModel) -> int | None:
     """Longest sequence in tokens that the configuration states, None when it states none (recurrent models, relative positions)."""
     config = text_config(built.config)
     limit = _size(config, *_LIMITS)

@@ -20,7 +20,7 @@ from re import _constants as sre  # type: ignore[attr-defined] # the parser that
 from re._parser import parse  # type: ignore[import-not-found]
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import shown
+from lib.errors import quote_value
 from lib.model.spec import Quantization
 from lib.provenance import Caveat
 
@@ -155,7 +155,7 @@ def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | Non
     quantization = Quantization(method=name, format=form, group_size=group, skipped=_patterns(statement))
     if form:
         return quantization, ()
-    return quantization, (Caveat("unknown_quantization", {"method": shown(name)}),)
+    return quantization, (Caveat("unknown_quantization", {"method": quote_value(name)}),)
 
 
 Test = Callable[[str], bool]

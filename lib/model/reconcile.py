@@ -25,7 +25,7 @@ _BUFFERS = ("position_ids", "inv_freq", "masked_bias", "attn.bias", "attention.b
 _PACKED = frozenset({"U8", "I32", "I8", "F4", "F8_E8M0"})
 
 
-class Stored(Protocol):
+class StoredWeights(Protocol):
     """A tensor as the header lists it: dtype in safetensors' words, shape in torch's order."""
 
     @property
@@ -37,7 +37,7 @@ class Stored(Protocol):
         """For instance (4096, 4096)."""
 
 
-def _elements(tensors: Iterable[Stored]) -> int:
+def _elements(tensors: Iterable[StoredWeights]) -> int:
     return sum(math.prod(t.shape) for t in tensors)
 
 
@@ -53,7 +53,7 @@ def _is_scale(name: str) -> bool:
     return name.endswith(_SCALES) or "nested_" in last[:-1] or (parent.endswith("quant_state") and last != "")
 
 
-def _extra_layers(spec: ModelSpec, tensors: Mapping[str, Stored]) -> set[str]:
+def _extra_layers(spec: ModelSpec, tensors: Mapping[str, StoredWeights]) -> set[str]:
     """Tensors of layers that the architecture does not have."""
     last = spec.dimensions.layers
     beyond = {n for n in tensors if last and _layer_number(n) >= last and "vision" not in n and "audio" not in n}
@@ -67,14 +67,14 @@ def _second_heads(spec: ModelSpec, names: Iterable[str]) -> set[str]:
     return {n for n in names if n.endswith("lm_head.weight") or n == "output.weight"}
 
 
-def _missing_head(spec: ModelSpec, tensors: Mapping[str, Stored]) -> int:
+def _missing_head(spec: ModelSpec, tensors: Mapping[str, StoredWeights]) -> int:
     """Parameters of an output head that the architecture has and the files have not (embedding models)."""
     heads = [g for g in spec.tensors if g.kind == "head"]
     stored = {n.rpartition(".")[0].rpartition(".")[2] for n in tensors}
     return sum(g.parameters for g in heads if g.name.rpartition(".")[0].rpartition(".")[2] not in stored)
 
 
-def reconcile(spec: ModelSpec, tensors: Mapping[str, Stored]) -> tuple[Caveat, ...]:
+def reconcile(spec: ModelSpec, tensors: Mapping[str, StoredWeights]) -> tuple[Caveat, ...]:
     """Caveats that account for the difference between stored elements and parameters.
 
     Args:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from lib.errors import AdvisorError, BadConfig, UnknownGrowth
 from lib.model.config import check
 from lib.model.quantization import read_quantization
-from lib.model.spec import CacheTerm, ModelSpec, SpecSource, Stored
+from lib.model.spec import CacheTerm, ModelSpec, SpecSource, StoredWeights
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
-    from lib.model.build import Built
+    from lib.model.build import BuiltModel
 
 
-def _resolve_cache(built: Built) -> tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]:
+def _resolve_cache(built: BuiltModel) -> tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]:
     """Terms of the cache as executed, else by the closed form; whether it exists but is unknown; and caveats."""
     from lib.model.cache_executed import run_cache  # noqa: PLC0415 loaded when first needed
 
@@ -30,10 +30,10 @@ def _resolve_cache(built: Built) -> tuple[tuple[CacheTerm, ...] | None, bool, tu
         return None, True, (Caveat("unknown_cache", {"failure": str(error)}, variant="executed"),)
     except AdvisorError as error:
         failure = str(error)
-    from lib.model.cache_closed_form import closed_form  # noqa: PLC0415
+    from lib.model.cache_closed_form import derive_terms  # noqa: PLC0415
 
     try:
-        terms = closed_form(built.config)
+        terms = derive_terms(built.config)
     except AdvisorError:
         terms = None
     if terms:
@@ -109,7 +109,7 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
             unknown_cache=unknown,
             activations=trace_activations(built),
             context_limit=parameters.context_limit(built),
-            stored=Stored(dtype=parameters.stored_dtype(config), quantization=quantization),
+            stored=StoredWeights(dtype=parameters.stored_dtype(config), quantization=quantization),
             caveats=(
                 *built.caveats,
                 *parameters.default_size_caveats(built),

@@ -131,7 +131,7 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredWeights:
     """The weights as they lie on the Hub: bytes by safetensors dtype, as far as headers were read.
 
     `dtype` is the dtype the config names for loading ("bfloat16"); `bytes_by_dtype` is empty when no header was read.
@@ -168,7 +168,7 @@ class ModelSpec:
     unknown_cache: bool
     activations: tuple[ActivationFit, ...]
     context_limit: int | None
-    stored: Stored
+    stored: StoredWeights
     license: str | None = None
     gated: bool | None = None
     caveats: tuple[Caveat, ...] = ()

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from lib.answers.common import RankedEntry
 from lib.catalog.offers import PLATFORMS, ZEROGPU_TIER
-from lib.catalog.rows import Day, Row, Text, distinct, read_rows
+from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
 from lib.errors import BadArgument
 from lib.precision import weight_format
@@ -74,7 +74,7 @@ class Versions(Row):
     """Nothing in it is dated later."""
     python: Python
     suggested_hardware: SuggestedHardware
-    packages: Annotated[tuple[Package, ...], distinct("name")]
+    packages: Annotated[tuple[Package, ...], require_distinct("name")]
 
     @model_validator(mode="after")
     def _nothing_is_dated_later(self) -> Self:

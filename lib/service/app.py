@@ -13,7 +13,7 @@ from lib.service.arguments import text as text_argument
 from lib.service.chat import chat
 from lib.service.compare import comparison
 from lib.service.cost import estimate_cost
-from lib.service.endpoint import App, bound
+from lib.service.endpoint import App, bind_arguments
 from lib.service.hardware import list_hardware
 from lib.service.heartbeat import heartbeat, stream_heartbeat
 from lib.service.measure import measure, predict_measurement, stream_measurement
@@ -34,12 +34,12 @@ class Live:
     def __init__(self, app: App) -> None:
         self._app = app
         self.ledger = app.ledger
-        self.chat = bound(chat, app)
-        self.measure = bound(measure, app)
-        self.stream_measurement = bound(stream_measurement, app)
-        self.predict_measurement = bound(predict_measurement, app)
-        self.heartbeat = bound(heartbeat, app)
-        self.stream_heartbeat = bound(stream_heartbeat, app)
+        self.chat = bind_arguments(chat, app)
+        self.measure = bind_arguments(measure, app)
+        self.stream_measurement = bind_arguments(stream_measurement, app)
+        self.predict_measurement = bind_arguments(predict_measurement, app)
+        self.heartbeat = bind_arguments(heartbeat, app)
+        self.stream_heartbeat = bind_arguments(stream_heartbeat, app)
 
     def place(self) -> None:
         """On ZeroGPU, put the demo model where the platform wants it while the app starts; elsewhere nothing."""
@@ -50,14 +50,14 @@ class Account:
     """What a visitor can ask about a Space, and do with it by a token of their own."""
 
     def __init__(self, app: App) -> None:
-        self.space_status = bound(space_status, app)
-        self.right_size = bound(right_size, app)
-        self.switch_hardware = bound(switch_hardware, app)
-        self.set_sleep_time = bound(set_sleep_time, app)
-        self.pause_space = bound(pause_space, app)
-        self.restart_space = bound(restart_space, app)
-        self.preview = bound(preview, app)
-        self.watch = bound(watch, app)
+        self.space_status = bind_arguments(space_status, app)
+        self.right_size = bind_arguments(right_size, app)
+        self.switch_hardware = bind_arguments(switch_hardware, app)
+        self.set_sleep_time = bind_arguments(set_sleep_time, app)
+        self.pause_space = bind_arguments(pause_space, app)
+        self.restart_space = bind_arguments(restart_space, app)
+        self.preview = bind_arguments(preview, app)
+        self.watch = bind_arguments(watch, app)
 
 
 class Services:
@@ -66,15 +66,15 @@ class Services:
     def __init__(self, app: App) -> None:
         self._app = app
         self.catalog = app.catalog
-        self.resolve_model = bound(resolve_model, app)
-        self.estimate_memory = bound(estimate_memory, app)
-        self.recommend = bound(recommend, app)
-        self.list_hardware = bound(list_hardware, app)
-        self.estimate_speed = bound(estimate_speed, app)
-        self.estimate_cost = bound(estimate_cost, app)
-        self.outlook = bound(outlook, app)
-        self.roofline = bound(roofline, app)
-        self.comparison = bound(comparison, app)
+        self.resolve_model = bind_arguments(resolve_model, app)
+        self.estimate_memory = bind_arguments(estimate_memory, app)
+        self.recommend = bind_arguments(recommend, app)
+        self.list_hardware = bind_arguments(list_hardware, app)
+        self.estimate_speed = bind_arguments(estimate_speed, app)
+        self.estimate_cost = bind_arguments(estimate_cost, app)
+        self.outlook = bind_arguments(outlook, app)
+        self.roofline = bind_arguments(roofline, app)
+        self.comparison = bind_arguments(comparison, app)
         self.account = Account(app)
         self.live = Live(app)
 

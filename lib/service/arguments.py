@@ -31,7 +31,7 @@ from lib import workload
 from lib.advisor import TASKS
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
-from lib.errors import BadArgument, NotSignedIn, UnknownModel, shown
+from lib.errors import BadArgument, NotSignedIn, UnknownModel, quote_value
 from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)
@@ -49,7 +49,7 @@ MAX_HARDWARE = 200
 ALL = "all"
 
 
-def seen(value: object) -> str:
+def describe_value(value: object) -> str:
     """What was sent, in a few words; never the whole of a big or deep value (writing that out could itself fail)."""
     if isinstance(value, str):
         return value
@@ -69,7 +69,7 @@ def _digits(value: float | Decimal) -> str:
 
 
 def _not_a_number(value: object) -> str:
-    return f'the text "{value[:40]}"' if isinstance(value, str) else seen(value)
+    return f'the text "{value[:40]}"' if isinstance(value, str) else describe_value(value)
 
 
 def flag(name: str, value: object) -> bool:
@@ -80,7 +80,7 @@ def flag(name: str, value: object) -> bool:
     """
     if isinstance(value, bool):
         return value
-    raise BadArgument(name, seen(value), "true or false")
+    raise BadArgument(name, describe_value(value), "true or false")
 
 
 def text(name: str, value: object, example: str) -> str:
@@ -91,10 +91,10 @@ def text(name: str, value: object, example: str) -> str:
     """
     accepted = f"text such as '{example}', at most {MAX_NAME} characters"
     if not isinstance(value, str) or len(value) > MAX_NAME:
-        raise BadArgument(name, seen(value), accepted)
+        raise BadArgument(name, describe_value(value), accepted)
     line = value.strip()
     if not line or not line.isprintable():
-        raise BadArgument(name, seen(value), accepted)
+        raise BadArgument(name, describe_value(value), accepted)
     return line
 
 
@@ -109,7 +109,7 @@ def choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
         for known in choices:
             if known.casefold() == wanted:
                 return known
-    raise BadArgument(name, seen(value).strip(), _near(value, choices))
+    raise BadArgument(name, describe_value(value).strip(), _near(value, choices))
 
 
 def choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[Choice, ...]:
@@ -119,10 +119,10 @@ def choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[Choice
         BadArgument: not text, empty, or one of them is unknown.
     """
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
-        raise BadArgument(name, seen(value), f"a comma-separated list of {_listed(allowed)}")
+        raise BadArgument(name, describe_value(value), f"a comma-separated list of {_listed(allowed)}")
     chosen = [choice(name, part, allowed) for part in value.split(",") if part.strip()]
     if not chosen:
-        raise BadArgument(name, seen(value), f"a comma-separated list of {_listed(allowed)}")
+        raise BadArgument(name, describe_value(value), f"a comma-separated list of {_listed(allowed)}")
     return tuple(dict.fromkeys(chosen))
 
 
@@ -136,9 +136,9 @@ def whole(name: str, value: object, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadArgument(name, _not_a_number(value), accepted)
     if isinstance(value, float) and not (math.isfinite(value) and value.is_integer()):
-        raise BadArgument(name, seen(value), accepted)
+        raise BadArgument(name, describe_value(value), accepted)
     if not low <= value <= high:
-        raise BadArgument(name, seen(value), accepted)
+        raise BadArgument(name, describe_value(value), accepted)
     return int(value)
 
 
@@ -152,7 +152,7 @@ def number(name: str, value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise BadArgument(name, _not_a_number(value), accepted)
     if not _is_finite(value) or not low <= value <= high:
-        raise BadArgument(name, seen(value), accepted)
+        raise BadArgument(name, describe_value(value), accepted)
     return float(value)
 
 
@@ -239,7 +239,7 @@ def read(model: object) -> Reference:
         UnknownModel: empty, or none of the three.
     """
     if not isinstance(model, str):
-        raise BadArgument("model", seen(model), f"{ACCEPTED}, as text")
+        raise BadArgument("model", describe_value(model), f"{ACCEPTED}, as text")
     text = model.strip()
     if not text:
         raise UnknownModel(f"The model is empty. Accepted: {ACCEPTED}.")
@@ -248,7 +248,7 @@ def read(model: object) -> Reference:
     if text[0] in '{["':
         return Reference(kind="config", text=text)
     if len(text) > _SHORT:
-        raise UnknownModel(f"The model has {len(text):,} characters and is no JSON object: {shown(text)}. Accepted: {ACCEPTED}.")
+        raise UnknownModel(f"The model has {len(text):,} characters and is no JSON object: {quote_value(text)}. Accepted: {ACCEPTED}.")
     if "/" not in text and _COUNT.fullmatch(text):
         return Reference(kind="count", text=text)
     return Reference(kind="id", text=_id(text))
@@ -265,12 +265,12 @@ def _id(text: str) -> str:
         try:
             page = urlsplit(text)
         except ValueError:  # half a bracket, or letters that turn into a slash
-            raise UnknownModel(f"{shown(text)} is not an address. Accepted: {ACCEPTED}.") from None
+            raise UnknownModel(f"{quote_value(text)} is not an address. Accepted: {ACCEPTED}.") from None
         if page.hostname not in PAGE_HOSTS:
-            raise UnknownModel(f"{shown(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
+            raise UnknownModel(f"{quote_value(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
         name = "/".join(page.path.strip("/").split("/")[:2])
     if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
-        raise UnknownModel(f"{shown(text)} is no model. Accepted: {ACCEPTED}.")
+        raise UnknownModel(f"{quote_value(text)} is no model. Accepted: {ACCEPTED}.")
     return name
 
 
@@ -286,7 +286,7 @@ def space_of(space_id: object) -> str:
         BadArgument: the text cannot be one.
     """
     if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
-        raise BadArgument("space_id", seen(space_id), ACCEPTED_SPACE)
+        raise BadArgument("space_id", describe_value(space_id), ACCEPTED_SPACE)
     text = space_id.strip()
     if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: not to be repeated
         raise BadArgument("space_id", "what looks like a token", f"{ACCEPTED_SPACE}; a token has a place of its own")
@@ -305,7 +305,7 @@ def _of_page(text: str) -> str:
     return "/".join(rest.split("/")[:2]) if page.hostname in PAGE_HOSTS and kind == "spaces" else ""
 
 
-def signed_in(token: object, what: str) -> str:
+def require_token(token: object, what: str) -> str:
     """The caller's own token; `what` is the action that needs it.
 
     Raises:
@@ -380,16 +380,16 @@ def some_of(allowed: Sequence[str]) -> Checked:
 
 def own_token(action: str) -> Checked:
     """The caller's own token, for a function that acts in the caller's name; `action` completes "To …"."""
-    return Checked(lambda _, value: signed_in(value, action), str | None)
+    return Checked(lambda _, value: require_token(value, action), str | None)
 
 
-def resolved_later(shown_type: Any) -> Checked:
+def look_up_later(shown_type: Any) -> Checked:
     """A name that is looked up after all other arguments were checked, with what the app knows (a model, hardware)."""
     return Checked(lambda _, value: value, shown_type)
 
 
-Model = Annotated[object, resolved_later(str), Field(description="a Hub id, the text of a config.json, or a parameter count such as 7B")]
-Hardware = Annotated[object, resolved_later(str)]
+Model = Annotated[object, look_up_later(str), Field(description="a Hub id, the text of a config.json, or a parameter count such as 7B")]
+Hardware = Annotated[object, look_up_later(str)]
 Precision = Annotated[
     str,
     Checked(lambda name, value: precision_name(name, value, precisions.NAMES), str),

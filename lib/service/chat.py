@@ -24,7 +24,7 @@ from lib.live.prompt import Message, build_prompt
 from lib.live.zerogpu import arithmetic
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service.arguments import Arguments, Checked, argument, number, seen, whole_number
+from lib.service.arguments import Arguments, Checked, argument, describe_value, number, whole_number
 from lib.service.endpoint import App
 from lib.service.run_prediction import Run, RunPrediction, predict_run, relative_error
 from lib.service.speed import run_end
@@ -64,7 +64,7 @@ def _text(name: str, value: object) -> str:
     """
     accepted = f"text of 1 to {MOST_CHARACTERS:,} characters"
     if not isinstance(value, str):
-        raise BadArgument(name, seen(value), accepted)
+        raise BadArgument(name, describe_value(value), accepted)
     if len(value) > MOST_CHARACTERS:
         raise BadArgument(name, f"{len(value):,} characters", accepted)
     if not value.strip() or any((ord(c) < ord(" ") and c not in "\n\r\t") or "\ud800" <= c <= "\udfff" for c in value):
@@ -79,7 +79,7 @@ def _content(name: str, value: object) -> str:
     parts = value[: MOST_MESSAGES + 1]
     texts = [part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else None for part in parts]
     if len(parts) > MOST_MESSAGES or not all(isinstance(text, str) for text in texts):
-        raise BadArgument(name, seen(value), "text, or a list of parts of text; files are not read")
+        raise BadArgument(name, describe_value(value), "text, or a list of parts of text; files are not read")
     return _text(name, "".join(text for text in texts if isinstance(text, str)))
 
 
@@ -89,10 +89,10 @@ def _turns(at: int, value: object) -> list[Message]:
         role = value.get("role")
         if role == "user" or role == "assistant":  # noqa: PLR1714 so the checker sees which two it is
             return [Message(role, _content(f"{name}.content", value.get("content")))]
-        raise BadArgument(f"{name}.role", seen(role), "user or assistant")
+        raise BadArgument(f"{name}.role", describe_value(role), "user or assistant")
     if isinstance(value, list | tuple) and len(value) == 2:  # noqa: PLR2004 a pair
         return [Message("user", _content(f"{name}[0]", value[0])), Message("assistant", _content(f"{name}[1]", value[1]))]
-    raise BadArgument(name, seen(value), _FORM)
+    raise BadArgument(name, describe_value(value), _FORM)
 
 
 def _history(_: str, value: object) -> list[Message]:
@@ -104,9 +104,9 @@ def _history(_: str, value: object) -> list[Message]:
     if value is None:
         return []
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise BadArgument("history", seen(value), _FORM)
+        raise BadArgument("history", describe_value(value), _FORM)
     if len(value) > MOST_MESSAGES:
-        raise BadArgument("history", seen(value), f"at most {MOST_MESSAGES} messages: leave out the oldest")
+        raise BadArgument("history", describe_value(value), f"at most {MOST_MESSAGES} messages: leave out the oldest")
     messages = [message for at, turn in enumerate(value) for message in _turns(at, turn)]
     total = sum(len(message.text) for message in messages)
     if total > MOST_IN_ALL:

@@ -35,8 +35,8 @@ from lib.service.arguments import (
     Model,
     Precision,
     decimal,
+    describe_value,
     offer_of,
-    seen,
     whole,
 )
 from lib.service.cost import TrafficArguments, traffic_of
@@ -72,10 +72,10 @@ class SideArguments(Arguments):
     @model_validator(mode="after")
     def _plausible(self) -> Self:
         if 0 < self.tokens_per_s < SLOWEST:
-            raise BadArgument(RATE, seen(self.tokens_per_s), f"0 (not measured), or {SLOWEST} and more")
+            raise BadArgument(RATE, describe_value(self.tokens_per_s), f"0 (not measured), or {SLOWEST} and more")
         if 0 < self.latency_p99_s < self.latency_p50_s:
             accepted = f"at least the p50 latency of {self.latency_p50_s:f} s, or 0 (not measured)"
-            raise BadArgument(P99, seen(self.latency_p99_s), accepted)
+            raise BadArgument(P99, describe_value(self.latency_p99_s), accepted)
         return self
 
 

@@ -44,9 +44,9 @@ from lib.service.arguments import (
     TokensOrNone,
     argument,
     decimal,
+    look_up_later,
     offer_of,
     read,
-    resolved_later,
     whole_number,
 )
 from lib.service.endpoint import App
@@ -61,7 +61,7 @@ MAX_STORAGE_GB = 1_000_000_000
 
 Replicas = Annotated[int, whole_number(1, MAX_REPLICAS)]
 SleepAfter = Annotated[int, whole_number(-1, MAX_SLEEP_S)]
-Storage = Annotated[object, resolved_later(float)]
+Storage = Annotated[object, look_up_later(float)]
 
 
 class TrafficArguments(Arguments):

@@ -2,8 +2,8 @@
 
 The model is the only description of the arguments: names, types, defaults, words, and the checks behind the types (see
 `lib.service.arguments`).
-`bound` makes of the function what the page, Gradio, MCP and the command line call: a function with those arguments as named parameters,
-whose signature and docstring are read as documentation by `lib.ui.http.api` and `lib.ui.http.mcp`.
+`bind_arguments` makes of the function what the page, Gradio, MCP and the command line call: a function with those arguments as named
+parameters, whose signature and docstring are read as documentation by `lib.ui.http.api` and `lib.ui.http.mcp`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lib.hub.providers import ProviderOffers
     from lib.live.device import Device, Size
     from lib.live.heartbeat import MatmulCase
-    from lib.live.heartbeat_run import Told
+    from lib.live.heartbeat_run import HeartbeatEvent
     from lib.live.limits import DeviceRates
     from lib.live.measure import MeasuredRun, MeasureRequest, Stage
     from lib.service.models import Models
@@ -92,7 +92,7 @@ class App:
     """What a processor was seen to reach in a precision."""
 
     run_measurement: Callable[[MeasureRequest, Device], Iterator[Stage | MeasuredRun]] = measure_process.run_measurement
-    run_heartbeat: Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[Told]] = on_device
+    run_heartbeat: Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[HeartbeatEvent]] = on_device
     """They run where the device is: on ZeroGPU in the process that is given a GPU."""
 
     demo: DemoModel = field(default_factory=DemoModel)
@@ -138,7 +138,7 @@ def _docstring(function: Callable[..., Any], arguments: type[Arguments]) -> str:
     return f"{head}\n\nArgs:\n{listed}{returns}{tail}"
 
 
-def bound(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:
+def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:
     """The endpoint's function as callers see it: with its arguments as parameters, checked before the function is called.
 
     A keyword-only parameter of the function (the caller's own `token`) stays what it is; one with a check of its own may be left out by

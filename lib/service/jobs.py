@@ -18,7 +18,7 @@ from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
-from lib.live.jobs import marked_line, own_script, parse_results, vllm_script
+from lib.live.jobs import mark_result, own_script, parse_results, vllm_script
 from lib.live.measurements import Ledger, LedgerPlace, Measurement, model_label, read_row
 from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
@@ -182,7 +182,7 @@ def main(request: Mapping[str, Any]) -> None:
     ledger = Ledger(LedgerPlace(path=None, lasting=False, words="memory of the job"))
     app = App(catalog=load, models=Models(), ledger=MeasurementLedger(ledger, DatasetPush(None)))
     for model in request["models"]:
-        sys.stdout.write(marked_line(_one(model, request, app, ledger)) + "\n")
+        sys.stdout.write(mark_result(_one(model, request, app, ledger)) + "\n")
         sys.stdout.flush()
 
 

@@ -19,7 +19,7 @@ from lib.provenance import Source
 from lib.service.arguments import Arguments, Model, argument, one_of, whole_number
 from lib.service.endpoint import App
 from lib.service.measure_report import measure_answer
-from lib.service.run_prediction import Case, Run, prepare
+from lib.service.run_prediction import PreparedRun, Run, prepare_run
 from lib.service.speed import run_end
 
 MAX_PROMPT, MAX_OUTPUT = 1_048_576, 4_096
@@ -67,7 +67,7 @@ def stream_measurement(app: App, arguments: MeasureArguments) -> Iterator[Measur
         yield answer
 
 
-def measurement_case(app: App, arguments: MeasureArguments) -> Case:
+def measurement_case(app: App, arguments: MeasureArguments) -> PreparedRun:
     """All that is known before the run, which may be refused here."""
     config, spec = app.models.config(arguments.model), app.models(arguments.model)
     if spec.library != "transformers":
@@ -84,7 +84,7 @@ def measurement_case(app: App, arguments: MeasureArguments) -> Case:
         output_tokens=arguments.output_tokens,
         rates=app.rates(device, arguments.precision),
     )
-    return prepare(run, config, app.catalog(), app.device, app.placed_bytes())
+    return prepare_run(run, config, app.catalog(), app.device, app.placed_bytes())
 
 
 def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer:

@@ -17,7 +17,7 @@ from lib.live.measure_process import gpu_seconds
 from lib.live.zerogpu import arithmetic
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service.run_prediction import Case, RunPrediction, relative_error
+from lib.service.run_prediction import PreparedRun, RunPrediction, relative_error
 from lib.service.speed import run_end
 from lib.speed.model_work import TOWERS
 
@@ -25,7 +25,7 @@ _KERNELS = {"sdpa", "eager"}
 _NOT_ASKED = "dtype_unstated"  # a caveat of "auto", which a measurement does not know
 
 
-def _floor_rate(case: Case, catalog: Catalog) -> float | None:
+def _floor_rate(case: PreparedRun, catalog: Catalog) -> float | None:
     """Tokens a second that the memory's datasheet bandwidth allows; None on a CPU, and where an encoder's share is not read again.
 
     A bound that no honest clock beats: an input embedding of its own is only looked up, towers of pictures and sound are passed by, weights
@@ -43,7 +43,7 @@ def _floor_rate(case: Case, catalog: Catalog) -> float | None:
     return 1 / least.seconds if least.seconds > 0 else None
 
 
-def _predicted(case: Case) -> MeasurePrediction:
+def _predicted(case: PreparedRun) -> MeasurePrediction:
     prediction = case.expected
     return {
         "peak_bytes": prediction.peak_bytes,
@@ -80,7 +80,7 @@ def _device(device: Device) -> DeviceEntry:
     }
 
 
-def _caveats(case: Case, measured: MeasuredRun, rules: ZeroGpuRules) -> list[Caveat]:
+def _caveats(case: PreparedRun, measured: MeasuredRun, rules: ZeroGpuRules) -> list[Caveat]:
     run = case.run
     caveats: list[Caveat] = []
     stored = run.spec.stored.quantization
@@ -104,7 +104,7 @@ def _caveats(case: Case, measured: MeasuredRun, rules: ZeroGpuRules) -> list[Cav
     return caveats
 
 
-def measure_answer(case: Case, measured: MeasuredRun, catalog: Catalog) -> MeasureAnswer:
+def measure_answer(case: PreparedRun, measured: MeasuredRun, catalog: Catalog) -> MeasureAnswer:
     """The answer to a finished run."""
     run, prediction = case.run, case.expected
     rate = None if prediction.speed is None else prediction.speed.decode_tokens_per_s

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lib.bounded_json import UnreadableJson, read_json
-from lib.errors import HubError, HubGarbage, HubUnreachable, RepoNotFound, UnknownModel, UnsupportedModel, shown
+from lib.errors import HubError, HubGarbage, HubUnreachable, RepoNotFound, UnknownModel, UnsupportedModel, quote_value
 from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
 from lib.hub.weights import MAX_DOCUMENT_NODES
@@ -29,7 +29,7 @@ from lib.model.spec import ModelSpec
 from lib.provenance import Source
 from lib.service.arguments import read
 from lib.service.build_process import BuildProcess, build_process
-from lib.service.single_flight import Once
+from lib.service.single_flight import SingleFlight
 
 
 def spec_from_hub(repository: HubModel) -> ModelSpec:
@@ -72,7 +72,7 @@ def _config_text(repository: HubModel) -> str | None:
 
 def _advice(repository: HubModel) -> str:
     """Why this repository alone is not enough, and what to name instead."""
-    name = shown(repository.id)
+    name = quote_value(repository.id)
     base = f" Name {repository.base_model} instead" if repository.base_model else " Name the model it was made from instead"
     if repository.kind == "adapter":
         return f"{name} holds an adapter, not a model.{base}; with mode lora or qlora an adapter is counted on top."
@@ -124,7 +124,7 @@ def _beside(repository: HubModel) -> Mapping[str, Any] | None:
         beside = None
     if not isinstance(beside, dict):
         raise HubGarbage(
-            f"The file hf_quant_config.json of {shown(repository.id)} is no JSON object. Paste the model's config.json instead."
+            f"The file hf_quant_config.json of {quote_value(repository.id)} is no JSON object. Paste the model's config.json instead."
         )
     return beside
 
@@ -140,9 +140,9 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-KEPT = 256
-WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting
-READING = 12
+MAX_REMEMBERED = 256
+MAX_WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting
+MAX_READING = 12
 PATIENCE_S = 60.0
 
 
@@ -152,8 +152,10 @@ class Models:
     def __init__(self, build: BuildProcess | None = None) -> None:
         """Build in `build`, by default in the one child process of this app."""
         self._build = build or build_process()
-        self._built: Once[ModelSpec] = Once(keep=KEPT, workers=1, waiting=WAITING, patience=PATIENCE_S, name="build")
-        self._read: Once[HubModel] = Once(keep=0, workers=READING, waiting=READING, patience=PATIENCE_S, name="hub")
+        self._built: SingleFlight[ModelSpec] = SingleFlight(
+            keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING, patience=PATIENCE_S, name="build"
+        )
+        self._read: SingleFlight[HubModel] = SingleFlight(keep=0, workers=MAX_READING, waiting=MAX_READING, patience=PATIENCE_S, name="hub")
 
     def __call__(self, model: object) -> ModelSpec:
         """The model that a caller means.

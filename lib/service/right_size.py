@@ -22,7 +22,7 @@ from lib.memory import estimate_memory
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat
-from lib.service.arguments import ACCEPTED, Checked, argument, seen
+from lib.service.arguments import ACCEPTED, Checked, argument, describe_value
 from lib.service.endpoint import App
 from lib.service.recommend import WorkloadArguments, ranked_entry, recommendation_answer
 from lib.service.space_status import SpaceArguments, price_caveats, tier_name
@@ -33,7 +33,7 @@ MOST_MODELS = 5
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise BadArgument(name, seen(value), f"{ACCEPTED}, as text; empty takes those that the Space links")
+        raise BadArgument(name, describe_value(value), f"{ACCEPTED}, as text; empty takes those that the Space links")
     return value
 
 

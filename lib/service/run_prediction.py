@@ -20,10 +20,10 @@ from lib.live.device import Device, device_hardware
 from lib.live.limits import (
     LIMIT_S,
     DeviceRates,
-    Need,
+    MemoryNeed,
     Work,
+    apply_measured_rates,
     check_memory,
-    measured_processor,
     rates_caveat,
     required_free_bytes,
     usable_bytes,
@@ -76,7 +76,7 @@ def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
     """The device as the catalog's, a CPU with its own rates where they are known; on ZeroGPU the size that the device is of."""
     if run.rates is not None and run.device.kind == "cpu":
         return device_hardware(
-            run.device, catalog, cpu=measured_processor(run.rates, run.precision, run.device, catalog.accelerator(_SOME_CPU))
+            run.device, catalog, cpu=apply_measured_rates(run.rates, run.precision, run.device, catalog.accelerator(_SOME_CPU))
         )
     large = catalog.offer(ZEROGPU_OFFERS["large"]).vram_bytes_per_accelerator or 0
     return device_hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
@@ -164,16 +164,16 @@ _SMALLEST_CACHE = 1.1  # weights of a decoder, with cache and activations of a s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PreparedRun:
     """A run with its prediction, its need of memory, and the question to the device."""
 
     run: Run
     expected: RunPrediction
-    need: Need
+    need: MemoryNeed
     ask: MeasureRequest
 
 
-def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> Case:
+def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> PreparedRun:
     """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), beside the `placed_bytes` that move in with it.
 
     Raises:
@@ -200,7 +200,7 @@ def prepare(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Calla
         placed_bytes=placed_bytes,
         memory_limit_bytes=run.device.free_bytes if run.device.kind == "cpu" else 0,
     )
-    return Case(run=run, expected=expected, need=need, ask=ask)
+    return PreparedRun(run=run, expected=expected, need=need, ask=ask)
 
 
 def _check_length(run: Run) -> None:
@@ -213,10 +213,10 @@ def _check_length(run: Run) -> None:
         raise BadArgument("prompt_tokens", seen, f"at most {limit:,} tokens in all, the model's own limit")
 
 
-def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, Need]:
+def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, MemoryNeed]:
     """The prediction, and the same with the process's own memory."""
     expected = predict_run(run, catalog, encoder_decoder=config.get("is_encoder_decoder") is True)
-    need = Need(
+    need = MemoryNeed(
         weights_bytes=expected.weights_bytes,
         kv_cache_bytes=expected.kv_cache_bytes,
         activation_bytes=expected.activation_bytes,
@@ -225,7 +225,7 @@ def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[Ru
     return expected, need
 
 
-def _advice(run: Run, config: Mapping[str, Any], need: Need, catalog: Catalog) -> str:
+def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Catalog) -> str:
     """What would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
     allowed = usable_bytes(run.device)
     if run.precision == "fp32":

@@ -21,7 +21,7 @@ from lib.errors import Busy
 Result = TypeVar("Result")
 
 
-class Once(Generic[Result]):
+class SingleFlight(Generic[Result]):
     """A bounded, single-flight memory of slow results, least recently used out first; refusals are not remembered."""
 
     def __init__(self, *, keep: int, workers: int, waiting: int, patience: float, name: str) -> None:

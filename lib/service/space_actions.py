@@ -20,7 +20,7 @@ from lib.advisor.space_rules import (
     check_change,
     check_hosting,
     check_sdk,
-    default_sleep_time,
+    choose_sleep_time,
     describe_sleep,
     find_offer,
     find_stage,
@@ -79,7 +79,7 @@ def plan_switch(
     fresh = today()
     target = resolve_tier(fresh, hardware)
     if sleep_time_s is None:
-        sleep_time_s = default_sleep_time(
+        sleep_time_s = choose_sleep_time(
             target.offer, find_offer(fresh, space.requested_hardware or space.hardware), space.sleep_time_s, fresh.rules
         )
     sleep = plan_sleep_with_switch(target.offer, sleep_time_s, fresh.rules)

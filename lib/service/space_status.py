@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from lib.advisor.space_rules import HOURS_PER_MONTH, describe_sleep, find_offer, find_stage, sleep_time
+from lib.advisor.space_rules import HOURS_PER_MONTH, describe_sleep, find_offer, find_stage, resolve_sleep_time
 from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
@@ -51,7 +51,7 @@ def tier_entry(catalog: Catalog, flavor: str | None, told_sleep_s: int | None) -
         "name": None if offer is None else tier_name(offer),
         "usd_per_hour": usd(price(offer)),
         "usd_per_month": usd(per_month(price(offer))),
-        "sleep_time_s": sleep_time(offer, told_sleep_s, catalog.rules),
+        "sleep_time_s": resolve_sleep_time(offer, told_sleep_s, catalog.rules),
     }
 
 
@@ -86,7 +86,7 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
         "requested_usd_per_hour": usd(price(asked)),
         "requested_usd_per_month": usd(per_month(price(asked))),
         "changing": changing,
-        "sleep_time_s": sleep_time(bound_for, space.sleep_time_s, catalog.rules),
+        "sleep_time_s": resolve_sleep_time(bound_for, space.sleep_time_s, catalog.rules),
         "sleep_message": sentence(describe_sleep(bound_for, space.sleep_time_s, catalog.rules)),
         "replicas": space.replicas,
         "requested_replicas": space.requested_replicas,
@@ -124,7 +124,7 @@ def action_answer(space_id: str, after: Runtime, catalog: Catalog, caveats: tupl
         "requested_hardware": after.requested_hardware,
         "usd_per_hour": usd(price(offer)),
         "usd_per_month": usd(per_month(price(offer))),
-        "sleep_time_s": sleep_time(offer, after.sleep_time_s, catalog.rules),
+        "sleep_time_s": resolve_sleep_time(offer, after.sleep_time_s, catalog.rules),
         "prices": price_entry(catalog.prices["spaces"]),
         "caveats": caveat_entries((*caveats, *price_caveats(offer))),
         "sources": source_entries(_sources(offer, None, catalog)),

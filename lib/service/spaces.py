@@ -14,7 +14,7 @@ from typing import Annotated
 from lib.advisor.space_rules import check_sdk, confirm_price, find_offer, plan_sleep_change, resolve_tier
 from lib.answers.spaces import ActionAnswer, ActionPreview, Progress, SwitchAnswer
 from lib.errors import BadArgument
-from lib.service.arguments import Checked, Flag, argument, decimal_number, number, one_of, own_token, resolved_later, text, whole
+from lib.service.arguments import Checked, Flag, argument, decimal_number, look_up_later, number, one_of, own_token, text, whole
 from lib.service.endpoint import App
 from lib.service.space_actions import (
     ACTIONS,
@@ -146,7 +146,7 @@ class PreviewArguments(SpaceArguments):
     """Arguments of the preview of an action."""
 
     action: Annotated[Action, one_of(ACTIONS)]
-    hardware: Annotated[object, resolved_later(str)] = ""
+    hardware: Annotated[object, look_up_later(str)] = ""
     sleep_time_s: SleepSecondsOrKept = NEVER
     factory: Flag = False
 
@@ -173,7 +173,7 @@ def preview(app: App, arguments: PreviewArguments, *, token: str | None = None) 
 class WatchArguments(SpaceArguments):
     """Arguments of watching a Space."""
 
-    hardware: Annotated[object, resolved_later(str)] = ""
+    hardware: Annotated[object, look_up_later(str)] = ""
     seconds: Annotated[
         float | None, Checked(lambda name, value: None if value is None else number(name, value, 0, MAX_WATCH_S), float | None)
     ] = None

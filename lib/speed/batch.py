@@ -29,7 +29,7 @@ from lib.speed.result import SpeedRequest
 
 Question = tuple[ModelSpec, Offer | Cards, SpeedRequest]
 MEAN_FILL = 0.5  # of an answer, in the cache of a running request
-Row = dict[str, float]
+Columns = dict[str, float]
 
 
 class Deployment(NamedTuple):
@@ -175,7 +175,7 @@ def _running_requests(work: ModelWork, devices: Devices, layout: Layout, request
     return min(float(request.concurrency), float(of_one_replica) * layout.replicas)
 
 
-def describe_passes(of: Deployment) -> tuple[Row, Row | None]:
+def describe_passes(of: Deployment) -> tuple[Columns, Columns | None]:
     """The row of a deployment, and that of the encoder that runs before its decoder."""
     work, request = of.work, of.request
     if work.decoder is None:
@@ -187,7 +187,7 @@ def describe_passes(of: Deployment) -> tuple[Row, Row | None]:
     return _row(of, work.decoder, 1.0, request.output_tokens, cached=True), _row(of, work.encoder, heard, 1.0, cached=False)
 
 
-def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Row:
+def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:
     work, devices, layout = of.work, of.devices, of.layout
     return {
         "engine": ENGINES.index(layout.engine), "kernel": KERNELS.index(work.kernel), "eager": layout.engine in EAGER,

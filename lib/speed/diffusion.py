@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lib import precision as precisions
-from lib.errors import UnsupportedModel, shown
+from lib.errors import UnsupportedModel, quote_value
 from lib.laws.forward_pass import LAW, Quantity, denoising, fraction
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
@@ -48,7 +48,7 @@ def predict_pictures(
     work = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())
     if work is None:
         raise UnsupportedModel(
-            f"No work per picture was published for {shown(spec.id or 'this pipeline')}, so its speed is not predicted. "
+            f"No work per picture was published for {quote_value(spec.id or 'this pipeline')}, so its speed is not predicted. "
             f"Known: {', '.join(table)}."
         )
     devices = resolve_devices(hardware, accelerators)

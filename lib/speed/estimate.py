@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lib.speed.timing import ForwardPass
 
 WINDOW_S = 30.0
-HEARING = "automatic-speech-recognition"
+SPEECH_RECOGNITION = "automatic-speech-recognition"
 _LARGEST_SHARE = 0.98
 
 
@@ -68,7 +68,7 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     calibration = load_calibration()
     of, request = table.deployments[0], estimate.request
     decodes = estimate.tpot_s is not None
-    hears = of.spec.task == HEARING and decodes
+    hears = of.spec.task == SPEECH_RECOGNITION and decodes
     items = None
     if estimate.throughput_tokens_per_s is not None and (hears or not decodes):
         items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if hears else request.prompt_tokens))
@@ -227,7 +227,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
                 seconds=float(table.encoder_s[0]),
                 law="as for the prompt, with the encoder's layers",
                 inputs={"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"},
-                source=forward_pass.FITTED,
+                source=forward_pass.FITTED_CONSTANTS,
             )
         )
     parts.append(

@@ -16,7 +16,7 @@ import numpy as np
 
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
-from lib.errors import BadArgument, UnknownHardware, shown
+from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.identity import ById
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import largest_power_of_two
@@ -145,7 +145,9 @@ def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accele
         return offer.host_cpu, 1.0, ()
     known = [accelerators[name] for name in ("CPU-2vCPU", "CPU-8vCPU")]
     if offer.vcpu is None:
-        raise UnknownHardware(f"Nothing is known about the processor of {shown(offer.id)}. Name the silicon instead, such as 'CPU-8vCPU'.")
+        raise UnknownHardware(
+            f"Nothing is known about the processor of {quote_value(offer.id)}. Name the silicon instead, such as 'CPU-8vCPU'."
+        )
     near = max((cpu for cpu in known if cpu.vcpu and cpu.vcpu <= offer.vcpu), key=lambda cpu: cpu.vcpu or 0, default=known[0])
     size = near.vcpu or offer.vcpu
     caveat = Caveat("processor_scaled", {"size": size, "vcpu": offer.vcpu})

@@ -16,7 +16,7 @@ from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import Array, Quantity, linear_flop
 from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import queue_time
-from lib.speed.batch import Deployment, LawInputs, Question, Row, describe_passes, resolve_deployment, tabulate
+from lib.speed.batch import Columns, Deployment, LawInputs, Question, describe_passes, resolve_deployment, tabulate
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
 from lib.speed.hardware import card_class
 from lib.speed.result import Band, Bound, SpeedEstimate, SpeedFloor
@@ -161,7 +161,7 @@ def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, enc
     return _Served(ttft_s=ttft_s + wait_s, tpot_s=tpot_s, least_ttft_s=least_ttft_s, least_tpot_s=least_tpot_s)
 
 
-def _time_encoders(of: Sequence[Deployment], rows: Sequence[Row | None], calibration: Calibration) -> Array:
+def _time_encoders(of: Sequence[Deployment], rows: Sequence[Columns | None], calibration: Calibration) -> Array:
     """Seconds of shape (n,) of the encoders that run before decoders; 0 where there is none."""
     seconds = np.zeros(len(of))
     which = [at for at, row in enumerate(rows) if row is not None]

@@ -19,7 +19,7 @@ from lib.present.live_cards import chat_card, chat_text, progress_line, stopped_
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import ending, queue_options, scene_updates, scenes
+from lib.ui.live_run import close_on_exit, queue_options, scene_updates, scenes
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -83,7 +83,7 @@ class Scene:
         ]
 
 
-def harmless(text: str) -> str:
+def disarm_markdown(text: str) -> str:
     """The text with every HTML tag, picture and diagram broken by a character that cannot be seen; Markdown otherwise."""
     broken = _TAG.sub(f"<{_JOINER}", text).replace("![", f"!{_JOINER}[")
     return re.sub("(?i)(m)(ermaid)", rf"\1{_JOINER}\2", broken)
@@ -91,7 +91,7 @@ def harmless(text: str) -> str:
 
 def display_history(history: Sequence[Message]) -> list[Message]:
     """The conversation as the page may show it."""
-    return [{"role": message["role"], "content": harmless(message["content"])} for message in history]
+    return [{"role": message["role"], "content": disarm_markdown(message["content"])} for message in history]
 
 
 def build() -> ChatView:
@@ -158,7 +158,7 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
     def run() -> Iterator[Scene]:
         nonlocal seen
         yield Scene(history=talk, message="", status=progress_line("Looking at the model and the device."), busy=True)
-        with ending(services.live.chat(asked, recent_history(history), _whole(longest), temperature)) as pieces:
+        with close_on_exit(services.live.chat(asked, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 seen = piece["text"]
                 yield _piece_scene(talk, piece)
@@ -183,7 +183,7 @@ def recent_history(history: Sequence[Message]) -> History:
     found: History = []
     room = _KEPT_CHARACTERS
     for asked, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
-        pair = [{**message, "content": plain(message["content"])} for message in (asked, answer)]
+        pair = [{**message, "content": strip_controls(message["content"])} for message in (asked, answer)]
         if (asked["role"], answer["role"]) != ("user", "assistant") or not all(message["content"].strip() for message in pair):
             continue
         room -= sum(len(message["content"]) for message in pair)
@@ -193,7 +193,7 @@ def recent_history(history: Sequence[Message]) -> History:
     return found
 
 
-def plain(text: str) -> str:
+def strip_controls(text: str) -> str:
     """The text without control characters, which a model may write and the service does not take, and no longer than a message may be."""
     return "".join(c for c in text if c in "\n\t" or c >= " ")[:MOST_CHARACTERS]
 

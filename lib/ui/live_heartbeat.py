@@ -16,7 +16,7 @@ from lib.present.live_heartbeat import explain_published_time, heartbeat_card, h
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import RunScene, ending, queue_options, scene_updates, scenes, with_label
+from lib.ui.live_run import RunScene, close_on_exit, label_argument, queue_options, scene_updates, scenes
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -91,11 +91,11 @@ def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> It
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=progress_line("Looking at the device."), card="", busy=True)
-        with ending(services.live.stream_heartbeat(**asked, dtype=dtype)) as items:
+        with close_on_exit(services.live.stream_heartbeat(**asked, dtype=dtype)) as items:
             for item in items:
                 yield _item_scene(item)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(with_label(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(label_argument(sentence, LABELS))))
 
 
 def _item_scene(item: Any) -> RunScene:

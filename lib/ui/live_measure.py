@@ -14,7 +14,7 @@ from lib.present.live_cards import STAGES, expected_card, measure_card, measure_
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import RunScene, ending, queue_options, scene_updates, scenes, with_label
+from lib.ui.live_run import RunScene, close_on_exit, label_argument, queue_options, scene_updates, scenes
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     try:
         return expected_card(services.live.predict_measurement(model, prompt, answer, precision), model)
     except AdvisorError as refused:
-        return refusal_note(with_label(str(refused), LABELS))
+        return refusal_note(label_argument(str(refused), LABELS))
 
 
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
@@ -86,11 +86,11 @@ def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, pre
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=stage_list(STAGES, "starting"), card="", busy=True)
-        with ending(services.live.stream_measurement(model, prompt, answer, precision)) as items:
+        with close_on_exit(services.live.stream_measurement(model, prompt, answer, precision)) as items:
             for item in items:
                 yield _item_scene(item, model)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(with_label(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(label_argument(sentence, LABELS))))
 
 
 def _item_scene(item: Any, model: str) -> RunScene:

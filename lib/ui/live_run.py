@@ -43,7 +43,7 @@ def queue_options(queue: str) -> dict[str, Any]:
 
 
 @contextmanager
-def ending(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
+def close_on_exit(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
     """The items, closed when the block is left: what runs behind a generator runs no longer than it is listened to."""
     try:
         yield items
@@ -53,7 +53,7 @@ def ending(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
             close()
 
 
-def with_label(sentence: str, labels: Mapping[str, str]) -> str:
+def label_argument(sentence: str, labels: Mapping[str, str]) -> str:
     """A refused argument by the label of its field: "iterations was '1'." becomes "Timed products was '1'."."""
     name, was, rest = sentence.partition(" was ")
     return f"{labels[name]}{was}{rest}" if was and name in labels else sentence
@@ -90,7 +90,7 @@ def scenes(work: Callable[[], Iterator[Scene]], queue: str, failed: Callable[[st
     Closed early (the visitor pressed Stop or left) it closes the run, which ends what runs on the device.
     """
     try:
-        with turn(queue), ending(work()) as shown:
+        with turn(queue), close_on_exit(work()) as shown:
             yield from shown
     except AdvisorError as refused:
         yield failed(str(refused))

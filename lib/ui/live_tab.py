@@ -53,7 +53,7 @@ def build(services: Services) -> LiveView:
     return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, seen=gr.State(value=False))
 
 
-def where(catalog: Catalog, look: Callable[[Catalog], Device] = current_device) -> str:
+def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_device) -> str:
     """The device and the chat's model in a few words. The first look loads torch."""
     device = look(catalog)
     price = quota_seconds(catalog.rules.zerogpu, 10.0) / 10 if device.kind == "zerogpu" else 1.0
@@ -70,7 +70,7 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
     questions = [model.text, *view.measure.inputs()]
 
     def arrive() -> list[Any]:
-        return [True, where(services.catalog())]
+        return [True, device_markup(services.catalog())]
 
     def foresee(seen: bool, ref: str, *asked: Any) -> Any:
         return live_measure.expected_html(services, ref, *asked) if seen else gr.skip()

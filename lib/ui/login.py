@@ -46,7 +46,7 @@ class LoginView:
     token: gr.Textbox
 
 
-def possible() -> bool:
+def can_sign_in() -> bool:
     """Whether a sign-in can work here."""
     if get_space() is not None:
         return all(os.environ.get(name) for name in OAUTH)
@@ -69,7 +69,7 @@ def _machine_is_known() -> bool:
 def build() -> LoginView:
     """The box that says who acts."""
     with gr.Column(elem_classes="login"):
-        there = possible()
+        there = can_sign_in()
         gr.HTML(hint_note(_LOGIN if there else _NO_LOGIN))
         button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", size="md", elem_id="login") if there else None
         if there:

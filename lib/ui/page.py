@@ -49,7 +49,7 @@ class PageView:
     costs_shown: gr.State
 
     def outputs(self) -> list[Any]:
-        """What opening the page fills in, in the order of `opened`."""
+        """What opening the page fills in, in the order of `answer_link`."""
         inputs = [self.model.model, *self.recommend.inputs.all(), *self.memory.inputs.all()]
         return [
             self.tabs,
@@ -131,7 +131,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     space_tab.wire(view.space, page, services)
 
     def open_page(request: gr.Request) -> list[Any]:
-        return opened(services, request.query_params)
+        return answer_link(services, request.query_params)
 
     def change_model(model: str | None, config: str | None, *values: ask.Value) -> list[Any]:
         return model_changed(services, model, config, values)
@@ -204,7 +204,7 @@ def _bounded(resolved: ResolvedModel, fields: Sequence[ask.Field], values: Seque
     return [*values[:at], slider["value"], *values[at + 1 :]], slider
 
 
-def opened(services: Services, params: Mapping[str, str]) -> list[Any]:
+def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
     model = params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
-SIZED = ("model", "concurrency", "context_tokens", "hours_per_day", "priority", "account")
+SIZE_ARGUMENTS = ("model", "concurrency", "context_tokens", "hours_per_day", "priority", "account")
 """Arguments of `right_size` that the tab asks for, in the order of `SizeInputs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeInputs:
-    """What the right size depends on, in the order of `SIZED`."""
+    """What the right size depends on, in the order of `SIZE_ARGUMENTS`."""
 
     model: gr.Textbox
     concurrency: gr.Number
@@ -101,7 +101,7 @@ def size_markup(services: Services, space: str, values: Sequence[Any], token: st
     """Ask for the right size; what an emptied number means is its default. A refusal becomes a sentence."""
     if not space:
         return SizeMarkup(card="")
-    asked: dict[str, Any] = {name: value for name, value in zip(SIZED, values, strict=True) if value is not None}
+    asked: dict[str, Any] = {name: value for name, value in zip(SIZE_ARGUMENTS, values, strict=True) if value is not None}
     try:
         answer = services.account.right_size(space, **asked, token=token)
     except AdvisorError as refused:

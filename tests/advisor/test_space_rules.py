@@ -130,7 +130,7 @@ def test_the_sleep_of_cpu_basic_is_fixed() -> None:
     for seconds in (-1, 3600, 172_800):
         with pytest.raises(AgainstRules, match="fixed at 48 hours"):
             space_rules.plan_sleep_change(offer, "ada/chat", seconds, RULES)
-    assert space_rules.sleep_time(offer, None, RULES) == 172_800
+    assert space_rules.resolve_sleep_time(offer, None, RULES) == 172_800
 
 
 def test_paid_hardware_sleeps_as_told() -> None:
@@ -139,7 +139,7 @@ def test_paid_hardware_sleeps_as_told() -> None:
     assert space_rules.plan_sleep_with_switch(offer, -1, RULES) == space_rules.SleepSetting(seconds=-1)
     assert space_rules.plan_sleep_with_switch(offer, 3600, RULES) == space_rules.SleepSetting(seconds=3600)
     assert space_rules.plan_sleep_change(offer, "ada/chat", 900, RULES) == space_rules.SleepSetting(seconds=900)
-    assert space_rules.sleep_time(offer, None, RULES) == -1
+    assert space_rules.resolve_sleep_time(offer, None, RULES) == -1
     assert "billed around the clock" in sentence(space_rules.describe_sleep(offer, None, RULES))
     assert "after 1 hour without" in sentence(space_rules.describe_sleep(offer, 3600, RULES))
     assert "after 15 minutes without" in sentence(space_rules.describe_sleep(offer, 900, RULES))
@@ -151,7 +151,7 @@ def test_the_sleep_of_zerogpu_is_not_documented() -> None:
     offer = CATALOG.offer("zero-a10g", "zerogpu")
     assert space_rules.plan_sleep_with_switch(offer, -1, RULES).seconds is None
     assert space_rules.plan_sleep_with_switch(offer, 3600, RULES).seconds == 3600
-    assert space_rules.sleep_time(offer, None, RULES) is None
+    assert space_rules.resolve_sleep_time(offer, None, RULES) is None
     for found in (space_rules.plan_sleep_with_switch(offer, -1, RULES), space_rules.plan_sleep_change(offer, "ada/chat", 60, RULES)):
         assert [caveat.code for caveat in found.caveats] == ["sleep_not_documented"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prices_stand_in import JOBS, SPACES, PricesStandIn, Reply, as_listed, row
 
 from lib.catalog import Catalog, load
-from lib.catalog.live_prices import LiveList, with_live_prices
+from lib.catalog.live_prices import LiveList, apply_live_prices
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
 from lib.hub.prices import PriceFeed, price_per_hour
 
@@ -361,7 +361,7 @@ def test_a_tenth_of_a_cent_is_not_rounded_away() -> None:
 
 def test_no_list_means_the_same_catalog() -> None:
     """And a platform that is not one is refused by name."""
-    assert with_live_prices(load()) == load()
+    assert apply_live_prices(load()) == load()
     with pytest.raises(BadArgument, match="spaces, zerogpu, endpoints, jobs, tpu"):
         load().on(["moon"])
 

@@ -300,7 +300,7 @@ def test_control_characters_are_not_printed(run: Run, hub: SpaceStandIn) -> None
 def test_what_is_said_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever is printed, as an answer or beside it, has lost its control characters; its lines stay."""
     outcome.say("a\x1b[2J\nb\u202e")
-    outcome.answer({"x": "\x1b"}, "c\x07\nd", as_json=False)
+    outcome.print_answer({"x": "\x1b"}, "c\x07\nd", as_json=False)
     told = capsys.readouterr()
     assert (told.err, told.out) == ("a·[2J\nb·\n", "c·\nd\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.advisor.candidates import DIVIDED, family_of, list_candidates, task_of
+from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, family_of, list_candidates, task_of
 from lib.advisor.savings import Deployment, count_devices
 from lib.catalog import load
 from lib.cost import Usage
@@ -38,7 +38,7 @@ def test_all_who_ask_agree() -> None:
                 hardware = offer.model_copy(update={"accelerator_count": count})
                 request = MemoryRequest(engine=engine)  # type: ignore[arg-type]
                 tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, "auto").tried
-                assert {c.devices for c in tried if c.engine in DIVIDED} <= {degree}, spec.id
+                assert {c.devices for c in tried if c.engine in TENSOR_PARALLEL_ENGINES} <= {degree}, spec.id
                 assert (
                     count_devices(Deployment(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
                     == degree

@@ -154,7 +154,7 @@ def test_why_it_is_not_at_hand(at: At, cpu: Device, monkeypatch: pytest.MonkeyPa
     for reason, sentence in sentences.items():
         assert reason in sentence
         assert "Next: " in sentence
-        assert sentence.endswith(demo_model.AFTER)
+        assert sentence.endswith(demo_model.MEANWHILE_SENTENCE)
         assert str(at.cache) not in sentence
 
 

@@ -18,10 +18,10 @@ from lib.live.heartbeat import DeviceRoof, MatmulCase, MatmulTimes, datasheet_ro
 from lib.live.heartbeat_run import (
     LIMIT_S,
     MARGIN,
+    HeartbeatEvent,
     HeartbeatRun,
     HostTimer,
     Progress,
-    Told,
     check_memory,
     gpu_seconds,
     read_bandwidth,
@@ -111,7 +111,7 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
     assert seen.valid
     assert datasheet_roof(load().accelerator("TPU-v6e"), "bfloat16").cache_bytes == 0
 
-    def ran(*_: object) -> Iterator[Told]:
+    def ran(*_: object) -> Iterator[HeartbeatEvent]:
         yield HeartbeatRun(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
 
     on = replace(CARD, accelerator=ada.id, name=ada.name)

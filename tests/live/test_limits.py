@@ -8,7 +8,7 @@ import pytest
 
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import Device
-from lib.live.limits import DeviceRates, Duration, Need, Work, check_memory, check_time, estimate_duration, measure_rates
+from lib.live.limits import DeviceRates, Duration, MemoryNeed, Work, check_memory, check_time, estimate_duration, measure_rates
 from lib.live.measure import ComparedRate, judge_prediction
 
 GIB, MIB = 2**30, 2**20
@@ -24,7 +24,7 @@ DEVICE = Device(
     torch="2.13.0",
     transformers="5.23.0",
 )
-NEED = Need(weights_bytes=8 * GIB, kv_cache_bytes=GIB // 2, activation_bytes=GIB // 4, runtime_bytes=GIB // 4)  # 9 GiB in all
+NEED = MemoryNeed(weights_bytes=8 * GIB, kv_cache_bytes=GIB // 2, activation_bytes=GIB // 4, runtime_bytes=GIB // 4)  # 9 GiB in all
 WORK = Work(
     weights_bytes=14 * 10**8,
     parameters_per_token=10**9,

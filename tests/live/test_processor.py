@@ -9,7 +9,7 @@ import pytest
 
 from lib.catalog import load
 from lib.live.device import Device, device_hardware, last_cache_bytes
-from lib.live.limits import RATES_VALID_S, DeviceRates, RateProbe, measured_processor, rates_caveat, working_set
+from lib.live.limits import RATES_VALID_S, DeviceRates, RateProbe, apply_measured_rates, choose_working_set, rates_caveat
 from lib.model import bundled
 from lib.present.sentences import sentence
 from lib.service.run_prediction import Run, predict_run
@@ -61,7 +61,7 @@ def test_a_card_has_a_datasheet() -> None:
 )
 def test_what_is_read_leaves_the_caches(cache: int, free: int, read: int) -> None:
     """Four times the last cache; at least 64 MiB, at most 512, and never more than a fourth of what is free."""
-    assert working_set(cache, free) == read
+    assert choose_working_set(cache, free) == read
 
 
 def test_the_last_cache_as_the_kernel_tells_it(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_rate_that_was_reached_is_taken_whole() -> None:
     """
     catalog, spec = load(), bundled.find(MODEL)
     assert spec is not None
-    on = device_hardware(CPU, catalog, cpu=measured_processor(PACE, "fp32", CPU, catalog.accelerator("CPU-2vCPU")))
+    on = device_hardware(CPU, catalog, cpu=apply_measured_rates(PACE, "fp32", CPU, catalog.accelerator("CPU-2vCPU")))
     assert on is not None
     found = predict_speed(spec, on, SpeedRequest(precision="fp32", prompt_tokens=512, output_tokens=32), catalog.accelerators)
     assert found.tpot_s is not None

@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from lib.model.activation_peaks import trace_activations
 from lib.model.activation_storages import StorageRecorder
-from lib.model.build import Built, build
+from lib.model.build import BuiltModel, build
 from lib.model.cache_growth import cache_of, tensors_of
 from lib.model.model_inputs import Lengths
 from lib.model.spec import ActivationFit
@@ -87,7 +87,7 @@ def at(fits: tuple[ActivationFit, ...], kernel: str, size: int, tokens: int, bat
     )
 
 
-def on_cpu(config: dict[str, Any], kernel: str) -> Built:
+def on_cpu(config: dict[str, Any], kernel: str) -> BuiltModel:
     """The model with memory behind its tensors; what is in them does not matter."""
     built = build(config, "float32")
     built.model.to_empty(device="cpu")
@@ -97,13 +97,13 @@ def on_cpu(config: dict[str, Any], kernel: str) -> Built:
     return built
 
 
-def prefill(built: Built, tokens: int, batch: int) -> Any:
+def prefill(built: BuiltModel, tokens: int, batch: int) -> Any:
     """A prefill as generate makes it, with the float32 copy of the last logits."""
     out = built.model(input_ids=torch.zeros(batch, tokens, dtype=torch.long), use_cache=True, logits_to_keep=1)
     return out, out.logits[:, -1].to(dtype=torch.float32, copy=True)
 
 
-def executed(built: Built, tokens: int, batch: int) -> int:
+def executed(built: BuiltModel, tokens: int, batch: int) -> int:
     """Peak of live bytes beyond weights and cache, followed tensor by tensor on the CPU."""
     known = [*built.model.parameters(), *built.model.buffers()]
     with torch.no_grad(), StorageRecorder(known, Lengths(1, 1, 1), 100_000) as recorder:
@@ -221,7 +221,7 @@ def test_the_model_is_as_before() -> None:
     assert not any("forward" in vars(m) for m in built.model.modules())
 
 
-def _traced_while_collecting(built: Built, threshold: int) -> tuple[ActivationFit, ...]:
+def _traced_while_collecting(built: BuiltModel, threshold: int) -> tuple[ActivationFit, ...]:
     """A trace with the garbage collector run after so many new objects; 0: never."""
     before = gc.get_threshold()
     gc.collect()

@@ -13,9 +13,9 @@ from transformers import CONFIG_MAPPING
 
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import build
-from lib.model.cache_closed_form import agree, closed_form, name_terms
+from lib.model.cache_closed_form import terms_agree, derive_terms, name_terms
 from lib.model.cache_executed import run_cache
-from lib.model.config import as_llama
+from lib.model.config import convert_to_llama
 
 DIFFERS = {
     "rwkv/rwkv4": "RWKV-4 keeps its state in five tensors for all layers, in no cache that a kind of layer could be read from",
@@ -26,14 +26,14 @@ DIFFERS = {
 @pytest.mark.parametrize("case", [case for case in kv_truth.cases() if case not in DIFFERS])
 def test_it_agrees_with_the_executed_cache(case: str) -> None:
     """Equal elements for every growth, span and dtype: equal bytes at every length and batch."""
-    assert agree(kv_truth.executed(case), closed_form(kv_truth.built(case).config))
+    assert terms_agree(kv_truth.executed(case), derive_terms(kv_truth.built(case).config))
 
 
 @pytest.mark.parametrize("case", DIFFERS)
 def test_where_it_has_no_answer_it_says_so(case: str) -> None:
     """No number is made up, and the executed terms stand as they are."""
     built = kv_truth.built(case)
-    assert closed_form(built.config) is None
+    assert derive_terms(built.config) is None
     assert name_terms(kv_truth.executed(case), built.config) == kv_truth.executed(case)
 
 
@@ -41,8 +41,8 @@ def test_where_it_has_no_answer_it_says_so(case: str) -> None:
 def test_published_models_to_the_byte(name: str) -> None:
     """The configuration alone gives the bytes of every published model in the facts."""
     raw = config(name)
-    used: dict[str, Any] = dict(raw if raw["model_type"] in CONFIG_MAPPING else as_llama(raw) or {})
-    terms = closed_form(CONFIG_MAPPING[used["model_type"]].from_dict(used))
+    used: dict[str, Any] = dict(raw if raw["model_type"] in CONFIG_MAPPING else convert_to_llama(raw) or {})
+    terms = derive_terms(CONFIG_MAPPING[used["model_type"]].from_dict(used))
     assert terms is not None
     for tokens, encoder, held in kv_truth.full_size()[name]:
         assert cache_bytes(terms, tokens=tokens, batch=1, element_bytes=2, encoder_tokens=encoder) == held
@@ -50,7 +50,7 @@ def test_published_models_to_the_byte(name: str) -> None:
 
 def test_kinds_of_a_hybrid() -> None:
     """Gemma 3: 7 sliding layers to 1 full one, each with keys and values of 2 heads of width 32."""
-    terms = closed_form(kv_truth.built("gemma3_text/5-to-1-default").config)
+    terms = derive_terms(kv_truth.built("gemma3_text/5-to-1-default").config)
     assert terms is not None
     assert {(term.kind, term.layers, term.elements) for term in terms} == {
         ("sliding window", 7, 2 * 2 * 32),
@@ -80,7 +80,7 @@ def test_mutated_attention(heads: int, width: int, window: int, pattern: list[st
     built = build({"model_type": family[0], "architectures": [family[1]], **sizes})
     terms = run_cache(built)
     assert terms is not None
-    assert agree(terms, closed_form(built.config))
+    assert terms_agree(terms, derive_terms(built.config))
 
 
 @given(
@@ -103,4 +103,4 @@ def test_mutated_linear_attention(key_heads: int, repeats: int, key: int, value:
     built = build({"model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"], **sizes})
     terms = run_cache(built)
     assert terms is not None
-    assert agree(terms, closed_form(built.config))
+    assert terms_agree(terms, derive_terms(built.config))

@@ -12,7 +12,7 @@ from model_facts import LLAMA, config
 
 from lib.errors import UnsupportedModel
 from lib.laws.kv_cache import cache_bytes
-from lib.model.build import Built, build
+from lib.model.build import BuiltModel, build
 from lib.model.cache_executed import run_cache
 from lib.model.cache_growth import cache_of, describe_tensors
 from lib.model.layer_dedup import holds_cache
@@ -64,7 +64,7 @@ def test_the_cache_dtype_is_told_apart() -> None:
     assert dtypes == {"convolution state": "model", "recurrent state": "float32", "keys and values": "model"}
 
 
-def forwards(built: Built) -> list[tuple[str, Any, Any]]:
+def forwards(built: BuiltModel) -> list[tuple[str, Any, Any]]:
     """Everything that a run could leave behind in the modules."""
     return [
         (name, dict(vars(module)), {key: (id(buffer), buffer.dtype) for key, buffer in module._buffers.items() if buffer is not None})

@@ -22,7 +22,7 @@ from lib.catalog import load
 from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, PaymentNeeded, RateLimited, TooLong, UnknownHardware
 from lib.hub.jobs import Jobs
 from lib.live import jobs, vllm_bench
-from lib.live.jobs import marked_line, own_script, parse_results, vllm_script, zip_sources
+from lib.live.jobs import mark_result, own_script, parse_results, vllm_script, zip_sources
 from lib.live.measurements import NAMES, Ledger, LedgerPlace, Measurement
 from lib.service.jobs import JobRequest, job_script, most_usd, plan_job, read_log
 from lib.service.models import Models
@@ -65,7 +65,7 @@ VLLM = {
     "torch": "2.13.0",
     "vllm": "0.32.0",
 }
-LINE = marked_line({"row": asdict(ROW)})
+LINE = mark_result({"row": asdict(ROW)})
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_cancelled_job_is_told(hub: JobsStandIn, tmp_path: Path) -> None:
 
 def test_refused_measurement_is_passed_on(hub: JobsStandIn, tmp_path: Path) -> None:
     """The job's own sentence, and nothing in the ledger."""
-    hub.outcomes["l4x1"] = Outcome(lines=(marked_line({"model": "Qwen/Qwen3-8B", "error": "It does not fit: 90 GB of 24 GB."}),))
+    hub.outcomes["l4x1"] = Outcome(lines=(mark_result({"model": "Qwen/Qwen3-8B", "error": "It does not fit: 90 GB of 24 GB."}),))
     seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
     assert seen.exit_code == 1
     assert "Qwen/Qwen3-8B: It does not fit" in seen.output
@@ -330,14 +330,14 @@ def test_garbage_between_the_marks_is_no_result(line: str) -> None:
 )
 def test_row_that_is_none_becomes_a_complaint(found: dict[str, Any]) -> None:
     """Nothing of it reaches the ledger."""
-    rows, complaints = read_log([marked_line(found)], plan_job("l4x1", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = read_log([mark_result(found)], plan_job("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
 
 def test_vllm_latencies_become_a_row() -> None:
     """First token 0.05 s; 63 further ones in 1.05 − 0.05 s: 63 tokens/s. The prediction is for vLLM on four cards."""
-    (row,), complaints = read_log([marked_line(VLLM)], plan_job("a100x4", 60, load()), ASKED, Models(), load().accelerators)
+    (row,), complaints = read_log([mark_result(VLLM)], plan_job("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert complaints == ()
     assert (row.ttft_s, row.decode_tokens_per_s) == (0.05, pytest.approx(63.0))
     assert (row.device, row.devices, row.engine) == ("4 × NVIDIA A100-SXM4-80GB", 4, "vllm 0.32.0")
@@ -361,7 +361,7 @@ def test_vllm_latencies_become_a_row() -> None:
 )
 def test_odd_vllm_results_become_complaints(odd: dict[str, Any]) -> None:
     """Each field is checked."""
-    rows, complaints = read_log([marked_line(VLLM | odd)], plan_job("a100x4", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = read_log([mark_result(VLLM | odd)], plan_job("a100x4", 60, load()), ASKED, Models(), load().accelerators)
     assert rows == ()
     assert len(complaints) == 1
 
@@ -434,5 +434,5 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
 @pytest.mark.parametrize("row", [5, [["when"]], list(NAMES), "row", None, {"when": {}}, {name: [] for name in NAMES}])
 def test_a_log_that_forges_a_row_is_complained_about(row: object) -> None:
     """Whatever stands between the marks: a complaint, and the jobs that still run are followed on."""
-    rows, complaints = read_log([marked_line({"row": row})], plan_job("l4x1", 60, load()), ASKED, Models(), load().accelerators)
+    rows, complaints = read_log([mark_result({"row": row})], plan_job("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert (rows, len(complaints)) == ((), 1)

@@ -16,7 +16,7 @@ from lib.errors import AdvisorError, BadArgument, UnknownHardware, UnsupportedMo
 from lib.hub.providers import ProviderOffers
 from lib.provenance import Source
 from lib.service.cost import cost_answer, estimate_cost
-from lib.service.endpoint import App, bound
+from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.speed import ExplainedSpeed
 
@@ -35,8 +35,10 @@ def silent(_: str) -> ProviderOffers:
     return ProviderOffers(status="unknown", reason="The router could not be reached.")
 
 
-QUESTION = bound(estimate_cost, App(catalog=load, models=Models(), providers=silent))
-TIMED = bound(estimate_cost, App(catalog=load, models=Models(), providers=router, predict=lambda *_: stated_speed(sources=(SOURCE,))))
+QUESTION = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=silent))
+TIMED = bind_arguments(
+    estimate_cost, App(catalog=load, models=Models(), providers=router, predict=lambda *_: stated_speed(sources=(SOURCE,)))
+)
 
 
 def codes(answer: Any) -> set[str]:
@@ -122,7 +124,7 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
     def refusing(*_: object) -> ExplainedSpeed:
         raise UnsupportedModel("Nothing was measured on this silicon.")
 
-    question = bound(estimate_cost, App(catalog=load, models=Models(), providers=silent, predict=refusing))
+    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=silent, predict=refusing))
     answer = question("aws-inf2-x1", model=CONFIG)
     assert (answer["total_usd_per_month"], answer["usd_per_million_output_tokens"]) == (540, None)
     assert any("Nothing was measured" in caveat["message"] for caveat in answer["caveats"])
@@ -130,7 +132,7 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
 
 def test_the_started_services_know_the_speed() -> None:
     """8B in bf16 on an L4 reads 16.06 GB at 300 GB/s per token: at least 53.5 ms, so at least 0.80 / 3600 × 0.0535 × 10⁶ = 11.9 USD."""
-    question = bound(estimate_cost, App(catalog=load, models=Models(), providers=silent))
+    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=silent))
     answer = question("l4x1", model="8B", requests_per_day=100)
     assert answer["usd_per_million_output_tokens"] is not None
     assert answer["usd_per_million_output_tokens"] > 11.8

@@ -12,7 +12,7 @@ import pytest
 from lib.catalog import load
 from lib.errors import BadArgument, NotSignedIn
 from lib.service.arguments import Arguments, argument, own_token, whole_number
-from lib.service.endpoint import App, bound
+from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 
 APP = App(catalog=load, models=Models())
@@ -57,21 +57,21 @@ def stream(app: App, arguments: Shared) -> Iterator[int]:
 
 def test_arguments_are_parameters_in_the_order_of_the_contract() -> None:
     """Those without a default first, then the endpoint's own, then the shared ones; types and defaults as callers are shown them."""
-    assert str(inspect.signature(bound(add, APP))) == "(count: int, word: int = 0, times: int = 2) -> int"
-    assert bound(add, APP)(1) == 3
-    assert bound(add, APP)(1, 5, times=9) == 15
+    assert str(inspect.signature(bind_arguments(add, APP))) == "(count: int, word: int = 0, times: int = 2) -> int"
+    assert bind_arguments(add, APP)(1) == 3
+    assert bind_arguments(add, APP)(1, 5, times=9) == 15
 
 
 def test_the_docstring_lists_the_arguments() -> None:
     """Gradio and MCP read the words there."""
     listed = "Args:\n    count: how many\n    word: a digit\n    times: how often\n\nReturns:\n    The sum."
-    assert bound(add, APP).__doc__ == f"Add.\n\n{listed}"
+    assert bind_arguments(add, APP).__doc__ == f"Add.\n\n{listed}"
 
 
 def test_the_first_argument_that_is_wrong_is_named() -> None:
     """The sentence is our own, whatever pydantic would say."""
     with pytest.raises(BadArgument, match=r"^times was '0'\. Accepted: a whole number from 1 to 9\.$"):
-        bound(add, APP)(1, times=0)
+        bind_arguments(add, APP)(1, times=0)
 
 
 def test_defaults_are_checked_like_anything_sent() -> None:
@@ -88,12 +88,12 @@ def test_defaults_are_checked_like_anything_sent() -> None:
 def test_what_is_missing_or_unknown_is_a_mistake_of_the_program(sent: Any, named: str) -> None:
     """As for any function; interfaces check names before (`lib.ui.http.api`)."""
     with pytest.raises(TypeError, match=named):
-        bound(add, APP)(*sent[0], **sent[1])
+        bind_arguments(add, APP)(*sent[0], **sent[1])
 
 
 def test_the_token_is_asked_for_before_anything_is_checked() -> None:
     """It is keyword-only, and whoever sends none learns that first."""
-    acting = bound(act, APP)
+    acting = bind_arguments(act, APP)
     parameter = inspect.signature(acting).parameters["token"]
     assert (parameter.kind, parameter.default) == (inspect.Parameter.KEYWORD_ONLY, None)
     with pytest.raises(NotSignedIn, match=r"^To add, your own"):
@@ -105,7 +105,7 @@ def test_the_token_is_asked_for_before_anything_is_checked() -> None:
 
 def test_a_stream_stays_a_generator() -> None:
     """Nothing is checked or done before its first item is asked for."""
-    streaming = bound(stream, APP)
+    streaming = bind_arguments(stream, APP)
     assert inspect.isgeneratorfunction(streaming)
     assert list(streaming(3)) == [0, 1, 2]
     with pytest.raises(BadArgument):

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lib.errors import Busy, UnknownModel
-from lib.service.single_flight import Once
+from lib.service.single_flight import SingleFlight
 
 
-def fresh(*, waiting: int = 8, patience: float = 5.0, keep: int = 2) -> Once[str]:
+def fresh(*, waiting: int = 8, patience: float = 5.0, keep: int = 2) -> SingleFlight[str]:
     """A memory for tests."""
-    return Once(keep=keep, workers=1, waiting=waiting, patience=patience, name="test")
+    return SingleFlight(keep=keep, workers=1, waiting=waiting, patience=patience, name="test")
 
 
 def test_the_same_question_asked_by_many_is_worked_out_once() -> None:

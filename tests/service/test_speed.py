@@ -9,11 +9,11 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownHardware, UnsupportedModel
-from lib.service.endpoint import App, bound
+from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.speed import estimate_speed
 
-QUESTION = bound(estimate_speed, App(catalog=load, models=Models()))
+QUESTION = bind_arguments(estimate_speed, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 RANGED = ("ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s")
 

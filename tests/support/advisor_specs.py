@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lib.model.spec import CacheTerm, Dimensions, ModelSpec, Quantization, Stored, TensorGroup
+from lib.model.spec import CacheTerm, Dimensions, ModelSpec, Quantization, StoredWeights, TensorGroup
 
 HEAD_DIM = 128
 
@@ -54,7 +54,7 @@ def decoder(
         unknown_cache=False,
         activations=(),
         context_limit=context_limit,
-        stored=Stored(dtype=dtype, quantization=stored_as),
+        stored=StoredWeights(dtype=dtype, quantization=stored_as),
     )
 
 
@@ -79,7 +79,7 @@ def encoder(parameters: float, *, task: str = "feature-extraction") -> ModelSpec
         unknown_cache=False,
         activations=(),
         context_limit=512,
-        stored=Stored(dtype="float32"),
+        stored=StoredWeights(dtype="float32"),
     )
 
 
@@ -102,7 +102,7 @@ def pipeline(parameters: float, *, task: str) -> ModelSpec:
         unknown_cache=False,
         activations=(),
         context_limit=None,
-        stored=Stored(dtype="bfloat16"),
+        stored=StoredWeights(dtype="bfloat16"),
     )
 
 

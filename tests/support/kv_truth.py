@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib.model.build import Built, build
+from lib.model.build import BuiltModel, build
 from lib.model.cache_executed import run_cache
 from lib.model.spec import CacheTerm
 
@@ -54,7 +54,7 @@ def full_size() -> dict[str, list[tuple[int, int, int]]]:
 
 
 @cache
-def built(case: str) -> Built:
+def built(case: str) -> BuiltModel:
     """A shrunken model on the meta device."""
     return build(cases()[case]["config"])
 

@@ -109,12 +109,12 @@ def test_nothing_from_outside_is_markup(services: Services) -> None:
 
 def test_the_page_opens_on_the_tab_of_a_link() -> None:
     """The questions of the tab stand at the end, after them that its bills are to be worked out."""
-    values = page.opened(FakeServices(), {"tab": "cost", "requests": "250", "along": "hours", "storage": "-1"})  # type: ignore[arg-type]
+    values = page.answer_link(FakeServices(), {"tab": "cost", "requests": "250", "along": "hours", "storage": "-1"})  # type: ignore[arg-type]
     assert values[0]["selected"] == "cost"
     assert values[-1] is True
     assert values[-1 - len(COST) : -1] == asked(requests=250, along="hours")
     assert any("storage" in value for value in values if isinstance(value, str))
-    assert page.opened(FakeServices(), {})[-1] is False  # type: ignore[arg-type]
+    assert page.answer_link(FakeServices(), {})[-1] is False  # type: ignore[arg-type]
 
 
 def test_the_scatter_marks_what_is_unbeaten() -> None:

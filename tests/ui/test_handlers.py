@@ -24,7 +24,7 @@ def services() -> Any:
 
 def test_the_page_opens_with_an_example_answered(services: Any) -> None:
     """Without a link, the example model is answered on both tabs and no tab is forced."""
-    tab, model, *values = page.opened(services, {})
+    tab, model, *values = page.answer_link(services, {})
     assert tab == {"__type__": "update"}
     assert model == LLAMA
     text = " ".join(value for value in values if isinstance(value, str))
@@ -34,7 +34,7 @@ def test_the_page_opens_with_an_example_answered(services: Any) -> None:
 
 def test_a_link_sets_the_tab_and_its_questions(services: Any) -> None:
     """A link to the Memory tab asks its own questions and leaves the other tab at its defaults."""
-    tab, model, *values = page.opened(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192", "batch": "2"})
+    tab, model, *values = page.answer_link(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192", "batch": "2"})
     assert tab["selected"] == "memory"
     assert model == "openai-community/gpt2"
     asked = [question for name, question in services.asked if name == "estimate_memory"]
@@ -45,7 +45,7 @@ def test_a_link_sets_the_tab_and_its_questions(services: Any) -> None:
 
 def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
     """A value that reads as nothing leaves the default and is named."""
-    values = page.opened(services, {"tab": "memory", "context": "<b>", "batch": "-3"})
+    values = page.answer_link(services, {"tab": "memory", "context": "<b>", "batch": "-3"})
     assert any("context, batch" in value for value in values if isinstance(value, str))
 
 
@@ -90,7 +90,7 @@ def test_the_context_slider_holds_its_own_value(limit: int, value: int | None) -
 def test_a_link_to_a_refused_model_leaves_the_sliders_usable(services: Any, context: str) -> None:
     """The model can be corrected afterwards: the sliders hold what the link asked for."""
     for tab, at in (("recommend", 1), ("memory", len(RECOMMEND))):
-        _, _, *values = page.opened(services, {"tab": tab, "model": "", "context": context})
+        _, _, *values = page.answer_link(services, {"tab": tab, "model": "", "context": context})
         assert values[at]["minimum"] <= values[at]["value"] == int(context) <= values[at]["maximum"]
 
 
@@ -161,7 +161,7 @@ def test_suggestions_do_without_the_hub() -> None:
 def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     """Each event returns exactly one value for each component it fills."""
     filled = {fn.api_name: len(fn.outputs) for fn in page.build_page(whole).fns.values()}
-    assert len(page.opened(services, {})) == filled["page_opened"]
+    assert len(page.answer_link(services, {})) == filled["page_opened"]
     for model in (LLAMA, "no/such", ""):
         assert len(page.model_changed(services, model, "", [*RECOMMEND, *MEMORY])) == filled["model_changed"]
     assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]

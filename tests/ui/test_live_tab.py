@@ -20,7 +20,7 @@ from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_run, live_tab
 from lib.ui.http.api import FAILED, endpoints
-from lib.ui.live_chat import chat_scenes, harmless, recent_history
+from lib.ui.live_chat import chat_scenes, disarm_markdown, recent_history
 from lib.ui.live_run import scene_updates
 from lib.ui.page import build_page
 
@@ -132,10 +132,10 @@ def test_every_output_has_a_value() -> None:
 )
 def test_nothing_that_is_written_becomes_a_tag_or_a_picture(text: str) -> None:
     """What the page gets holds no tag, picture or diagram; without the character that breaks them it is the same text."""
-    shown = harmless(text)
+    shown = disarm_markdown(text)
     assert not any(start in shown for start in ("<i", "<s", "</", "<!", "<?", "![", "mermaid"))
     assert shown.replace("\u2060", "") == text
-    assert harmless("a < b, 1<2, **bold**, `x`") == "a < b, 1<2, **bold**, `x`"
+    assert disarm_markdown("a < b, 1<2, **bold**, `x`") == "a < b, 1<2, **bold**, `x`"
 
 
 def test_the_buttons_are_touched_only_when_they_change() -> None:
@@ -252,8 +252,8 @@ def test_where_it_runs_is_looked_at_when_it_is_asked(monkeypatch: pytest.MonkeyP
         driver=None, torch="2.13.0", transformers="5.23.0",
     )  # fmt: skip
     monkeypatch.setenv("SPACE_ID", "ada/advisor")
-    assert "This Space runs on" in live_tab.where(load(), lambda _: device)
-    assert "takes 1.5 s of your own daily quota" in live_tab.where(load(), lambda _: device)
+    assert "This Space runs on" in live_tab.device_markup(load(), lambda _: device)
+    assert "takes 1.5 s of your own daily quota" in live_tab.device_markup(load(), lambda _: device)
 
 
 def real() -> Services:

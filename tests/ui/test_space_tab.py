@@ -286,7 +286,7 @@ def test_the_button_stands_where_it_can_work(monkeypatch: pytest.MonkeyPatch, en
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert login.possible() is there
+    assert login.can_sign_in() is there
 
 
 def test_the_page_builds_without_a_sign_in(whole: Services) -> None:

@@ -30,7 +30,7 @@ from gradio.events import api
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from lib.errors import AdvisorError, InvalidInput, shown
+from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.live.device_queue import CHAT, DEVICE, turn, width
 from lib.service.app import Services
 from lib.ui.http.bodies import Bodies, RefusedBody
@@ -124,7 +124,7 @@ def check_names(question: Question, arguments: Mapping[str, object]) -> None:
         if name not in parameters:
             near = difflib.get_close_matches(str(name)[:100], parameters, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise InvalidInput(f"{question.__name__} has no argument {shown(name)}.{hint} It takes {', '.join(parameters)}.")
+            raise InvalidInput(f"{question.__name__} has no argument {quote_value(name)}.{hint} It takes {', '.join(parameters)}.")
     for name, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and name not in arguments:
             raise _missing(name, question)

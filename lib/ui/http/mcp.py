@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from lib.errors import InvalidInput, shown
+from lib.errors import InvalidInput, quote_value
 from lib.live.device_queue import Occupied, check_waiting_place, width
 from lib.ui.http.api import Endpoint, Refusal, check_names, last_piece, piece_type, public_signature, wrap_question, wrap_stream
 
@@ -162,7 +162,7 @@ class McpEndpoint:
     def _answer(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
         endpoint = self._endpoints.get(name)
         if endpoint is None:
-            raise InvalidInput(f"There is no tool {shown(name)}. The tools are {', '.join(self._answers)}.")
+            raise InvalidInput(f"There is no tool {quote_value(name)}. The tools are {', '.join(self._answers)}.")
         check_names(endpoint.question, arguments)
         own = {"token": request.headers.get(_OWN) or None} if endpoint.account else {}
         if endpoint.queue is not None:

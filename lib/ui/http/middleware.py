@@ -35,7 +35,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 from lib.bounded_json import UnreadableJson
-from lib.errors import AdvisorError, InvalidInput, shown
+from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.live.device_queue import QUEUES, WAITING_PLACES, check_waiting_place
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, MOST_NODES, SMALL_BYTES, Bodies
@@ -87,7 +87,7 @@ def has_cookies(scope: Scope) -> bool:
     return "cookie" in Headers(scope=scope)
 
 
-def without_login(scope: Scope) -> Scope:
+def strip_login(scope: Scope) -> Scope:
     """The same request from somebody who is not signed in: no cookies, and nothing of what was read from them."""
     unsigned = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]}
     if "session" in scope:  # Gradio's session middleware stands before ours and has read the cookie already
@@ -237,7 +237,7 @@ class ApiMiddleware:
             sent, body = await self._checked_by_name(call["how"], call["name"], body)
         page_event = self._is_page_event(path, sent)
         if has_cookies(scope) and (is_foreign(scope) or not page_event):
-            scope = without_login(scope)
+            scope = strip_login(scope)
         if sent and self._sessions is not None:
             self._sessions.watch(sent.get("session_hash"), of_the_page=page_event)
         place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, sent))
@@ -296,7 +296,7 @@ class ApiMiddleware:
         if endpoint is None:
             names = set(self._public().values())
             if name not in names:
-                raise UnknownEndpoint(f"There is no endpoint {shown(name)}. The endpoints are {', '.join(sorted(names))}.")
+                raise UnknownEndpoint(f"There is no endpoint {quote_value(name)}. The endpoints are {', '.join(sorted(names))}.")
             return _checked_call(await self._bodies.json_object(body)), body
         sent = await self._bodies.json_object(body)
         token_of(sent)

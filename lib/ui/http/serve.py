@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
 
 
-def serving(page: gr.Blocks, services: Services) -> dict[str, Any]:
+def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
     """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
     public_endpoints = endpoints(services)
     page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.http.mcp)

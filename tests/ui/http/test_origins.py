@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lib.ui.http.middleware import has_cookies, is_foreign, without_login
+from lib.ui.http.middleware import has_cookies, is_foreign, strip_login
 
 
 def scope(**headers: str) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def test_a_foreign_page_is_told_from_ours(monkeypatch: pytest.MonkeyPatch, heade
 def test_an_anonymous_request_has_neither_cookies_nor_what_was_read_from_them() -> None:
     """The original keeps both: the session middleware writes its answer from it."""
     signed = scope(host="here", cookie="session=x") | {"session": {"oauth_info": {"access_token": "t"}}}
-    unsigned = without_login(signed)
+    unsigned = strip_login(signed)
     assert (has_cookies(signed), has_cookies(unsigned)) == (True, False)
     assert unsigned["session"] == {}
     assert signed["session"]
-    assert "session" not in without_login(scope(cookie="a=b"))
+    assert "session" not in strip_login(scope(cookie="a=b"))

@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 from lib.errors import TooLong
 from lib.ui.http import api, serve
 from lib.ui.http.api import FAILED, Endpoint
-from lib.ui.http.serve import QUEUE, serving
+from lib.ui.http.serve import QUEUE, launch_arguments
 
 CALLERS = "hf_the_token_of_the_call"
 BROWSERS = "hf_the_token_of_the_cookie"
@@ -121,7 +121,7 @@ def small_page(*, login: bool) -> gr.Blocks:
 def launched(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of the page, served as the app serves its own."""
     monkeypatch.setattr(serve, "endpoints", lambda _services: TABLE)
-    options: dict[str, Any] = serving(page, None)  # type: ignore[arg-type]
+    options: dict[str, Any] = launch_arguments(page, None)  # type: ignore[arg-type]
     _, url, _ = page.launch(server_name="127.0.0.1", quiet=True, prevent_thread_lock=True, inbrowser=False, **options)
     return url.rstrip("/")
 
