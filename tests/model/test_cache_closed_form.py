@@ -13,7 +13,7 @@ from transformers import CONFIG_MAPPING
 
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import build
-from lib.model.cache_closed_form import terms_agree, derive_terms, name_terms
+from lib.model.cache_closed_form import derive_terms, name_terms, terms_agree
 from lib.model.cache_executed import run_cache
 from lib.model.config import convert_to_llama
 
