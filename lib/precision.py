@@ -154,7 +154,7 @@ class _Stored(Protocol):
 
 
 class Spec(Protocol):
-    """What is asked of a model here: how it is stored."""
+    """The part of a model that this module reads: how it is stored."""
 
     @property
     def stored(self) -> _Stored:
@@ -162,7 +162,7 @@ class Spec(Protocol):
 
 
 class Silicon(Protocol):
-    """What is asked of an accelerator here: which types it computes in."""
+    """The part of an accelerator that this module reads: the types that it computes in."""
 
     def supports(self, dtype: str) -> bool:
         """Whether the silicon computes in this type natively."""

@@ -112,7 +112,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What can be tried, best first, and the first thing that cannot (`None` when nothing was left out)."""
+    """The configurations to try, best first, and the first one that was left out (`None` when none was)."""
 
     tried: tuple[Candidate, ...]
     refused: Reason | None = None

@@ -40,7 +40,7 @@ class Headroom:
 
     @property
     def free_bytes(self) -> int:
-        """What stays free on the fullest device; negative when it does not fit."""
+        """Bytes that stay free on the fullest device; negative when it does not fit."""
         return self.capacity_bytes - self.needed_bytes
 
     @property
@@ -56,7 +56,7 @@ class Headroom:
 
 
 def measure_headroom(memory: MemoryEstimate, capacity_bytes: int, family: Family) -> Headroom:
-    """What this estimate leaves free on a device of this capacity."""
+    """The headroom of this estimate on a device of this capacity."""
     working = max(0, WORKING_BYTES.get(family, 0) - memory.activation.bytes)
     return Headroom(memory=memory, needed_bytes=memory.per_device_bytes + working, capacity_bytes=capacity_bytes, working_bytes=working)
 
@@ -75,7 +75,7 @@ class HostedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What every offer of one answer is held against.
+    """The requirements that every offer of one answer is checked against.
 
     `model` is `None` when the Space runs none itself; `speed_request` is the shape of the request whose speed is predicted.
     """
@@ -108,7 +108,7 @@ class Placements:
 
 
 def place_model(offer: Offer, requirements: Requirements, model: HostedModel) -> Placements | Reason:
-    """What fits; where nothing can be too slow, no further than the first comfortable fit."""
+    """The placements that fit; where none can be too slow, the search ends at the first comfortable fit."""
     capacity = usable_memory(offer)
     if capacity is None:
         return Reason("memory_unknown")

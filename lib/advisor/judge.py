@@ -76,7 +76,7 @@ def judge_offers(offers: Sequence[Offer], requirements: Requirements) -> list[En
 
 
 def _place(offer: Offer, requirements: Requirements) -> Placements | Reason | None:
-    """What fits on the offer, or what forbids it; `None` where the Space runs no model."""
+    """The placements on the offer, or the reason that forbids it; `None` where the Space runs no model."""
     if not offer.listed:
         return Reason("retired", {"since": offer.since or ""})
     obstacle = _find_obstacle(offer, requirements)
@@ -86,7 +86,7 @@ def _place(offer: Offer, requirements: Requirements) -> Placements | Reason | No
 
 
 def _find_obstacle(offer: Offer, requirements: Requirements) -> Reason | None:
-    """What forbids the offer, whatever fits on it: the account, the SDK of the Space, the budget."""
+    """The reason that forbids the offer, independent of the model: the account, the SDK of the Space, the budget."""
     workload, rules = requirements.workload, requirements.rules
     obstacle = zerogpu.forbid_hosting(offer, rules.zerogpu, workload, requirements.sdk)
     if obstacle is not None:

@@ -36,7 +36,7 @@ Key = tuple[object, ...]
 
 
 def count_sacrifices(entry: Entry) -> int:
-    """How much is given up, by the table above; a Space that runs no model gives up nothing."""
+    """The sum of the sacrifices, by the table above; a Space that runs no model gives up nothing."""
     if entry.memory is None:
         return 0
     codes = {reason.code for reason in entry.reasons}

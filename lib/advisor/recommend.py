@@ -177,7 +177,7 @@ def _sources(spec: ModelSpec | None, pick: Entry | None, catalog: Catalog) -> tu
 def consider_providers(
     task: str, model_id: str, workload: Workload, rules: ProviderCredits, live: tuple[str, ...] | None
 ) -> ProviderOption:
-    """Paying per token instead of renting. `live` names the providers that serve this model now; `None`: nobody asked."""
+    """Paying per token instead of renting. `live` names the providers that serve this model now; `None`: the Hub was not asked."""
     if task not in SERVED_TASKS:
         return ProviderOption(suits=False, available=None, providers=(), reasons=(Reason("provider_task_not_served", {"task": task}),))
     values: dict[str, Value] = {

@@ -106,7 +106,7 @@ class Rejection:
 class ProviderOption:
     """Paying per token instead of renting hardware.
 
-    `available` is `None` when nobody asked the Hub: then the sentence says that it has to be looked up.
+    `available` is `None` when the Hub was not asked: then the sentence says that it has to be looked up.
     """
 
     suits: bool
@@ -146,7 +146,7 @@ NEEDS: Mapping[Rule, str] = {
 
 
 def explain_configuration(offer: Offer, candidate: Candidate, headroom: Headroom, speed: Speed) -> tuple[Reason, ...]:
-    """What is held, in which precision and over how many devices."""
+    """The model that is placed, its precision and its number of devices."""
     return tuple(_explain_memory(headroom)) + tuple(_explain_form(offer, candidate, headroom)) + tuple(_explain_speed(speed))
 
 

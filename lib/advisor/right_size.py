@@ -1,4 +1,4 @@
-"""The recommendation held against the tier that a Space has: stay, move, or nothing does it."""
+"""The recommendation compared with the tier that a Space has: stay, move, or no tier suffices."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _tier(offer: Offer) -> tuple[str, str]:
 def _does_it_well(entry: Entry | None, recommendation: Recommendation) -> bool:
     """Whether the tier that is there does all that was asked with room to spare, so that nothing speaks for paying more.
 
-    Weights in fewer bits are no reason to move, unless another precision was asked for (then the tier does not do it); more speed is one
+    Weights in fewer bits are not a reason to move, unless another precision was asked for (then the tier does not do it); more speed is one
     only for those who put it first.
     """
     return entry is not None and entry.verdict == "comfortable" and recommendation.workload.priority != "fastest"

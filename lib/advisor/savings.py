@@ -58,7 +58,7 @@ class Deployment:
         return family_of(task_of("auto", self.spec))
 
     def predict(self, offer: Offer, request: MemoryRequest) -> SpeedEstimate | None:
-        """How fast an offer runs it; `None` where that is not predicted."""
+        """The speed on an offer; `None` where it is not predicted."""
         return None if self.speed is None else self.speed(self.spec, offer, request, self.usage)
 
 
@@ -83,7 +83,7 @@ class Saving:
 
     @property
     def saves_usd_per_month(self) -> Decimal:
-        """What it saves each month."""
+        """USD saved each month."""
         return self.usd_per_month_before - self.usd_per_month
 
 
@@ -363,7 +363,7 @@ def count_devices(deployment: Deployment, offer: Offer, request: MemoryRequest) 
 
 
 def price_month(deployment: Deployment, offer: Offer, request: MemoryRequest) -> Decimal:
-    """What the month costs on an offer, at the deployment's use."""
+    """USD per month on an offer, at the deployment's use."""
     return bill_offer(offer, deployment.usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).total_usd_per_month
 
 
@@ -375,7 +375,7 @@ def find_cheapest_tier(deployment: Deployment, request: MemoryRequest) -> Fittin
 
 
 def _can_compute(offer: Offer, request: MemoryRequest) -> bool:
-    """Whether the silicon runs the format at all; accelerators that are no GPU need an engine of their own, which is not changed here."""
+    """Whether the silicon runs the format. Accelerators that are not GPUs need an engine of their own, which a saving does not change."""
     if offer.silicon is None:
         return False
     if request.engine == "vllm-tpu":

@@ -240,7 +240,7 @@ def _refuse_sleep_time(offer: Offer, rules: PlatformRules) -> AgainstRules:
 
 
 def choose_sleep_time(offer: Offer, current: Offer | None, reported_s: int | None, rules: PlatformRules) -> int:
-    """The sleep time to ask for when nobody named one: that of a Space on paid hardware is taken along, else -1 (never).
+    """The sleep time to ask for when the caller named none: a Space on paid hardware keeps its own, else -1 (never).
 
     `reported_s` is what the Hub says of the Space now. A time that only belongs to the free tier it leaves is not taken along.
     """
@@ -251,7 +251,7 @@ def choose_sleep_time(offer: Offer, current: Offer | None, reported_s: int | Non
 
 
 def resolve_sleep_time(offer: Offer | None, reported_s: int | None, rules: PlatformRules) -> int | None:
-    """Seconds until the Space sleeps; -1 never, `None` where nobody says. `reported_s` is what the Hub answered (`None`: the default)."""
+    """Seconds until the Space sleeps; -1 never, `None` where it is unknown. `reported_s` is the Hub's answer (`None`: the default)."""
     if offer is not None and "sleeps_after_48h" in offer.rules:
         return rules.sleep.cpu_basic_after_s
     if reported_s is not None or offer is None or offer.platform == "zerogpu":
@@ -280,7 +280,7 @@ def _is_paid(offer: Offer | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A stage. `settled`: it does not change by itself; `failed`: an error to look at; `billed`: `None` where nobody knows."""
+    """A stage. `settled`: it does not change by itself; `failed`: an error to look at; `billed`: `None` where it is not known."""
 
     name: str
     settled: bool = False

@@ -25,7 +25,7 @@ LIGHT_TRAFFIC_VISITORS = 10
 
 
 def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: str) -> Reason | None:
-    """What forbids hosting on ZeroGPU, if anything."""
+    """The reason that forbids hosting on ZeroGPU, if any."""
     if "gradio_only" in offer.rules and sdk != "gradio":
         return Reason("zerogpu_gradio_only", {"sdk": sdk})
     if "hosting_limit" in offer.rules and rules.max_spaces[workload.account] == 0:

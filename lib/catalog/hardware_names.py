@@ -28,7 +28,7 @@ _COUNTED = re.compile(r"(?P<id>.+)[xX×*](?P<count>[0-9]{1,5})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What can be looked up."""
+    """The names that can be looked up."""
 
     by_id: Mapping[tuple[str, str], Offer]
     """Offers by platform and id."""

@@ -28,7 +28,7 @@ CALLS: dict[LiveListName, str] = {"spaces": "list_spaces_hardware", "jobs": "lis
 CREDIBLE_FACTOR = 10  # a larger step than this is taken for a mistake of the list
 CREDIBLE_SHARE = 0.5  # a list that names fewer of the known flavors is taken for incomplete
 MEMORY_TOLERANCE = 0.1  # between the list's GB and the card's figure on the box
-_MODELS = {  # the list's names of cards; a name with several forms is told apart by its memory
+_MODELS = {  # the list's names of cards; memory tells the forms of one name apart
     "t4": ("T4",),
     "l4": ("L4",),
     "a10g": ("A10G",),

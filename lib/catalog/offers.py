@@ -31,14 +31,14 @@ Rule = Literal[
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 ZeroGpuSizeName = Literal["large", "xlarge"]
 ZEROGPU_TIER = "zero-a10g"
-"""What a Space is set to for ZeroGPU; the platform's own list has this one flavor, the catalog an offer for each size."""
+"""The flavor that a Space requests for ZeroGPU; the platform's own list has this one flavor, the catalog an offer for each size."""
 ZEROGPU_OFFERS: Mapping[ZeroGpuSizeName, str] = {"large": ZEROGPU_TIER, "xlarge": "zero-a10g-xlarge"}
 """Ids of the offers by the size that a decorated function asks for."""
 Card = Annotated[Accelerator, reference("accelerators", "accelerators.json")]
 
 
 def tier_of(offer_id: str) -> str:
-    """What a Space is set to for this offer: the sizes of ZeroGPU are one tier, and the decorated function chooses the size."""
+    """The flavor that a Space requests for this offer: the sizes of ZeroGPU are one tier, and the decorated function chooses the size."""
     return ZEROGPU_TIER if offer_id in ZEROGPU_OFFERS.values() else offer_id
 
 
@@ -52,7 +52,7 @@ class PastPrice(Row):
 
 
 class EndpointInstance(Row):
-    """What the create call of Inference Endpoints takes."""
+    """The arguments of the create call of Inference Endpoints."""
 
     vendor: Text
     """Such as `aws`."""
@@ -67,7 +67,7 @@ class EndpointInstance(Row):
 
 
 class TpuGeneration(Row):
-    """What the slices of a generation of Cloud TPU have in common."""
+    """The properties that all slices of a generation of Cloud TPU share."""
 
     id: Text
     """Such as `v6e`."""
@@ -76,7 +76,7 @@ class TpuGeneration(Row):
     name: Text
     """For people."""
     counts: Literal["chips", "cores"]
-    """What the number in the name of a type counts: chips (v5e, v6e) or cores (v5p, TPU7x)."""
+    """The unit that the number in the name of a type counts: chips (v5e, v6e) or cores (v5p, TPU7x)."""
     runtime_version: Text | None
     """`None` where none is documented."""
     zones: tuple[Text, ...]
@@ -102,9 +102,9 @@ class Offer(Row):
     """Silicon × count on one platform."""
 
     id: Text
-    """What the platform calls it."""
+    """The platform's name for it."""
     platform: Platform
-    """Who rents it out."""
+    """The platform that rents it out."""
     name: Text
     """For people."""
     silicon: Card | None = Field(validation_alias="accelerator")
@@ -124,7 +124,7 @@ class Offer(Row):
     usd_per_hour: Price | None
     """Today's list price (TPU: us-central1), 0 for free; `None` for what is retired."""
     last_usd_per_hour: Price | None
-    """What a retired offer last cost."""
+    """The last price of a retired offer."""
     price_verified: bool
     """Whether the price was read on the platform's own page."""
     price_basis: PriceBasis = "bundled"
@@ -138,7 +138,7 @@ class Offer(Row):
     successor: Text | None
     """Id of the offer to ask for instead."""
     rules: frozenset[Rule]
-    """What binds whoever takes it."""
+    """The platform's rules that apply to a renter of this offer."""
     endpoint: EndpointInstance | None
     """Only on platform `endpoints`."""
     tpu: TpuSlice | None
@@ -152,7 +152,7 @@ class Offer(Row):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        """What holds between fields."""
+        """Check the rules between fields."""
         if (self.silicon is None) != (self.accelerator_count == 0):
             raise ValueError(f"count is {self.accelerator_count}. Accepted: 0 without an accelerator, at least 1 with one.")
         if (self.status == "retired") != (self.usd_per_hour is None):

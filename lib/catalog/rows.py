@@ -1,4 +1,4 @@
-"""What the rows of the data files are made of: the model of a row, the types of its values, and the reader of a file.
+"""The parts of the rows of the data files: the model of a row, the types of its values, and the reader of a file.
 
 A row is a pydantic model: strict (a number written as text is not a number), frozen, and without room for keys that it does not name.
 Quantities are text with a unit ("24 GiB"), exact numbers are text ("0.80"), days are YYYY-MM-DD. A source or a card is named by its
@@ -43,7 +43,7 @@ copyreg.pickle(MappingProxyType, lambda table: (freeze_table, (dict(table),)))
 
 @dataclass(slots=True, kw_only=True)
 class References:
-    """What the rows of a folder may refer to; filled file by file."""
+    """The ids that the rows of a folder may refer to; filled file by file."""
 
     as_of: str = "2999-12-31"
     """No row may be dated after this day."""

@@ -39,7 +39,7 @@ class ZeroGpuSize(Row):
     duration_factor: Exact
     """By how much declared seconds are stretched on today's card."""
     default: bool
-    """What a function gets that names no size."""
+    """The size of a function that names none."""
 
     @model_validator(mode="after")
     def _is_an_offer(self, info: ValidationInfo[References]) -> Self:
@@ -90,11 +90,11 @@ class ZeroGpuRules(Rules):
     max_spaces: Table[Count]
     """How many ZeroGPU Spaces an account may host."""
     free_hosting_conditions: tuple[Text, ...]
-    """What a free account needs for it, in words."""
+    """The conditions for a free account, in words."""
     overquota_accounts: Accounts
     """Who may pay for more than the quota."""
     overquota_usd_per_gpu_hour: Price
-    """What they pay."""
+    """USD per GPU hour beyond the quota."""
     runs_per_day_reported: Table[Count]
     """By account; a report of the community."""
     gradio_only: bool
@@ -157,7 +157,7 @@ class AccountRules(Rules):
     static_accounts: Accounts
     """Who may create a static Space."""
     paid_hardware_needs: Text
-    """What paid hardware asks of an account, in words."""
+    """The condition for paid hardware, in words."""
     plan_usd_per_month: Table[Exact]
     """By account; of an organization, per user."""
 
@@ -170,11 +170,11 @@ class RetiredStorageTier(Row):
     """A tier of persistent storage of the past."""
 
     id: Text
-    """What the platform called it."""
+    """The platform's name for it."""
     size: ByteCount
     """Bytes."""
     last_usd_per_month: Exact
-    """What it cost at the end."""
+    """Its last price."""
     until: Day
     """The day on which its table was dropped."""
 

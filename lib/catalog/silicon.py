@@ -1,4 +1,4 @@
-"""Silicon: what one card or chip is, whoever rents it out.
+"""Silicon: the properties of one card or chip, independent of the platform that rents it out.
 
 Rates are dense (never sparse) and per card or chip. A rate of `None` means that the unit does not exist or that its rate was not
 published; it never means zero and is never replaced by the rate of another type.
@@ -57,13 +57,13 @@ class Accelerator(Row):
     name: Text
     """For people."""
     vendor: Vendor
-    """Who makes it."""
+    """The maker."""
     architecture: Text
     """The vendor's name of the generation."""
     memory_advertised: ByteCount | None
     """The figure on the box."""
     memory_usable: ByteCount | None
-    """What a program sees before its own context and kernels; `None` for a CPU, whose memory belongs to the offer."""
+    """The bytes that a program sees before its own context and kernels; `None` for a CPU, whose memory belongs to the offer."""
     bandwidth: Bandwidth
     """Of the memory, bytes per second."""
     bandwidth_is_peak: bool
@@ -108,7 +108,7 @@ class Accelerator(Row):
 
     @property
     def kind(self) -> SiliconKind:
-        """What sort of silicon it is."""
+        """The kind of silicon."""
         return KIND_OF_VENDOR[self.vendor]
 
     def supports(self, dtype: str) -> bool:

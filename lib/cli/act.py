@@ -2,7 +2,7 @@
 
 What the commands ask: the services in this process, with today's prices where they can be had; and whose token is used.
 
-The token is that of whoever runs the command: the login on this machine (`hf auth login`) or HF_TOKEN. It is never an argument, for
+The token belongs to the user who runs the command: the login on this machine (`hf auth login`) or HF_TOKEN. It is never an argument, for
 those stand in the shell's history and in the list of processes.
 
 The files for a recommendation, as JSON and as text.
@@ -49,7 +49,7 @@ def require_login(what: str) -> str:
     """The token, for what needs one.
 
     Raises:
-        NotSignedIn: nobody is logged in here.
+        NotSignedIn: this machine has no login.
     """
     token = login()
     if token is None:
@@ -110,7 +110,7 @@ def _confirmed(preview: Mapping[str, Any], *, yes: bool) -> None:
     """Ask, unless that was done with --yes.
 
     Raises:
-        NotConfirmed: nobody could be asked, or the answer was no.
+        NotConfirmed: there was no terminal to ask on, or the answer was no.
     """
     if yes:
         return
@@ -137,7 +137,7 @@ def watch_stages(account: Account, space: str, hardware: str, token: str | None)
 
 
 def files_entry(entry: RankedEntry, zerogpu: ZeroGpuRules, model: str, framework: str) -> dict[str, Any]:
-    """README front matter (null where it is no Space), requirements.txt, and what to know about them.
+    """README front matter (null where it is not a Space), requirements.txt, and what to know about them.
 
     Raises:
         BadArgument: the hardware does not run this framework.

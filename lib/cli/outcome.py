@@ -47,7 +47,7 @@ _CALLED = {
 
 
 class NotConfirmed(errors.AdvisorError):
-    """The person said no, or there was nobody to ask."""
+    """The user answered no, or there was no terminal to ask on."""
 
     code = "not_confirmed"
 

@@ -78,7 +78,7 @@ def progress_line(progress: Answer) -> str:
 
 
 def action_lines(done: Answer, last: Answer | None) -> str:
-    """How it ended."""
+    """The state in which an action ended, as lines."""
     state = last or done
     on = state["hardware"] or state["requested_hardware"] or "no hardware"
     line = f"{done['space']}: {state['stage']} on {on}, {rate(state)}; sleeps: {sleep_words(state['sleep_time_s'])}."

@@ -75,7 +75,10 @@ def _stored(usage: Usage, rules: PlatformRules) -> Decimal:
 
 
 def count_served_requests(option: Option, usage: Usage) -> Decimal | None:
-    """Requests a day that the hardware serves in its hours, `usage.concurrency` at a time; `None` when nobody knows or nothing limits."""
+    """Requests a day that the hardware serves in its hours, `usage.concurrency` at a time.
+
+    `None` when the time of a request is unknown or nothing limits the requests.
+    """
     seconds = request_seconds(usage, option.speed)
     if option.kind not in {"running", "sleeping"} or seconds is None or seconds <= 0:
         return None

@@ -20,7 +20,7 @@ from lib.speed import SpeedEstimate
 from lib.workload import Account
 
 STARTUP_S = Decimal(120)
-"""Start-up at each wake where nobody stated one. An assumption: the platform publishes only the limit of 30 minutes."""
+"""Start-up at each wake where the usage states none. An assumption: the platform publishes only the limit of 30 minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def to_decimal(value: float) -> Decimal:
 
 
 def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None:
-    """Seconds that one request takes: stated, or first token + the others; `None` when nobody knows."""
+    """Seconds that one request takes: as stated, else first token + the others; `None` when neither is known."""
     if usage.request_s is not None:
         return usage.request_s
     if speed is None:
@@ -99,7 +99,7 @@ def resolve_sleep_time(offer: Offer, usage: Usage, rules: PlatformRules) -> Deci
 
 
 def count_hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate | None) -> RunningHours:
-    """Hours a day, never more than `hours_per_day`: whoever keeps it to these would pause it at their end."""
+    """Hours a day, never more than `hours_per_day`: at the end of these hours the owner pauses it."""
     after = resolve_sleep_time(offer, usage, rules)
     if after == 0 or usage.requests_per_day <= 0:
         return RunningHours(per_day=usage.hours_per_day)

@@ -1,4 +1,4 @@
-"""Hugging Face Jobs through the Hub's own client: start a script, follow it, end it. With the token of whoever runs the command.
+"""Hugging Face Jobs through the Hub's own client: start a script, follow it, end it. It uses the token of the user who runs the command.
 
 A local script reaches the job by way of a bucket that the client makes (`jobs-artifacts` of the account, private): `run_uv_job` uploads it
 there and mounts it.
@@ -103,7 +103,7 @@ class Jobs:
             raise _refusal(error, doing) from error
 
     def look(self, job: Job) -> JobState:
-        """How it stands.
+        """The state of a job.
 
         Raises:
             HubError: the Hub did not tell.

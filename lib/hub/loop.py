@@ -59,7 +59,7 @@ def _current() -> _Loop:
         return _running[0]
 
 
-# A forked child (a ZeroGPU worker) inherits the list but not the thread, and perhaps a lock that nobody will release.
+# A forked child (a ZeroGPU worker) inherits the list but not the thread, and perhaps a lock that no thread will release.
 def _forget() -> None:
     global _lock  # noqa: PLW0603 - the old lock may be held by a thread that the child does not have
     _lock = threading.Lock()

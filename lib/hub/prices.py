@@ -168,7 +168,7 @@ class FeedStatus:
 
 
 def as_hub_error(error: Exception, name: LiveListName) -> HubError:
-    """What went wrong while a list was fetched, as one of our own errors, without anything that the server said."""
+    """The failure of a fetch as one of our own errors, without the server's words."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     what = f"The live hardware list of {name}"
     if isinstance(error, HubError):

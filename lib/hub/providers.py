@@ -41,7 +41,7 @@ class ProviderOffers:
     """What the router said about a model.
 
     `live` names the providers that serve it now, `prices` those of them that state a price, cheapest answer first. `status` is "none"
-    when nobody serves it and "unknown" when that could not be found out; then `reason` is the sentence for it.
+    when no provider serves it and "unknown" when that could not be found out; then `reason` is the sentence for it.
     """
 
     status: Literal["live", "none", "unknown"]
@@ -63,7 +63,7 @@ def find_providers(model_id: str, *, endpoint: str | None = None) -> ProviderOff
 
 
 def request_providers(model_id: str, *, endpoint: str | None = None) -> ProviderOffers:
-    """As `find_providers`, with refusals as errors; "nobody serves it" is an answer.
+    """As `find_providers`, with refusals as errors; status "none" is an answer, not an error.
 
     Raises:
         UnknownModel: the text cannot be the id of a model.

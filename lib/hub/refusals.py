@@ -148,7 +148,7 @@ def wait_s(headers: object) -> int | None:
     if limit is not None and limit.remaining == 0:
         return limit.reset_in_seconds
     stated = headers.get("retry-after", "").strip()
-    return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 6 else None  # noqa: PLR2004 - more is no advice
+    return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 6 else None  # noqa: PLR2004 - a longer wait is not useful advice
 
 
 Act = Literal["look", "account", "list", "hardware", "sleeptime", "pause", "restart"]

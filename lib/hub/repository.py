@@ -178,7 +178,7 @@ class WeightsChoice:
 
 
 def kind_of(files: Mapping[str, int | None]) -> Kind:
-    """What sort of repository this is."""
+    """The kind of this repository."""
     if "model_index.json" in files:
         return "diffusers"
     if "modules.json" in files:

@@ -134,7 +134,7 @@ class BoundedCall:
             return _HubResponse(status=response.status_code, headers=told, body=bytes(held))
 
     def _response(self, told: _HubResponse, request: Request) -> Response:
-        """What the client gets to see: of a refusal no word that the server wrote, but a remark fit to be quoted beside it."""
+        """The response that the client sees: a refusal carries none of the server's words, only a remark that is fit to be quoted."""
         headers = {name: value for name, value in told.headers.items() if name not in ("location", "x-error-message")}
         if told.status < _REFUSED:
             if node_count(told.body, _MAX_NODES) > _MAX_NODES:

@@ -52,7 +52,7 @@ _MAX_REPLICAS = 10**4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """What is mounted into a Space; `type` is bucket, model, dataset or space. `read_only` is None where the Hub does not tell."""
+    """A volume that is mounted into a Space; `type` is bucket, model, dataset or space. `read_only` is None where the Hub does not tell."""
 
     type: str
     source: str
@@ -179,7 +179,7 @@ def read_account(data: Any) -> Account:
     """An account from the answer to whoami.
 
     Raises:
-        HubGarbage: no name, or organizations that are no list.
+        HubGarbage: the name is missing, or the organizations are not a list.
     """
     what = "your account"
     if not isinstance(data, dict):
@@ -295,7 +295,7 @@ class Spaces:
         self._hub = open_hub(token, endpoint)
 
     def look(self, space_id: str) -> Space:
-        """A Space with everything that is told about it. A renamed one is answered under its new id.
+        """A Space with everything that the Hub says about it. A renamed Space is returned under its new id.
 
         Raises:
             HubError: it is missing or closed to this visitor, or the Hub does not answer as it should.

@@ -155,7 +155,7 @@ async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[b
 
 
 def _compare_with_index(weights: Weights, index: _Index | None, twice: int) -> tuple[Caveat, ...]:
-    """What index and headers do not agree on."""
+    """The differences between index and headers."""
     found = []
     if twice:
         found.append(Caveat("tensors_stored_twice", {"tensors": twice}))

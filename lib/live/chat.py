@@ -71,12 +71,12 @@ class AnswerPiece:
 
 
 class _Halted(Exception):
-    """Raised inside the model when nobody wants its answer any more."""
+    """Raised inside the model when its answer is no longer wanted."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """What the generator and the model's thread share."""
+    """The state that the generator and the model's thread share."""
 
     seconds: float
     started: float = 0.0
@@ -94,7 +94,7 @@ class _Run:
         return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.started + self.seconds, dtype=_bool_dtype())
 
     def halt(self, *_: Any) -> None:
-        """Called before every layer: a long prompt is not read to its end for nobody."""
+        """Called before every layer: it ends the reading of a long prompt whose answer is no longer wanted."""
         if self.stop.is_set():
             raise _Halted
 
@@ -257,7 +257,7 @@ class ModelLoad:
     started: float = field(default_factory=time.monotonic)
 
     def tell(self, note: Note) -> None:
-        """What is going on now."""
+        """The present activity."""
         self.note = note
 
     def piece(self) -> AnswerPiece:

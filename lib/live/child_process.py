@@ -34,9 +34,9 @@ _FIRST_TO_END = "1000"  # proc(5), oom_score_adj: any process may raise its own
 def environment(home: str) -> dict[str, str]:
     """The child's environment: where programs and devices are, an empty home, and no token.
 
-    The C library is told to keep little: one arena, and blocks of a megabyte and more given back at once. A measurement on a CPU reads the
-    resident set, and a child that stays shall not grow. (By default freed blocks of up to 32 MB stay with the process: 3 to 6 % of a small
-    model, seen on glibc 2.36.)
+    The C library is set to keep little: one arena, and blocks of a megabyte and more are given back at once. A measurement on a CPU reads
+    the resident set, and a child that stays shall not grow. (By default freed blocks of up to 32 MB stay with the process: 3 to 6 % of a
+    small model, seen on glibc 2.36.)
     """
     own = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return own | {
@@ -53,7 +53,7 @@ def environment(home: str) -> dict[str, str]:
 
 
 def start(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a child with pipes for questions (stdin) and answers (stdout); what nobody foresaw goes to the app's own log (stderr)."""
+    """Start a child with pipes for questions (stdin) and answers (stdout); unknown failures go to the app's own log (stderr)."""
     return subprocess.Popen(  # noqa: S603 our own interpreter, a module of ours
         command,
         cwd=_ROOT,

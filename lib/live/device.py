@@ -139,13 +139,13 @@ class Device:
 
     @property
     def torch_name(self) -> Literal["cpu", "cuda"]:
-        """What torch calls it."""
+        """Torch's name for it."""
         return "cpu" if self.kind == "cpu" else "cuda"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What torch tells about a CUDA device (or a ROCm one, whose capability is no CUDA figure)."""
+    """What torch reports about a CUDA device (or a ROCm one, whose capability is not a CUDA figure)."""
 
     name: str
     memory_bytes: int

@@ -14,8 +14,8 @@ of its own, and the platform's scheduler knows who waits for one. There a queue 
 scheduler's queue is not every other's.
 
 Gradio bounds only the length of all its queues together. One caller could fill that with calls of the chat, each of which takes up to two
-minutes, and for hours nobody could open the page, which waits in the same queue. So at most `WAITING_PLACES` calls wait for each of these
-queues on each way, and the next one is refused at once.
+minutes, and for hours no visitor could open the page, which waits in the same queue. So at most `WAITING_PLACES` calls wait for each of
+these queues on each way, and the next one is refused at once.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def width(queue: str) -> int:
 
 @contextmanager
 def turn(queue: str | None, wait_s: float = WAIT_S) -> Iterator[None]:
-    """A turn in the queue of this name while the block runs; None is no queue, and no waiting.
+    """A turn in the queue of this name while the block runs; with None there is neither a queue nor a wait.
 
     Raises:
         Occupied: no turn was granted in time.
@@ -109,7 +109,7 @@ def turn(queue: str | None, wait_s: float = WAIT_S) -> Iterator[None]:
 
 
 def hardware() -> DeviceQueue:
-    """The queue for the hardware of this machine; on ZeroGPU each call has hardware of its own, and nobody waits."""
+    """The queue for the hardware of this machine; on ZeroGPU each call has hardware of its own and does not wait."""
     return _unlimited if on_zero_gpu() else _hardware
 
 

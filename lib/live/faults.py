@@ -53,7 +53,7 @@ def to_fault(error: AdvisorError) -> Fault:
 
 
 def translate_failure(error: BaseException) -> AdvisorError | None:
-    """What a failure on the device means to a visitor; None when it is none of those that are known."""
+    """The error that a failure on the device becomes for a visitor; None when the failure is not a known one."""
     if isinstance(error, AdvisorError):
         return error
     gradio = sys.modules.get("gradio.exceptions")
@@ -70,7 +70,7 @@ def translate_failure(error: BaseException) -> AdvisorError | None:
 
 
 def unknown_failure(error: BaseException, doing: str) -> LiveError:
-    """A failure that nobody foresaw: its class's name, no more, for its words may hold anything."""
+    """An unknown failure: only the name of its class, because its message may hold anything."""
     return LiveError(
         f"The device failed while {doing} ({type(error).__name__}). Nothing is left running; try again, and with less if it happens again."
     )
@@ -96,7 +96,7 @@ def _from_torch(name: str, words: str) -> LiveError | None:
 
 
 def _from_scheduler(words: str) -> LiveError | None:
-    """What spaces raises as a bare RuntimeError."""
+    """The error for a bare RuntimeError of spaces."""
     if words.startswith("Connection closed by visitor"):
         return TaskAborted(
             "The connection was closed while waiting for a GPU, so nothing was run. Ask again to get a new place in the queue."
@@ -174,7 +174,7 @@ def _more_quota(words: str) -> str:
 
 
 def _worker(words: str) -> LiveError:
-    """The GPU's process failed or ended; all that is told of an exception is the name of its class."""
+    """The GPU's process failed or ended; of an exception, spaces reports only the name of its class."""
     if words == "GPU task aborted":
         return TaskAborted(
             "The run was ended from outside before it was done: it took longer than it had asked for, or its process was killed. "

@@ -37,7 +37,7 @@ UNKNOWN_CACHE_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulCase:
-    """What is multiplied, and how often."""
+    """The shapes that are multiplied, and the number of products."""
 
     batch: int = 128
     hidden: int = 4096

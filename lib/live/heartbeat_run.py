@@ -265,7 +265,7 @@ _MOST_ON_CPU = 4 * 2**30  # making the matrices alone would take a CPU many seco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRun:
-    """A finished run: the figures, the roof they are held against, how many products it took, and whether the type was emulated."""
+    """A finished run: the figures, the roof they are compared with, how many products it took, and whether the type was emulated."""
 
     beat: HeartbeatResult
     roof: DeviceRoof

@@ -92,7 +92,7 @@ def mark_result(told: Mapping[str, Any]) -> str:
 
 
 def parse_results(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:
-    """What stands between the marks, in order; a line that is cut off, too long or no JSON object is none."""
+    """The objects between the marks, in order; a line that is cut off, too long or not a JSON object is skipped."""
     found = []
     for line in lines:
         start, stop = line.find(BEGIN), line.rfind(END)

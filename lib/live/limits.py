@@ -44,7 +44,7 @@ _TIMES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a run has to do, in plain numbers."""
+    """The work of a run, in bytes, parameters, layers and tokens."""
 
     weights_bytes: int
     parameters_per_token: int
@@ -56,7 +56,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRates:
-    """What the device does, measured just now."""
+    """The rates of the device, measured just now."""
 
     flop_per_s: float
     bytes_per_s: float
@@ -239,7 +239,7 @@ def _faster(one: DeviceRates, other: DeviceRates) -> DeviceRates:
 
 
 def choose_working_set(cache_bytes: int, free_bytes: int) -> int:
-    """Bytes to read so that next to nothing comes from a cache, and memory that is short is left alone."""
+    """Bytes to read: enough that a cache serves almost none of them, and never more than a quarter of the free memory."""
     return min(max(_CACHES * cache_bytes, _LEAST), _MOST, free_bytes // 4)
 
 

@@ -72,7 +72,7 @@ def measure_run(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
 
     Raises:
         AdvisorError: the configuration cannot be built, the run would take too long, or memory ran out.
-        LiveError: the model failed in a way that nobody foresaw.
+        LiveError: the model failed in an unknown way.
     """
     try:
         yield from _stages(ask)

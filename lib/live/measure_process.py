@@ -30,7 +30,7 @@ from lib.live.zerogpu import gpu_task, start_seconds
 
 COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
 LIFE_S = 0.5
-"""The longest silence: so long it takes at most until a run that nobody listens to any more is ended."""
+"""The longest silence: a run whose reader is gone is ended after this time at most."""
 
 
 def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | MeasuredRun]:

@@ -320,7 +320,7 @@ class Ledger:
 
 
 class NotOurs(sqlite3.DatabaseError):
-    """A file that is none of our ledgers, or one of a later version of this app."""
+    """A file that is not a ledger of this app, or that a later version wrote."""
 
 
 def _version(known: sqlite3.Connection) -> int:
@@ -331,7 +331,7 @@ def _create_tables(known: sqlite3.Connection) -> None:
     """Put the table into a new file, in one step: another process that opens it meanwhile would take half of it for another program's.
 
     Raises:
-        NotOurs: it is none of ours.
+        NotOurs: the file is not a ledger of this app.
     """
     known.execute("BEGIN IMMEDIATE")
     with known:

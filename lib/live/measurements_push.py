@@ -28,7 +28,7 @@ _DATASET = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 class Scheduler(Protocol):
-    """What is used of CommitScheduler."""
+    """The part of CommitScheduler that is used."""
 
     lock: threading.Lock
 
@@ -119,7 +119,7 @@ _MOST_WAITING = 1_000
 
 
 def _failure_of(scheduler: Scheduler | None) -> str | None:
-    """What became of the last push in the background."""
+    """The outcome of the last push in the background."""
     last = getattr(scheduler, "last_future", None)
     if last is None or not last.done() or last.cancelled() or last.exception() is None:
         return None
@@ -127,7 +127,7 @@ def _failure_of(scheduler: Scheduler | None) -> str | None:
 
 
 def start_push(environment: Mapping[str, str] = os.environ) -> DatasetPush:
-    """As the environment says. A name that is no dataset's is logged and turns it off."""
+    """Read the settings of the environment. A name that is not a dataset id is logged and turns the push off."""
     told = environment.get("LEDGER_DATASET", "").strip()
     if told and not _DATASET.fullmatch(told):
         log.error("LEDGER_DATASET is no dataset (owner/name): rows are not pushed")

@@ -37,7 +37,7 @@ def _status(key: str) -> int:
 
 
 def resident_bytes() -> int:
-    """What this process holds in memory now."""
+    """Bytes that this process holds in memory now."""
     return _status("VmRSS")
 
 
@@ -86,7 +86,7 @@ class HostGauge:
 
 
 class CudaGauge:
-    """What torch's allocator has given out on the card."""
+    """Bytes that torch's allocator has given out on the card."""
 
     def __init__(self) -> None:
         import torch  # noqa: PLC0415 loaded when first needed

@@ -92,7 +92,7 @@ def encode_messages(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
         BadArgument: the template refuses this order of turns.
         ModelNotAtHand: the template cannot be used at all.
     """
-    mark = secrets.token_hex(8)  # nobody can write it into a message beforehand
+    mark = secrets.token_hex(8)  # random, so that no message can contain it
     stand_ins = [{"role": message.role, "content": f"{mark}x{number}x"} for number, message in enumerate(messages)]
     control = control_tokens(tokenizer)
     found: list[int] = []

@@ -155,7 +155,7 @@ def warm_up(model: PreTrainedModel, prompt_tokens: int, device: str) -> None:
 
 
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-"""What can be measured, and torch's words for it."""
+"""The precisions that can be measured, with torch's dtypes."""
 
 BLOCK = 1_000_003  # prime: no width of a matrix divides it, so no two rows of one are equal
 SPREAD = 0.02

@@ -1,7 +1,7 @@
 """Runs in a job with several GPUs: vLLM's own latency benchmark with dummy weights, twice, for the first token and for all of them.
 
 Shipped as it stands, so it needs nothing but Python and vLLM. With one answer token a request is its prompt; what the others add is the
-decoding:  rate = (tokens − 1) / (whole − first).  vLLM fills the memory it is given, so no peak is told.
+decoding:  rate = (tokens − 1) / (whole − first).  vLLM fills the memory it is given, so no peak is reported.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ MOVED_BYTES_PER_S = 1.5e9
 
 
 def whole_seconds(seconds: object) -> int:
-    """A duration that may be declared: whole, 1 … LONGEST_S; what is no number counts as the longest."""
+    """A duration that may be declared: whole, 1 … LONGEST_S; a value that is not a number counts as the longest."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
         return LONGEST_S
     return math.ceil(min(max(seconds, 1.0), float(LONGEST_S)))
@@ -105,7 +105,7 @@ def release_memory() -> None:
 
 
 def _to_advisor_error(error: Exception, doing: str) -> AdvisorError:
-    """Our error for it; what its frames held is dropped, and what nobody foresaw is logged here, where its words may be read."""
+    """Our error for this exception, whose frames are released. An unknown failure is logged here: only the log may hold its message."""
     known = translate_failure(error)
     if known is None:
         log.error("unforeseen failure while %s", doing, exc_info=error)
@@ -177,7 +177,7 @@ def gpu_task(task: Callable[P, R], *, duration: Seconds, size: Need = "large", d
     Call it before the app is launched. `doing` completes "The device failed while …".
 
     Raises (when called):
-        AdvisorError: the task's own; what the scheduler, torch or the device refused; LiveError for what nobody foresaw.
+        AdvisorError: the task's own; what the scheduler, torch or the device refused; LiveError for an unknown failure.
     """
     streams = inspect.isgeneratorfunction(task)
     if not on_zero_gpu():

@@ -70,7 +70,7 @@ class Activation:
         return inference and shared and self.kernel == "sdpa" and self._request.shared_heads_need_scores
 
     def scores(self, tokens: int, batch: int) -> int:
-        """What more an older torch holds on this silicon, one device: scores of all tokens, where no fused kernel takes shared heads."""
+        """Additional bytes of an older torch on this silicon, a device: scores of all tokens, where no fused kernel takes shared heads."""
         if not self._with_scores:
             return 0
         return max(0, round(max(f(tokens, batch) for f in self._with_scores)) - self.bytes(tokens, batch))
@@ -119,7 +119,7 @@ class Activation:
 
     @cached_property
     def _buffer(self) -> int:
-        """What other engines set aside at start, whatever the length."""
+        """Bytes that other engines set aside at start, independent of the length."""
         if self._request.engine == "llama.cpp":
             return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)
         if self._request.engine in _PROFILING:
@@ -195,7 +195,7 @@ def _adapted(count: int) -> dict[str, int]:
 
 
 def half_precision_states_saving(spec: ModelSpec, request: ResolvedRequest) -> int:
-    """What full training in 16 bits saves, on one device, when moments are kept in 16 bits too and there is no master copy."""
+    """Bytes that full training in 16 bits saves, on one device, when moments are kept in 16 bits too and there is no master copy."""
     if request.mode != "full" or request.element_bytes == _FLOAT32:
         return 0
     count = spec.parameters_total
@@ -204,6 +204,6 @@ def half_precision_states_saving(spec: ModelSpec, request: ResolvedRequest) -> i
 
 
 def no_checkpointing_bytes(activation: Activation, tokens: int, batch: int) -> int:
-    """What more is kept, on one device, without gradient checkpointing."""
+    """Additional bytes that are kept, on one device, without gradient checkpointing."""
     without = activation.training(tokens, batch, checkpointing=False)
     return sum(without.values()) - sum(activation.training(tokens, batch).values())

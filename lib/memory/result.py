@@ -85,7 +85,7 @@ CHECK_DATE = "2026-11-21"
 
 
 def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
-    """What this estimate leaves open at this length."""
+    """The caveats of this estimate at this length."""
     spec, request = of.spec, of.request
     inference, own = request.mode == "inference", request.engine == "transformers"
     untraced = own and inference and not spec.activations

@@ -45,7 +45,7 @@ _LOOPING, _CHUNKED, _FAR = 16, 256, 16_384
 
 
 class Key(NamedTuple):
-    """What a fit holds for."""
+    """The configuration that a fit is valid for."""
 
     kernel: Literal["sdpa", "eager"]
     element_bytes: int

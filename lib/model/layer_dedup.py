@@ -101,7 +101,7 @@ def likeness(layer: Module) -> tuple[Any, ...]:
 
 
 def _numbers_in(modules: Iterable[Module]) -> frozenset[int]:
-    """The layer numbers that these modules are told to have."""
+    """The layer numbers that these modules carry."""
     settings = ((key, value) for module in modules for key, value in vars(module).items())
     return frozenset(value for key, value in settings if type(value) is int and key[0] != "_" and _NUMBER.fullmatch(key))
 

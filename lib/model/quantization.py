@@ -229,7 +229,7 @@ def _most_ways(pattern: str) -> int:
     and is never gone back on.
 
     Raises:
-        re.error: it is no expression.
+        re.error: it is not a regular expression.
     """
     tree = list(parse(pattern))
     if tree and tree[-1][0] is sre.MAX_REPEAT and list(tree[-1][1][2]) == [(sre.ANY, None)] and tree[-1][1][0] == 0:

@@ -78,7 +78,7 @@ def resolve_config(
 
 
 def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> ModelSpec:
-    """What the configuration alone says."""
+    """The spec from the configuration alone."""
     from transformers import __version__  # noqa: PLC0415 loaded when first needed
 
     from lib.model import parameters  # noqa: PLC0415

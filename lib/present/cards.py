@@ -150,7 +150,7 @@ def recommendation_notes(answer: RecommendationAnswer) -> str:
 
 
 def no_pick_card(model: str) -> str:
-    """What stands in place of the pick when nothing qualifies."""
+    """The card in place of the pick when nothing qualifies."""
     return (
         '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
         f"<p>No hardware on the chosen platforms runs {escape(model)} under these limits. "
@@ -209,7 +209,7 @@ def link_source(source: str) -> str:
 
 
 def caveat_list(entries: Sequence[CaveatEntry]) -> str:
-    """What an answer leaves open, one sentence each."""
+    """The caveats of an answer, one sentence each."""
     if not entries:
         return ""
     sentences = [escape(entry["message"]) for entry in entries]

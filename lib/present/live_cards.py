@@ -162,7 +162,7 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
 
 
 def progress_line(note: str, done: int = 0, of: int = 0) -> str:
-    """What is going on; with a bar where it is known how much there is to do."""
+    """The present step, with a bar where the amount of work is known."""
     bar = f'<progress max="{of}" value="{done}" aria-label="Progress"></progress>' if of else ""
     return f'<div class="working" role="status"><span class="pulse" aria-hidden="true"></span><span>{escape(note)}</span>{bar}</div>'
 
@@ -185,7 +185,7 @@ def stopped_line(what: str) -> str:
 
 
 def answer_details(answer: Answer) -> str:
-    """What a result leaves open and where it comes from, behind a line."""
+    """The caveats and sources of a result, folded behind a line."""
     inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
     return f'<details class="behind"><summary>What this leaves open, and sources</summary>{inner}</details>' if inner else ""
 

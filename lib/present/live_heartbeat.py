@@ -91,7 +91,7 @@ PHASES = {
 
 
 def phase_words(progress: HeartbeatProgress) -> str:
-    """How far a heartbeat is."""
+    """The progress of a heartbeat in words."""
     words = PHASES.get(progress["phase"], "At work").format(done=whole(progress["done"]), of=whole(progress["of"]))
     return words if progress["last_s"] is None else f"{words}: {format_seconds(progress['last_s'])}"
 
@@ -106,7 +106,7 @@ def heartbeat_card(beat: HeartbeatAnswer) -> str:
 
 
 def shape_words(beat: HeartbeatAnswer) -> str:
-    """What was multiplied."""
+    """The shapes that were multiplied, in words."""
     sizes = f"{whole(beat['batch'])} × {whole(beat['hidden'])} by {whole(beat['hidden'])} × {whole(beat['intermediate'])}"
     return f"One product of {sizes} in {beat['dtype']}"
 

@@ -41,7 +41,7 @@ def bullet_list(items: list[str], name: str) -> str:
 
 
 def refusal_note(sentence: str) -> str:
-    """What stands where an answer would, when the question was refused."""
+    """The markup in place of an answer when the question was refused."""
     return f'<div class="refusal" role="alert"><strong>That did not work.</strong> {escape(sentence)}</div>'
 
 

@@ -44,7 +44,7 @@ MAX_REQUESTS_PER_DAY = 1_000_000_000
 MAX_USD_PER_MONTH = 1_000_000_000
 MAX_TOKENS_PER_S = 1_000_000
 MAX_NAME = 200
-_LISTED = 12  # names; a longer list helps nobody
+_LISTED = 12  # names; a longer list is not read
 MAX_HARDWARE = 200
 ALL = "all"
 

@@ -57,7 +57,7 @@ TIME_UP = Caveat(code="time_limit", message="The answer was ended because its ti
 
 
 def _text(name: str, value: object) -> str:
-    """Text with something in it. Control characters other than line breaks and tabs are no words and are refused.
+    """Text that is not empty. Control characters other than line breaks and tabs are refused, because they are not words.
 
     Raises:
         BadArgument: not text, empty, or too long.

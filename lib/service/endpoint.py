@@ -86,7 +86,7 @@ class App:
     """The Hub's Spaces as the owner of a token sees them."""
 
     time: Time = field(default_factory=Time)
-    """The clock of whoever watches a Space."""
+    """The clock that paces the watching of a Space."""
 
     rates: Callable[[Device, str], DeviceRates | None] = device_rates
     """What a processor was seen to reach in a precision."""

@@ -1,6 +1,6 @@
 """Jobs before and after they run: what they will cost at most, what is shipped, and rows from what they printed.
 
-What runs inside a job: each model measured as the page's Measure does it, and its row printed for whoever follows the log.
+What runs inside a job: each model measured as the page's Measure does it, and its row printed to the log.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _provenance(plan: JobPlan) -> str:
 def read_log(
     lines: Iterable[str], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
 ) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
-    """Rows and complaints from a job's log. What is no row is a complaint: a log is written by whoever ran the job."""
+    """Rows and complaints from a job's log. A line that is not a valid row is a complaint: the job's owner controls its log."""
     rows, complaints = [], []
     for result in parse_results(lines):
         try:

@@ -38,7 +38,7 @@ def spec_from_hub(repository: HubModel) -> ModelSpec:
     Raises:
         UnsupportedModel: nothing in it describes an architecture that can be built here.
         BadConfig: its configuration cannot be read or built.
-        HubGarbage: its quantization file is no JSON object.
+        HubGarbage: its quantization file is not a JSON object.
     """
     if repository.kind == "diffusers":
         return _with_origin(repository, _pipeline(repository))
@@ -178,7 +178,7 @@ class Models:
 
         Raises:
             UnknownModel: a parameter count names no architecture.
-            InvalidInput: it is no model, or its configuration cannot be read.
+            InvalidInput: it is not a model, or its configuration cannot be read.
             UnsupportedModel: its repository holds no configuration of one architecture.
             HubError: the Hub was asked and did not give it.
             Busy: too much is asked at the same time.
@@ -199,7 +199,7 @@ class Models:
         return bundled.ids()
 
     def warm_up(self) -> None:
-        """Let the child process import torch and transformers and build something small; nobody waits for it."""
+        """Let the child process import torch and transformers and build a small model in advance; this call does not wait for it."""
         self._build.warm_up()
 
     def _configured(self, text: str) -> ModelSpec:

@@ -5,7 +5,8 @@ What an action would do to a Space and its bill: the first of the two steps, for
 A Space watched on its way: polled until it runs on the hardware that was asked for, or until an error stage; never for ever.
 
 A stage that rests counts at once when the Space reached it under our eyes; one that was there from the start may still be the stage
-before the action, and gets some seconds. The Hub may fail to answer a few times in a row; that is told, and tried again.
+before the action, and gets some seconds. The Hub may fail to answer a few times in a row; each failure is
+reported, and the question is asked again.
 """
 
 from __future__ import annotations

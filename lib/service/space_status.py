@@ -104,7 +104,7 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
 
 
 def is_changing(space: Runtime) -> bool:
-    """Whether other hardware than the current was asked for; a Space at rest (paused, asleep) has none, and that is no change."""
+    """Whether other hardware than the current was asked for; a Space at rest (paused, asleep) has none, which is not a change."""
     if space.requested_hardware is None or space.requested_hardware == space.hardware:
         return False
     return space.hardware is not None or not find_stage(space.stage).settled

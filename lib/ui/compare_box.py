@@ -74,7 +74,7 @@ def build(services: Services) -> CompareView:
 
 
 def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -> SideInputs:
-    """Each label names its side, for whoever hears it without seeing the column."""
+    """Each label names its side, because a screen reader reads it without the column."""
     with gr.Column(min_width=260, elem_classes="controls"):
         hardware = gr.Dropdown(rented, value="spaces:l4x1", label=f"{name}: hardware")
         precision = gr.Dropdown(ask.precision_choices(), value="auto", label=f"{name}: precision")

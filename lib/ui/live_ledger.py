@@ -102,7 +102,7 @@ def wire(view: LedgerView, services: Services) -> None:
 
 
 def routes(services: Services) -> list[Route]:
-    """Where the files come from: read-only, and nobody's data is in them."""
+    """The routes of the files: read-only, without personal data."""
 
     def answers(form: Format) -> Any:
         async def answer(_: Request) -> Response:

@@ -2,7 +2,7 @@
 
 The button stands on the page only where it can work. On a Space that is where `hf_oauth` has filled the environment; elsewhere Gradio
 mocks the sign-in with a token that opens nothing, for trying the page against a stand-in of the Hub, and only if MOCK_LOGIN=1 asks for
-it (the mock asks the Hub who the machine is, three times, and the page cannot be built when nobody answers).
+it (the mock asks the Hub who the machine is, three times, and the page cannot be built when the Hub does not answer).
 A token never gets into a State, a link or a message: it is an argument of the one call that needs it.
 """
 

@@ -52,7 +52,7 @@ class Bodies:
         self._limit: anyio.CapacityLimiter | None = None
 
     async def receive(self, scope: Scope, receive: Receive, limit: int) -> bytes:
-        """The whole body. A short one always finds room, whoever else is sending.
+        """The whole body. A short one always finds room, whatever other clients send.
 
         Raises:
             RefusedBody: it has more bytes than `limit` (413), or did not come in time (408).

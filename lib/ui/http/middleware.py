@@ -14,7 +14,7 @@ own buttons and have a visitor confirm a switch unknowingly.
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
 - Only the page's own events keep the browser's login. The session cookie travels with requests from any site (Gradio sets SameSite=None,
   for a Space is shown inside another site), and Gradio's CORS rules let any site send any header along with it, so a form on a foreign page
-  could act in the name of whoever is signed in here. Whoever acts over the API sends a token with the call.
+  could act in the name of the user who is signed in here. A caller of the API sends a token with the call.
 - A call that has to wait for the device needs one of a bounded number of waiting places (`lib.live.device_queue`).
 
 A request `POST /gradio_api/run/NAME` for a question that needs no queue goes to a route of our own (`lib.ui.http.api.run_routes`).

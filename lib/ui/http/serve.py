@@ -1,4 +1,4 @@
-"""How the app is served: the queue's size, what stands in front of Gradio's routes, and what Gradio is told not to do."""
+"""How the app is served: the queue's size, the middleware in front of Gradio's routes, and the Gradio features that are turned off."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What Gradio keeps of its sessions, let go as soon as nobody can need it.
+"""Gradio's session data is released as soon as no page can need it.
 
 Every call over `POST /gradio_api/call/NAME` is a session of its own to Gradio. Of each of 10,000 of them it keeps the settings of every
-component on the page (0.3 MB, and again what came in and went out, a pasted config.json too), and of 2,000 the answers that nobody fetched.
+component on the page (0.3 MB, and again what came in and went out, a pasted config.json too), and of 2,000 the answers that no client
+fetched.
+
 Here:
 
 - a session that only asked public questions is dropped when its calls have ended: they touch no component and keep no state;
