@@ -52,7 +52,7 @@ class MemoryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a Space has to do, and what may be spent; `max_usd_per_month` = 0 sets no limit."""
+    """What a Space has to do, and what may be spent; 0 sets no limit in `max_usd_per_month` and `min_tokens_per_s`."""
 
     task: str = "auto"
     context_tokens: int = 4096

@@ -170,7 +170,7 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
 
 
 def _enter(offer: Offer, requirements: Requirements, cost: Cost, best: TimedPlacement) -> Entry | Rejection:
-    """The entry of an offer that does it, unless the visitors' quota does not carry the traffic."""
+    """The entry of an offer that runs the model as asked, unless the visitors' quota does not carry the traffic."""
     reasons = [] if best.reason is None else [best.reason]
     if "daily_quota" in offer.rules:
         rules, seconds = requirements.rules.zerogpu, zerogpu.estimate_gpu_seconds(requirements.family, best.speed)

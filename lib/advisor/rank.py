@@ -96,7 +96,7 @@ def _key(priority: Priority, cheapest_gpu: Decimal | None) -> Callable[[Entry], 
 
 
 def find_frontier(entries: Sequence[Entry]) -> frozenset[int]:
-    """Numbers of the entries that no other one beats in price and speed: by price, each that is faster than all that cost less."""
+    """Indices of the entries that no other one beats in price and speed: by price, each that is faster than all that cost less."""
     points = sorted({(entry.cost.usd_per_month, -rate_speed(entry)) for entry in entries})
     best: set[tuple[Decimal, float]] = set()
     fastest = float("inf")

@@ -67,7 +67,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An offer that does it, and the configuration it does it in.
+    """An offer that runs the model as asked, and the configuration in which it does.
 
     `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `memory` is
     `None` when nothing runs on the hardware itself. `free_share` is the share of the fullest device's memory that stays free.
@@ -96,7 +96,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """An offer that does not do it, and why: the first thing that stands in the way."""
+    """An offer that does not run the model as asked, and the first thing that stands in the way."""
 
     offer: Offer
     reason: Reason
@@ -117,7 +117,7 @@ class ProviderOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The answer: a pick (or none), every offer that does it in order, every one that does not, and the way without hardware.
+    """The answer: a pick (or none), every offer that runs the model as asked in order, every other one, and the way without hardware.
 
     Each listed offer of the asked platforms stands in exactly one of `ranked` and `rejected`; `pick` is the first of `ranked`.
     `notes` are reasons about the whole answer, `task` the Hub task that was judged, `family` how it was judged.

@@ -35,7 +35,7 @@ class RightSizing:
 def right_size(
     current: Offer | None, on_current: Recommendation | None, recommendation: Recommendation, rules: PlatformRules
 ) -> RightSizing:
-    """Hold the pick of `recommendation` against the current tier, which `on_current` (a recommendation that judged its platform) judged.
+    """Compare the pick of `recommendation` with the current tier; `on_current` is the recommendation in which that tier was judged.
 
     Raises:
         BadCatalog: the current tier is listed without a price.

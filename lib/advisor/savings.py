@@ -37,7 +37,7 @@ Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What a visitor runs today: this model, so configured, on this offer, so used.
+    """What a visitor runs today: a model in one configuration on one offer, and how it is used.
 
     `price` is what a provider asks per token, where known; `speed` estimates how fast an offer runs the model.
     `development_hours_per_month` is how long one works on the Space rather than serves from it; 40, a working week, is an assumption.

@@ -27,6 +27,7 @@ FLOAT_NOISE = Decimal("1e-9")
 SAME_MEMORY = 0.9
 """A card with nine tenths of a retired one's memory counts as its match: boxes say 80 GB for 79.1 and 79.6 GiB."""
 _ELSEWHERE: dict[Platform, str] = {"jobs": "Jobs", "endpoints": "Inference Endpoints", "tpu": "Google Cloud TPU"}
+"""Platforms whose hardware no Space can be set to, as the refusal names them."""
 _GRADIO = "gradio"
 
 

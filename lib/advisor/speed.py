@@ -45,7 +45,7 @@ def shape_request(family: Family, context: int, concurrency: int) -> SpeedReques
 
 
 def prediction_key(offer: Offer, candidate: Candidate) -> Key:
-    """What a prediction depends on: the same cards are rented out by several platforms."""
+    """What a prediction depends on: platforms that rent out the same cards share it."""
     silicon = offer.silicon or offer.host_cpu
     memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
     of = (silicon.id if silicon else "", offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)

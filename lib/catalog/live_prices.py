@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LiveListName = Literal["spaces", "jobs"]
 CALLS: dict[LiveListName, str] = {"spaces": "list_spaces_hardware", "jobs": "list_jobs_hardware"}
+"""The function of huggingface_hub that fetches each list."""
 CREDIBLE_FACTOR = 10  # a larger step than this is taken for a mistake of the list
 CREDIBLE_SHARE = 0.5  # a list that names fewer of the known flavors is taken for incomplete
 MEMORY_TOLERANCE = 0.1  # between the list's GB and the card's figure on the box

@@ -78,6 +78,7 @@ def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None
 
 _STEP = Decimal("0.000001")  # hours; awake time is a mean, and money made of it should have an end
 SLEEPS = ("spaces", "endpoints")
+"""Platforms on which hardware falls asleep by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ SEQUENCES = 256  # vLLM's default max_num_seqs
 
 _LARGE_BATCH, _SMALL_BATCH = 8192, 2048
 _PROFILING = frozenset({"vllm", "vllm-tpu"})
+"""Engines that measure their activations by a run at start, and keep that much."""
 
 
 def traced_kernel(spec: ModelSpec, element_bytes: int) -> Literal["sdpa", "eager"] | None:

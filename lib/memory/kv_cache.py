@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LATENT = re.compile(r"kv_a_proj|kv_b_proj|kv_a_layernorm")
 _REMEMBERED = 2048
 _PLAIN = frozenset({"tokens", "window", "constant", "encoder"})
+"""Growths that are summed here; for a cache with any other the law is asked."""
 
 
 class _Kind(NamedTuple):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
 
 TENSOR_PARALLEL = frozenset({"vllm", "vllm-tpu"})
+"""Engines that split every layer over the devices; the others give each device whole layers."""
 _UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
 
 

@@ -2,7 +2,7 @@
 
 Growth is told from a tensor's shapes at a few lengths. The growths and their n(T) are those of `lib.laws.kv_cache`. A law is accepted
 only if it gives the observed number of elements at every length that was run; what no law explains is `None`, never the nearest one.
-W and m are read off the longest run: for T > m² only one m has ⌊T/m⌋ equal to the axis seen.
+W − 1 and m are read off the longest run: for T > m² only one m has ⌊T/m⌋ equal to the axis seen.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ Shapes = Mapping[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """`elements` per sequence and per unit of n(T); `span` is W or m, 0 where the law has none."""
+    """`elements` per sequence and per unit of n(T); `span` is W − 1 or m, 0 where the law has none."""
 
     growth: Growth
     elements: int
@@ -193,7 +193,7 @@ def fit_law(shapes: Shapes, spans: Iterable[int] = ()) -> Law | None:
         spans: block lengths found in the same layer; remainders and steps are tried with these only.
 
     Returns:
-        The first law, in the order of the module's list, that explains all runs; None for a tensor that is always empty too.
+        The first law, in the order of `_possible_laws`, that explains all runs; None for a tensor that is always empty too.
     """
     counts = {length: prod(shape) for length, shape in shapes.items()}
     if not any(counts.values()):

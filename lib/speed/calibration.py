@@ -25,6 +25,7 @@ ENGINES = (
 )  # fmt: skip
 """Programs whose measurements were fitted; those of `lib.workload.ENGINES` can be asked for, `host` is any of them on a CPU."""
 EAGER = frozenset({"transformers", "autoawq"})
+"""Engines in which launching kernels overlaps with computing, and which take any number of requests into a batch."""
 CLASSES = ("gddr", "turing", "a100", "hopper", "blackwell", "cdna", "tpu", "neuron", "cpu")
 KERNELS = ("half", "fp32", "fp8", "fp4", "int4", "int4-experts", "int8", "int8-experts", "bnb4", "bnb8", "gguf")
 """Ways of storing weights that differ in the kernels that read them."""
