@@ -1,4 +1,4 @@
-"""From what a caller named to a `ModelSpec`: counts and bundled models at once, configurations and the Hub by way of `Once`.
+"""From what a caller named to a `ModelSpec`: counts and bundled models at once, configurations and the Hub by way of `SingleFlight`.
 
 What kind of repository it is decides which part of the core reads it. What is asked again is remembered: configurations by their content,
 repositories by their id for as long as the Hub's own answer is kept. What was not asked before is built in a child process
