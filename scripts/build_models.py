@@ -78,7 +78,7 @@ def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
 
 def _kept(record: Mapping[str, Any], only: str | None) -> ModelSpec | None:
     """The bundled spec of a record that is not asked for again."""
-    return bundled.find(record["hub_id"]) if only is not None and only.lower() not in record["hub_id"].lower() else None
+    return bundled.find_spec(record["hub_id"]) if only is not None and only.lower() not in record["hub_id"].lower() else None
 
 
 def main() -> int:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lib.laws.forward_pass import Array
-from lib.speed.diffusion import seconds
-from lib.speed.hardware import card_class, peak
+from lib.speed.diffusion import predict_seconds
+from lib.speed.hardware import card_class, find_peak
 from scripts.calibration_fit import minimise
 from scripts.calibration_points import CARDS
 
@@ -58,7 +58,7 @@ def read(facts: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             batch /= p["n_devices"] if "guidance" not in p["parallelism"] else 1
         card = CARDS[p["accelerator"]]
         row = {"work": work, "batch": batch, "seconds": time, "way": _way(p), "units": _units(p), "group": card_class(card)}
-        points.append(row | {"peak": peak(card, p["compute_dtype"]), "model": p["model"]})
+        points.append(row | {"peak": find_peak(card, p["compute_dtype"]), "model": p["model"]})
     table = {}
     for name, seen in steps.items():
         (resolution, count, each), _ = seen.most_common(1)[0]
@@ -86,7 +86,9 @@ def errors(fit: Mapping[str, Any], points: Iterable[Mapping[str, Any]]) -> Array
         [
             np.log(
                 float(
-                    seconds(p["work"], dict(fit), way=p["way"], units=p["units"], group=p["group"], peak_rate=p["peak"], batch=p["batch"])
+                    predict_seconds(
+                        p["work"], dict(fit), way=p["way"], units=p["units"], group=p["group"], peak_rate=p["peak"], batch=p["batch"]
+                    )
                 )
                 / p["seconds"]
             )

@@ -13,7 +13,7 @@ from lib.catalog import load
 from lib.catalog.silicon import Accelerator
 from lib.speed.batch import LawInputs, tabulate
 from lib.speed.calibration import EAGER, ENGINES, KERNELS
-from lib.speed.hardware import class_ceilings, link_rate
+from lib.speed.hardware import class_ceilings, find_link_rate
 
 CARDS = load().accelerators
 ENGINE_OF = {
@@ -135,7 +135,7 @@ def _public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, 
     split, stages, copies = _layout(p, card, weights)
     half = 0.5 if "gpt-oss" in p["model"] else 0.0  # every other layer keeps a window of 128
     per = 2.0 * m["n_layers"] * m["kv_heads"] * m["head_dim"] * BYTES_OF_CACHE.get(p["kv_dtype"], 2)
-    rate, bus = (PCIE, True) if p.get("interconnect") == "PCIe" else link_rate(card)
+    rate, bus = (PCIE, True) if p.get("interconnect") == "PCIe" else find_link_rate(card)
     arithmetic = "int8" if engine == "llama.cpp" and kernel == "gguf" else p["compute_dtype"]
     if arithmetic == "int8" and kernel not in {"int8", "gguf"}:
         arithmetic = "fp16"

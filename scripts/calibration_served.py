@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lib.speed.calibration import ENGINES, KERNELS
-from lib.speed.hardware import link_rate
+from lib.speed.hardware import find_link_rate
 from scripts.calibration_points import CARDS, Point, read_bytes
 
 
@@ -109,7 +109,7 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
     card = CARDS[SERVED_CARDS[row["accelerator"]]]
     devices, requests, copied, spread = _served_devices(row, experts=m.experts > 0)
     small = kernel in {"fp8", "fp4"} and m.kv_heads > 1  # servers keep the cache in fp8 with these, latent caches in 16 bits
-    rate, bus = link_rate(card)
+    rate, bus = find_link_rate(card)
     table, routed = float(m.vocabulary * m.hidden), m.routed * BILLION
     weights = read_bytes(parameters=m.parameters * BILLION, table=table, tied=False, bits=bits, kernel=kernel)
     case: dict[str, float] = {

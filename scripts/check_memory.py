@@ -98,7 +98,7 @@ def checks(path: Path = POINTS) -> list[Check]:
     """Every point whose model is bundled and whose kind of run is modelled."""
     found = []
     for point in json.loads(path.read_text(encoding="utf-8"))["points"]:
-        spec = bundled.find(point["model"])
+        spec = bundled.find_spec(point["model"])
         if spec is None or point["method"] not in MODES:
             continue
         found.append(Check(point=point, measured=point["bytes"], estimated=estimated(spec, point)))

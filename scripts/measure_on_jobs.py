@@ -180,12 +180,12 @@ def main(
     catalog, prices = _prices()
     try:
         asked = JobRequest(
-            models=tuple(dict.fromkeys(arguments.text("model", model, "Qwen/Qwen3-8B") for model in models)),
-            prompt_tokens=arguments.whole("prompt-tokens", prompt_tokens, 1, 1_000_000),
-            output_tokens=arguments.whole("output-tokens", output_tokens, 2, 100_000),
-            precision=arguments.choice("precision", precision, PRECISIONS),
+            models=tuple(dict.fromkeys(arguments.check_text("model", model, "Qwen/Qwen3-8B") for model in models)),
+            prompt_tokens=arguments.check_whole("prompt-tokens", prompt_tokens, 1, 1_000_000),
+            output_tokens=arguments.check_whole("output-tokens", output_tokens, 2, 100_000),
+            precision=arguments.check_choice("precision", precision, PRECISIONS),
         )
-        limit = arguments.whole("timeout", timeout, 60, 86_400)
+        limit = arguments.check_whole("timeout", timeout, 60, 86_400)
         plans = [plan_job(flavor, limit, catalog) for flavor in dict.fromkeys(flavors)]
     except AdvisorError as refusal:
         flavors_of_jobs = ", ".join(offer.id for offer in catalog.offers if offer.platform == "jobs" and offer.listed)

@@ -3,7 +3,7 @@
     peak(T, B) = weights + runtime + activations + cache, at the worst length up to T
 
 Tensor parallelism (vLLM) gives each device its share of every matrix and of the heads; the other engines deal whole layers out
-(`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by interpolation and halving (`largest`).
+(`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by interpolation and halving (`find_largest`).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ ENDLESS = 2**24
 """Tokens and sequences beyond which a search stops: no limit was found."""
 
 
-def largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
+def find_largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
     """The largest n from 1 to `limit` with size(n) ≤ capacity, 0 if even 1 is too large; `size` must not shrink.
 
     Interpolates, since most sizes are straight lines, and halves when that does not help.
@@ -152,11 +152,11 @@ def largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
 def max_context(of: PerDevice, capacity: int, batch: int) -> int | None:
     """Longest context that fits, bounded by the model's own limit; None when nothing bounds it."""
     limit = of.spec.context_limit
-    most = largest(lambda tokens: of.peak(tokens, batch), capacity, limit or ENDLESS)
+    most = find_largest(lambda tokens: of.peak(tokens, batch), capacity, limit or ENDLESS)
     return None if limit is None and most == ENDLESS else most
 
 
 def max_batch(of: PerDevice, capacity: int, tokens: int) -> int | None:
     """Most sequences of this length that fit; None when nothing bounds them."""
-    most = largest(lambda batch: of.peak(tokens, batch), capacity, ENDLESS)
+    most = find_largest(lambda batch: of.peak(tokens, batch), capacity, ENDLESS)
     return None if most == ENDLESS else most

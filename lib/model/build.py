@@ -339,7 +339,7 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> BuiltModel:
     """Construct the architecture that a parsed config.json describes.
 
     Args:
-        config: the parsed file; its ranges are checked by `lib.model.config.check`.
+        config: the parsed file; its ranges are checked by `lib.model.config.check_config`.
         dtype: dtype of the load, "bfloat16", "float16" or "float32".
 
     Raises:

@@ -78,7 +78,7 @@ def _lines() -> dict[str, str]:
 
 
 @cache
-def ids() -> tuple[str, ...]:
+def list_ids() -> tuple[str, ...]:
     """Ids of all bundled models, in alphabetical order."""
     return tuple(sorted((line[len(_START) : line.index('"', len(_START))] for line in _lines().values()), key=str.lower))
 
@@ -88,7 +88,7 @@ def _spec(key: str) -> ModelSpec:
     return from_json(json.loads(_lines()[key]))
 
 
-def find(model_id: str) -> ModelSpec | None:
+def find_spec(model_id: str) -> ModelSpec | None:
     """The bundled model with this id (capitals do not matter), or None."""
     key = model_id.lower()
     return _spec(key) if key in _lines() else None
@@ -101,7 +101,7 @@ def _configs() -> dict[str, dict[str, Any]]:
     return {record["hub_id"].lower(): record for record in records}
 
 
-def config(model_id: str) -> dict[str, Any] | None:
+def find_config(model_id: str) -> dict[str, Any] | None:
     """The configuration that a bundled model was resolved from; for a pipeline, one by component. None if it is not bundled."""
     record = _configs().get(model_id.lower())
     return None if record is None else record["config"]

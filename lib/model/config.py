@@ -86,7 +86,7 @@ _SIZES = ("hidden_size", "vocab_size", "head_dim", "intermediate_size", "d_model
 _NUMERAL = re.compile(r"\s*[-+]?\d[\d_,.]*([eE][-+]?\d+)?\s*")
 
 
-def parse(text: str) -> dict[str, Any]:
+def parse_config(text: str) -> dict[str, Any]:
     """Read the text of a config.json.
 
     Raises:
@@ -106,7 +106,7 @@ def parse(text: str) -> dict[str, Any]:
         raise BadConfig(
             f"The config is not JSON: {reason}{place}. Paste the whole config.json, from the first {{ to the last }}."
         ) from None
-    check(config)
+    check_config(config)
     return config  # type: ignore[no-any-return]
 
 
@@ -165,7 +165,7 @@ def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
             stack.extend((key, v, depth + 1) for v in value)
 
 
-def check(config: Any) -> None:
+def check_config(config: Any) -> None:
     """Refuse a parsed configuration that could not be built in reasonable time.
 
     Raises:
@@ -220,7 +220,7 @@ def _check_integer(key: str, value: int) -> None:
         raise BadConfig(f"{quote_value(key)} was {quote_value(value)}. Accepted: {least} or more.")
 
 
-def field_of(config: Any, name: str) -> Any:
+def read_field(config: Any, name: str) -> Any:
     """The value of a field, None where there is none; where layers differ, the largest of theirs."""
     from transformers.integrations.heterogeneity.configuration_utils import (  # noqa: PLC0415 the app starts without transformers
         AmbiguousGlobalPerLayerAttributeError,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
-from lib.model.config import check
+from lib.model.config import check_config
 from lib.model.spec import Dimensions, ModelSpec, SpecSource, StoredWeights, TensorGroup
 from lib.provenance import Caveat, Source
 
@@ -132,7 +132,7 @@ def resolve_pipeline(
         BadConfig: a component is out of range or cannot be constructed.
         UnsupportedModel: a class that diffusers and transformers do not have.
     """
-    check(components)
+    check_config(components)
     parts = {name: _component(name, config) for name, config in components.items()}
     tensors = tuple(group for _class, groups in parts.values() for group in groups)
     total = sum(g.parameters for g in tensors)

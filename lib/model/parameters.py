@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from torch import float32, nn
 
 from lib.model.build import output_head, word_table
-from lib.model.config import field_of, text_config
+from lib.model.config import read_field, text_config
 from lib.model.spec import CacheTerm, Dimensions, TensorGroup, TensorKind
 from lib.provenance import Caveat
 
@@ -97,7 +97,7 @@ def _experts_per_token(place: Place, experts: int, config: Any) -> int:
     near = [owner, *owner.children(), chain[at + 1]]
     for source in (*near, *(getattr(m, "config", None) for m in reversed(chain[: at + 2])), config):
         for name in _PER_TOKEN:
-            value = field_of(source, name)
+            value = read_field(source, name)
             if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= experts:
                 return value
     return 0
@@ -219,7 +219,7 @@ def routing_caveats(built: BuiltModel, tensors: tuple[TensorGroup, ...]) -> tupl
     config = text_config(built.config)
     if not any(g.experts and g.experts_per_token == g.experts for g in tensors):
         return ()
-    if any(field_of(config, name) for name in _PER_TOKEN):
+    if any(read_field(config, name) for name in _PER_TOKEN):
         return ()
     return (Caveat("unknown_routing", {"architecture": built.architecture}),)
 
@@ -260,7 +260,7 @@ _SOURCE_LIMITS = ("max_source_positions", "max_encoder_position_embeddings", "n_
 def _size(config: Any, *names: str) -> int:
     """The first of the names that holds a positive whole number, else 0; a list of equal roles counts with its largest."""
     for name in names:
-        value = field_of(config, name)
+        value = read_field(config, name)
         if isinstance(value, (list, tuple)) and value and all(isinstance(v, int) for v in value):
             value = max(value)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -282,7 +282,7 @@ def task_of(architecture: str) -> str:
 def _kv_heads(config: Any, heads: int) -> int:
     """Key/value heads; a configuration that does not name them has one (multi-query, by flag) or one a head."""
     stated = _size(config, "num_key_value_heads", "n_kv_heads", "num_kv_heads")
-    if field_of(config, "multi_query") is True and not field_of(config, "new_decoder_architecture"):
+    if read_field(config, "multi_query") is True and not read_field(config, "new_decoder_architecture"):
         return 1
     return stated or heads
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lib.errors import AdvisorError, BadConfig, UnknownGrowth
-from lib.model.config import check
+from lib.model.config import check_config
 from lib.model.quantization import read_quantization
 from lib.model.spec import CacheTerm, ModelSpec, SpecSource, StoredWeights
 from lib.provenance import Caveat, Source
@@ -70,7 +70,7 @@ def resolve_config(
         BadConfig: out of range, or not a model that can be constructed.
         UnsupportedModel: it needs remote code or a library that is not installed.
     """
-    check(config)
+    check_config(config)
     spec = _describe(config, beside)
     stored = replace(spec.stored, bytes_by_dtype=dict(bytes_by_dtype or {}))
     origin = tuple(replace(s, checked=checked) for s in spec.sources)

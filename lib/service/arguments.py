@@ -72,7 +72,7 @@ def _not_a_number(value: object) -> str:
     return f'the text "{value[:40]}"' if isinstance(value, str) else describe_value(value)
 
 
-def flag(name: str, value: object) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """True or false, as JSON's own values.
 
     Raises:
@@ -83,7 +83,7 @@ def flag(name: str, value: object) -> bool:
     raise BadArgument(name, describe_value(value), "true or false")
 
 
-def text(name: str, value: object, example: str) -> str:
+def check_text(name: str, value: object, example: str) -> str:
     """A short line of text without surrounding blanks.
 
     Raises:
@@ -98,7 +98,7 @@ def text(name: str, value: object, example: str) -> str:
     return line
 
 
-def choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
+def check_choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
     """One of the choices; case and surrounding blanks are forgiven.
 
     Raises:
@@ -112,7 +112,7 @@ def choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
     raise BadArgument(name, describe_value(value).strip(), _near(value, choices))
 
 
-def choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[Choice, ...]:
+def check_choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[Choice, ...]:
     """A comma-separated list of choices, each once, in the order given.
 
     Raises:
@@ -120,13 +120,13 @@ def choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[Choice
     """
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
         raise BadArgument(name, describe_value(value), f"a comma-separated list of {_listed(allowed)}")
-    chosen = [choice(name, part, allowed) for part in value.split(",") if part.strip()]
+    chosen = [check_choice(name, part, allowed) for part in value.split(",") if part.strip()]
     if not chosen:
         raise BadArgument(name, describe_value(value), f"a comma-separated list of {_listed(allowed)}")
     return tuple(dict.fromkeys(chosen))
 
 
-def whole(name: str, value: object, low: int, high: int) -> int:
+def check_whole(name: str, value: object, low: int, high: int) -> int:
     """A whole number in [low, high].
 
     Raises:
@@ -142,7 +142,7 @@ def whole(name: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
-def number(name: str, value: object, low: float, high: float) -> float:
+def check_number(name: str, value: object, low: float, high: float) -> float:
     """A finite number in [low, high].
 
     Raises:
@@ -156,13 +156,13 @@ def number(name: str, value: object, low: float, high: float) -> float:
     return float(value)
 
 
-def decimal(name: str, value: object, low: int, high: int) -> Decimal:
+def check_decimal(name: str, value: object, low: int, high: int) -> Decimal:
     """A number in [low, high], read as it was written: 0.1 is exactly a tenth.
 
     Raises:
         BadArgument: not a number, NaN, infinite, or out of range.
     """
-    number(name, value, low, high)
+    check_number(name, value, low, high)
     return Decimal(str(value))
 
 
@@ -183,7 +183,7 @@ def _near(value: object, names: Sequence[str]) -> str:
     return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_listed(near or names[:_LISTED])}"
 
 
-def offer_of(catalog: Catalog, hardware: object) -> Offer:
+def check_offer(catalog: Catalog, hardware: object) -> Offer:
     """The offer that is meant; `jobs:l4x1` picks the platform of an id that several have (alone it is the Space's).
 
     Raises:
@@ -196,24 +196,24 @@ def offer_of(catalog: Catalog, hardware: object) -> Offer:
     return catalog.resolve_offer(hardware)
 
 
-def platforms_of(name: str, value: object) -> tuple[str, ...]:
+def check_platforms(name: str, value: object) -> tuple[str, ...]:
     """The platforms that a comma list means: `spaces` holds ZeroGPU too (its tiers are hardware of a Space), `all` everything.
 
     Raises:
         BadArgument: one of them is unknown.
     """
-    names = choices(name, value, (*PLATFORMS, ALL))
+    names = check_choices(name, value, (*PLATFORMS, ALL))
     if ALL in names:
         return PLATFORMS
     return tuple(dict.fromkeys(p for name in names for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
 
 
-def precision_name(name: str, value: object, names: tuple[str, ...]) -> str:
+def check_precision(name: str, value: object, names: tuple[str, ...]) -> str:
     """The name of a precision in its own spelling; torch's words (`bfloat16`) and a bare GGUF type (`Q4_K_M`) are understood."""
     if isinstance(value, str) and len(value) <= MAX_NAME:
         with contextlib.suppress(BadArgument):
             return precisions.parse(value, names, name)
-    return choice(name, value, names)  # refuses, with the nearest names
+    return check_choice(name, value, names)  # refuses, with the nearest names
 
 
 ACCEPTED = "a Hub id (owner/name), the text of a config.json (a JSON object), or a parameter count such as 7B or 350M"
@@ -231,7 +231,7 @@ class Reference:
     text: str
 
 
-def read(model: object) -> Reference:
+def read_reference(model: object) -> Reference:
     """Tell the three kinds apart by their form alone; nothing is looked up.
 
     Raises:
@@ -279,7 +279,7 @@ _SPACE_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _LONGEST_PAGE = 1_000
 
 
-def space_of(space_id: object) -> str:
+def check_space_id(space_id: object) -> str:
     """The id of the Space, owner/name.
 
     Raises:
@@ -360,22 +360,22 @@ class Arguments(BaseModel):
 
 def whole_number(low: int, high: int) -> Checked:
     """A whole number in [low, high]."""
-    return Checked(lambda name, value: whole(name, value, low, high), int)
+    return Checked(lambda name, value: check_whole(name, value, low, high), int)
 
 
 def decimal_number(low: int, high: int) -> Checked:
     """A number in [low, high] as it was written, for money and hours."""
-    return Checked(lambda name, value: decimal(name, value, low, high), float)
+    return Checked(lambda name, value: check_decimal(name, value, low, high), float)
 
 
 def one_of(choices: Sequence[str], shown_type: Any = str) -> Checked:
     """One of the choices; callers are shown `shown_type`, by default text."""
-    return Checked(lambda name, value: choice(name, value, choices), shown_type)
+    return Checked(lambda name, value: check_choice(name, value, choices), shown_type)
 
 
 def some_of(allowed: Sequence[str]) -> Checked:
     """A comma-separated list of choices."""
-    return Checked(lambda name, value: choices(name, value, allowed), str)
+    return Checked(lambda name, value: check_choices(name, value, allowed), str)
 
 
 def own_token(action: str) -> Checked:
@@ -392,12 +392,12 @@ Model = Annotated[object, look_up_later(str), Field(description="a Hub id, the t
 Hardware = Annotated[object, look_up_later(str)]
 Precision = Annotated[
     str,
-    Checked(lambda name, value: precision_name(name, value, precisions.NAMES), str),
+    Checked(lambda name, value: check_precision(name, value, precisions.NAMES), str),
     Field(description="auto, fp32, fp16, bf16, fp8, int8, int4, or a named format such as bnb-nf4 or gguf:Q4_K_M"),
 ]
 CachePrecision = Annotated[
     str,
-    Checked(lambda name, value: precision_name(name, value, precisions.KV_NAMES), str),
+    Checked(lambda name, value: check_precision(name, value, precisions.KV_NAMES), str),
     Field(description="precision of the cache; auto is the model's own"),
 ]
 Engine = Annotated[workload.Engine, one_of(ENGINES, workload.Engine), Field(description="what runs the model")]
@@ -407,7 +407,7 @@ Account = Annotated[workload.Account, one_of(ACCOUNTS, workload.Account)]
 Priority = Annotated[workload.Priority, one_of(PRIORITIES, workload.Priority), Field(description="what to weigh more")]
 Platforms = Annotated[
     tuple[str, ...],
-    Checked(platforms_of, str),
+    Checked(check_platforms, str),
     Field(description="comma list of spaces, zerogpu, endpoints, jobs, tpu, all"),
 ]
 Tokens = Annotated[int, whole_number(1, MAX_TOKENS)]
@@ -418,6 +418,6 @@ RequestsPerDay = Annotated[int, whole_number(0, MAX_REQUESTS_PER_DAY)]
 HoursPerDay = Annotated[Decimal, decimal_number(0, 24)]
 DaysPerMonth = Annotated[Decimal, decimal_number(0, 31)]
 UsdPerMonth = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MONTH)]
-TokensPerSecond = Annotated[float, Checked(lambda name, value: number(name, value, 0, MAX_TOKENS_PER_S), float)]
-Flag = Annotated[bool, Checked(flag, bool)]
-SpaceId = Annotated[str, Checked(lambda _, value: space_of(value), str), Field(description="the Space, owner/name")]
+TokensPerSecond = Annotated[float, Checked(lambda name, value: check_number(name, value, 0, MAX_TOKENS_PER_S), float)]
+Flag = Annotated[bool, Checked(check_flag, bool)]
+SpaceId = Annotated[str, Checked(lambda _, value: check_space_id(value), str), Field(description="the Space, owner/name")]

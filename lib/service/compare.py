@@ -34,10 +34,10 @@ from lib.service.arguments import (
     Hardware,
     Model,
     Precision,
-    decimal,
+    check_decimal,
+    check_offer,
+    check_whole,
     describe_value,
-    offer_of,
-    whole,
 )
 from lib.service.cost import TrafficArguments, traffic_of
 from lib.service.endpoint import App
@@ -52,7 +52,7 @@ MAX_EFFORT_USD = 1_000_000_000
 
 def _measured(words: str, high: int) -> Checked:
     """A figure that was measured (0: it was not), called by its words in refusals."""
-    return Checked(lambda _, value: decimal(words, value, 0, high), float)
+    return Checked(lambda _, value: check_decimal(words, value, 0, high), float)
 
 
 RATE, P50, P99, EFFORT = "measured tokens per second", "measured p50 latency", "measured p99 latency", "effort in USD"
@@ -99,7 +99,7 @@ class ComparisonArguments(TrafficArguments):
     model: Model
     before: Annotated[SideArguments, Checked(_side, dict[str, Any])]
     after: Annotated[SideArguments, Checked(_side, dict[str, Any])]
-    effort_usd: Annotated[Decimal, Checked(lambda _, value: decimal(EFFORT, value, 0, MAX_EFFORT_USD), float)] = Decimal(0)
+    effort_usd: Annotated[Decimal, Checked(lambda _, value: check_decimal(EFFORT, value, 0, MAX_EFFORT_USD), float)] = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +147,12 @@ def comparison(app: App, arguments: ComparisonArguments) -> ComparisonAnswer:
 
 def _configured(app: App, catalog: Catalog, name: str, model: object, side: SideArguments, load: Load) -> ConfiguredSide:
     usage = load.usage
-    offer = _rented(offer_of(catalog, side.hardware))
+    offer = _rented(check_offer(catalog, side.hardware))
     request = SpeedRequest(
         precision=side.precision,
         engine=side.engine,
         prompt_tokens=usage.prompt_tokens,
-        output_tokens=whole("output_tokens", usage.output_tokens, 1, MAX_TOKENS),
+        output_tokens=check_whole("output_tokens", usage.output_tokens, 1, MAX_TOKENS),
         concurrency=side.concurrency,
     )
     latencies = (side.latency_p50_s or None, side.latency_p99_s or None)

@@ -43,10 +43,10 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     argument,
-    decimal,
+    check_decimal,
+    check_offer,
     look_up_later,
-    offer_of,
-    read,
+    read_reference,
     whole_number,
 )
 from lib.service.endpoint import App
@@ -112,7 +112,7 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
         The bill in parts, prices per request and token, and the break-even points.
     """
     catalog = app.catalog()
-    offer = offer_of(catalog, arguments.hardware)
+    offer = check_offer(catalog, arguments.hardware)
     usage = usage_of(arguments, catalog.rules.storage)
     if isinstance(arguments.model, str) and not arguments.model.strip():
         return cost_answer(offer, usage, catalog)
@@ -124,7 +124,7 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
         devices=max(1, offer.accelerator_count),
     )
     on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU_TIER, "zerogpu"), request, usage, catalog.accelerators)
-    on_hub = read(arguments.model).kind == "id" and spec.id
+    on_hub = read_reference(arguments.model).kind == "id" and spec.id
     return cost_answer(
         offer,
         usage,
@@ -166,7 +166,7 @@ def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
 def _storage_gb(value: object, prices: StoragePrices) -> Decimal:
     """Gigabytes; the name of an old persistent tier means its size, and is answered as retired."""
     tier = find_retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
-    return decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB
+    return check_decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB
 
 
 def cost_answer(

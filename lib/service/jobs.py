@@ -81,7 +81,7 @@ def job_script(plan: JobPlan, request: JobRequest) -> str:
     """What is shipped to the job."""
     run: dict[str, Any] = {"prompt_tokens": request.prompt_tokens, "output_tokens": request.output_tokens, "precision": request.precision}
     if plan.engine == "vllm":
-        models = [[model, bundled.config(model)] for model in request.models]
+        models = [[model, bundled.find_config(model)] for model in request.models]
         return vllm_script(run | {"models": models, "devices": plan.offer.accelerator_count})
     return own_script(run | {"models": list(request.models), "provenance": _provenance(plan)})
 

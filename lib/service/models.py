@@ -20,14 +20,14 @@ from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
 from lib.hub.weights import MAX_DOCUMENT_NODES
 from lib.model import bundled
-from lib.model.config import parse
+from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.parameter_count import resolve_count
 from lib.model.reconcile import reconcile
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
 from lib.provenance import Source
-from lib.service.arguments import read
+from lib.service.arguments import read_reference
 from lib.service.build_process import BuildProcess, build_process
 from lib.service.single_flight import SingleFlight
 
@@ -45,7 +45,7 @@ def spec_from_hub(repository: HubModel) -> ModelSpec:
     text = _config_text(repository)
     if text is None:
         raise UnsupportedModel(_advice(repository))
-    return _with_origin(repository, _resolved(repository, parse(text)))
+    return _with_origin(repository, _resolved(repository, parse_config(text)))
 
 
 def config_from_hub(repository: HubModel) -> Mapping[str, Any]:
@@ -58,7 +58,7 @@ def config_from_hub(repository: HubModel) -> Mapping[str, Any]:
     text = None if repository.kind == "diffusers" else _config_text(repository)
     if text is None:
         raise UnsupportedModel(_advice(repository))
-    return parse(text)
+    return parse_config(text)
 
 
 def _config_text(repository: HubModel) -> str | None:
@@ -82,7 +82,7 @@ def _advice(repository: HubModel) -> str:
 
 
 def _pipeline(repository: HubModel) -> ModelSpec:
-    parts = {part.folder: parse(part.config_text) for part in repository.components if part.config_text is not None}
+    parts = {part.folder: parse_config(part.config_text) for part in repository.components if part.config_text is not None}
     if not parts:
         raise UnsupportedModel(_advice(repository))
     by_dtype = repository.bytes_by_dtype
@@ -166,12 +166,12 @@ class Models:
             HubError: the Hub was asked and did not give it.
             Busy: too much is asked at the same time.
         """
-        reference = read(model)
+        reference = read_reference(model)
         if reference.kind == "count":
             return resolve_count(reference.text)
         if reference.kind == "config":
             return self._configured(reference.text)
-        return bundled.find(reference.text) or self._from_hub(reference.text)
+        return bundled.find_spec(reference.text) or self._from_hub(reference.text)
 
     def config(self, model: object) -> Mapping[str, Any]:
         """The configuration of the architecture that a caller means; of a bundled pipeline, one by component.
@@ -183,20 +183,20 @@ class Models:
             HubError: the Hub was asked and did not give it.
             Busy: too much is asked at the same time.
         """
-        reference = read(model)
+        reference = read_reference(model)
         if reference.kind == "count":
             raise UnknownModel(
                 f"A parameter count ({reference.text}) names no architecture, and what has none cannot be run. "
                 "Name a model of that size (its Hub id), or paste its config.json."
             )
         if reference.kind == "config":
-            return parse(reference.text)
-        return bundled.config(reference.text) or config_from_hub(self._read_hub(reference.text))
+            return parse_config(reference.text)
+        return bundled.find_config(reference.text) or config_from_hub(self._read_hub(reference.text))
 
     @property
     def bundled(self) -> Sequence[str]:
         """Ids that need neither the Hub nor a build."""
-        return bundled.ids()
+        return bundled.list_ids()
 
     def warm_up(self) -> None:
         """Let the child process import torch and transformers and build a small model in advance; this call does not wait for it."""
@@ -207,7 +207,7 @@ class Models:
         known = self._built.known(key)
         if known is not None:
             return known
-        config = parse(text)
+        config = parse_config(text)
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
         return self._built(key, lambda: self._build(resolve, config))
 
@@ -226,7 +226,7 @@ def _with_near(refusal: HubError, name: str) -> HubError:
     """The same refusal, with bundled models of a similar name, which need no Hub."""
     if not isinstance(refusal, RepoNotFound | HubUnreachable):
         return refusal
-    near = difflib.get_close_matches(name.casefold(), (known.casefold() for known in bundled.ids()), n=3, cutoff=0.6)
-    spelled = {known.casefold(): known for known in bundled.ids()}
+    near = difflib.get_close_matches(name.casefold(), (known.casefold() for known in bundled.list_ids()), n=3, cutoff=0.6)
+    spelled = {known.casefold(): known for known in bundled.list_ids()}
     hint = f" Near matches in the bundled catalog: {', '.join(spelled[match] for match in near)}." if near else ""
     return type(refusal)(f"{refusal}{hint}")

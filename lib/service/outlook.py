@@ -23,7 +23,7 @@ from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
 from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step, sentence
 from lib.provenance import Caveat, Source
-from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, decimal_number, offer_of, one_of, read, some_of
+from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, check_offer, decimal_number, one_of, read_reference, some_of
 from lib.service.cost import SleepAfter, UsageArguments, cost_answer, usage_of
 from lib.service.endpoint import App
 from lib.service.speed import Predict, estimate_or_none, predict_usage
@@ -78,7 +78,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     usage = usage_of(arguments, catalog.rules.storage)
     own = _own_price(arguments)
     beside = arguments.platforms
-    on_hub = read(arguments.model).kind == "id" and spec.id
+    on_hub = read_reference(arguments.model).kind == "id" and spec.id
     offered = app.providers(spec.id) if PROVIDERS in beside and own is None and on_hub else None
     judged = recommend(spec, _workload(usage), catalog)
 
@@ -148,7 +148,7 @@ def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Cat
         if entry is None:
             raise UnknownHardware("Nothing on the ticked platforms runs this model; the tab Recommend says why. Name hardware to price it.")
         return _ranked(entry, usage)
-    offer = offer_of(catalog, hardware)
+    offer = check_offer(catalog, hardware)
     entry = next((one for one in judged.ranked if one.offer == offer), None)
     if entry is not None:
         return _ranked(entry, usage)

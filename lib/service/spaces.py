@@ -14,7 +14,18 @@ from typing import Annotated
 from lib.advisor.space_rules import check_sdk, confirm_price, find_offer, plan_sleep_change, resolve_tier
 from lib.answers.spaces import ActionAnswer, ActionPreview, Progress, SwitchAnswer
 from lib.errors import BadArgument
-from lib.service.arguments import Checked, Flag, argument, decimal_number, look_up_later, number, one_of, own_token, text, whole
+from lib.service.arguments import (
+    Checked,
+    Flag,
+    argument,
+    check_number,
+    check_text,
+    check_whole,
+    decimal_number,
+    look_up_later,
+    one_of,
+    own_token,
+)
 from lib.service.endpoint import App
 from lib.service.space_actions import (
     ACTIONS,
@@ -37,7 +48,7 @@ MAX_WATCH_S = 3_600
 
 def _sleep_seconds(name: str, value: object) -> int:
     """A sleep time; 0 could mean at once or never, so it is refused."""
-    seconds = whole(name, value, NEVER, MAX_SLEEP_S)
+    seconds = check_whole(name, value, NEVER, MAX_SLEEP_S)
     if seconds == 0:
         raise BadArgument(name, "0", f"-1 for never, or whole seconds from 1 to {MAX_SLEEP_S:,}")
     return seconds
@@ -49,7 +60,7 @@ def _sleep_seconds_or_kept(name: str, value: object) -> int | None:
 
 
 def _tier(name: str, value: object) -> str:
-    return text(name, value, "l4x1")
+    return check_text(name, value, "l4x1")
 
 
 Tier = Annotated[str, Checked(_tier, str)]
@@ -175,7 +186,7 @@ class WatchArguments(SpaceArguments):
 
     hardware: Annotated[object, look_up_later(str)] = ""
     seconds: Annotated[
-        float | None, Checked(lambda name, value: None if value is None else number(name, value, 0, MAX_WATCH_S), float | None)
+        float | None, Checked(lambda name, value: None if value is None else check_number(name, value, 0, MAX_WATCH_S), float | None)
     ] = None
 
 

@@ -20,10 +20,10 @@ from lib.laws.forward_pass import linear_flop
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
-from lib.service.arguments import Arguments, Concurrency, Engine, Hardware, Model, Precision, Tokens, argument, offer_of
+from lib.service.arguments import Arguments, Concurrency, Engine, Hardware, Model, Precision, Tokens, argument, check_offer
 from lib.service.endpoint import App
 from lib.speed import Band, End, ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest, SpeedTable, predict_speed, predict_speeds
-from lib.speed.hardware import peak
+from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
 from lib.workload import MemoryRequest
 
@@ -130,7 +130,7 @@ def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
         UnsupportedModel: no work per token is known.
     """
     catalog = app.catalog()
-    offer = offer_of(catalog, arguments.hardware)
+    offer = check_offer(catalog, arguments.hardware)
     return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
 
 
@@ -155,7 +155,7 @@ def roofline_answer(offer: Offer, table: SpeedTable) -> RooflineAnswer:
         "name": offer.name,
         "precision": of.precision,
         "arithmetic": of.arithmetic,
-        "peak_flop_per_s": peak(silicon, of.arithmetic) * of.devices.share * of.layout.tensor_parallel,
+        "peak_flop_per_s": find_peak(silicon, of.arithmetic) * of.devices.share * of.layout.tensor_parallel,
         "bandwidth_bytes_per_s": silicon.bandwidth * of.devices.share * of.layout.tensor_parallel,
         "passes": passes,
     }

@@ -13,7 +13,7 @@ from lib.laws.forward_pass import LAW, Quantity, denoising, fraction
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
 from lib.speed.calibration import load_calibration
-from lib.speed.hardware import card_class, peak, resolve_devices
+from lib.speed.hardware import card_class, find_peak, resolve_devices
 from lib.speed.result import Band, ExplainedSpeed, SpeedPart, SpeedRequest
 from lib.units import Seconds
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 WAYS = {"gpu": "eager", "tpu": "chip", "neuron": "chip", "cpu": "host"}
 
 
-def seconds(work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, group: str, peak_rate: float, batch: Quantity) -> Quantity:
+def predict_seconds(
+    work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, group: str, peak_rate: float, batch: Quantity
+) -> Quantity:
     """The law with its fitted constants; `way` is how the pipeline runs: eager, compiled, chip (TPU, Neuron) or host (CPU)."""
     logit = fit["base"] + fit["way"].get(way, 0.0) + fit["units"].get(units, 0.0) + fit["class"].get(group, 0.0)
     evaluations = work["steps"] * work["evaluations_per_step"]
@@ -55,8 +57,8 @@ def predict_pictures(
     card, batch = devices.silicon, float(request.concurrency)
     precision = precisions.resolve(request.precision, spec, "transformers", card)
     units = choose_arithmetic(precision, precisions.compute_dtype(precision, spec, card), card, "transformers")
-    rate = peak(card, units) * devices.share
-    took = float(seconds(work, fit, way=WAYS[card.kind], units=units, group=card_class(card), peak_rate=rate, batch=batch))
+    rate = find_peak(card, units) * devices.share
+    took = float(predict_seconds(work, fit, way=WAYS[card.kind], units=units, group=card_class(card), peak_rate=rate, batch=batch))
     least = request.concurrency * (work["steps"] * work["evaluations_per_step"] * work["flop"] + work["decoder_flop"]) / rate
     spread = float(np.exp(fit["spread"]))
     value = max(took, least)

@@ -45,7 +45,7 @@ def card_class(card: Accelerator) -> str:
     return "blackwell" if capability[0] == 10 else "gddr"  # noqa: PLR2004 sm_100: HBM; sm_86, 89 and 120 have GDDR
 
 
-def peak(card: Accelerator, arithmetic: str) -> float:
+def find_peak(card: Accelerator, arithmetic: str) -> float:
     """Dense rate at which weights in this arithmetic are multiplied: the native unit's, else that of half precision, else float32's.
 
     Emulation does not count: bf16 on a T4 is multiplied as fp16. 0 where no rate was published.
@@ -74,7 +74,7 @@ def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerator
     """The ceilings of a card of which `share` is rented; `accelerators` are the catalog's, among which weaker cards are looked for."""
     if card.reached:
         none = (0.0,) * len(CLASSES)
-        return Ceilings((*none, card.bandwidth * share), (*none, peak(card, arithmetic) * share))
+        return Ceilings((*none, card.bandwidth * share), (*none, find_peak(card, arithmetic) * share))
     return _ceilings(ById(accelerators), card.id, share, arithmetic)
 
 
@@ -82,20 +82,20 @@ def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerator
 def _ceilings(accelerators: ById[Mapping[str, Accelerator]], silicon: str, share: float, arithmetic: str) -> Ceilings:
     cards = accelerators.value
     card = cards[silicon]
-    own_bandwidth, own_peak = card.bandwidth * share, peak(card, arithmetic) * share
+    own_bandwidth, own_peak = card.bandwidth * share, find_peak(card, arithmetic) * share
     bandwidth, compute = np.zeros(len(CLASSES) + 1), np.zeros(len(CLASSES) + 1)
     for other in (*cards.values(), None):
         if other is None:
             at, fast, flops = CLASSES.index(card_class(card)), own_bandwidth, own_peak
         else:
-            at, fast, flops = CLASSES.index(card_class(other)), other.bandwidth, peak(other, arithmetic)
+            at, fast, flops = CLASSES.index(card_class(other)), other.bandwidth, find_peak(other, arithmetic)
             if other.kind != card.kind or fast > own_bandwidth or flops > own_peak:
                 continue
         bandwidth[at], compute[at] = max(bandwidth[at], fast), max(compute[at], flops)
     return Ceilings(tuple(bandwidth), tuple(compute))
 
 
-def link_rate(card: Accelerator) -> tuple[float, bool]:
+def find_link_rate(card: Accelerator) -> tuple[float, bool]:
     """Bytes per second to the other cards, one direction, and whether that goes over PCIe.
 
     Where the source gives no figure, a PCIe 4.0 slot of 16 lanes is taken.
@@ -165,7 +165,7 @@ def resolve_devices(hardware: Offer | Cards, accelerators: Mapping[str, Accelera
     else:
         silicon, share, caveats = hardware.silicon, hardware.accelerator_fraction, ()  # type: ignore[assignment]
     memory = hardware.vram_bytes_per_accelerator or hardware.ram_bytes or 0
-    rate, over_pcie = link_rate(silicon)
+    rate, over_pcie = find_link_rate(silicon)
     return Devices(
         silicon=silicon,
         share=share,

@@ -141,26 +141,28 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
     )
 
 
-def curve(services: Services, model: str, limit: int, values: Sequence[Value]) -> Figure | None:
+def draw_curve(services: Services, model: str, limit: int, values: Sequence[Value]) -> Figure | None:
     """Memory over context, everything else as asked; none where there is no answer (the card says why)."""
     asked = arguments(ask.MEMORY, values)
     context = asked["context_tokens"]
     if not model or not isinstance(context, int | float):
         return None
     try:
-        points = [(length, services.estimate_memory(model, **{**asked, "context_tokens": length})) for length in lengths(context, limit)]
+        points = [
+            (length, services.estimate_memory(model, **{**asked, "context_tokens": length})) for length in choose_lengths(context, limit)
+        ]
     except AdvisorError:
         return None
-    return draw_growth(points, capacities(points[0][1]["fits"]), int(context))
+    return draw_growth(points, list_capacities(points[0][1]["fits"]), int(context))
 
 
-def lengths(context: float, limit: int) -> list[int]:
+def choose_lengths(context: float, limit: int) -> list[int]:
     """Context lengths for the curve: evenly spaced up to where growth shows, within the model's limit, the one asked for among them."""
     end = max(int(context), min(limit, max(_SHORTEST_SPAN, 4 * int(context))))
     return sorted({max(1, end * index // _POINTS) for index in range(_POINTS + 1)} | {int(context)})
 
 
-def capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:
+def list_capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:
     """What one device of each accelerator holds, under its name."""
     return list(dict.fromkeys((_card(fit), fit["capacity_bytes"]) for fit in fits if fit["accelerator"]))
 
@@ -177,7 +179,7 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
         return memory_markup(services, ref, values).updates()
 
     def draw(ref: str, longest: int, *values: Value) -> list[Any]:
-        return curve_updates(curve(services, ref, longest, values))
+        return curve_updates(draw_curve(services, ref, longest, values))
 
     inputs = view.inputs.all()
     follow(changes(inputs), answer, [model.text, *inputs], view.outputs(), "memory_changed")

@@ -187,7 +187,7 @@ def model_changed(services: Services, model: str | None, config: str | None, val
         memory_context,
         *recommend_tab.recommend_markup(services, resolved.reference, recommend_values).updates(),
         *memory_tab.memory_markup(services, resolved.reference, memory_values).updates(),
-        *memory_tab.curve_updates(memory_tab.curve(services, resolved.reference, resolved.context_limit, memory_values)),
+        *memory_tab.curve_updates(memory_tab.draw_curve(services, resolved.reference, resolved.context_limit, memory_values)),
     ]
 
 

@@ -25,10 +25,10 @@ workloads = st.builds(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.sampled_from(bundled.ids()), workloads)
+@given(st.sampled_from(bundled.list_ids()), workloads)
 def test_every_offer_is_judged_once_for_bundled_models(model_id: str, workload: Workload) -> None:
     """Each listed offer is ranked or rejected exactly once, what is ranked fits, and every reason has its sentence."""
-    spec = bundled.find(model_id)
+    spec = bundled.find_spec(model_id)
     assert spec is not None
     found = recommend(spec, workload, CATALOG)
     judged = [(e.offer.platform, e.offer.id) for e in found.ranked] + [(r.offer.platform, r.offer.id) for r in found.rejected]

@@ -17,7 +17,7 @@ from lib.present.sentences import sentence
 from lib.workload import Workload
 
 CATALOG = load()
-SPEC = bundled.find("Qwen/Qwen2.5-7B-Instruct")
+SPEC = bundled.find_spec("Qwen/Qwen2.5-7B-Instruct")
 assert SPEC is not None
 PAID = recommend(SPEC, Workload(platforms=("spaces",), requests_per_day=1000), CATALOG)
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from lib.catalog import DATA, load, load_from
 from lib.errors import AdvisorError
 from lib.hub.safetensors_header import parse_header
-from lib.model.config import parse
+from lib.model.config import parse_config
 from lib.service.app import services
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def main() -> None:
         ("the catalog is read and checked", 0.1, lambda: load_from(DATA), 5),
         ("a fresh process finds a bundled model", 0.5, process("-c", FIND), 5),
         ("scripts/manage_space.py --help", 0.3, process("scripts/manage_space.py", "--help"), 10),
-        ("a configuration that cannot be built is refused", 0.1, refused(lambda: parse(deep)), 20),
+        ("a configuration that cannot be built is refused", 0.1, refused(lambda: parse_config(deep)), 20),
         ("a header of 8 MB of empty lists is refused", 1.0, refused(lambda: parse_header(lists, "x.safetensors", None)), 5),
         ("/estimate_speed, warm", 0.010, lambda: advisor.estimate_speed(MODEL, "l4x1", concurrency=4), 20),
         ("/estimate_memory, warm", 0.050, lambda: advisor.estimate_memory(MODEL), 20),

@@ -23,7 +23,7 @@ WANTED = 10_000
 
 def questions() -> list:  # type: ignore[type-arg]
     """Combinations of every bundled decoder and encoder with every listed offer of distinct hardware, in four precisions."""
-    specs = [spec for name in bundled.ids() if (spec := bundled.find(name)) and spec.library != "diffusers"]
+    specs = [spec for name in bundled.list_ids() if (spec := bundled.find_spec(name)) and spec.library != "diffusers"]
     offers = {(o.accelerator, o.accelerator_count, o.accelerator_fraction): o for o in load().offers if o.listed and o.silicon}
     every = list(itertools.product(specs, offers.values(), ("auto", "bf16", "int8", "int4")))
     chosen = every[:: max(1, len(every) // WANTED)][:WANTED]

@@ -9,7 +9,7 @@ from lib.advisor.savings import Deployment, count_devices
 from lib.catalog import load
 from lib.cost import Usage
 from lib.memory import tensor_parallel_degree
-from lib.model.bundled import find, ids
+from lib.model.bundled import find_spec, list_ids
 from lib.model.spec import ModelSpec
 from lib.speed.hardware import lay_out, resolve_devices
 from lib.workload import MemoryRequest
@@ -18,7 +18,7 @@ CATALOG = load()
 CARDS = CATALOG.offer("l40sx8")
 CHIPS = next(offer for offer in CATALOG.on(("tpu",)) if offer.accelerator_count == 8)
 COUNTS = range(1, 17)
-MODELS = [spec for name in ids() if (spec := find(name)) is not None and spec.library != "diffusers"]
+MODELS = [spec for name in list_ids() if (spec := find_spec(name)) is not None and spec.library != "diffusers"]
 
 
 def starts(spec: ModelSpec, devices: int) -> bool:
@@ -70,6 +70,6 @@ def test_vllm_starts_with_it() -> None:
 )
 def test_models_that_the_heads_alone_would_split_wrongly(model: str, devices: int, degree: int) -> None:
     """Degrees worked out by hand."""
-    spec = find(model)
+    spec = find_spec(model)
     assert spec is not None
     assert tensor_parallel_degree(spec, devices) == degree

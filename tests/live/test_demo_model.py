@@ -82,8 +82,8 @@ def cpu() -> Device:
 
 def test_the_defaults_are_bundled() -> None:
     """What is predicted of them is then exact and needs no Hub."""
-    assert bundled.find(ON_CPU) is not None
-    assert bundled.find(ON_GPU) is not None
+    assert bundled.find_spec(ON_CPU) is not None
+    assert bundled.find_spec(ON_GPU) is not None
 
 
 def test_the_model_by_device(cpu: Device) -> None:

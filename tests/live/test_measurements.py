@@ -291,6 +291,6 @@ def test_pasted_config_becomes_class_and_digest() -> None:
 
 def test_bundled_model_keeps_its_id() -> None:
     """A public id stands as it is."""
-    spec = bundled.find("Qwen/Qwen3-0.6B")
+    spec = bundled.find_spec("Qwen/Qwen3-0.6B")
     assert spec is not None
     assert model_label(spec) == "Qwen/Qwen3-0.6B"

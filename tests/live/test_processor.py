@@ -88,7 +88,7 @@ def test_a_rate_that_was_reached_is_taken_whole() -> None:
     1 711 376 384 parameters, the head tied: 512 tokens × 2 FLOP × 1.711e9 / 100 GFLOP/s = 17.5 s, attention on top. A step reads
     6.85 GB at 20 GB/s: 342 ms, and 24 layers take a few milliseconds of the host. Ranges are not cut at these rates: they are no ceilings.
     """
-    catalog, spec = load(), bundled.find(MODEL)
+    catalog, spec = load(), bundled.find_spec(MODEL)
     assert spec is not None
     on = device_hardware(CPU, catalog, cpu=apply_measured_rates(PACE, "fp32", CPU, catalog.accelerator("CPU-2vCPU")))
     assert on is not None
@@ -102,7 +102,7 @@ def test_a_rate_that_was_reached_is_taken_whole() -> None:
 
 def test_the_prediction_says_where_its_rates_are_from() -> None:
     """It names this machine and its rates, with a source and without the words of a typical host; other precisions have other rates."""
-    spec = bundled.find(MODEL)
+    spec = bundled.find_spec(MODEL)
     assert spec is not None
     run = Run(spec=spec, precision="bf16", device=CPU, prompt_tokens=128, output_tokens=16, rates=PACE)
     mine, typical = predict_run(run, load()), predict_run(replace(run, rates=None), load())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lib import catalog
 from lib.catalog.silicon import Cards
 from lib.memory import estimate_memory, fit_memory, usable_memory
-from lib.memory.per_device import largest, per_device
+from lib.memory.per_device import find_largest, per_device
 from lib.memory.resolve import resolve_request
 from lib.model import bundled
 from lib.model.parameter_count import resolve_count
@@ -49,7 +49,7 @@ cards = st.sampled_from(["T4", "L4", "A100-SXM4-80GB", "H200-SXM", "TPU-v6e", "C
 
 def spec(name: str) -> ModelSpec:
     """A bundled model."""
-    found = bundled.find(name)
+    found = bundled.find_spec(name)
     assert found is not None, name
     return found
 
@@ -124,7 +124,7 @@ def test_the_inverse_of_a_curve(fixed: int, slope: int, bend: int, capacity: int
         return fixed + slope * n + bend * n * n
 
     plain = max((n for n in range(1, limit + 1) if size(n) <= capacity), default=0)
-    assert largest(size, capacity, limit) == plain
+    assert find_largest(size, capacity, limit) == plain
 
 
 def test_a_llama_by_hand() -> None:
@@ -259,7 +259,7 @@ def test_the_search_for_the_largest_asks_rarely(fixed: int, slope: int, capacity
             asked.append(n)
             return fixed + slope * n + slope * max(0, n - bend)
 
-        found = largest(size, capacity, limit)
+        found = find_largest(size, capacity, limit)
         assert len(asked) <= 2 * limit.bit_length() + 3
         assert found == 0 or size(found) <= capacity
         assert found == limit or size(found + 1) > capacity

@@ -17,9 +17,9 @@ from lib.workload import MemoryRequest
 
 def test_every_counted_model_is_bundled_with_its_exact_counts() -> None:
     """One spec a counted fact, with the same total, the same active parameters, and components that add up."""
-    assert sorted(bundled.ids()) == sorted(counted())
+    assert sorted(bundled.list_ids()) == sorted(counted())
     for name in counted():
-        spec, row = bundled.find(name), facts()[name]
+        spec, row = bundled.find_spec(name), facts()[name]
         assert spec is not None
         assert (spec.id, spec.source, spec.parameters_total) == (name, "catalog", row["parameters"])
         assert spec.parameters_active == row.get("active", row["parameters"])
@@ -39,7 +39,7 @@ def test_every_counted_model_is_bundled_with_its_exact_counts() -> None:
 )
 def test_weights_as_stored_are_as_large_as_the_published_files(name: str, format_: str, gib: float) -> None:
     """Within 0.2 % of the weight files; those of gpt-oss hold two copies (catalog of kaito-project/kaito, 2026-08-17)."""
-    spec = bundled.find(name)
+    spec = bundled.find_spec(name)
     assert spec is not None
     held = estimate_memory(spec, MemoryRequest(context_tokens=1))
     assert held.precision == format_
@@ -48,7 +48,7 @@ def test_weights_as_stored_are_as_large_as_the_published_files(name: str, format
 
 def test_which_repository_is_quantized() -> None:
     """DeepSeek V3 is published in FP8 blocks; of Llama 4 Maverick the repository without FP8 in its name is the one in bf16."""
-    stored = {name: spec.stored for name in bundled.ids() if (spec := bundled.find(name)) is not None}
+    stored = {name: spec.stored for name in bundled.list_ids() if (spec := bundled.find_spec(name)) is not None}
     for name in ("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-R1"):
         quantization = stored[name].quantization
         assert quantization is not None
@@ -58,17 +58,17 @@ def test_which_repository_is_quantized() -> None:
 
 def test_a_spec_goes_to_json_and_back() -> None:
     """Nothing is lost or changed on the way."""
-    for name in bundled.ids():
-        spec = bundled.find(name)
+    for name in bundled.list_ids():
+        spec = bundled.find_spec(name)
         assert spec is not None
         assert bundled.from_json(bundled.to_json(spec)) == spec
 
 
 def test_capitals_do_not_matter_and_unknown_ids_are_none() -> None:
     """Ids are found as the Hub finds them."""
-    assert bundled.find("OPENAI/GPT-OSS-20B") is bundled.find("openai/gpt-oss-20b")
-    assert bundled.find("nobody/nothing") is None
-    assert bundled.config("nobody/nothing") is None
+    assert bundled.find_spec("OPENAI/GPT-OSS-20B") is bundled.find_spec("openai/gpt-oss-20b")
+    assert bundled.find_spec("nobody/nothing") is None
+    assert bundled.find_config("nobody/nothing") is None
 
 
 def test_a_damaged_line_names_the_script() -> None:
@@ -84,10 +84,10 @@ def test_listing_and_one_answer_import_no_torch() -> None:
         "print(n, 'torch' in sys.modules, 'pydantic' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert int(told[0]) == len(bundled.ids())
+    assert int(told[0]) == len(bundled.list_ids())
     assert told[1:] == ["False", "False"]
 
 
 def test_an_answer_is_remembered() -> None:
     """The second look-up returns the very object of the first."""
-    assert bundled.find("google/gemma-3-27b-it") is bundled.find("google/gemma-3-27b-it")
+    assert bundled.find_spec("google/gemma-3-27b-it") is bundled.find_spec("google/gemma-3-27b-it")

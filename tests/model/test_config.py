@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model_facts import LLAMA, config, counted
 
 from lib.errors import BadConfig
-from lib.model.config import MAX_CHARACTERS, check, parse
+from lib.model.config import MAX_CHARACTERS, check_config, parse_config
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -49,27 +49,27 @@ json_values = st.recursive(
 def test_what_cannot_be_built_is_refused_with_what_is_accepted(text: str, said: str) -> None:
     """Each kind of bad text gets a sentence about itself."""
     with pytest.raises(BadConfig, match=said):
-        parse(text)
+        parse_config(text)
 
 
 def test_a_long_flat_list_is_refused() -> None:
     """60,000 values are more than any configuration holds."""
     with pytest.raises(BadConfig, match="more than 50,000 values"):
-        parse(json.dumps({"layers": [1] * 60_000}))
+        parse_config(json.dumps({"layers": [1] * 60_000}))
 
 
 def test_every_published_configuration_passes() -> None:
     """The bounds refuse none of the bundled configurations, infinite time limits of Mamba included."""
     for name in counted():
         text = json.dumps(config(name))
-        assert parse(text) == json.loads(text)
+        assert parse_config(text) == json.loads(text)
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No text raises anything but the refusal."""
     try:
-        found = parse(text)
+        found = parse_config(text)
     except BadConfig as refusal:
         assert len(str(refusal)) < 400  # noqa: PT017 either outcome is right
     else:
@@ -81,6 +81,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_any_object_is_accepted_or_refused(value: dict[str, object]) -> None:
     """No object raises anything but the refusal, and what passes is returned unchanged."""
     try:
-        check(value)
+        check_config(value)
     except BadConfig as refusal:
         assert str(refusal).endswith((".", "'"))  # noqa: PT017 either outcome is right

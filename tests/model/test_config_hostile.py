@@ -13,7 +13,7 @@ from model_facts import LLAMA, config
 
 from lib.errors import AdvisorError, BadConfig
 from lib.model.build import build
-from lib.model.config import check
+from lib.model.config import check_config
 from lib.model.parameters import group_parameters
 from lib.model.quantization import read_quantization, skip_test
 
@@ -36,7 +36,7 @@ wild = st.sampled_from([None, True, -1, 0, 1, 3, 2**31, 0.5, "", "x", "4096", []
 def taken(changed: dict[str, Any]) -> None:
     """Try it as the app does."""
     try:
-        check(changed)
+        check_config(changed)
         quantization, _told = read_quantization(changed)
         built = build(changed)
         tensors = group_parameters(built, skip_test(quantization, built.model))
@@ -73,7 +73,7 @@ def test_small_models_with_changed_fields(base: dict[str, Any], data: st.DataObj
 def test_what_would_be_written_out_in_python_is_refused_before_it_is_built(hostile: dict[str, Any], says: str) -> None:
     """Each of these took gigabytes, or minutes, in a constructor that makes no torch call meanwhile."""
     with pytest.raises(BadConfig, match=says):
-        check(hostile)
+        check_config(hostile)
 
 
 def test_no_parameter_is_in_memory() -> None:

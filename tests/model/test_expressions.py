@@ -17,7 +17,7 @@ import lib
 from lib.errors import BadConfig
 from lib.model import config, quantization
 from lib.model.build import build
-from lib.model.config import check
+from lib.model.config import check_config
 from lib.model.quantization import read_quantization, skip_test
 from lib.model.reconcile import _MTP, _is_scale, _layer_number
 from lib.model.spec import Quantization
@@ -89,14 +89,14 @@ def test_a_long_key_is_refused_at_any_depth(hostile: str, value: object) -> None
         with pytest.raises(
             BadConfig, match=rf"has {len(hostile):,} characters\. Accepted: up to 200; take it out, or shorten it"
         ) as refused:
-            check(damaged)
+            check_config(damaged)
         assert len(str(refused.value)) < 300
 
 
 def test_the_range_of_a_key_is_looked_up_once_for_a_list() -> None:
     """Also for lists in lists."""
     config._range.cache_clear()
-    check({"expert" * 33: [[1] * 100] * 100})
+    check_config({"expert" * 33: [[1] * 100] * 100})
     assert config._range.cache_info().misses == 1
 
 
@@ -122,9 +122,9 @@ def test_the_range_of_a_key_is_looked_up_once_for_a_list() -> None:
 )
 def test_a_key_has_its_limit(key: str, most: int) -> None:
     """Ten million states of 86 bytes of text took five gigabytes."""
-    check({key: most})
+    check_config({key: most})
     with pytest.raises(BadConfig, match=rf"'{key}' was .* Accepted: up to {most:,}\."):
-        check({key: most + 1})
+        check_config({key: most + 1})
 
 
 EXPLOSIVE = (

@@ -32,7 +32,7 @@ from lib.model.resolve import resolve_config
 )
 def test_sizes_of_known_models(name: str, task: str, layers: int, heads: tuple[int, int, int], limit: int | None) -> None:
     """Task, layers, heads, key/value heads, width of a head and context limit, as published."""
-    spec = bundled.find(name)
+    spec = bundled.find_spec(name)
     assert spec is not None
     sizes = spec.dimensions
     assert (spec.task, sizes.layers, (sizes.attention_heads, sizes.kv_heads, sizes.head_dim), spec.context_limit) == (
@@ -45,7 +45,7 @@ def test_sizes_of_known_models(name: str, task: str, layers: int, heads: tuple[i
 
 def test_encoder_lengths() -> None:
     """Whisper listens to 1500 positions; T5 was trained on 512 tokens; a decoder has no encoder."""
-    lengths = {n: bundled.find(n) for n in ("openai/whisper-tiny", "google-t5/t5-small", "Qwen/Qwen3-0.6B")}
+    lengths = {n: bundled.find_spec(n) for n in ("openai/whisper-tiny", "google-t5/t5-small", "Qwen/Qwen3-0.6B")}
     assert [s.dimensions.encoder_tokens for s in lengths.values() if s] == [1500, 512, 0]
 
 
@@ -63,7 +63,7 @@ def test_what_the_caller_knows_is_kept() -> None:
 def test_one_resolve_equals_the_bundled_spec() -> None:
     """The bundled line is what resolving gives today."""
     name = "Qwen/Qwen3-0.6B"
-    kept, now = bundled.find(name), resolve_config(config(name))
+    kept, now = bundled.find_spec(name), resolve_config(config(name))
     assert kept is not None
     assert (now.tensors, now.cache_terms, now.dimensions, now.stored, now.layer_kinds) == (
         kept.tensors, kept.cache_terms, kept.dimensions, kept.stored, kept.layer_kinds,

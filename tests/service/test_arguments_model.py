@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.errors import BadArgument, UnknownModel
-from lib.service.arguments import read
+from lib.service.arguments import read_reference
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from lib.service.arguments import read
 )
 def test_the_three_kinds_are_told_apart_by_form(text: str, kind: str, meant: str) -> None:
     """JSON begins with a bracket, a count is a number with a letter, the rest is an id or the address of a model's page."""
-    reference = read(text)
+    reference = read_reference(text)
     assert (reference.kind, reference.text) == (kind, meant)
 
 
@@ -54,22 +54,22 @@ def test_the_three_kinds_are_told_apart_by_form(text: str, kind: str, meant: str
 def test_what_is_none_of_them(text: str) -> None:
     """The sentence says what is accepted."""
     with pytest.raises(UnknownModel, match="Accepted: a Hub id"):
-        read(text)
+        read_reference(text)
 
 
 def test_a_token_in_the_wrong_field_is_neither_sent_nor_repeated() -> None:
     """As an id it would stand in an address of the Hub and in the refusal."""
     with pytest.raises(UnknownModel, match="looks like a token") as refused:
-        read(" hf_abcdefghij ")
+        read_reference(" hf_abcdefghij ")
     assert "abcdef" not in str(refused.value)
-    assert read("hf_internal/tiny").kind == "id"
+    assert read_reference("hf_internal/tiny").kind == "id"
 
 
 @given(st.text())
 def test_any_text_is_told_apart_or_refused(text: str) -> None:
     """No text raises anything else."""
     try:
-        assert read(text).text == read(text).text.strip()
+        assert read_reference(text).text == read_reference(text).text.strip()
     except UnknownModel as refusal:
         assert len(str(refusal)) < 400  # noqa: PT017 - both outcomes are right
 
@@ -78,4 +78,4 @@ def test_any_text_is_told_apart_or_refused(text: str) -> None:
 def test_a_model_is_text(value: object) -> None:
     """The sentence says so."""
     with pytest.raises(BadArgument, match="as text"):
-        read(value)
+        read_reference(value)

@@ -14,7 +14,7 @@ CATALOG = catalog.load()
 
 def spec(name: str) -> ModelSpec:
     """A bundled model."""
-    found = bundled.find(name)
+    found = bundled.find_spec(name)
     assert found is not None, name
     return found
 

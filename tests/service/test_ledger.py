@@ -38,7 +38,7 @@ FIGURES: Any = {
 }
 RUN: dict[str, Any] = {"kind": "measure", "precision": "bf16", "prompt_tokens": 8, "output_tokens": 4}
 NOW = datetime(2026, 11, 21, 9, 30, 59, tzinfo=UTC)
-SPEC = bundled.find("Qwen/Qwen3-0.6B")
+SPEC = bundled.find_spec("Qwen/Qwen3-0.6B")
 assert SPEC is not None
 
 

@@ -9,7 +9,7 @@ from account_world import ADA, asking, peopled
 from space_stand_in import FakeSpace, SpaceStandIn
 
 from lib.errors import BadArgument, RepoNotFound
-from lib.service.arguments import space_of
+from lib.service.arguments import check_space_id
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_tier_that_nobody_knows_has_no_price(hub: SpaceStandIn) -> None:
 )
 def test_ids_and_pages(text: str, name: str) -> None:
     """The id, or the address of its page."""
-    assert space_of(text) == name
+    assert check_space_id(text) == name
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ def test_ids_and_pages(text: str, name: str) -> None:
 def test_what_cannot_be_a_space(text: object) -> None:
     """Refused before anything is asked."""
     with pytest.raises(BadArgument, match="space_id was"):
-        space_of(text)
+        check_space_id(text)

@@ -18,7 +18,7 @@ from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.batch import Deployment
-from lib.speed.hardware import peak
+from lib.speed.hardware import find_peak
 from lib.speed.predict import STATIC_BATCH_ENGINES
 
 CATALOG = load()
@@ -36,7 +36,7 @@ TOWERS = {"vision_tower", "audio_tower", "projector", "embeddings", "encoder"}
 @cache
 def decoders() -> tuple[ModelSpec, ...]:
     """Every bundled model but pipelines."""
-    found = (bundled.find(name) for name in bundled.ids())
+    found = (bundled.find_spec(name) for name in bundled.list_ids())
     return tuple(spec for spec in found if spec is not None and spec.library != "diffusers")
 
 
@@ -63,7 +63,7 @@ def least_step(of: Deployment, sequences: float) -> float:
     bits = min(16.0, weight_format(of.precision).bits)
     devices = of.layout.tensor_parallel
     moved = max(0.0, passed - routed) * bits / 8 / (devices * of.devices.silicon.bandwidth * of.devices.share)
-    rate = peak(of.devices.silicon, of.arithmetic) * of.devices.share
+    rate = find_peak(of.devices.silicon, of.arithmetic) * of.devices.share
     computed = 2.0 * max(0.0, passed - routed) * sequences / (devices * rate) if rate else 0.0
     return max(moved, computed)
 
@@ -101,7 +101,7 @@ def ordered() -> list[tuple[Accelerator, Accelerator]]:
         for high in GPUS
         if low is not high
         and low.bandwidth <= high.bandwidth
-        and all(peak(low, kind) <= peak(high, kind) for kind in types)
+        and all(find_peak(low, kind) <= find_peak(high, kind) for kind in types)
         and (low.memory_usable or 0) <= (high.memory_usable or 0)
     ]
 
@@ -113,7 +113,7 @@ def test_a_faster_card_is_never_slower(engine: str, precision: str) -> None:
     pairs = ordered()
     assert len(pairs) > 100
     for name in FEW:
-        spec = bundled.find(name)
+        spec = bundled.find_spec(name)
         assert spec is not None
         for requests in (1, 8):
             request = SpeedRequest(precision=precision, engine=engine, concurrency=requests)  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def test_any_question_has_an_answer_in_order(count: int, prompt: int, answer: in
 
 def test_a_longer_prompt_takes_longer() -> None:
     """The first token comes later with every token of the prompt, and reading a longer cache slows the others."""
-    spec = bundled.find(FEW[0])
+    spec = bundled.find_spec(FEW[0])
     assert spec is not None
     card = CATALOG.resolve_hardware("L40S")
     lengths = (1, 64, 512, 4096, 32768)
@@ -165,7 +165,7 @@ def test_a_longer_prompt_takes_longer() -> None:
 
 def test_many_at_once_equal_one_by_one() -> None:
     """The vectorised path is the same arithmetic."""
-    specs = [bundled.find(name) for name in FEW]
+    specs = [bundled.find_spec(name) for name in FEW]
     questions = [
         (s, CATALOG.resolve_hardware(h), SpeedRequest(concurrency=3)) for s in specs if s for h in ("l4x1", "cpu-upgrade", "TPU-v6e")
     ]

@@ -14,7 +14,7 @@ from lib.model import bundled
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import ModelSpec
 from lib.service.app import Account
-from lib.service.arguments import read
+from lib.service.arguments import read_reference
 from lib.service.endpoint import App, Time
 
 ADA, READER, OAUTH, BOB = "hf_ada", "hf_ada_read", "hf_ada_oauth", "hf_bob"
@@ -61,10 +61,10 @@ def peopled(hub: SpaceStandIn) -> SpaceStandIn:
 
 def at_hand(model: object) -> ModelSpec:
     """Models that need no network: the bundled ones and bare counts; no other is on the Hub."""
-    reference = read(model)
+    reference = read_reference(model)
     if reference.kind == "count":
         return resolve_count(reference.text)
-    spec = bundled.find(reference.text)
+    spec = bundled.find_spec(reference.text)
     if spec is None:
         raise RepoNotFound(f"There is no public model '{reference.text}'.")
     return spec

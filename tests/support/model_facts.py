@@ -27,7 +27,7 @@ def counted() -> list[str]:
 
 def config(name: str) -> dict[str, Any]:
     """The configuration of a bundled model."""
-    found = bundled.config(name)
+    found = bundled.find_config(name)
     assert found is not None, name
     return found
 

@@ -145,10 +145,10 @@ def test_nothing_qualifying_is_said(services: Any, monkeypatch: pytest.MonkeyPat
 
 def test_the_curve_spans_what_matters() -> None:
     """The curve reaches the model's limit for short models, four times the context for long ones, and holds the context itself."""
-    assert memory_tab.lengths(4096, 131_072)[-1] == 32_768
-    assert memory_tab.lengths(512, 1024)[-1] == 1024
-    assert memory_tab.lengths(50_000, 131_072)[-1] == 131_072
-    assert 50_000 in memory_tab.lengths(50_000, 131_072)
+    assert memory_tab.choose_lengths(4096, 131_072)[-1] == 32_768
+    assert memory_tab.choose_lengths(512, 1024)[-1] == 1024
+    assert memory_tab.choose_lengths(50_000, 131_072)[-1] == 131_072
+    assert 50_000 in memory_tab.choose_lengths(50_000, 131_072)
 
 
 def test_suggestions_do_without_the_hub() -> None:
@@ -166,7 +166,7 @@ def test_every_output_has_a_value(services: Any, whole: Services) -> None:
         assert len(page.model_changed(services, model, "", [*RECOMMEND, *MEMORY])) == filled["model_changed"]
     assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
     assert len(memory_tab.memory_markup(services, LLAMA, MEMORY).updates()) == filled["memory_changed"]
-    curve = memory_tab.curve(services, LLAMA, 131_072, MEMORY)
+    curve = memory_tab.draw_curve(services, LLAMA, 131_072, MEMORY)
     assert len(memory_tab.curve_updates(curve)) == len(memory_tab.curve_updates(None)) == filled["curve_changed"]
 
 
