@@ -9,7 +9,7 @@ from lib.catalog import load
 from lib.hub.prices import PriceFeed
 from lib.hub.space_session import install_session
 from lib.live import measure_process
-from lib.service.arguments import text as text_argument
+from lib.service.arguments import check_text
 from lib.service.chat import chat
 from lib.service.compare import comparison
 from lib.service.cost import estimate_cost
@@ -84,7 +84,7 @@ class Services:
 
     def search_models(self, text: str) -> Sequence[str]:
         """Ids on the Hub that match; none when the Hub cannot be reached."""
-        return self._app.search(text_argument("text", text, "llama"))
+        return self._app.search(check_text("text", text, "llama"))
 
     def prices(self) -> PriceEntry:
         """Which prices the answers use now, and how old they are."""

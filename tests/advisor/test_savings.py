@@ -186,7 +186,7 @@ def test_every_way_saves_fits_and_reads_well(model: str, offer: Offer, engine: s
 
 
 def test_the_provider_bill_is_the_same_as_alone() -> None:
-    """No second arithmetic: the way's figure is `per_token` at the same traffic, with the storage that stays."""
+    """No second arithmetic: the way's figure is `bill_tokens` at the same traffic, with the storage that stays."""
     stored = replace(BUSY, storage_gb=Decimal(200))
     found = way(find_savings(case("8B", "l4x1", usage=stored, price=own("1", "2"))), "provider")
     assert found.usd_per_month == bill_tokens(own("1", "2"), stored, RULES.providers).total_usd_per_month + Decimal("1.8")

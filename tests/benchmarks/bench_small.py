@@ -26,7 +26,7 @@ from lib.service.app import services
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-FIND = "from lib.model import bundled; bundled.ids(); bundled.find('openai/gpt-oss-20b')"
+FIND = "from lib.model import bundled; bundled.list_ids(); bundled.find_spec('openai/gpt-oss-20b')"
 
 
 def median_s(work: Callable[[], object], rounds: int) -> float:

@@ -80,7 +80,7 @@ def test_a_damaged_line_names_the_script() -> None:
 def test_listing_and_one_answer_import_no_torch() -> None:
     """A fresh process lists all ids and answers one without torch and pydantic."""
     code = (
-        "import sys; from lib.model import bundled; n = len(bundled.ids()); bundled.find('openai/gpt-oss-20b'); "
+        "import sys; from lib.model import bundled; n = len(bundled.list_ids()); bundled.find_spec('openai/gpt-oss-20b'); "
         "print(n, 'torch' in sys.modules, 'pydantic' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
