@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from hub_repos import demo_repos
 from hub_stand_in import StandIn
+from hypothesis import settings
 from running_app import started
+
+settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else the machine does
+settings.load_profile("any machine")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -249,9 +249,9 @@ def pipeline_share(*, chunks: Quantity, stages: Quantity) -> Quantity:
     return (chunks + stages - 1.0) / chunks / stages
 
 
-LAW = Law(
+DENOISING = Law(
     "pictures · (steps · evaluations · FLOP + FLOP of the decoder) / compute reached + evaluations · host time",
-    "lib/laws/diffusion.py; " + FITTED_CONSTANTS,
+    _HERE,
 )
 
 

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 COMMAND: Final = (sys.executable, "-m", "lib.service.build_worker")
 READY: Final = b"ready"
+BEGUN: Final = b"begun"
+"""What a child says when its imports are over, and when it has a question."""
 BUILD_S = 20.0  # some fifty families of transformers took up to 3 s on two busy cores; a hostile one must not hold up the rest
 START_S = 120.0  # the imports take 4 s on a quiet machine
 MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
@@ -63,6 +65,10 @@ class _Values(pickle.Unpickler):
         if module_name not in _VALUES or "." in global_name:
             raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
         return super().find_class(module_name, global_name)
+
+
+class _ChildGoneError(Exception):
+    """The child was dead before it got the question."""
 
 
 class _Child:
@@ -99,9 +105,10 @@ class _Child:
         """The answer; `while_slow()` is called once when it takes long.
 
         Raises:
+            _ChildGoneError: the child was dead before the question reached it.
             BadConfig: there is none, because time or memory ran out or the process died. The child is then ended.
         """
-        late = threading.Event()
+        late, begun = threading.Event(), False
 
         def stop() -> None:
             late.set()
@@ -112,6 +119,7 @@ class _Child:
         timer.start()
         try:
             self._questions.send_bytes(question)
+            begun = self._answers.recv_bytes(len(BEGUN)) == BEGUN
             if not self._answers.poll(min(SLOW_S, limit_s)):
                 while_slow()
             answer = _Values(io.BytesIO(self._answers.recv_bytes(MAX_ANSWER_BYTES))).load()
@@ -120,6 +128,8 @@ class _Child:
         finally:
             timer.cancel()
             timer.join()  # what it may have begun is over: the process is there or it is not
+        if answer is None and not begun and not late.is_set():
+            raise _ChildGoneError
         if answer is None:
             raise self._unanswered(limit_s, late=late.is_set())
         self.questions += 1
@@ -178,12 +188,7 @@ class BuildProcess:
         """
         question = pickle.dumps((function, arguments))
         with self._turn:
-            child = self._current()
-            try:
-                answer = child.answer(question, self._limit_s, self._prepare)
-            except BadConfig:
-                self._retire(child)
-                raise
+            child, answer = self._ask(question)
             if child.resident_bytes > GROWN_BYTES:
                 self._retire(child)
             elif child.questions >= self._max_questions:
@@ -191,6 +196,19 @@ class BuildProcess:
         if isinstance(answer, Fault):
             raise answer.error()
         return answer
+
+    def _ask(self, question: bytes) -> tuple[_Child, ModelSpec | Fault]:
+        """A child and its answer. One that was killed since the last question is replaced once: the question is not to blame."""
+        for _ in range(2):
+            child = self._current()
+            try:
+                return child, child.answer(question, self._limit_s, self._prepare)
+            except _ChildGoneError:
+                self._retire(child)
+            except BadConfig:
+                self._retire(child)
+                raise
+        raise LiveError(_NOT_STARTED)
 
     def warm_up(self) -> None:
         """Start the child if there is none; nobody waits for its imports."""

@@ -20,7 +20,7 @@ from lib.live.memory_gauge import resident_bytes
 from lib.model.build import SMALLEST
 from lib.model.meta_device import no_network
 from lib.model.resolve import resolve_config
-from lib.service.build_process import BUILD_S, MAX_ANSWER_BYTES, READY, too_large
+from lib.service.build_process import BEGUN, BUILD_S, MAX_ANSWER_BYTES, READY, too_large
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +80,7 @@ def main() -> None:
             question = questions.recv_bytes()
         except EOFError:
             os._exit(0)
+        answers.send_bytes(BEGUN)
         faulthandler.dump_traceback_later(_LONGEST_S, exit=True)
         function, arguments = pickle.loads(question)  # noqa: S301 from our own parent
         answer = _pickled(_result(function, arguments, memory_bytes))

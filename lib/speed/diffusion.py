@@ -9,7 +9,7 @@ import numpy as np
 
 from lib import precision as precisions
 from lib.errors import UnsupportedModel, quote_value
-from lib.laws.forward_pass import LAW, Quantity, denoising, fraction
+from lib.laws.forward_pass import DENOISING, Quantity, denoising, fraction
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
 from lib.speed.calibration import load_calibration
@@ -82,9 +82,9 @@ def predict_pictures(
             SpeedPart(
                 name="denoising",
                 seconds=whole.value,
-                law=LAW.equation,
+                law=DENOISING.equation,
                 inputs={"shape": what, "evaluations per step": str(work["evaluations_per_step"]), "TFLOP": f"{work['flop'] / 1e12:g}"},
-                source=LAW.source,
+                source=DENOISING.source,
             ),
         ),
         caveats=(
