@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from lib.model.spec import ModelSpec
 from scripts.answer_calls import LLAMA
 from scripts.answer_pages import program, public
 
@@ -26,12 +27,11 @@ def trace(*, model_only: bool) -> Counter[str]:
     advisor, _ = program()
     recommend = public(advisor)["recommend"].question
     recommend(LLAMA, context_tokens=2048)  # what is imported or remembered once is not a step of an answer
-    resolved = type(advisor._models(LLAMA))  # noqa: SLF001  the type of a resolved model, wherever it is defined
     calls = Counter[str]()
 
     def count(frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if event == "call" and file.startswith(LIB) and (not model_only or _handed_model(frame, resolved)):
+        if event == "call" and file.startswith(LIB) and (not model_only or _handed_model(frame)):
             calls[file.removeprefix(LIB)] += 1
 
     sys.setprofile(count)
@@ -42,16 +42,16 @@ def trace(*, model_only: bool) -> Counter[str]:
     return calls
 
 
-def _handed_model(frame: FrameType, resolved: type) -> bool:
+def _handed_model(frame: FrameType) -> bool:
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
-    return any(_holds(frame.f_locals.get(name), resolved, depth=2) for name in names)
+    return any(_holds(frame.f_locals.get(name), depth=2) for name in names)
 
 
-def _holds(value: Any, resolved: type, depth: int) -> bool:
-    if isinstance(value, resolved) or (isinstance(value, str) and value == LLAMA):
+def _holds(value: Any, depth: int) -> bool:
+    if isinstance(value, ModelSpec) or (isinstance(value, str) and value == LLAMA):
         return True
     parts = fields(value) if depth and is_dataclass(value) and not isinstance(value, type) else ()
-    return any(_holds(getattr(value, part.name, None), resolved, depth - 1) for part in parts)
+    return any(_holds(getattr(value, part.name, None), depth - 1) for part in parts)
 
 
 def main() -> None:
