@@ -67,7 +67,7 @@ def test_executed_terms_take_the_kinds_of_the_closed_form() -> None:
 @given(
     heads=st.sampled_from([1, 2, 4]),
     width=st.sampled_from([8, 16, 40]),
-    window=st.integers(2, 5000),
+    window=st.integers(3, 5000),  # a window of 2 keeps one token at any length: a run cannot tell it from a constant state
     pattern=st.lists(st.sampled_from(["full_attention", "sliding_attention"]), min_size=1, max_size=6),
     family=st.sampled_from([("qwen3", "Qwen3ForCausalLM"), ("gemma3_text", "Gemma3ForCausalLM"), ("gpt_oss", "GptOssForCausalLM")]),
 )
