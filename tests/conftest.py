@@ -47,6 +47,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip("no Chromium on PATH: install the package 'chromium'"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
+    """Show the end of the app's log with a test that failed while it called the app."""
+    report: pytest.TestReport = yield
+    log = item.funcargs.get("app_log") if isinstance(item, pytest.Function) else None
+    if report.failed and log is not None and log.exists():
+        report.sections.append(("the app's log", log.read_text(encoding="utf-8", errors="replace")[-6000:]))
+    return report
+
+
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
     """Where the system's Chromium is; a test that needs it fails without one."""
@@ -78,7 +88,13 @@ def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def app_url(stand_in: StandIn, demo_folder: Path) -> Iterator[str]:
+def app_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the started app prints; a test that fails shows its end."""
+    return tmp_path_factory.mktemp("app") / "app.log"
+
+
+@pytest.fixture(scope="session")
+def app_url(stand_in: StandIn, demo_folder: Path, app_log: Path) -> Iterator[str]:
     """The address of a started app whose Hub is the stand-in."""
-    with started(HF_ENDPOINT=stand_in.url, DEMO_MODEL=str(demo_folder)) as url:
+    with started(app_log, HF_ENDPOINT=stand_in.url, DEMO_MODEL=str(demo_folder)) as url:
         yield url
