@@ -225,8 +225,10 @@ def _curve(terms: Iterable[CacheTerm]) -> Counter[tuple[str, int, str]]:
     """Elements by growth, span and dtype: equal for terms that hold equally much at every length."""
     total: Counter[tuple[str, int, str]] = Counter()
     for term in terms:
-        span = term.span if term.growth not in {"tokens", "constant"} else 0
-        total[term.growth, span, term.dtype] += term.layers * term.elements
+        one_token = term.growth == "window" and term.span == 1  # min(T, 1) is 1 at every length, which a run shows as constant
+        growth = "constant" if one_token else term.growth
+        span = term.span if growth not in {"tokens", "constant"} else 0
+        total[growth, span, term.dtype] += term.layers * term.elements
     return total
 
 

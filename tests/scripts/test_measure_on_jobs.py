@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from contract import TINY_CONFIG
 from hub_stand_in import Fault
 from jobs_stand_in import JobsStandIn, Outcome, run
+from measured_row import row
 from prices_stand_in import as_listed
 
 from lib.catalog import load
@@ -32,21 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ROW = Measurement(
-    when="2026-11-21T09:30Z",
+ROW = row(
     kind="job",
-    device="NVIDIA L4",
-    accelerator="L4",
-    devices=1,
-    driver="580.65.06",
-    torch="2.13.0",
-    engine="transformers 5.23.0",
     model="Qwen/Qwen3-8B",
-    architecture="Qwen3ForCausalLM",
-    weights="random",
-    precision="bf16",
-    prompt_tokens=512,
-    output_tokens=64,
     predicted_peak_bytes=17_000_000_000,
     peak_bytes=16_900_000_000,
     predicted_ttft_s=0.2,
