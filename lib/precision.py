@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from lib.engines import TRAITS, traits_of
 from lib.errors import BadArgument
 
 Law = Literal[
@@ -115,10 +116,10 @@ _GGUF = tuple(
 )
 _BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF)}
 
-FAMILIES = {
-    "fp8": {"transformers": "fp8-block", "vllm": "fp8-tensor", "llama.cpp": "gguf:Q8_0", "vllm-tpu": "fp8-channel"},
-    "int8": {"transformers": "bnb-int8", "vllm": "int8-channel", "llama.cpp": "gguf:Q8_0", "vllm-tpu": "int8-channel"},
-    "int4": {"transformers": "bnb-nf4", "vllm": "awq-4", "llama.cpp": "gguf:Q4_K_M", "vllm-tpu": "int4-group"},
+FAMILIES: Mapping[str, Mapping[str, str]] = {
+    "fp8": {name: row.fp8 for name, row in TRAITS.items()},
+    "int8": {name: row.int8 for name, row in TRAITS.items()},
+    "int4": {name: row.int4 for name, row in TRAITS.items()},
 }
 """What a family name means to an engine: the form it can produce or load."""
 
@@ -207,7 +208,7 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
     if spec.stored.quantization is not None and spec.stored.quantization.format in _BY_NAME:
         return _loadable(spec.stored.quantization.format, engine)
     stored = DTYPES.get(spec.stored.dtype, "bf16")
-    if engine == "llama.cpp":
+    if traits_of(engine).own_files:
         return {"fp32": "gguf:F32", "fp16": "gguf:F16", "bf16": "gguf:BF16"}[stored]
     return _half(accelerator) if stored == "bf16" else stored
 
@@ -215,7 +216,7 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
 def _loadable(stored: str, engine: str) -> str:
     """A quantized checkpoint's own format; llama.cpp loads none but its own files, so there the one nearest in width."""
     form = _BY_NAME[stored]
-    if engine != "llama.cpp" or form.law == "gguf":
+    if not traits_of(engine).own_files or form.law == "gguf":
         return stored
     if form.law == "mxfp4":
         return "gguf:MXFP4_MOE"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
-Engine = Literal["transformers", "vllm", "llama.cpp", "vllm-tpu"]
+from lib.engines import Engine
+
 Mode = Literal["inference", "lora", "qlora", "full"]
 Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
 Priority = Literal["cheapest", "balanced", "fastest"]
 
-ENGINES: tuple[Engine, ...] = get_args(Engine)
 MODES: tuple[Mode, ...] = get_args(Mode)
 ACCOUNTS: tuple[Account, ...] = get_args(Account)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)

@@ -15,16 +15,17 @@ from typing import get_args
 import pytest
 
 from lib.catalog.offers import PLATFORMS
+from lib.engines import ENGINES, TRAITS, CacheLayout
 from lib.laws import kv_cache, kv_cache_by_engine
 from lib.memory import estimate_memory
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import CacheTerm, Growth
-from lib.precision import FAMILIES
+from lib.precision import NAMES
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.cost_charts import COLOURS
 from lib.speed import calibration
 from lib.ui import fields
-from lib.workload import ENGINES, Engine, MemoryRequest
+from lib.workload import MemoryRequest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -114,10 +115,10 @@ def test_dotted_names_in_docstrings_and_comments_exist() -> None:
 
 
 def test_every_engine_stands_in_every_table() -> None:
-    """Cache, number formats, constants of speed; and its activations are counted by a law of its own choice."""
-    assert get_args(Engine) == ENGINES
-    assert set(kv_cache_by_engine.LAWS) == set(ENGINES)
-    assert all(set(forms) == set(ENGINES) for forms in FAMILIES.values())
+    """A row of properties, a law for its cache, number formats that exist, constants of speed; and its memory can be counted."""
+    assert set(TRAITS) == set(ENGINES)
+    assert {row.cache for row in TRAITS.values()} == set(kv_cache_by_engine.LAWS) == set(get_args(CacheLayout))
+    assert {name for row in TRAITS.values() for name in (row.fp8, row.int8, row.int4)} <= set(NAMES)
     assert set(ENGINES) <= set(calibration.ENGINES)
     for engine in ENGINES:
         assert estimate_memory(resolve_count("7B"), MemoryRequest(engine=engine)).total_bytes > 0

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.engines import ENGINES
 from lib.errors import BadArgument
 from lib.model.spec import Quantization, StoredWeights
 from lib.precision import KV_NAMES, NAMES, check_support, compute_dtype, element_bytes, lacks_stored_format, parse, resolve, weight_format
-from lib.workload import ENGINES
 
 
 @dataclass

@@ -18,12 +18,12 @@ from typing import Literal
 
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
+from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
 from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
 from lib.precision import NAMES, weight_format
 from lib.provenance import Reason
-from lib.workload import Engine
 
 Family = Literal["generate", "vision_language", "encode", "speech", "image", "video", "provider"]
 
@@ -90,7 +90,7 @@ def family_of(task: str) -> Family:
 
 AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2
 SERVED_TASKS = ("generate", "vision_language")
-TENSOR_PARALLEL_ENGINES: tuple[Engine, ...] = ("vllm", "vllm-tpu")  # tensor parallel: every device reads its part at the same time
+TENSOR_PARALLEL_ENGINES: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if row.tensor_parallel)
 _HALF_BITS, _FOUR_BITS = 16, 4
 _ON_TPU = frozenset({"bf16", "fp8", "int8"})
 

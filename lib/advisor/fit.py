@@ -12,6 +12,7 @@ from lib.advisor.candidates import Candidate, Family, list_candidates
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
+from lib.engines import traits_of
 from lib.memory import MemoryEstimate, usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
@@ -150,7 +151,7 @@ def _find_shortage(offer: Offer, model: HostedModel, candidate: Candidate, headr
             "devices": candidate.devices,
         }
         return -headroom.free_bytes, Reason("too_small", values)
-    download = headroom.memory.weights.bytes if candidate.engine == "llama.cpp" else model.stored_bytes
+    download = headroom.memory.weights.bytes if traits_of(candidate.engine).own_files else model.stored_bytes
     if offer.disk_bytes is not None and download > offer.disk_bytes:
         return 0, Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
     return None

@@ -14,10 +14,11 @@ from lib.advisor.candidates import EIGHT_BITS, FOUR_BITS, TENSOR_PARALLEL_ENGINE
 from lib.advisor.fit import Headroom
 from lib.catalog.offers import Offer, Rule
 from lib.catalog.rules import PlatformRules
+from lib.engines import Engine
 from lib.memory import MemoryEstimate
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.speed import SpeedEstimate
-from lib.workload import Engine, Workload
+from lib.workload import Workload
 
 Verdict = Literal["comfortable", "tight"]
 

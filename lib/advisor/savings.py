@@ -20,6 +20,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
 from lib.cost.usage import estimate_zerogpu_use
+from lib.engines import traits_of
 from lib.laws.roofline import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
@@ -106,8 +107,6 @@ class SavingsReport:
     no_savings: tuple[NoSaving, ...]
 
 
-PACKED_KERNELS = frozenset({"vllm", "llama.cpp", "vllm-tpu"})
-"""Engines whose kernels read packed weights; formats inside transformers are unpacked first and gain no speed."""
 SLEEP_S = (Decimal(900), Decimal(300))
 """Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
 FORMATS: tuple[Code, ...] = ("fp8", "int8", "int4")
@@ -222,8 +221,8 @@ def _try_batch(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
 
 
 def _try_cache(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
-    """fp8 in vLLM, eight bits elsewhere."""
-    name = "fp8" if deployment.request.engine.startswith("vllm") else "int8"
+    """The engine's cache format of eight bits."""
+    name = traits_of(deployment.request.engine).small_cache
     smaller = replace(deployment.request, kv_precision=name)
     if _estimate(deployment, smaller).kv_cache.bytes >= _estimate(deployment, deployment.request).kv_cache.bytes:
         yield NoSaving(code="cache_precision", reason="already_as_small")
@@ -357,9 +356,9 @@ def fit_tier(deployment: Deployment, offer: Offer, request: MemoryRequest) -> Fi
 
 
 def count_devices(deployment: Deployment, offer: Offer, request: MemoryRequest) -> int:
-    """As many cards as there are; vLLM takes as many as it can split the model over."""
+    """As many cards as there are; tensor parallelism takes as many as it can split the model over."""
     count = max(1, offer.accelerator_count)
-    return tensor_parallel_degree(deployment.spec, count) if request.engine.startswith("vllm") else count
+    return tensor_parallel_degree(deployment.spec, count) if traits_of(request.engine).tensor_parallel else count
 
 
 def price_month(deployment: Deployment, offer: Offer, request: MemoryRequest) -> Decimal:
@@ -378,8 +377,8 @@ def _can_compute(offer: Offer, request: MemoryRequest) -> bool:
     """Whether the silicon runs the format. Accelerators that are not GPUs need an engine of their own, which a saving does not change."""
     if offer.silicon is None:
         return False
-    if request.engine == "vllm-tpu":
-        return offer.silicon.kind == "tpu"
+    if "gpu" not in traits_of(request.engine).silicon:
+        return offer.silicon.kind in traits_of(request.engine).silicon
     if offer.silicon.kind != "gpu" or (request.precision.startswith("fp8") and not offer.silicon.supports("fp8")):
         return False
     return (
@@ -404,7 +403,7 @@ def classify_gain(deployment: Deployment, before: MemoryRequest, after: MemoryRe
     native = silicon is not None and formats.check_support(formats.weight_format(after.precision, after.engine).name, silicon) == "native"
     if _compute_bound(deployment, before, offer):
         return ("compute" if native else "memory_only"), native
-    return ("bandwidth" if after.engine in PACKED_KERNELS else "memory_only"), native
+    return ("bandwidth" if traits_of(after.engine).packed_kernels else "memory_only"), native
 
 
 def _compute_bound(deployment: Deployment, request: MemoryRequest, offer: Offer) -> bool:

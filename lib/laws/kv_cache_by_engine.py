@@ -12,30 +12,31 @@ leaves open.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from lib.engines import CacheLayout, traits_of
 from lib.laws import Law, kv_cache
 from lib.laws.activation import MICRO_BATCH
 from lib.laws.kv_cache import Term, cache_bytes_by_kind, width
 from lib.units import Bytes
 
-LAWS = {
-    "transformers": kv_cache.LAW,
-    "vllm": Law(
+LAWS: Mapping[CacheLayout, Law] = {
+    "exact": kv_cache.LAW,
+    "grouped blocks": Law(
         equation="B · Σ slots · ⌈n(T) / s⌉ · s · elements · b, in blocks of s tokens",
         source="vllm, v1/kv_cache_interface.py (001cabc); lib/laws/kv_cache_by_engine.py",
     ),
-    "llama.cpp": Law(
+    "cells": Law(
         equation="B · Σ layers · elements · b · cells(T)",
         source="llama.cpp, src/llama-kv-cache.cpp (25ae3a9); lib/laws/kv_cache_by_engine.py",
     ),
-    "vllm-tpu": Law(
+    "pages": Law(
         equation="B · Σ layers · ⌈n(T) / s⌉ · s · row · b, in pages of s tokens",
         source="tpu-inference b8692ff; lib/laws/kv_cache_by_engine.py",
     ),
 }
-"""The law of each engine, as shown."""
+"""The law of each layout, as shown."""
 
 
 class EngineCache(NamedTuple):
@@ -339,18 +340,17 @@ def engine_cache(
     """What `engine` holds or allocates for B sequences of T tokens; arguments as in `cache_bytes_by_kind` and `tpu_cache_bytes`.
 
     Raises:
-        ValueError: no law for an engine of this name.
+        ValueError: there is no engine of this name.
     """
     kinds = tuple(terms or ())
     size = {"tokens": tokens, "batch": batch, "encoder_tokens": encoder_tokens}
     if not kinds:
         return EngineCache({}, ())
-    if engine == "transformers":
+    layout = traits_of(engine).cache
+    if layout == "exact":
         return EngineCache(cache_bytes_by_kind(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes), ())
-    if engine == "vllm":
+    if layout == "grouped blocks":
         return EngineCache(*vllm_cache_bytes(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes))
-    if engine == "llama.cpp":
+    if layout == "cells":
         return EngineCache(*llamacpp_cache_bytes(kinds, **size, element_bytes=element_bytes))
-    if engine == "vllm-tpu":
-        return EngineCache(*tpu_cache_bytes(kinds, **size, element_bytes=element_bytes, head_dim=head_dim, state_bytes=state_bytes))
-    raise ValueError(f"no law of the cache for engine {engine}")
+    return EngineCache(*tpu_cache_bytes(kinds, **size, element_bytes=element_bytes, head_dim=head_dim, state_bytes=state_bytes))

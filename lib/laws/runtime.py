@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lib.engines import traits_of
 from lib.laws import Law
 from lib.units import GIB, MIB, Bytes
 
@@ -68,10 +69,10 @@ def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, i
     468
     """
     if silicon == "cpu":
-        return {"process": CPU_LLAMA_CPP if engine == "llama.cpp" else CPU_TRANSFORMERS}
+        return {"process": CPU_LLAMA_CPP if traits_of(engine).own_files else CPU_TRANSFORMERS}
     if silicon != "gpu":
         return {"device runtime": NOTHING}
     context = {"context and libraries": CUDA_CONTEXT}
-    if engine == "vllm":
+    if traits_of(engine).captured_graphs:
         return {**context, "outside torch": VLLM_OUTSIDE_TORCH, "captured graphs": VLLM_GRAPHS}
     return {**context, WORKSPACE: cublas_workspace(compute_capability)}

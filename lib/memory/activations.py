@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from lib.engines import traits_of
 from lib.laws import Law, training
 from lib.laws import activation as law
 from lib.laws.parallelism import ceil_divide, head_share
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 SEQUENCES = 256  # vLLM's default max_num_seqs
 
 _LARGE_BATCH, _SMALL_BATCH = 8192, 2048
-_PROFILING = frozenset({"vllm", "vllm-tpu"})
-"""Engines that measure their activations by a run at start, and keep that much."""
 
 
 def traced_kernel(spec: ModelSpec, element_bytes: int) -> Literal["sdpa", "eager"] | None:
@@ -54,6 +53,7 @@ class Activation:
 
     def __init__(self, spec: ModelSpec, request: ResolvedRequest) -> None:
         self._request = request
+        self._start_up = traits_of(request.engine).start_up
         self._sizes = layer_sizes(spec)
         self._diffusion = spec.library == "diffusers"
         self.kernel = traced_kernel(spec, request.element_bytes)
@@ -81,9 +81,9 @@ class Activation:
         """The law that gives the bytes."""
         if self._request.mode != "inference":
             return training.LAW
-        if self._request.engine in _PROFILING:
+        if self._start_up == "profile run":
             return law.PROFILE_RUN
-        if self._request.engine == "llama.cpp":
+        if self._start_up == "compute buffer":
             return law.COMPUTE_BUFFER
         return law.TRACED_MOMENTS if self._fits else law.PREFILL
 
@@ -99,7 +99,7 @@ class Activation:
             return {}
         s = self._sizes
         symbols = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
-        if self._request.engine in _PROFILING and self._request.mode == "inference":
+        if self._start_up == "profile run" and self._request.mode == "inference":
             symbols |= {"M": str(self._batched_tokens), "S": str(SEQUENCES)}
         return symbols | {"attention": self.kernel} if self.kernel and not self.by_law else symbols
 
@@ -109,10 +109,9 @@ class Activation:
 
     def bytes(self, tokens: int, batch: int) -> int:
         """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""
-        of = self._request
         if self._diffusion:
             return 0
-        if of.engine == "transformers":
+        if self._start_up == "forward pass":
             if self._fits:
                 return max(0, round(max(f(tokens, batch) for f in self._fits)))
             return self._plain(tokens, batch)
@@ -121,11 +120,9 @@ class Activation:
     @cached_property
     def _buffer(self) -> int:
         """Bytes that other engines set aside at start, independent of the length."""
-        if self._request.engine == "llama.cpp":
+        if self._start_up == "compute buffer":
             return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)
-        if self._request.engine in _PROFILING:
-            return self._profile_run()
-        raise ValueError(f"no law of activations for engine {self._request.engine}")
+        return self._profile_run()
 
     def _plain(self, tokens: int, batch: int) -> int:
         s = self._sizes

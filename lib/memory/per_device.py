@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from lib.engines import traits_of
 from lib.identity import ById
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import Range, runtime_parts
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
 
-TENSOR_PARALLEL = frozenset({"vllm", "vllm-tpu"})
-"""Engines that split every layer over the devices; the others give each device whole layers."""
 _UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
 
 
@@ -48,7 +47,7 @@ class PerDevice:
 
     def __init__(self, spec: ModelSpec, request: ResolvedRequest, of: Weights) -> None:
         self.spec, self.request, self.weights = spec, request, of
-        self.parallel = request.engine in TENSOR_PARALLEL and request.devices > 1
+        self.parallel = traits_of(request.engine).tensor_parallel and request.devices > 1
         self.activation = Activation(spec, request)
         self.runtime: dict[str, Range] = runtime_parts(
             engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability

@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
+from lib.engines import Engine
 from lib.identity import ById
 from lib.laws import parallelism
 from lib.model.parameter_count import typical_decoder
-from lib.workload import Engine, Mode
+from lib.workload import Mode
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator

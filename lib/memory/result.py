@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lib.engines import traits_of
 from lib.laws import runtime
 from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.weights import rule_of_thumb_bytes
@@ -96,7 +97,7 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "activation_typical": not of.activation.known and spec.library != "diffusers",
         "activation_by_law": untraced and of.activation.known,
         "activation_unknown": spec.library == "diffusers",
-        "vllm_preallocates": request.engine in {"vllm", "vllm-tpu"},
+        "vllm_preallocates": traits_of(request.engine).preallocates,
         "device_runtime": request.silicon in {"tpu", "neuron"},
         "media_not_counted": spec.task in _TEXT,
         "one_prompt": own and inference and spec.cache_terms is not None,
@@ -149,7 +150,7 @@ def cache_part(of: PerDevice, tokens: int, batch: int) -> Part:
     if of.request.encoder_tokens:
         inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
     details = _with_rest(by_kind, total, "copies on other devices")
-    law = LAWS[of.request.engine]
+    law = LAWS[traits_of(of.request.engine).cache]
     return Part(name="kv_cache", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 

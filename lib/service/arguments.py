@@ -26,13 +26,13 @@ from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandl
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
+from lib import engines, workload
 from lib import precision as precisions
-from lib import workload
 from lib.advisor import TASKS
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
 from lib.errors import BadArgument, NotSignedIn, UnknownModel, quote_value
-from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES
+from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -400,7 +400,7 @@ CachePrecision = Annotated[
     Checked(lambda name, value: check_precision(name, value, precisions.KV_NAMES), str),
     Field(description="precision of the cache; auto is the model's own"),
 ]
-Engine = Annotated[workload.Engine, one_of(ENGINES, workload.Engine), Field(description="what runs the model")]
+Engine = Annotated[engines.Engine, one_of(engines.ENGINES, engines.Engine), Field(description="what runs the model")]
 Mode = Annotated[workload.Mode, one_of(MODES, workload.Mode), Field(description="inference, or how it is trained")]
 Task = Annotated[str, one_of(TASKS), Field(description="auto, or a Hub task such as text-generation")]
 Account = Annotated[workload.Account, one_of(ACCOUNTS, workload.Account)]

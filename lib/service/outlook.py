@@ -17,6 +17,7 @@ from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, count_served_requests, price_option
 from lib.cost.tokens import bill_storage
+from lib.engines import ENGINES, Engine
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
@@ -28,7 +29,7 @@ from lib.service.cost import SleepAfter, UsageArguments, cost_answer, usage_of
 from lib.service.endpoint import App
 from lib.service.speed import Predict, estimate_or_none, predict_usage
 from lib.speed import ExplainedSpeed, SpeedEstimate
-from lib.workload import ENGINES, Engine, MemoryRequest, Workload
+from lib.workload import MemoryRequest, Workload
 
 AXES: tuple[Axis, ...] = ("requests", "hours")
 PROVIDERS = "providers"

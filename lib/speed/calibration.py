@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lib.engines import TRAITS
 from lib.errors import BadCatalog
 from lib.laws.forward_pass import Array
 
@@ -23,13 +24,19 @@ ENGINES = (
     "transformers", "vllm", "llama.cpp", "vllm-tpu", "host",
     "sglang", "tensorrt-llm", "tgi", "compiled", "exllama", "autoawq", "fastertransformer", "neuron",
 )  # fmt: skip
-"""Programs whose measurements were fitted; those of `lib.workload.ENGINES` can be asked for, `host` is any of them on a CPU."""
-EAGER = frozenset({"transformers", "autoawq"})
+"""Programs whose measurements were fitted; those of `lib.engines.ENGINES` can be asked for, `host` is any of them on a CPU."""
+EAGER = frozenset({*(name for name, row in TRAITS.items() if row.eager), "autoawq"})
 """Engines in which launching kernels overlaps with computing, and which take any number of requests into a batch."""
 CLASSES = ("gddr", "turing", "a100", "hopper", "blackwell", "cdna", "tpu", "neuron", "cpu")
 KERNELS = ("half", "fp32", "fp8", "fp4", "int4", "int4-experts", "int8", "int8-experts", "bnb4", "bnb8", "gguf")
 """Ways of storing weights that differ in the kernels that read them."""
-MAX_NUM_SEQS = {"tensorrt-llm": 1024, "tgi": 128, "neuron": 16, "host": 128}
+MAX_NUM_SEQS: dict[str, int] = {
+    **{name: row.max_num_seqs for name, row in TRAITS.items()},
+    "tensorrt-llm": 1024,
+    "tgi": 128,
+    "neuron": 16,
+    "host": 128,
+}
 """Sequences an engine runs at once by default; 256 for the others."""
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
+from lib.engines import TRAITS, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.identity import ById
 from lib.laws.forward_pass import Array
@@ -180,8 +181,8 @@ def resolve_devices(hardware: Offer | Cards, accelerators: Mapping[str, Accelera
 def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
     """How the engine uses the devices.
 
-    vLLM splits every layer over as many of them as it starts with, and runs replicas on the rest; Neuron over a power of two of them, at
-    most one attention head each. transformers (`device_map`) and llama.cpp give each device some of the layers; only llama.cpp lets them
+    Tensor parallelism splits every layer over as many of them as the engine starts with, and runs replicas on the rest; Neuron over a power
+    of two of them, at most one attention head each. The other engines give each device some of the layers; only pipelined ones let them
     work on a long prompt at the same time.
 
     Raises:
@@ -190,13 +191,13 @@ def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
     name, caveats = resolve_engine(devices, engine)
     if name == "host":
         return Layout(name, 1, 1, 1, False, caveats)
-    if name in {"vllm", "vllm-tpu", "neuron"}:
-        if name == "neuron":
-            degree = largest_power_of_two(min(devices.count, layer_sizes(spec).heads))
-        else:
-            degree = tensor_parallel_degree(spec, devices.count)
-        return Layout(name, degree, 1, devices.count // degree, False, caveats)
-    return Layout(name, 1, devices.count, 1, name == "llama.cpp" and devices.count > 1, caveats)
+    if name == "neuron":
+        degree = largest_power_of_two(min(devices.count, layer_sizes(spec).heads))
+    elif traits_of(name).tensor_parallel:
+        degree = tensor_parallel_degree(spec, devices.count)
+    else:
+        return Layout(name, 1, devices.count, 1, traits_of(name).pipelined and devices.count > 1, caveats)
+    return Layout(name, degree, 1, devices.count // degree, False, caveats)
 
 
 def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ...]]:
@@ -212,6 +213,7 @@ def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ..
             return "vllm-tpu", () if engine == "vllm-tpu" else (ON_TPU,)
         case "neuron":
             return "neuron", (ON_NEURON,)
-    if engine == "vllm-tpu":
-        raise BadArgument("engine", engine, f"transformers, vllm or llama.cpp on {devices.silicon.name}")
+    if "gpu" not in traits_of(engine).silicon:
+        able = ", ".join(name for name, row in TRAITS.items() if "gpu" in row.silicon)
+        raise BadArgument("engine", engine, f"one of {able} on {devices.silicon.name}")
     return engine, ()

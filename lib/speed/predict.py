@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lib.catalog.silicon import Accelerator
+from lib.engines import TRAITS
 from lib.laws.forward_pass import Array, Quantity, linear_flop
 from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import queue_time
@@ -23,7 +24,7 @@ from lib.speed.result import Band, Bound, SpeedEstimate, SpeedFloor
 from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, time_serving
 from lib.units import Seconds, TokensPerSecond
 
-STATIC_BATCH_ENGINES = frozenset({"transformers", "host", "llama.cpp"})
+STATIC_BATCH_ENGINES = frozenset({*(name for name, row in TRAITS.items() if row.static_batch), "host"})
 """Engines that start a batch together; the others take every request as soon as there is a place."""
 UNMEASURED_WIDENING = 1.3
 """Factor on the width of a range where the engine was never measured on such a card."""

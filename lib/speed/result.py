@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from lib.engines import Engine
 from lib.provenance import Caveat, Source
 from lib.units import Seconds, TokensPerSecond
-from lib.workload import Engine
 
 Bound = Literal["bandwidth", "compute", "overhead"]
 Unit = Literal["tokens", "sequences", "pictures", "windows"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.engines import ENGINES
 from lib.errors import AdvisorError
 from lib.present.compare_rows import comparison_card, comparison_laws, comparison_table
 from lib.present.markup import hint_note, refusal_note
@@ -15,7 +16,6 @@ from lib.ui import fields as ask
 from lib.ui.events import changes, wire_box
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
-from lib.workload import ENGINES
 
 if TYPE_CHECKING:
     from lib.service.app import Services

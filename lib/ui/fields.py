@@ -15,9 +15,10 @@ from urllib.parse import urlencode
 from lib import precision as precisions
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
+from lib.engines import ENGINES
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd_per_hour
-from lib.workload import ACCOUNTS, ENGINES, MODES, PRIORITIES
+from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
 MODEL_LENGTH = 600
 _TEXT_LENGTH = 200

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.engines import ENGINES
 from lib.errors import AdvisorError
 from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.markup import answer_actions, hint_note, refusal_note
@@ -17,7 +18,6 @@ from lib.ui import fields as ask
 from lib.ui.events import changes, follow
 from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
-from lib.workload import ENGINES
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]

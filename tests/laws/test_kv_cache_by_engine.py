@@ -128,5 +128,5 @@ def test_what_is_left_open_has_a_sentence() -> None:
 def test_no_cache_and_no_such_engine() -> None:
     """An encoder holds nothing in any engine; an unknown engine is an error, not zero."""
     assert engine_cache("vllm", None, tokens=10, batch=1, element_bytes=2).bytes == 0
-    with pytest.raises(ValueError, match="no law of the cache for engine abacus"):
+    with pytest.raises(ValueError, match="no law of memory or speed for an engine named abacus"):
         engine_cache("abacus", (LLAMA,), tokens=10, batch=1, element_bytes=2)

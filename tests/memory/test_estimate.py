@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lib import catalog
 from lib.catalog.silicon import Cards
+from lib.engines import ENGINES
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.memory.per_device import find_largest, per_device
 from lib.memory.resolve import resolve_request
@@ -17,7 +18,7 @@ from lib.model import bundled
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import Dimensions, ModelSpec
 from lib.units import GIB
-from lib.workload import ENGINES, MODES, MemoryRequest
+from lib.workload import MODES, MemoryRequest
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 MODELS = [
