@@ -136,6 +136,8 @@ KV_NAMES: tuple[str, ...] = ("auto", "fp32", "fp16", "bf16", "fp8", "int8", "int
 
 DTYPES = {"float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16"}
 """torch's words for the plain formats."""
+TORCH_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+"""The formats that torch computes in by itself, with its names for them."""
 
 _CACHE_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 34 / 32, "int4": 18 / 32}
 

@@ -27,7 +27,7 @@ from typing import Any, Literal
 from lib.catalog import Catalog
 from lib.errors import NoGpuFree
 from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note
-from lib.live.device import Device, Size, current_device
+from lib.live.device import IMPORT_LOCK, Device, Size, current_device
 from lib.live.device_queue import WAIT_S, DeviceQueue, hardware
 from lib.live.memory_gauge import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
@@ -76,7 +76,7 @@ class _Halted(Exception):
 
 @dataclass(slots=True)
 class _Run:
-    """The state that the generator and the model's thread share."""
+    """The state that the generator and the model's thread share; `thread` is the identity of the latter."""
 
     seconds: float
     started: float = 0.0
@@ -85,6 +85,7 @@ class _Run:
     stop: threading.Event = field(default_factory=threading.Event)
     peak: tuple[int, Peak] | None = None
     failure: BaseException | None = None
+    thread: int | None = None
 
     def watch(self, ids: Any, _scores: Any, **_: Any) -> Any:
         """Called by `generate` after every token: note the time, and whether to go on."""
@@ -94,8 +95,11 @@ class _Run:
         return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.started + self.seconds, dtype=_bool_dtype())
 
     def halt(self, *_: Any) -> None:
-        """Called before every layer: it ends the reading of a long prompt whose answer is no longer wanted."""
-        if self.stop.is_set():
+        """Called before every layer: it ends the reading of a long prompt whose answer is no longer wanted.
+
+        The layers call the hooks of every run that is not over, so a run that is still ending must not halt the next one.
+        """
+        if self.stop.is_set() and self.thread == threading.get_ident():
             raise _Halted
 
 
@@ -130,6 +134,7 @@ def _generate(of: LoadedModel, run: _Run, streamer: Any, ids: list[int], limit: 
     """The thread: whatever happens, the stream is ended."""
     import torch  # noqa: PLC0415
 
+    run.thread = threading.get_ident()
     hooks = [layer.register_forward_pre_hook(run.halt) for layer in _layers(of.model)]
     try:
         warm_up(of)
@@ -162,7 +167,8 @@ def stream_answer(of: LoadedModel, ids: list[int], limit: int, temperature: floa
     Raises:
         Exception: whatever the model raised.
     """
-    from transformers import TextIteratorStreamer  # noqa: PLC0415
+    with IMPORT_LOCK:
+        from transformers import TextIteratorStreamer  # noqa: PLC0415
 
     streamer = TextIteratorStreamer(of.tokenizer, skip_prompt=True, timeout=LIFE_S, skip_special_tokens=True)
     run = _Run(seconds=seconds)
@@ -172,6 +178,7 @@ def stream_answer(of: LoadedModel, ids: list[int], limit: int, temperature: floa
     try:
         for text in _texts(streamer):
             yield _stream_pieces(run, text, len(ids))
+        thread.join()  # the stream ends before the peak is read
     finally:
         run.stop.set()
         thread.join(_JOIN_S)

@@ -28,7 +28,8 @@ from typing import Any
 from lib.catalog import Catalog
 from lib.errors import AdvisorError, LiveError, ModelNotAtHand, quote_value
 from lib.live import faults
-from lib.live.device import Device, current_device, on_zero_gpu
+from lib.live.device import IMPORT_LOCK, Device, current_device, on_zero_gpu
+from lib.precision import TORCH_DTYPES
 from lib.units import GIB
 
 Note = str | Callable[[], str]
@@ -312,10 +313,11 @@ def load_from_folder(name: str, folder: Path, device: Device, precision: str) ->
         ModelNotAtHand: the files cannot be used.
         LiveError: the device failed to take them.
     """
-    import torch  # noqa: PLC0415
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+    with IMPORT_LOCK:
+        import torch  # noqa: PLC0415
+        from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
 
-    dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+    dtype = getattr(torch, TORCH_DTYPES[precision])
     alone: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         config_text = (folder / "config.json").read_text(encoding="utf-8")

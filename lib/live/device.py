@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,6 +21,10 @@ from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, Offer, ZeroGpuSizeName
 from lib.catalog.silicon import Accelerator, Cards
 from lib.units import Bytes
+
+IMPORT_LOCK = threading.RLock()
+"""Held while torch or transformers is imported for the first time: of two threads that do so at once, one may get a half-made module
+("cannot import name 'AutoModelForCausalLM'")."""
 
 _NO_LIMIT = 1 << 60  # version 1 writes a number near 2**63 where nothing is limited
 _V2, _V1 = ("memory.max", "memory.current", "inactive_file"), ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -201,7 +206,8 @@ def _driver() -> str | None:
 @cache
 def _card() -> Card | None:
     """The CUDA device of this process, None without one; imports torch."""
-    import torch  # noqa: PLC0415 loaded when first needed
+    with IMPORT_LOCK:
+        import torch  # noqa: PLC0415 loaded when first needed
 
     if not torch.cuda.is_available():
         return None

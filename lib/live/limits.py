@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import last_cache_bytes
+from lib.precision import TORCH_DTYPES
 from lib.provenance import Caveat, Source
 from lib.units import GIB, BytesPerSecond, FlopPerSecond
 
@@ -219,9 +220,7 @@ class RateProbe:
         """The rates in this precision; None for a card, which has a datasheet, and for a format that no product is computed in."""
         if device.kind != "cpu":
             return None
-        from lib.live.run_model import DTYPES  # noqa: PLC0415 it loads torch
-
-        dtype = DTYPES.get(precision)
+        dtype = TORCH_DTYPES.get(precision)
         if dtype is None:
             return None
         with self._one:

@@ -17,6 +17,7 @@ from lib.errors import AdvisorError
 from lib.live.device import Size
 from lib.live.faults import translate_failure, unknown_failure
 from lib.live.limits import Work, check_time, estimate_duration, measure_rates
+from lib.precision import TORCH_DTYPES
 
 log = logging.getLogger(__name__)
 
@@ -89,13 +90,13 @@ def _stages(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
     import torch  # noqa: PLC0415 loaded when first needed
 
     from lib.live import memory_gauge  # noqa: PLC0415
-    from lib.live.run_model import DTYPES, build_on_meta, give_memory, time_run, warm_up  # noqa: PLC0415  # noqa: PLC0415
+    from lib.live.run_model import build_on_meta, give_memory, time_run, warm_up  # noqa: PLC0415
 
     yield "building"
     built = build_on_meta(ask.config, ask.precision)
     # Before the first product: torch's allocator then gives out the workspace of cuBLAS, which is part of the run and of its prediction.
     on_card = memory_gauge.CudaGauge() if ask.device == "cuda" else None
-    pace = measure_rates(DTYPES[ask.precision], ask.device)
+    pace = measure_rates(TORCH_DTYPES[ask.precision], ask.device)
     check_time(ask.work, pace, estimate_duration(ask.work, pace, ask.device), ask.limit_s)
     gc.collect()
     gauge = on_card or memory_gauge.HostGauge()  # a process's set of pages counts libraries too, which the products have brought in

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lib.live.limits import WARM_PROMPT, WARM_TOKENS
 from lib.model.build import BuiltModel, build
 from lib.model.parameters import build_fp32_test
+from lib.precision import TORCH_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,9 +155,6 @@ def warm_up(model: PreTrainedModel, prompt_tokens: int, device: str) -> None:
     time_run(model, min(prompt_tokens, WARM_PROMPT), WARM_TOKENS, device)
 
 
-DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-"""The precisions that can be measured, with torch's dtypes."""
-
 BLOCK = 1_000_003  # prime: no width of a matrix divides it, so no two rows of one are equal
 SPREAD = 0.02
 _LOADED = "_is_hf_initialized"
@@ -171,7 +169,7 @@ def build_on_meta(config: Mapping[str, Any], precision: str) -> BuiltModel:
         BadConfig: the file does not describe a model that can be constructed.
         UnsupportedModel: it needs remote code or a library that is not installed.
     """
-    return build(_without_quantization(config), DTYPES[precision])
+    return build(_without_quantization(config), TORCH_DTYPES[precision])
 
 
 def _without_quantization(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,7 +186,7 @@ def give_memory(built: BuiltModel, precision: str, device: str, seed: int = 0) -
     import torch  # noqa: PLC0415 loaded when first needed
 
     model, kept = built.model, build_fp32_test(built)
-    noise = torch.empty(BLOCK, device=device, dtype=getattr(torch, DTYPES[precision]))
+    noise = torch.empty(BLOCK, device=device, dtype=getattr(torch, TORCH_DTYPES[precision]))
     noise.normal_(0.0, SPREAD, generator=torch.Generator(device=device).manual_seed(seed))
     made: dict[int, Tensor] = {}
     for prefix, module in model.named_modules():

@@ -138,13 +138,27 @@ def test_closing_stops_the_model_within_a_token(loaded: LoadedModel) -> None:
         assert len(steps) == ran < 400
 
 
+def test_a_stopped_answer_that_is_still_ending_does_not_halt_the_next(loaded: LoadedModel) -> None:
+    """The layers call the hooks of both; only the thread of the stopped one is halted."""
+    stopped = module._Run(seconds=60.0, thread=threading.get_ident() + 1)
+    stopped.stop.set()
+    hooks = [layer.register_forward_pre_hook(stopped.halt) for layer in loaded.model.model.layers]
+    try:
+        *_, last = stream_answer(loaded, [5, 6, 7], 4, 0.0, 60.0)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert last.taken is not None
+    assert last.taken.output_tokens == 4
+
+
 def test_closing_while_the_prompt_is_read(loaded: LoadedModel) -> None:
     """A slow prompt shows signs of life, and is left before its next layer."""
-    entered = threading.Event()
+    entered, left = threading.Event(), threading.Event()
 
     def slowly() -> None:
         entered.set()
-        time.sleep(0.7)
+        left.wait(30)
 
     hook = loaded.model.model.layers[0].register_forward_pre_hook(lambda *_: slowly())
     reached: list[int] = []
@@ -152,7 +166,8 @@ def test_closing_while_the_prompt_is_read(loaded: LoadedModel) -> None:
         with each_layer(loaded, lambda: reached.append(1)):
             pieces = stream_answer(loaded, [10] * 50, 5, 0.0, 60.0)
             first = next(pieces)
-            assert entered.is_set()
+            assert entered.wait(30)
+            threading.Timer(0.3, left.set).start()
             pieces.close()
     finally:
         hook.remove()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +55,16 @@ def test_a_card_has_a_datasheet() -> None:
     paces = RateProbe(Machine())
     assert paces(replace(CPU, kind="cuda"), "fp32") is None
     assert paces(CPU, "int4") is None
+
+
+def test_asking_for_rates_does_not_import_transformers() -> None:
+    """It did, beside the thread that loads the chat's model: one of the two then found a half-made module."""
+    code = (
+        "import sys; sys.path.insert(0, 'tests/live'); import test_processor as t\n"
+        "assert t.RateProbe(t.Machine(t.PACE))(t.CPU, 'fp32') == t.PACE\n"
+        "assert not {'torch', 'transformers'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)
 
 
 @pytest.mark.parametrize(
