@@ -147,7 +147,7 @@ ARGUMENTS: Mapping[str, str] = {
     "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens",
     "estimate_speed": "hardware precision engine prompt_tokens output_tokens concurrency",
     "estimate_cost": "hardware hours_per_day days_per_month replicas requests_per_day sleep_after_s storage_gb account model precision "
-    "engine prompt_tokens output_tokens",
+    "engine prompt_tokens output_tokens concurrency provider_usd_per_million_output_tokens region",
     "recommend": "task context_tokens concurrency requests_per_day hours_per_day precision account max_usd_per_month min_tokens_per_s "
     "priority platforms",
     "list_hardware": "platform include_retired",
@@ -235,6 +235,7 @@ def _cost(hardware: Sequence[str]) -> Iterator[Call]:
         {"hours_per_day": 0},
         {"model": LLAMA, "precision": "int4", "engine": "llama.cpp", "requests_per_day": 100},
         {"model": FAMILIES[3], "requests_per_day": 1000},
+        {"model": LLAMA, "engine": "vllm", "concurrency": 32, "provider_usd_per_million_output_tokens": 0.5, "requests_per_day": 100_000},
         {"model": "7B", "requests_per_day": 1000, "prompt_tokens": 4000, "output_tokens": 0},
         {"model": "black-forest-labs/FLUX.1-schnell", "requests_per_day": 300},
     )

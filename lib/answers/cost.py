@@ -23,7 +23,10 @@ class CostPartEntry(TypedDict):
 
 
 class CrossingEntry(TypedDict):
-    """Up to this many requests a day the way `below` costs less, beyond `above`; null: `below` always does."""
+    """Up to this many requests a day the way `below` costs less, beyond `above`; null: `below` always does.
+
+    `best_utilisation` is the share of the hardware that this traffic takes at `best_concurrency` requests at a time, its best load.
+    """
 
     below: str
     above: str
@@ -31,6 +34,8 @@ class CrossingEntry(TypedDict):
     tokens_per_month: float | None
     usd_per_month: float | None
     within_capacity: bool | None
+    best_concurrency: int | None
+    best_utilisation: float | None
     message: str
     law: str
 
@@ -66,8 +71,32 @@ class PerTokenEntry(TypedDict):
     prices: list[TokenPriceEntry]
 
 
+class CapacityEntry(TypedDict):
+    """What the stated replicas serve in a day, how many replicas the stated traffic needs, and what those cost."""
+
+    requests_per_day: float
+    replicas_needed: int
+    total_usd_per_month: float
+
+
+class BestLoadEntry(TypedDict):
+    """The requests at a time that make a token cheapest while the first token comes within `max_ttft_s`."""
+
+    concurrency: int
+    max_ttft_s: float
+    max_inter_token_s: float
+    ttft_s: float
+    inter_token_s: float
+    throughput_tokens_per_s: float
+    usd_per_million_output_tokens: float
+
+
 class CostAnswer(Answer):
-    """The bill of one offer at one use."""
+    """The bill of one offer at one use: `total_usd_per_month` is that of the stated replicas in the stated hours.
+
+    `left_running_usd_per_month` is the bill if nobody stops it outside its hours, null where that costs nothing more. Prices per million
+    tokens are those of full use, at the stated concurrency, one at a time, and (`best_load`) at the best.
+    """
 
     hardware: str
     platform: str
@@ -79,8 +108,13 @@ class CostAnswer(Answer):
     total_usd_per_month: float
     usd_per_request: float | None
     usd_per_million_output_tokens: float | None
+    usd_per_million_output_tokens_one_at_a_time: float | None
     usd_per_million_input_tokens: float | None
     usd_per_million_output_tokens_at_traffic: float | None
+    left_running_usd_per_month: float | None
+    concurrency: int
+    capacity: CapacityEntry | None
+    best_load: BestLoadEntry | None
     utilisation: float | None
     wakes_per_day: float | None
     payer: str

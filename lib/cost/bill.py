@@ -11,11 +11,13 @@ and the plan of the account are not counted.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal, localcontext
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
-from lib.cost.result import CostEstimate, CostPart, sum_parts
+from lib.cost.capacity import measure_capacity, measure_utilisation
+from lib.cost.result import Capacity, CostEstimate, CostPart, sum_parts
 from lib.cost.tokens import bill_storage, storage_caveats
 from lib.cost.usage import (
     SLEEPS,
@@ -70,10 +72,15 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
     price = price_per_hour(offer, usage.region)
     daily = count_hours(offer, usage, rules, speed)
     monthly = daily.per_day * usage.days_per_month
-    parts = tuple(part for part in (_rent(offer, usage, price, monthly), _ports(offer, usage, rules, monthly)) if part is not None)
+    parts = _compute(offer, usage, rules, price, monthly)
     stored = bill_storage(usage, rules.storage)
     compute = sum_parts(parts)
     storage = Decimal(0) if stored is None else stored.usd_per_month
+    capacity = measure_capacity(offer, usage, speed)
+    serving = compute
+    if capacity is not None and capacity.replicas_needed > usage.replicas:
+        serving = sum_parts(_compute(offer, replace(usage, replicas=capacity.replicas_needed), rules, price, monthly))
+    left_running = _left_running(offer, usage, rules, price)
     used = estimate_zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.platform == "zerogpu" else None
     billed = monthly * usage.replicas + usage.extra_replica_hours_per_month
     return CostEstimate(
@@ -84,24 +91,43 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         compute_usd_per_month=compute,
         storage_usd_per_month=storage,
         total_usd_per_month=compute + storage,
-        usd_per_request=_per_request(usage, speed, price, compute),
+        capacity=capacity,
+        serving_usd_per_month=serving + storage,
+        left_running_usd_per_month=None if left_running is None else left_running + storage,
+        usd_per_request=_per_request(usage, speed, price, serving),
         usd_per_million_output_tokens=_answer(speed, price),
         usd_per_million_input_tokens=_prompt(usage, speed, price),
-        usd_per_million_output_tokens_at_traffic=share(compute * MILLION, usage.requests_per_month * usage.output_tokens)
-        if speed is not None and speed.tpot_s is not None
+        usd_per_million_output_tokens_at_traffic=share(serving * MILLION, usage.requests_per_month * usage.output_tokens)
+        if speed is not None and speed.tpot_s is not None and usage.hours_per_day > 0
         else None,
-        utilisation=None if used else compute_utilisation(usage, speed, billed),
+        utilisation=None if used else measure_utilisation(usage, speed, billed),
         wakes_per_day=daily.wakes_per_day,
         payer="visitor" if used else "owner",
         zerogpu=used,
         parts=parts if stored is None else (*parts, stored),
         caveats=(
-            *([] if used else _rent_caveats(offer, usage, rules, daily, resolve_sleep_time(offer, usage, rules), speed, price)),
+            *([] if used else _price_caveats(offer, usage, rules, price)),
+            *([] if used else _sleep_caveats(offer, usage, rules, daily, compute, left_running)),
+            *([] if used else _traffic_caveats(usage, daily, speed, capacity, serving)),
+            *([] if used else _platform_caveats(offer, usage, rules, price)),
             *(quota_caveats(used, usage, rules.zerogpu) if used else []),
+            *([Caveat("replicas_of_visitors")] if used and usage.replicas > 1 else []),
             *storage_caveats(usage, rules.storage, offer.platform),
         ),
         sources=_sources(offer, usage, rules, daily),
     )
+
+
+def _compute(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal, monthly: Decimal) -> tuple[CostPart, ...]:
+    return tuple(part for part in (_rent(offer, usage, price, monthly), _ports(offer, usage, rules, monthly)) if part is not None)
+
+
+def _left_running(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> Decimal | None:
+    """USD per month of compute if nobody stops it outside its hours; `None` where it runs all day, stops by itself or costs nothing."""
+    stops = offer.platform in {"zerogpu", "jobs"} or resolve_sleep_time(offer, usage, rules) > 0
+    if stops or usage.hours_per_day >= DAY_H or price == 0:
+        return None
+    return sum_parts(_compute(offer, usage, rules, price, DAY_H * usage.days_per_month))
 
 
 def _rent(offer: Offer, usage: Usage, price: Decimal, monthly: Decimal) -> CostPart:
@@ -139,10 +165,10 @@ def _ports(offer: Offer, usage: Usage, rules: PlatformRules, monthly: Decimal) -
     )
 
 
-def _per_request(usage: Usage, speed: SpeedEstimate | None, price: Decimal, compute: Decimal) -> Decimal | None:
-    """The month's compute over its requests; without stated traffic, the share of an hour that a request takes."""
+def _per_request(usage: Usage, speed: SpeedEstimate | None, price: Decimal, serving: Decimal) -> Decimal | None:
+    """The month's compute, of as many replicas as serve them, over its requests; without traffic, the share of an hour that one takes."""
     if usage.requests_per_month > 0:
-        return share(compute, usage.requests_per_month)
+        return share(serving, usage.requests_per_month) if usage.hours_per_day > 0 else None
     seconds = request_seconds(usage, speed)
     return None if seconds is None else price * seconds / (HOUR_S * usage.concurrency)
 
@@ -161,14 +187,6 @@ def _prompt(usage: Usage, speed: SpeedEstimate | None, price: Decimal) -> Decima
     )
 
 
-def compute_utilisation(usage: Usage, speed: SpeedEstimate | None, billed_hours: Decimal) -> Decimal | None:
-    """Share of the billed time in which requests are served, above 1 when they cannot all be; `None` when it is not known."""
-    seconds = request_seconds(usage, speed)
-    if seconds is None or billed_hours <= 0 or usage.requests_per_day <= 0:
-        return None
-    return usage.requests_per_month * seconds / (billed_hours * HOUR_S * usage.concurrency)
-
-
 def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours) -> tuple[Source, ...]:
     of_platform = {
         "spaces": rules.sleep.sources[:1],
@@ -178,24 +196,6 @@ def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHou
     }.get(offer.platform, ())
     stored = rules.storage.sources[:2] if usage.storage_gb > 0 else ()
     return tuple(dict.fromkeys((*offer.sources, *of_platform, *stored)))
-
-
-def _rent_caveats(
-    offer: Offer,
-    usage: Usage,
-    rules: PlatformRules,
-    daily: RunningHours,
-    sleeps_after: Decimal,
-    speed: SpeedEstimate | None,
-    price: Decimal,
-) -> list[Caveat]:
-    """What a rent leaves open about price, account, sleep and traffic, in this order."""
-    return [
-        *_price_caveats(offer, usage, rules, price),
-        *_sleep_caveats(offer, usage, rules, daily, sleeps_after),
-        *_traffic_caveats(usage, daily, speed),
-        *_platform_caveats(offer, usage, rules, price),
-    ]
 
 
 def _price_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> list[Caveat]:
@@ -214,18 +214,24 @@ def _price_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Deci
     return caveats
 
 
-def _sleep_caveats(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours, sleeps_after: Decimal) -> list[Caveat]:
+def _sleep_caveats(
+    offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours, compute: Decimal, left_running: Decimal | None
+) -> list[Caveat]:
     wanted_s = usage.sleep_after_s
-    if offer.platform not in SLEEPS:
-        return [Caveat("never_sleeps", {"platform": offer.platform})] if wanted_s > 0 else []
     caveats = []
-    if wanted_s not in {Decimal(0), sleeps_after}:
+    if left_running is not None:
+        figures: dict[str, Value] = {
+            "hours": usage.hours_per_day,
+            "paused_usd_per_month": compute,
+            "left_running_usd_per_month": left_running,
+        }
+        caveats.append(Caveat("paused_outside_hours", figures, variant="" if offer.platform == "spaces" else offer.platform))
+    if offer.platform not in SLEEPS:
+        return [*caveats, Caveat("never_sleeps", {"platform": offer.platform})] if wanted_s > 0 else caveats
+    if wanted_s not in {Decimal(0), resolve_sleep_time(offer, usage, rules)}:
         caveats.append(Caveat("sleep_fixed", {"hardware": offer.id, "hours": rules.sleep.cpu_basic_after_s // HOUR_S}, variant="bill"))
     elif wanted_s > 0 and not daily.slept:
         caveats.append(Caveat("traffic_not_stated"))
-    elif wanted_s == 0 and sleeps_after == 0 and usage.hours_per_day < DAY_H:
-        scales = "" if offer.platform == "spaces" else "scales_to_zero"
-        caveats.append(Caveat("paused_outside_hours", {"hours": usage.hours_per_day}, variant=scales))
     if daily.slept and usage.startup_s is None:
         caveats.append(Caveat("startup_assumed", {"startup_s": STARTUP_S}))
     if daily.slept and offer.platform == "endpoints":
@@ -234,22 +240,27 @@ def _sleep_caveats(offer: Offer, usage: Usage, rules: PlatformRules, daily: Runn
     return caveats
 
 
-def _traffic_caveats(usage: Usage, daily: RunningHours, speed: SpeedEstimate | None) -> list[Caveat]:
+def _traffic_caveats(
+    usage: Usage, daily: RunningHours, speed: SpeedEstimate | None, capacity: Capacity | None, serving: Decimal
+) -> list[Caveat]:
     if usage.requests_per_day <= 0:
         return []
+    if usage.hours_per_day == 0:
+        return [Caveat("no_hours", {"requests_per_day": usage.requests_per_day})]
     seconds = request_seconds(usage, speed)
     if seconds is None:
         return [Caveat("request_time_unknown")] if daily.slept else []
-    needed = usage.requests_per_day * seconds / (HOUR_S * usage.concurrency * usage.replicas)
-    if needed <= usage.hours_per_day:
+    if capacity is None or capacity.replicas_needed <= usage.replicas:
         return []
     values: dict[str, Value] = {
         "requests_per_day": usage.requests_per_day,
         "request_s": seconds,
-        "needed_hours": needed,
         "concurrency": usage.concurrency,
         "replicas": usage.replicas,
         "hours": usage.hours_per_day,
+        "served": int(capacity.requests_per_day),
+        "replicas_needed": capacity.replicas_needed,
+        "usd_per_month": serving,
     }
     return [Caveat("too_little_capacity", values)]
 

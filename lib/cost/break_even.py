@@ -13,8 +13,10 @@ from typing import Literal
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import price_per_hour
+from lib.cost.capacity import measure_capacity
+from lib.cost.result import BestLoad
 from lib.cost.tokens import TokenPrice, price_request
-from lib.cost.usage import Usage, count_hours, estimate_zerogpu_use, request_seconds, resolve_sleep_time
+from lib.cost.usage import Usage, count_hours, estimate_zerogpu_use, resolve_sleep_time, to_decimal
 from lib.laws.price import DAY_H, HOUR_S, crossing_of_lines, first_where, rent
 from lib.laws.zerogpu_quota import beyond_quota
 from lib.speed import SpeedEstimate
@@ -29,7 +31,9 @@ class BreakEvenPoint:
     """Up to `requests_per_day` the way `below` costs less, from there on `above`; `None` when the first always does.
 
     `tokens_per_month` are prompt and answer tokens at that traffic, `usd_per_month` what both cost there. `within_capacity` tells whether
-    the hardware can serve that many in its hours, `None` when the time of a request is not known.
+    the hardware can serve that many in its hours at the stated concurrency, `None` when the time of a request is not known.
+    `best_utilisation` is the share of its hours that they take at the load that makes a token cheapest, of `best_concurrency` at a time:
+    above 1 not even that serves them. `None` where no such load is known.
     """
 
     below: Way
@@ -39,6 +43,8 @@ class BreakEvenPoint:
     usd_per_month: Decimal | None
     within_capacity: bool | None
     law: str
+    best_concurrency: int | None = None
+    best_utilisation: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,7 @@ class _Bills:
     usage: Usage
     rules: PlatformRules
     speed: SpeedEstimate | None
+    best: BestLoad | None
     sleeping_usd: dict[int, Decimal]
 
     def always_on(self) -> Decimal:
@@ -64,10 +71,14 @@ class _Bills:
         return self.sleeping_usd[requests]
 
     def serves(self, requests: Decimal | None) -> bool | None:
-        seconds = request_seconds(self.usage, self.speed)
-        if requests is None or seconds is None:
+        capacity = measure_capacity(self.offer, self.usage, self.speed)
+        return None if requests is None or capacity is None else requests <= capacity.requests_per_day
+
+    def best_utilisation(self, requests: Decimal | None) -> Decimal | None:
+        best, hours = self.best, self.usage.hours_per_day * self.usage.replicas
+        if requests is None or best is None or hours <= 0:
             return None
-        return requests * seconds <= self.usage.hours_per_day * HOUR_S * self.usage.concurrency * self.usage.replicas
+        return requests * to_decimal(best.request_s) / (hours * HOUR_S * best.concurrency)
 
     def point(self, below: Way, above: Way, requests: Decimal | None, usd: Decimal | None, law: str) -> BreakEvenPoint:
         tokens = self.usage.prompt_tokens + self.usage.output_tokens
@@ -79,6 +90,8 @@ class _Bills:
             usd_per_month=usd,
             within_capacity=self.serves(requests),
             law=law,
+            best_concurrency=None if self.best is None else self.best.concurrency,
+            best_utilisation=self.best_utilisation(requests),
         )
 
 
@@ -90,6 +103,7 @@ def find_break_even(
     speed: SpeedEstimate | None = None,
     price: TokenPrice | None = None,
     zerogpu: Offer | None = None,
+    best: BestLoad | None = None,
 ) -> tuple[BreakEvenPoint, ...]:
     """Every pair of ways that is known: per token needs a price, sleeping a sleep time, ZeroGPU an offer that runs the model.
 
@@ -97,7 +111,7 @@ def find_break_even(
     """
     if price_per_hour(offer, usage.region) == 0 or usage.days_per_month <= 0 or offer.platform == "zerogpu":
         return ()
-    bills = _Bills(offer=offer, usage=usage, rules=rules, speed=speed, sleeping_usd={})
+    bills = _Bills(offer=offer, usage=usage, rules=rules, speed=speed, best=best, sleeping_usd={})
     sleeps = resolve_sleep_time(offer, usage, rules) > 0
     points = [_sleep_ends(bills)] if sleeps else []
     if price is not None and price_request(price, usage, rules.providers) > 0:

@@ -12,8 +12,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import bill_offer
 from lib.cost.tokens import TokenPrice, bill_storage, bill_tokens
-from lib.cost.usage import Usage, estimate_zerogpu_use, request_seconds
-from lib.laws.price import HOUR_S
+from lib.cost.usage import Usage, estimate_zerogpu_use
 from lib.speed import SpeedEstimate
 
 Kind = Literal["running", "sleeping", "zerogpu", "per_token"]
@@ -72,17 +71,6 @@ def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal 
 def _stored(usage: Usage, rules: PlatformRules) -> Decimal:
     part = bill_storage(usage, rules.storage)
     return Decimal(0) if part is None else part.usd_per_month
-
-
-def count_served_requests(option: Option, usage: Usage) -> Decimal | None:
-    """Requests a day that the hardware serves in its hours, `usage.concurrency` at a time.
-
-    `None` when the time of a request is unknown or nothing limits the requests.
-    """
-    seconds = request_seconds(usage, option.speed)
-    if option.kind not in {"running", "sleeping"} or seconds is None or seconds <= 0:
-        return None
-    return usage.hours_per_day * HOUR_S * usage.concurrency * usage.replicas / seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

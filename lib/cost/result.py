@@ -45,11 +45,33 @@ class ZeroGpuUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Requests a day that the stated replicas serve, and how many replicas the stated traffic needs (at least the stated ones)."""
+
+    requests_per_day: Decimal
+    replicas_needed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestLoad:
+    """The number of requests at a time that makes a token cheapest while the targets are kept."""
+
+    concurrency: int
+    ttft_s: float
+    tpot_s: float
+    tokens_per_s: float
+    request_s: float
+    usd_per_million_output_tokens: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
     """What one way of running or buying costs.
 
-    `total_usd_per_month` = `compute_usd_per_month` + `storage_usd_per_month` = the sum of `parts`. `billed_hours_per_month` counts each
-    replica. `usd_per_request` and the `…_at_traffic` figure divide the month's compute by the stated traffic; without stated traffic
+    `total_usd_per_month` = `compute_usd_per_month` + `storage_usd_per_month` = the sum of `parts`: the stated replicas in the stated hours.
+    `serving_usd_per_month` is the same with as many replicas as the traffic needs, `left_running_usd_per_month` with the stated ones if
+    nobody stops them outside their hours (`None` where that costs nothing more). `billed_hours_per_month` counts each replica.
+    `usd_per_request` and the `…_at_traffic` figure divide the compute that serves the stated traffic by it; without stated traffic
     `usd_per_request` is the share of an hour that a request takes at full use. The prices per million tokens are those of full use.
     `payer` is who gets the bill for compute: the owner, or (ZeroGPU) each visitor with quota and credits. `utilisation` is the share of
     the billed time in which requests are served.
@@ -69,6 +91,9 @@ class CostEstimate:
     utilisation: Decimal | None
     wakes_per_day: Decimal | None
     payer: Literal["owner", "visitor"]
+    capacity: Capacity | None = None
+    serving_usd_per_month: Decimal
+    left_running_usd_per_month: Decimal | None = None
     zerogpu: ZeroGpuUse | None = None
     parts: tuple[CostPart, ...] = ()
     caveats: tuple[Caveat, ...] = ()

@@ -67,6 +67,7 @@ def bill_tokens(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Cost
         compute_usd_per_month=total,
         storage_usd_per_month=Decimal(0),
         total_usd_per_month=total,
+        serving_usd_per_month=total,
         usd_per_request=price_request(price, usage, rules),
         usd_per_million_output_tokens=price.usd_per_million_output,
         usd_per_million_input_tokens=price.usd_per_million_input,

@@ -41,9 +41,17 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
     if bill["usd_per_request"] is not None:
         figures.append(("Per request", usd_per_month(bill["usd_per_request"])))
     if bill["usd_per_million_output_tokens"] is not None:
-        figures.append(("Per million answer tokens, fully used", usd(bill["usd_per_million_output_tokens"])))
-    if bill["utilisation"] is not None:
+        figures.append((f"Per million answer tokens, {bill['concurrency']} at a time", usd(bill["usd_per_million_output_tokens"])))
+    best = bill["best_load"]
+    if best is not None and best["concurrency"] != bill["concurrency"]:
+        figures.append((f"The same, {best['concurrency']} at a time", usd(best["usd_per_million_output_tokens"])))
+    capacity = bill["capacity"]
+    if capacity is not None and bill["utilisation"] is not None and bill["utilisation"] > 1:
+        figures.append((f"{capacity['replicas_needed']:,} replicas, which serve it", usd_per_month(capacity["total_usd_per_month"])))
+    elif bill["utilisation"] is not None:
         figures.append(("Of the billed time in use", f"{100 * bill['utilisation']:.0f} %"))
+    if bill["left_running_usd_per_month"] is not None:
+        figures.append(("Left running outside its hours", usd_per_month(bill["left_running_usd_per_month"])))
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     first = answer["lines"][0]
     who = "" if bill["payer"] == "owner" else "; visitors pay with their own quota"

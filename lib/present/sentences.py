@@ -371,15 +371,25 @@ _BILL = {
     "sleep_fixed:bill": "{hardware} sleeps after {hours} h without visits; that cannot be changed.",
     "traffic_not_stated": "No requests per day are stated, so it counts as awake all of its hours. With them, the cost shows what sleep "
     "saves.",
-    "paused_outside_hours": "Without a sleep time it runs round the clock unless it is paused by hand outside its {hours!s} hours.",
-    "paused_outside_hours:scales_to_zero": "Without a sleep time it runs round the clock unless it is paused or scaled to zero outside "
-    "its {hours!s} hours.",
+    "paused_outside_hours": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or give it a "
+    "sleep time: paid hardware does not sleep by itself, and left running it costs {left_running_usd_per_month}.",
+    "paused_outside_hours:endpoints": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or "
+    "let it scale to zero: left running it costs {left_running_usd_per_month}.",
+    "paused_outside_hours:tpu": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you delete it outside them: left "
+    "running it costs {left_running_usd_per_month}.",
+    "no_hours": "At 0 hours a day nothing runs and nothing is billed; the {requests_per_day:plain} requests a day are not served.",
     "startup_assumed": "Each wake counts {startup_s!s} s of billed start-up, an assumption: your Space's logs tell the real figure.",
     "cold_start": "Scaled to zero, it answers {status!s} while it starts, unless the request carries {header}.",
     "request_time_unknown": "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it "
     "awake.",
-    "too_little_capacity": "{requests_per_day:f} requests of {request_s:.3g} s take {needed_hours:.3g} hours a day with {concurrency!s} "
-    "at a time on {replicas!s} replica(s); only {hours!s} are there.",
+    "too_little_capacity": "{replicas!s} replica(s) serve about {served:,} requests a day, {concurrency!s} at a time in {hours:plain} "
+    "hours: {requests_per_day:,.0f} of {request_s} each need {replicas_needed:,} replicas, {usd_per_month} a month; the price of a request "
+    "is that.",
+    "one_at_a_time": "A million answer tokens cost {one_usd} with one request at a time, all of its time; {concurrency} at a time make it "
+    "{usd}, with a first token after {ttft_s}.",
+    "targets_missed": "No load keeps a first token within {ttft_s} and a token each {tpot_s} here, so no best price per million is given.",
+    "prompt_price_unknown": "Of the provider only the price of answer tokens was stated; prompt tokens are counted as free there.",
+    "replicas_of_visitors": "ZeroGPU has no replicas of the owner's: each visitor's call gets a GPU of its own.",
     "job_timeout": "A Job ends after {minutes!s} minutes unless a longer timeout is set.",
     "region_price": "Price of us-central1; other regions ask up to {usd_per_hour!s} USD per hour.",
 }
@@ -434,12 +444,22 @@ def break_even_sentence(point: BreakEvenPoint) -> str:
         return f"{_capital(below)} never costs more than {above}."
     requests = point.requests_per_day.quantize(Decimal(1), rounding=ROUND_HALF_UP)
     where = f"up to about {requests:,} requests a day"
-    beyond = " That is more than this hardware serves, so it stays cheaper." if point.within_capacity is False else ""
+    beyond = _share_at_crossing(point)
     if point.usd_per_month is None:
         return f"{_capital(below)} is free {where}; this account cannot pay for more."
     if point.below == "sleeping" and point.above == "always_on":
         return f"{_capital(below)} saves more than a hundredth {where}; from there on it is awake nearly all the time."
     return f"{_capital(below)} costs less than {above} {where} ({format_dollars(point.usd_per_month)} a month there).{beyond}"
+
+
+def _share_at_crossing(point: BreakEvenPoint) -> str:
+    """How much of the hardware that traffic takes, where paying per token is one of the ways."""
+    share, at_once = point.best_utilisation, point.best_concurrency
+    if "per_token" not in {point.below, point.above} or share is None or at_once is None:
+        return " That is more than this hardware serves, so it stays cheaper." if point.within_capacity is False else ""
+    if share > 1:
+        return f" That is more than this hardware serves even {at_once} at a time, so it stays cheaper."
+    return f" Served {at_once} at a time, that is {100 * share:.0f} % of what this hardware serves."
 
 
 def _capital(words: str) -> str:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
 
 from lib.answers.common import SCHEMA, price_entry, source_entries, usd
-from lib.answers.cost import CostAnswer, CostPartEntry, CrossingEntry, PerTokenEntry, TokenPriceEntry, ZeroGpuEntry
+from lib.answers.cost import (
+    BestLoadEntry,
+    CapacityEntry,
+    CostAnswer,
+    CostPartEntry,
+    CrossingEntry,
+    PerTokenEntry,
+    TokenPriceEntry,
+    ZeroGpuEntry,
+)
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.catalog.rules import PlatformRules, StoragePrices
@@ -23,16 +33,21 @@ from lib.cost import (
     find_break_even,
     find_retired_tier,
 )
-from lib.cost.usage import request_seconds
+from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S, find_best_load
+from lib.cost.result import BestLoad
+from lib.cost.usage import request_seconds, to_decimal
 from lib.hub.providers import ProviderOffers
+from lib.laws.price import answer_price
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.sentences import break_even_sentence, caveat_entries
-from lib.provenance import Caveat
+from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import (
     MAX_HARDWARE,
     Account,
     Arguments,
+    Checked,
+    Concurrency,
     DaysPerMonth,
     Engine,
     Hardware,
@@ -45,12 +60,14 @@ from lib.service.arguments import (
     argument,
     check_decimal,
     check_offer,
+    check_text,
+    decimal_number,
     look_up_later,
     read_reference,
     whole_number,
 )
 from lib.service.endpoint import App
-from lib.service.speed import ONE_AT_A_TIME, estimate_or_none, predict_usage
+from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.units import GB
 from lib.workload import MemoryRequest
@@ -58,10 +75,14 @@ from lib.workload import MemoryRequest
 MAX_REPLICAS = 1_000
 MAX_SLEEP_S = 31 * 86_400
 MAX_STORAGE_GB = 1_000_000_000
+MAX_USD_PER_MILLION = 1_000_000
+OWN = "your own price"
 
 Replicas = Annotated[int, whole_number(1, MAX_REPLICAS)]
 SleepAfter = Annotated[int, whole_number(-1, MAX_SLEEP_S)]
 Storage = Annotated[object, look_up_later(float)]
+UsdPerMillion = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MILLION)]
+Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
 
 
 class TrafficArguments(Arguments):
@@ -103,6 +124,9 @@ class CostArguments(UsageArguments):
     engine: Engine = "transformers"
     prompt_tokens: Tokens = argument(512, "tokens of a prompt")
     output_tokens: TokensOrNone = argument(256, "tokens of an answer")
+    concurrency: Concurrency = argument(1, "requests that each replica serves at the same time")
+    provider_usd_per_million_output_tokens: UsdPerMillion = argument(0, "what a provider asks per million answer tokens; 0 if not known")
+    region: Region = argument("", "region of a TPU slice, such as europe-west4; empty is us-central1")
 
 
 def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
@@ -113,9 +137,12 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     """
     catalog = app.catalog()
     offer = check_offer(catalog, arguments.hardware)
-    usage = usage_of(arguments, catalog.rules.storage)
+    usage = replace(
+        usage_of(arguments, catalog.rules.storage), concurrency=arguments.concurrency, region=arguments.region.casefold() or None
+    )
+    own_price = state_price(OWN, Decimal(0), arguments.provider_usd_per_million_output_tokens)
     if isinstance(arguments.model, str) and not arguments.model.strip():
-        return cost_answer(offer, usage, catalog)
+        return cost_answer(offer, usage, catalog, own_price=own_price)
     spec = app.models(arguments.model)
     request = MemoryRequest(
         precision=arguments.precision,
@@ -132,8 +159,22 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
         spec=spec,
         request=request,
         speed=predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators),
+        loads=predict_loads(app.predict, spec, offer, request, usage, catalog.accelerators),
         zerogpu_speed=estimate_or_none(on_zerogpu),
-        offered=app.providers(spec.id) if on_hub else None,
+        offered=app.providers(spec.id) if on_hub and own_price is None else None,
+        own_price=own_price,
+    )
+
+
+def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_output: Decimal) -> TokenPrice | None:
+    """A price per token that the caller states; `None` where both are 0."""
+    if usd_per_million_input == 0 and usd_per_million_output == 0:
+        return None
+    return TokenPrice(
+        provider=provider,
+        usd_per_million_input=usd_per_million_input,
+        usd_per_million_output=usd_per_million_output,
+        source=Source(what="price per token", source="stated by the visitor", checked=""),
     )
 
 
@@ -177,14 +218,15 @@ def cost_answer(
     spec: ModelSpec | None = None,
     request: MemoryRequest | None = None,
     speed: ExplainedSpeed | Caveat | None = None,
+    loads: Sequence[SpeedEstimate] = (),
     zerogpu_speed: SpeedEstimate | None = None,
     offered: ProviderOffers | None = None,
     own_price: TokenPrice | None = None,
 ) -> CostAnswer:
     """The answer.
 
-    `speed` is a caveat where none is predicted. `own_price` is a price per token that the visitor states; it is used before any that the
-    router told.
+    `speed` is a caveat where none is predicted, `loads` are the speeds of one replica at several numbers of requests at a time.
+    `own_price` is a price per token that the visitor states; it is used before any that the router told.
     """
     rules = catalog.rules
     estimate = estimate_or_none(speed)
@@ -193,7 +235,8 @@ def cost_answer(
     zero = _zerogpu(offer, catalog, spec, request)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
     timed = replace(usage, seconds_on_gpu=seconds)
-    break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero)
+    one, best = _prices_at_loads(bill, loads)
+    break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero, best=best)
     tokens = [bill_tokens(price, usage, rules.providers) for price in prices]
     return {
         "schema": SCHEMA,
@@ -207,8 +250,13 @@ def cost_answer(
         "total_usd_per_month": float(bill.total_usd_per_month),
         "usd_per_request": usd(bill.usd_per_request),
         "usd_per_million_output_tokens": usd(bill.usd_per_million_output_tokens),
+        "usd_per_million_output_tokens_one_at_a_time": usd(one),
         "usd_per_million_input_tokens": usd(bill.usd_per_million_input_tokens),
         "usd_per_million_output_tokens_at_traffic": usd(bill.usd_per_million_output_tokens_at_traffic),
+        "left_running_usd_per_month": usd(bill.left_running_usd_per_month),
+        "concurrency": usage.concurrency,
+        "capacity": _capacity(bill),
+        "best_load": None if best is None else _best_load(best),
         "utilisation": usd(bill.utilisation),
         "wakes_per_day": usd(bill.wakes_per_day),
         "payer": bill.payer,
@@ -217,7 +265,9 @@ def cost_answer(
         "zerogpu": None if bill.zerogpu is None else _quota(bill.zerogpu),
         "per_token": _per_token(offered, prices, usage, rules),
         "prices": price_entry(catalog.prices[offer.platform]),
-        "caveats": caveat_entries((*bill.caveats, *_caveats(offer, spec, request, speed, offered))),
+        "caveats": caveat_entries(
+            (*bill.caveats, *_caveats(offer, spec, request, speed, offered), *_price_caveats(usage, one, best, loads, own_price))
+        ),
         "sources": source_entries(
             (
                 *bill.sources,
@@ -225,6 +275,57 @@ def cost_answer(
                 *(source for one in tokens for source in one.sources),
             )
         ),
+    }
+
+
+def _prices_at_loads(bill: CostEstimate, loads: Sequence[SpeedEstimate]) -> tuple[Decimal | None, BestLoad | None]:
+    """USD per million answer tokens with one request at a time, and the best load; nothing where no hour is rented."""
+    if bill.usd_per_hour <= 0:
+        return None, None
+    rates = [rate.value for load in loads if load.request.concurrency == 1 and (rate := load.output_tokens_per_s) is not None]
+    one = answer_price(usd_per_hour=bill.usd_per_hour, tokens_per_s=to_decimal(rates[0])) if rates else None
+    return one, find_best_load(bill.usd_per_hour, loads)
+
+
+def _price_caveats(
+    usage: Usage, one: Decimal | None, best: BestLoad | None, loads: Sequence[SpeedEstimate], own_price: TokenPrice | None
+) -> list[Caveat]:
+    caveats = []
+    if one is not None and best is None and loads:
+        caveats.append(Caveat("targets_missed", {"ttft_s": TARGET_TTFT_S, "tpot_s": TARGET_TPOT_S}))
+    elif one is not None and best is not None and usage.concurrency == 1 < best.concurrency:
+        figures: dict[str, Value] = {
+            "one_usd": one,
+            "concurrency": best.concurrency,
+            "usd": best.usd_per_million_output_tokens,
+            "ttft_s": best.ttft_s,
+        }
+        caveats.append(Caveat("one_at_a_time", figures))
+    if own_price is not None and own_price.usd_per_million_input == 0:
+        caveats.append(Caveat("prompt_price_unknown"))
+    return caveats
+
+
+def _capacity(bill: CostEstimate) -> CapacityEntry | None:
+    capacity = bill.capacity
+    if capacity is None:
+        return None
+    return {
+        "requests_per_day": float(capacity.requests_per_day),
+        "replicas_needed": capacity.replicas_needed,
+        "total_usd_per_month": float(bill.serving_usd_per_month),
+    }
+
+
+def _best_load(best: BestLoad) -> BestLoadEntry:
+    return {
+        "concurrency": best.concurrency,
+        "max_ttft_s": TARGET_TTFT_S,
+        "max_inter_token_s": TARGET_TPOT_S,
+        "ttft_s": best.ttft_s,
+        "inter_token_s": best.tpot_s,
+        "throughput_tokens_per_s": best.tokens_per_s,
+        "usd_per_million_output_tokens": float(best.usd_per_million_output_tokens),
     }
 
 
@@ -247,6 +348,8 @@ def _break_even_entry(point: BreakEvenPoint) -> CrossingEntry:
         "tokens_per_month": usd(point.tokens_per_month),
         "usd_per_month": usd(point.usd_per_month),
         "within_capacity": point.within_capacity,
+        "best_concurrency": point.best_concurrency,
+        "best_utilisation": usd(point.best_utilisation),
         "message": break_even_sentence(point),
         "law": point.law,
     }
@@ -318,7 +421,7 @@ def _caveats(
     if isinstance(speed, Caveat):
         caveats.append(speed)
     elif speed is not None:
-        caveats += [*speed.caveats, *([] if speed.output_tokens_per_s is None else [ONE_AT_A_TIME])]
+        caveats += speed.caveats
     if offered is not None and offered.status == "unknown":
         caveats.append(Caveat(code="token_price_unknown", message=offered.reason))
     return caveats

@@ -15,7 +15,8 @@ from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer, 
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
-from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, count_served_requests, price_option
+from lib.cost.capacity import measure_capacity
+from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, price_option
 from lib.cost.tokens import bill_storage
 from lib.engines import ENGINES, Engine
 from lib.errors import UnknownHardware
@@ -23,11 +24,11 @@ from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
 from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step, sentence
-from lib.provenance import Caveat, Source
-from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, check_offer, decimal_number, one_of, read_reference, some_of
-from lib.service.cost import SleepAfter, UsageArguments, cost_answer, usage_of
+from lib.provenance import Caveat
+from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, check_offer, one_of, read_reference, some_of
+from lib.service.cost import OWN, SleepAfter, UsageArguments, UsdPerMillion, cost_answer, state_price, usage_of
 from lib.service.endpoint import App
-from lib.service.speed import Predict, estimate_or_none, predict_usage
+from lib.service.speed import Predict, estimate_or_none, predict_loads, predict_usage
 from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.workload import MemoryRequest, Workload
 
@@ -35,11 +36,7 @@ AXES: tuple[Axis, ...] = ("requests", "hours")
 PROVIDERS = "providers"
 WHERE = (*PLATFORMS, PROVIDERS)
 AUTO = "auto"
-MAX_USD_PER_MILLION = 1_000_000
-OWN = "your own price"
 ALL_DAY = 24
-
-UsdPerMillion = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MILLION)]
 
 
 class OutlookArguments(UsageArguments):
@@ -77,7 +74,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     """
     catalog, spec = app.catalog(), app.models(arguments.model)
     usage = usage_of(arguments, catalog.rules.storage)
-    own = _own_price(arguments)
+    own = state_price(OWN, arguments.usd_per_million_input, arguments.usd_per_million_output)
     beside = arguments.platforms
     on_hub = read_reference(arguments.model).kind == "id" and spec.id
     offered = app.providers(spec.id) if PROVIDERS in beside and own is None and on_hub else None
@@ -99,6 +96,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         spec=spec,
         request=chosen.request,
         speed=chosen.speed,
+        loads=predict_loads(app.predict, spec, chosen.offer, chosen.request, usage, catalog.accelerators),
         zerogpu_speed=next((one.estimate for one in best if one.offer.platform == "zerogpu"), None),
         offered=offered,
         own_price=own,
@@ -164,17 +162,6 @@ def _best(judged: Recommendation, platforms: tuple[str, ...], chosen: Offer) -> 
         if entry.offer.platform in platforms and entry.offer.platform != chosen.platform:
             best.setdefault(entry.offer.platform, entry)
     return [best[name] for name in PLATFORMS if name in best]
-
-
-def _own_price(arguments: OutlookArguments) -> TokenPrice | None:
-    if arguments.usd_per_million_input == 0 and arguments.usd_per_million_output == 0:
-        return None
-    return TokenPrice(
-        provider=OWN,
-        usd_per_million_input=arguments.usd_per_million_input,
-        usd_per_million_output=arguments.usd_per_million_output,
-        source=Source(what="price per token", source="stated by the visitor", checked=""),
-    )
 
 
 def _workload(usage: Usage) -> Workload:
@@ -270,9 +257,14 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
         "storage_usd_per_month": float(storage),
         "total_usd_per_month": usd(total),
         "usd_per_request": usd(compute / requests) if compute is not None and requests > 0 else None,
-        "full_at": usd(count_served_requests(option, usage)) if outlook.axis == "requests" else None,
+        "full_at": _full_at(option, usage) if outlook.axis == "requests" else None,
         "usd": [usd(point) for point in points],
     }
+
+
+def _full_at(option: Option, usage: Usage) -> float | None:
+    capacity = None if option.offer is None else measure_capacity(option.offer, usage, option.speed)
+    return None if capacity is None else float(capacity.requests_per_day)
 
 
 def _runs_as(option: Option, runs: Mapping[int, str]) -> str:

@@ -6,6 +6,7 @@ Bills ask for the speed of one request shape at a time (`predict_usage`); where 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from lib.answers.live import RunEnd
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.cost import Usage
+from lib.cost.capacity import LOADS
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.forward_pass import linear_flop
 from lib.model.spec import ModelSpec
@@ -175,11 +177,6 @@ def _pass(name: str, seconds: float, flop: float, moved: float) -> PassEntry:
 Predict = Callable[[ModelSpec, Offer, SpeedRequest, Mapping[str, Accelerator]], ExplainedSpeed]
 """`lib.speed.predict_speed`, or a stand-in for it."""
 
-ONE_AT_A_TIME = Caveat(
-    code="one_at_a_time",
-    message="Prices per million tokens are those of one request at a time at full use; an engine that serves several at once costs less.",
-)
-
 
 def predict_usage(
     predict: Predict,
@@ -190,18 +187,34 @@ def predict_usage(
     accelerators: Mapping[str, Accelerator],
 ) -> ExplainedSpeed | Caveat:
     """How fast an offer runs a model at this use; a caveat where no speed is predicted, which does not stop a bill."""
+    zerogpu = offer.platform == "zerogpu"  # each call has a GPU of its own
     asked = SpeedRequest(
         precision=request.precision,
-        engine="transformers" if offer.platform == "zerogpu" else request.engine,
+        engine="transformers" if zerogpu else request.engine,
         prompt_tokens=usage.prompt_tokens,
         output_tokens=max(1, usage.output_tokens),
-        concurrency=usage.concurrency,
+        concurrency=1 if zerogpu else usage.concurrency,
         kv_precision=request.kv_precision,
     )
     try:
         return predict(spec, offer, asked, accelerators)
     except (InvalidInput, UnsupportedModel) as error:
         return Caveat(code="speed_unknown", message=f"Prices per token are left open. {error}")
+
+
+def predict_loads(
+    predict: Predict,
+    spec: ModelSpec,
+    offer: Offer,
+    request: MemoryRequest,
+    usage: Usage,
+    accelerators: Mapping[str, Accelerator],
+) -> tuple[SpeedEstimate, ...]:
+    """How fast an offer that is rented runs the model at each of `lib.cost.capacity.LOADS`; nothing where no speed is predicted."""
+    if offer.platform == "zerogpu" or not offer.usd_per_hour:
+        return ()
+    loads = (predict_usage(predict, spec, offer, request, replace(usage, concurrency=load), accelerators) for load in LOADS)
+    return tuple(load for load in loads if isinstance(load, ExplainedSpeed))
 
 
 def estimate_or_none(speed: ExplainedSpeed | Caveat | None) -> ExplainedSpeed | None:

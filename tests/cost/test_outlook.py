@@ -9,7 +9,7 @@ from stated_speed import stated_speed
 
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
-from lib.cost.outlook import Option, Outlook, count_served_requests, price_option
+from lib.cost.outlook import Option, Outlook, price_option
 from lib.provenance import Source
 
 CATALOG = load()
@@ -69,13 +69,6 @@ def test_zerogpu_ends_with_the_quota_of_an_account_that_cannot_pay() -> None:
     assert change.at == CATALOG.rules.zerogpu.daily_quota_s["anonymous"] // 15
     assert view.bill(1, change.at) == 0
     assert view.bill(1, change.at + 1) is None
-
-
-def test_what_hardware_serves_in_its_hours() -> None:
-    """10 s a request, one at a time, 24 hours: 8640 a day; nobody limits a provider."""
-    assert count_served_requests(Option(kind="running", offer=L4, speed=SPEED), USAGE) == 8640
-    assert count_served_requests(Option(kind="running", offer=L4), USAGE) is None
-    assert count_served_requests(Option(kind="per_token", price=PRICE), USAGE) is None
 
 
 @pytest.mark.parametrize(("stated", "end"), [(0, 10_000), (100, 10_000), (5_000, 100_000), (10_000, 100_000)])

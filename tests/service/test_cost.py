@@ -81,6 +81,7 @@ def test_hardware_is_found_by_older_names_and_platform() -> None:
         ("replicas", 0), ("replicas", 1.5), ("requests_per_day", -1), ("requests_per_day", 10**10), ("sleep_after_s", -2),
         ("storage_gb", -1), ("storage_gb", "huge"), ("account", "gold"), ("precision", "int3"), ("precision", 8), ("engine", "tgi"),
         ("prompt_tokens", 0), ("output_tokens", -1), ("output_tokens", None),
+        ("concurrency", 0), ("provider_usd_per_million_output_tokens", -1), ("region", 7), ("region", "mars"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(name: str, value: Any) -> None:
@@ -116,6 +117,60 @@ def test_with_a_model_and_its_speed() -> None:
     assert answer["usd_per_million_output_tokens_at_traffic"] == pytest.approx(576 / (3000 * 256) * 1e6)
     assert answer["utilisation"] == pytest.approx(100 * 13.25 / 86400)
     assert answer["per_token"]["status"] == "unknown"  # a pasted config has no name to ask the router for
+
+
+def test_more_than_a_tier_serves_is_priced_in_replicas() -> None:
+    """Issue 11: L8 on an L4, 100,000 requests a day, were $0.000192 each, although the card cannot serve them; 0.00378 at least."""
+    answer = QUESTION("l4x1", model="meta-llama/Llama-3.1-8B-Instruct", requests_per_day=100_000)
+    assert answer["usd_per_request"] is not None
+    assert answer["usd_per_request"] >= 0.0037
+    assert answer["capacity"] is not None
+    assert answer["capacity"]["replicas_needed"] * 576 == answer["capacity"]["total_usd_per_month"]
+    assert answer["total_usd_per_month"] == 576
+    assert "too_little_capacity" in codes(answer)
+
+
+def test_a_million_tokens_at_the_best_load_beside_one_at_a_time() -> None:
+    """Issue 11: $14.82 was the price of one request at a time; with vLLM thirty-two at a time are far below a dollar."""
+    model = "meta-llama/Llama-3.1-8B-Instruct"
+    alone = QUESTION("l4x1", model=model, engine="vllm")
+    best = alone["best_load"]
+    assert best is not None
+    assert alone["usd_per_million_output_tokens"] == alone["usd_per_million_output_tokens_one_at_a_time"]
+    assert best["usd_per_million_output_tokens"] < 1
+    assert (alone["usd_per_million_output_tokens"] or 0) > 11
+    assert best["ttft_s"] <= best["max_ttft_s"]
+    together = QUESTION("l4x1", model=model, engine="vllm", concurrency=32)
+    assert 0.3 < (together["usd_per_million_output_tokens"] or 0) < 0.8
+    assert together["usd_per_million_output_tokens_one_at_a_time"] == alone["usd_per_million_output_tokens"]
+    assert "one_at_a_time" in codes(alone) - codes(together)
+
+
+def test_three_hours_a_day_say_what_they_need() -> None:
+    """Issue 11: 72 USD are true only if it is paused outside its hours; both figures are told."""
+    answer = QUESTION("l4x1", hours_per_day=3)
+    assert (answer["total_usd_per_month"], answer["left_running_usd_per_month"]) == (72, 576)
+    (message,) = [caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "paused_outside_hours"]
+    assert "$72" in message
+    assert "$576" in message
+
+
+def test_a_providers_price_as_an_argument() -> None:
+    """576.10 / 30 / (256 × 2 / 10⁶) = 37,506.5 requests a day; the router is not asked, and prompts are said to be counted as free."""
+    answer = TIMED("l4x1", model="1B", provider_usd_per_million_output_tokens=2)
+    assert [price["provider"] for price in answer["per_token"]["prices"]] == ["your own price"]
+    point = next(one for one in answer["break_even"] if (one["below"], one["above"]) == ("per_token", "always_on"))
+    assert point["requests_per_day"] == pytest.approx(37_506.5, abs=0.1)
+    assert point["best_utilisation"] == pytest.approx(37_506.5 * 13.25 / 86_400, rel=1e-4)
+    assert "prompt_price_unknown" in codes(answer)
+
+
+def test_the_region_of_a_tpu() -> None:
+    """Eight v6e chips are 21.60 USD an hour in us-central1 and 23.76 in europe-west4; other hardware has no regions to choose."""
+    assert QUESTION("v6e-8")["usd_per_hour"] == 21.6
+    assert QUESTION("v6e-8", region="Europe-West4")["usd_per_hour"] == 23.76
+    with pytest.raises(BadArgument, match="one price everywhere"):
+        QUESTION("l4x1", region="europe-west4")
 
 
 def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:

@@ -60,6 +60,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "engine": "transformers",
         "prompt_tokens": 512,
         "output_tokens": 256,
+        "concurrency": 1,
+        "provider_usd_per_million_output_tokens": 0,
+        "region": "",
     },
     "chat": {"message": REQUIRED, "history": [], "max_new_tokens": 256, "temperature": 0.7},
     "measure": {"model": REQUIRED, "prompt_tokens": 512, "output_tokens": 64, "precision": "bf16"},
@@ -99,7 +102,8 @@ FIELDS: dict[str, set[str]] = {
     "estimate_speed": {"ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high"},
     "estimate_cost": {
         "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month", "storage_usd_per_month", "total_usd_per_month",
-        "usd_per_million_output_tokens", "usd_per_request", "break_even",
+        "usd_per_million_output_tokens", "usd_per_million_output_tokens_one_at_a_time", "usd_per_request", "break_even",
+        "left_running_usd_per_month", "capacity", "best_load",
     },
     "chat": {"text", "metrics"},
     "measure": {"device", "weights", "peak_bytes", "ttft_s", "decode_tokens_per_s", "predicted", "error_ratio", "verdict"},
@@ -124,7 +128,7 @@ SPEED = {
 }  # fmt: skip
 COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request"}
 REJECTED = {"hardware", "reason_code", "reason"}
-CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "message"}
+CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "best_concurrency", "best_utilisation", "message"}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
     "usd_per_hour", "status", "since", "source", "checked",
