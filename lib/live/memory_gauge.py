@@ -10,24 +10,10 @@ from __future__ import annotations
 import re
 import threading
 from pathlib import Path
-from typing import Protocol
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"  # proc(5): sets the highest resident set to the present one
 _LOOK_S = 0.003
-
-
-class Gauge(Protocol):
-    """Bytes over what was held when the gauge was made."""
-
-    def restart(self) -> None:
-        """Forget the highest value so far."""
-
-    def peak(self) -> int:
-        """The highest value since the last restart."""
-
-    def held(self) -> int:
-        """What is held now."""
 
 
 def _status(key: str) -> int:

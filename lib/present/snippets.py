@@ -47,8 +47,6 @@ def client_call(method: str, arguments: Sequence[str], *, result: str | None = N
 
 
 OURS = "python scripts/manage_space.py"
-START_LIMIT_S = 1800
-"""How long a Space may take to start by default (hub-docs spaces-config-reference.md, startup_duration_timeout: 30 minutes)."""
 _STATE = "answer.stage, answer.hardware, answer.requested_hardware"
 
 NO_QUESTION = "The Python call and the hf command act at once; the command line names the price first and asks."
@@ -121,76 +119,6 @@ def restart_snippet(space: str, *, factory: bool = False) -> Snippet:
         cli=shell_command(f"{OURS} restart", [space], ["--factory"] if factory else []),
         notes=(NO_QUESTION, LOGIN),
     )
-
-
-def look_snippet(space: str) -> Snippet:
-    """What the Space is doing, and on what."""
-    return Snippet(
-        action="look",
-        title="Look",
-        python=client_call("get_space_runtime", [python_literal(space)], result=f"{_STATE}, answer.sleep_time"),
-        hf=shell_command("hf spaces info", [space], ["--expand", "runtime,sdk,models"]),
-        cli=shell_command(f"{OURS} status", [space]),
-        notes=("A public Space needs no login.",),
-    )
-
-
-def wait_snippet(space: str, limit_s: int = START_LIMIT_S) -> Snippet:
-    """Wait until the Space runs or has failed, at most `limit_s` seconds."""
-    return Snippet(
-        action="wait",
-        title="Wait until it runs",
-        python=client_call("wait_for_space", [python_literal(space), f"timeout={limit_s}"], result="answer.stage, answer.hardware"),
-        hf=shell_command("hf spaces wait", [space], ["--timeout", f"{limit_s}s"]),
-        cli=shell_command(f"{OURS} status", [space], ["--watch"]),
-        notes=("The hf command and the command line end with a status other than 0 where the Space ends in an error.",),
-    )
-
-
-def volumes_snippet(space: str, bucket: str, mount_path: str = "/data") -> Snippet:
-    """Storage that stays: a bucket mounted into the Space, in place of the persistent storage that Spaces had until April 2026."""
-    made = shell_command("hf buckets create", [bucket], ["--private", "--exist-ok"])
-    mounted = shell_command("hf spaces volumes set", [space], ["--volume", f"hf://buckets/{bucket}:{mount_path}"])
-    python = [
-        "from huggingface_hub import HfApi, Volume",
-        "",
-        "api = HfApi()",
-        f"api.create_bucket({python_literal(bucket)}, private=True, exist_ok=True)",
-        f'volume = Volume(type="bucket", source={python_literal(bucket)}, mount_path={python_literal(mount_path)})',
-        f"api.set_space_volumes({python_literal(space)}, [volume])",
-    ]
-    return Snippet(
-        action="volumes",
-        title="Mount a bucket",
-        python="\n".join(python),
-        hf=f"{made}\n{mounted}",
-        cli=None,
-        notes=(
-            "This replaces the whole list of volumes: name those to keep as well.",
-            "Buckets are written to; models, datasets and Spaces are mounted read-only. Static Spaces have no volumes.",
-            "Persistent storage (small, medium, large) is gone since 2026-04-08, and suggested_storage in a README is ignored.",
-            LOGIN,
-        ),
-    )
-
-
-def tiers_snippet() -> Snippet:
-    """The tiers of Spaces with their prices."""
-    return Snippet(
-        action="tiers",
-        title="List the tiers",
-        python=client_call("list_spaces_hardware", [], result='*answer, sep="\\n"'),
-        hf="hf spaces hardware",
-        cli=f"{OURS} tiers",
-        notes=("No login is needed.",),
-    )
-
-
-def space_snippets(space: str, *, hardware: str | None = None, sleep_time_s: int | None = None) -> Sequence[Snippet]:
-    """Every action on one Space, looking first; with the switch where a tier is chosen."""
-    chosen = [] if hardware is None else [switch_snippet(space, hardware, sleep_time_s), wait_snippet(space)]
-    timed = [] if sleep_time_s is None else [sleep_time_snippet(space, sleep_time_s)]
-    return (look_snippet(space), *chosen, *timed, pause_snippet(space), restart_snippet(space), restart_snippet(space, factory=True))
 
 
 Block = tuple[str, str]
