@@ -38,8 +38,8 @@ class EngineTraits:
     """Its kernels read packed weights; the others unpack them first and gain no speed from a smaller format."""
     own_files: bool = False
     """Loads files of its own (GGUF) instead of the checkpoint."""
-    preallocates: bool = False
-    """Takes its share of the device at start and fills what is left with cache, whatever the requests need."""
+    memory_share: float = 1.0
+    """Share of a device that it claims at start, whatever the requests need (`lib.laws.memory_claim`); 1 where it takes what it needs."""
     captured_graphs: bool = False
     """Captures its decode step as graphs, which take memory on a GPU."""
     cache: CacheLayout
@@ -53,6 +53,11 @@ class EngineTraits:
     small_cache: str = "int8"
     """Its cache format of eight bits."""
 
+    @property
+    def preallocates(self) -> bool:
+        """Whether it fills its share of the device with cache at start."""
+        return self.memory_share < 1
+
 
 GPU, TPU = frozenset({"gpu"}), frozenset({"tpu"})
 ANYWHERE = frozenset({"gpu", "cpu", "tpu", "neuron"})
@@ -64,7 +69,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
         ),
         "vllm": EngineTraits(
-            silicon=ANYWHERE, tensor_parallel=True, packed_kernels=True, preallocates=True, captured_graphs=True, cache="grouped blocks",
+            silicon=ANYWHERE, tensor_parallel=True, packed_kernels=True, memory_share=0.9, captured_graphs=True, cache="grouped blocks",
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "llama.cpp": EngineTraits(
@@ -72,7 +77,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0", int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(
-            silicon=TPU, tensor_parallel=True, packed_kernels=True, preallocates=True, cache="pages", start_up="profile run",
+            silicon=TPU, tensor_parallel=True, packed_kernels=True, memory_share=0.9, cache="pages", start_up="profile run",
             fp8="fp8-channel", int8="int8-channel", int4="int4-group", small_cache="fp8",
         ),
     }

@@ -57,9 +57,10 @@ class Headroom:
 
 
 def measure_headroom(memory: MemoryEstimate, capacity_bytes: int, family: Family) -> Headroom:
-    """The headroom of this estimate on a device of this capacity."""
+    """The headroom of this estimate on a device of which this much is usable; an engine may fill only the share that it claims."""
     working = max(0, WORKING_BYTES.get(family, 0) - memory.activation.bytes)
-    return Headroom(memory=memory, needed_bytes=memory.per_device_bytes + working, capacity_bytes=capacity_bytes, working_bytes=working)
+    may_fill = memory.claim.capacity_bytes(capacity_bytes)
+    return Headroom(memory=memory, needed_bytes=memory.per_device_bytes + working, capacity_bytes=may_fill, working_bytes=working)
 
 
 Memory = Callable[[MemoryRequest, Accelerator | None], MemoryEstimate]

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.workload import MemoryRequest
 
-__all__ = ["MemoryEstimate", "MemoryFit", "Part", "estimate_memory", "fit_memory", "tensor_parallel_degree", "usable_memory"]
+__all__ = [
+    "MemoryEstimate",
+    "MemoryFit",
+    "Part",
+    "count_sequences",
+    "estimate_memory",
+    "fit_memory",
+    "tensor_parallel_degree",
+    "usable_memory",
+]
 
 SYSTEM_SHARE = 0.05
 """Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""
@@ -38,25 +47,42 @@ def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     return compose(per_device(spec, resolve_request(spec, request, accelerator)), request.context_tokens, request.batch_size)
 
 
-def fit_memory(spec: ModelSpec, request: MemoryRequest, capacity_bytes: int, accelerator: Accelerator | None = None) -> MemoryFit:
+def fit_memory(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None) -> MemoryFit:
     """Whether a request fits devices with this usable memory each, and the longest context and largest batch that would.
+
+    An engine that claims a share of the device at start has no more than that (`lib.laws.memory_claim`).
 
     Raises:
         BadArgument: a precision that no format has.
     """
-    return _fit(per_device(spec, resolve_request(spec, request, accelerator)), capacity_bytes, request.context_tokens, request.batch_size)
+    return _fit(per_device(spec, resolve_request(spec, request, accelerator)), memory_bytes, request.context_tokens, request.batch_size)
+
+
+def count_sequences(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None) -> int | None:
+    """Most sequences of the request's length that the engine holds at once on such devices; None where nothing bounds them.
+
+    Raises:
+        BadArgument: a precision that no format has.
+    """
+    return _count_sequences(per_device(spec, resolve_request(spec, request, accelerator)), memory_bytes, request.context_tokens)
 
 
 @lru_cache(maxsize=4096)
-def _fit(of: PerDevice, capacity_bytes: int, tokens: int, batch: int) -> MemoryFit:
+def _count_sequences(of: PerDevice, memory_bytes: int, tokens: int) -> int | None:
+    return max_batch(of, of.claim(tokens, 1).capacity_bytes(memory_bytes), tokens)
+
+
+@lru_cache(maxsize=4096)
+def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int) -> MemoryFit:
     """The same silicon is offered on several platforms: asked once."""
+    capacity_bytes = of.claim(tokens, batch).capacity_bytes(memory_bytes)
     free = capacity_bytes - of.peak(tokens, batch)
     return MemoryFit(
         fits=free >= 0,
         capacity_bytes=capacity_bytes,
         free_bytes=free,
         max_context_tokens=max_context(of, capacity_bytes, batch),
-        max_batch_size=max_batch(of, capacity_bytes, tokens),
+        max_batch_size=_count_sequences(of, memory_bytes, tokens),
     )
 
 

@@ -9,10 +9,11 @@ Tensor parallelism (vLLM) gives each device its share of every matrix and of the
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lib.engines import traits_of
 from lib.identity import ById
+from lib.laws.memory_claim import Claim
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import Range, runtime_parts
 from lib.memory.activations import Activation, training_bytes
@@ -26,20 +27,6 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
 
 _UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
-
-
-class DeviceBytes(NamedTuple):
-    """Bytes of each part on the fullest device."""
-
-    weights: int
-    cache: int
-    activation: int
-    runtime: int
-
-    @property
-    def total(self) -> int:
-        """All four."""
-        return self.weights + self.cache + self.activation + self.runtime
 
 
 class PerDevice:
@@ -85,10 +72,15 @@ class PerDevice:
         passing = {"forward pass": self.activation.bytes(tokens, batch)}
         return {**passing, "one unpacked matrix": self.unpacked} if self.unpacked else passing
 
-    def device(self, tokens: int, batch: int) -> DeviceBytes:
-        """The fullest device after the last step."""
+    def claim(self, tokens: int, batch: int) -> Claim:
+        """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""
         active = sum(self.activations(tokens, batch).values())
-        return DeviceBytes(self.device_weights, self._dealt(self.cache.share(tokens, batch)), active, self.device_runtime)
+        engine = self.request.engine if self.request.mode == "inference" else "transformers"
+        return Claim(engine, self.request.silicon, self.device_weights, active, self.device_runtime)
+
+    def device(self, tokens: int, batch: int) -> int:
+        """Bytes on the fullest device after the last step."""
+        return self.claim(tokens, batch).beside + self._dealt(self.cache.share(tokens, batch))
 
     def peak(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device at the worst length up to `tokens`."""

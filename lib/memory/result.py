@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lib.engines import traits_of
-from lib.laws import runtime
+from lib.laws import memory_claim, runtime
 from lib.laws.kv_cache_by_engine import LAWS
+from lib.laws.memory_claim import Claim
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.activations import half_precision_states_saving, no_checkpointing_bytes
 from lib.precision import lacks_stored_format, weight_format
@@ -44,7 +45,8 @@ class MemoryEstimate:
 
     `total_bytes` = weights + kv_cache + activation + runtime, summed over the devices. `per_device_bytes` is the peak of the
     fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `precision`, `kv_precision` and `engine`
-    are those really used ("auto" is resolved). `rule_of_thumb_bytes` is the community's parameters × bytes × 1.2.
+    are those really used ("auto" is resolved). `claim` is what of a device the engine may fill. `rule_of_thumb_bytes` is the
+    community's parameters × bytes × 1.2.
     """
 
     precision: str
@@ -58,6 +60,7 @@ class MemoryEstimate:
     low_bytes: int
     high_bytes: int
     per_device_bytes: int
+    claim: Claim
     rule_of_thumb_bytes: int
     caveats: tuple[Caveat, ...]
     sources: tuple[Source, ...]
@@ -67,9 +70,10 @@ class MemoryEstimate:
 class MemoryFit:
     """Whether a configuration fits the memory of an offer, and how far it could be stretched.
 
-    `capacity_bytes` is the usable memory of one device (RAM less the system's share on CPU), `free_bytes` what is left on the
-    fullest device (negative when it does not fit), `max_context_tokens` and `max_batch_size` the largest that still fit with
-    everything else unchanged (0 = not even one; context is bounded by the model's own limit, `None` = no limit found).
+    `capacity_bytes` is what the engine may fill of one device (its usable memory, or the share that the engine claims of it), `free_bytes`
+    what is left of that on the fullest device (negative when it does not fit), `max_context_tokens` and
+    `max_batch_size` the largest that still fit with everything else unchanged (0 = not even one; context is bounded by the model's own
+    limit, `None` = no limit found).
     """
 
     fits: bool
@@ -97,7 +101,6 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "activation_typical": not of.activation.known and spec.library != "diffusers",
         "activation_by_law": untraced and of.activation.known,
         "activation_unknown": spec.library == "diffusers",
-        "vllm_preallocates": traits_of(request.engine).preallocates,
         "device_runtime": request.silicon in {"tpu", "neuron"},
         "media_not_counted": spec.task in _TEXT,
         "one_prompt": own and inference and spec.cache_terms is not None,
@@ -106,6 +109,9 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
     open_points = [Caveat(code) for code, true in holds.items() if true]
+    share = traits_of(request.engine).memory_share
+    if share < 1 and inference:
+        open_points.append(Caveat("preallocates", {"engine": request.engine, "share": share}))
     limit = spec.context_limit
     if limit is not None and tokens > limit:
         open_points.append(Caveat("beyond_context_limit", {"limit_tokens": limit, "counted_tokens": tokens}))
@@ -114,12 +120,14 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
 
 def sources(of: PerDevice) -> tuple[Source, ...]:
     """Where the laws come from."""
+    claims = traits_of(of.request.engine).preallocates
     return (
         Source(what="weights", source=of.weights.law.source, checked=CHECK_DATE),
         Source(what="cache", source="transformers 5.23.0, cache classes as executed", checked=CHECK_DATE),
         Source(
             what="activations", source="transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device", checked=CHECK_DATE
         ),
+        *((Source(what=f"room: {memory_claim.LAW.equation}", source=memory_claim.LAW.source, checked=CHECK_DATE),) if claims else ()),
         Source(what="runtime", source="published start-up logs and driver figures, listed in lib/laws/runtime.py", checked=CHECK_DATE),
     )
 
@@ -209,7 +217,8 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
         total_bytes=total,
         low_bytes=total - low,
         high_bytes=total + high,
-        per_device_bytes=of.device(tokens, batch).total,
+        per_device_bytes=of.device(tokens, batch),
+        claim=of.claim(tokens, batch),
         rule_of_thumb_bytes=rule_of_thumb_bytes(of.spec.parameters_total, weight_format(of.request.precision).effective_bits / 8),
         caveats=caveats(of, tokens),
         sources=sources(of),

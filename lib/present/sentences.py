@@ -329,7 +329,8 @@ _MEMORY = {
     "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
     "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
-    "vllm_preallocates": "vLLM takes a share of the device at start (0.9 by default) and fills it with cache; this is what is needed.",
+    "preallocates": "{engine} claims {share:.0%} of the device at start and fills what is left of it with cache; this is what the request "
+    "needs. What fits, and the limits, are counted within that share.",
     "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",

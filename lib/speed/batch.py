@@ -17,15 +17,17 @@ from numpy.typing import NDArray
 from lib import precision as precisions
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
+from lib.engines import TRAITS
 from lib.errors import UnsupportedModel
-from lib.laws.forward_pass import Array, cache_bytes_read
-from lib.laws.serving import running_requests
+from lib.laws.forward_pass import Array
+from lib.memory import count_sequences
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed.calibration import EAGER, ENGINES, KERNELS, MAX_NUM_SEQS
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, lay_out, resolve_devices
 from lib.speed.model_work import LayerStack, ModelWork, derive_model_work
 from lib.speed.result import SpeedRequest
+from lib.workload import MemoryRequest
 
 Question = tuple[ModelSpec, Offer | Cards, SpeedRequest]
 MEAN_FILL = 0.5  # of an answer, in the cache of a running request
@@ -150,28 +152,24 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
         work=work,
         arithmetic=arithmetic,
         ceilings=class_ceilings(card, devices.share, arithmetic, accelerators),
-        running_requests=_running_requests(work, devices, layout, request),
+        running_requests=_running_requests(spec, work, devices, layout, request),
     )
 
 
-def _running_requests(work: ModelWork, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
+def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
     """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes (max_num_seqs)."""
     if work.decoder is None or not devices.memory:
         return float(request.concurrency)
-    sequence_bytes = cache_bytes_read(
-        constant=work.cache_constant,
-        per_token=work.cache_per_token,
-        windowed_per_token=work.cache_windowed,
-        window=work.window,
-        tokens=request.prompt_tokens + request.output_tokens * MEAN_FILL,
+    mean = MemoryRequest(
+        precision=request.precision,
+        engine=layout.engine if layout.engine in TRAITS else request.engine,  # type: ignore[arg-type]  a key of it
+        context_tokens=request.prompt_tokens + round(request.output_tokens * MEAN_FILL),
+        kv_precision=request.kv_precision,
+        devices=layout.tensor_parallel * layout.pipeline_stages,
     )
-    copies = layout.tensor_parallel / min(layout.tensor_parallel, work.cache_shards)
-    of_one_replica = running_requests(
-        limit=float("inf") if layout.engine in EAGER else MAX_NUM_SEQS.get(layout.engine, 256),
-        memory=devices.memory * layout.tensor_parallel * layout.pipeline_stages,
-        weight_bytes=work.total_bytes,
-        sequence_bytes=sequence_bytes * copies,
-    )
+    held = count_sequences(spec, mean, int(devices.memory), devices.silicon)
+    limit = float("inf") if layout.engine in EAGER else MAX_NUM_SEQS.get(layout.engine, 256)
+    of_one_replica = limit if held is None else max(1, min(limit, held))  # where nothing fits, the estimate says so and times one
     return min(float(request.concurrency), float(of_one_replica) * layout.replicas)
 
 

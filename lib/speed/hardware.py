@@ -21,7 +21,7 @@ from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.identity import ById
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import largest_power_of_two
-from lib.memory import tensor_parallel_degree
+from lib.memory import tensor_parallel_degree, usable_memory
 from lib.memory.resolve import layer_sizes
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
@@ -165,13 +165,12 @@ def resolve_devices(hardware: Offer | Cards, accelerators: Mapping[str, Accelera
         silicon, share, caveats = _host(hardware, accelerators)
     else:
         silicon, share, caveats = hardware.silicon, hardware.accelerator_fraction, ()  # type: ignore[assignment]
-    memory = hardware.vram_bytes_per_accelerator or hardware.ram_bytes or 0
     rate, over_pcie = find_link_rate(silicon)
     return Devices(
         silicon=silicon,
         share=share,
         count=max(1, hardware.accelerator_count),
-        memory=float(memory),
+        memory=float(usable_memory(hardware) or 0),
         link=rate,
         over_pcie=over_pcie,
         caveats=caveats,

@@ -102,9 +102,11 @@ def test_tensors_that_shrink_as_the_cache_grows_do_not_lower_the_peak() -> None:
 @settings(max_examples=150, deadline=None)
 def test_the_longest_that_fits_fits_and_one_more_does_not(name: str, request: MemoryRequest, gib: int) -> None:
     """`fit` turns the law round exactly, in both directions."""
-    model, capacity = spec(name), gib * GIB
-    found = fit_memory(model, request, capacity)
+    model = spec(name)
+    found = fit_memory(model, request, gib * GIB)
     of = per_device(model, resolve_request(model, request, None))
+    capacity = of.claim(request.context_tokens, request.batch_size).capacity_bytes(gib * GIB)
+    assert found.capacity_bytes == capacity
     assert found.fits == (of.peak(request.context_tokens, request.batch_size) <= capacity)
     assert found.free_bytes == capacity - of.peak(request.context_tokens, request.batch_size)
     longest, most = found.max_context_tokens, found.max_batch_size

@@ -1,0 +1,61 @@
+"""The share of a device that an engine claims: one law for what fits, the limits and the sequences that run at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib import catalog
+from lib.catalog.silicon import Cards
+from lib.laws.memory_claim import Claim
+from lib.memory import count_sequences, fit_memory
+from lib.model import bundled
+from lib.model.spec import ModelSpec
+from lib.speed import SpeedRequest, predict_speed
+from lib.units import GIB
+from lib.workload import MemoryRequest
+
+ACCELERATORS = catalog.load().accelerators
+L4 = ACCELERATORS["L4"]
+BLOCK, PER_TOKEN = 16, 32 * 2 * 8 * 128 * 2  # vLLM's block; 32 layers, keys and values of 8 heads of 128 in two bytes
+
+
+@pytest.fixture(name="llama")
+def bundled_llama() -> ModelSpec:
+    """Llama-3.1-8B-Instruct."""
+    spec = bundled.find_spec("meta-llama/Llama-3.1-8B-Instruct")
+    assert spec is not None
+    return spec
+
+
+def test_vllms_longest_context_on_an_l4_by_hand(llama: ModelSpec) -> None:
+    """The default share of 0.9 of vLLM (docs.vllm.ai, engine_args.html): beyond this maximum length it refuses to start.
+
+    0.9 · 22.03 GiB = 21,289,079,143 bytes, less the weights (8,030,261,248 parameters of 2 bytes), the profile run of 2048 tokens and 256
+    sequences (2·2048·(3·4096 + 3·14,336) + 12·256·128,256 = 620,494,848) and context 0.45, libraries 0.5 and graphs 0.6 GiB:
+    2,943,762,043 bytes for the cache, at 131,072 bytes a token 22,459 tokens: 1,403 whole blocks of 16.
+    """
+    room = int(0.9 * 22.03 * GIB) - 2 * 8_030_261_248 - 620_494_848 - int(1.55 * GIB)
+    assert room // PER_TOKEN == 22_459
+    fit = fit_memory(llama, MemoryRequest(engine="vllm"), int(22.03 * GIB), L4)
+    assert fit.max_context_tokens == room // PER_TOKEN // BLOCK * BLOCK == 22_448
+
+
+def test_as_many_run_at_once_as_fit(llama: ModelSpec) -> None:
+    """128 users of 512 tokens in and 256 out hold 640 tokens each on average: 22,459 / 640 = 35 run at once, the others wait."""
+    answer = predict_speed(llama, Cards(silicon=L4, count=1), SpeedRequest(engine="vllm", concurrency=128), ACCELERATORS)
+    assert answer.running_requests == 22_459 // 640 == 35
+    mean = MemoryRequest(engine="vllm", context_tokens=640)
+    assert fit_memory(llama, mean, int(22.03 * GIB), L4).max_batch_size == count_sequences(llama, mean, int(22.03 * GIB), L4) == 35
+
+
+@pytest.mark.parametrize(("engine", "silicon", "room"), [("vllm", "gpu", 60), ("vllm-tpu", "tpu", 60), ("vllm", "cpu", 70)])
+def test_a_share_is_claimed_of_devices_only(engine: str, silicon: str, room: int) -> None:
+    """0.9 · 100 - 30 on a card or chip; on a CPU all that is left."""
+    assert Claim(engine, silicon, weights=20, activation=7, runtime=3).cache_room_bytes(100) == room
+
+
+def test_the_rest_claims_nothing_ahead() -> None:
+    """What llama.cpp and transformers hold is what a request needs."""
+    for engine in ("transformers", "llama.cpp"):
+        claim = Claim(engine, "gpu", weights=20, activation=7, runtime=3)
+        assert (claim.cache_room_bytes(100), claim.capacity_bytes(100)) == (70, 100)
