@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lib import engines
 from lib import precision as precisions
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
-from lib.engines import TRAITS
 from lib.errors import UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.memory import count_sequences
@@ -162,7 +162,7 @@ def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout
         return float(request.concurrency)
     mean = MemoryRequest(
         precision=request.precision,
-        engine=layout.engine if layout.engine in TRAITS else request.engine,  # type: ignore[arg-type]  a key of it
+        engine=next((name for name in engines.ENGINES if name == layout.engine), request.engine),
         context_tokens=request.prompt_tokens + round(request.output_tokens * MEAN_FILL),
         kv_precision=request.kv_precision,
         devices=layout.tensor_parallel * layout.pipeline_stages,
