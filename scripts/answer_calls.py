@@ -243,6 +243,7 @@ def _cost(hardware: Sequence[str]) -> Iterator[Call]:
         ("l4x1", "zero-a10g", "aws-nvidia-l4-x1", "jobs:l4x1", "v6e-8", "cpu-basic"), ways, ACCOUNTS
     ):
         yield "estimate_cost", {"hardware": where, "account": account, **way}
+        yield "ways_to_save", {"hardware": where, "account": account, "model": LLAMA, **way}
 
 
 def _recommend() -> Iterator[Call]:
@@ -299,10 +300,10 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
         {"hardware": "spaces:nothing"},
     )
     for model, other, effort in itertools.product((LLAMA, FAMILIES[1], "7B"), after, (0, 500)):
-        yield "comparison", {"model": model, "before": before, "after": other, "effort_usd": effort, "requests_per_day": 2000}
+        yield "compare", {"model": model, "before": before, "after": other, "effort_usd": effort, "requests_per_day": 2000}
     measured = {"hardware": "spaces:l4x1", "tokens_per_s": 20}
-    yield "comparison", {"model": "", "before": measured, "after": measured | {"tokens_per_s": 60}}
-    yield "comparison", {"model": "", "before": measured, "after": before}
+    yield "compare", {"model": "", "before": measured, "after": measured | {"tokens_per_s": 60}}
+    yield "compare", {"model": "", "before": measured, "after": before}
 
 
 def _refused() -> Iterator[Call]:

@@ -4,7 +4,7 @@
     python -m scripts.write_answers --compare OLD NEW      print every difference; ends with status 1 if there is one
 
 FOLDER gets one JSON-lines file per endpoint: a line is an object with the stable `id` of its call and its `answer` (or its refusal: code
-and sentence), keys in order. Beside the endpoints they hold the private questions of the page (outlook, roofline, comparison), what the
+and sentence), keys in order. Beside the endpoints they hold the private questions of the page (outlook, roofline), what the
 page's events return (markup, tables, figures), the page's own description (labels, defaults, events), the API and MCP listings, calls over
 HTTP that are shaped wrongly, and the help and offline output of `scripts/manage_space.py`. The calls are listed in
 `scripts.answer_calls` and `scripts.answer_pages`.
@@ -56,7 +56,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 def _questions(advisor: Any) -> dict[str, Callable[..., Any]]:
     """What can be asked, by name: the one place that knows where each question lives."""
     public = {name: endpoint.question for name, endpoint in answer_pages.public(advisor).items()}
-    return {**public, "outlook": advisor.outlook, "roofline": advisor.roofline, "comparison": advisor.comparison}
+    return {**public, "outlook": advisor.outlook, "roofline": advisor.roofline}
 
 
 def lines() -> Iterator[Line]:

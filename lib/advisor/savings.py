@@ -19,8 +19,9 @@ from lib.advisor.speed import bound_speed, count_decode_parameters, find_rooflin
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
+from lib.cost.capacity import LOADS, find_best_load
 from lib.cost.usage import estimate_zerogpu_use
-from lib.engines import traits_of
+from lib.engines import Engine, traits_of
 from lib.laws.roofline import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
@@ -30,8 +31,8 @@ from lib.workload import MemoryRequest
 
 Gain = Literal["compute", "bandwidth", "memory_only"]
 Code = Literal[
-    "provider", "zerogpu", "cheaper_tier", "l4_over_a10g", "fp8", "int8", "int4", "shorter_context", "smaller_batch", "cache_precision",
-    "sleep", "development_tier",
+    "provider", "zerogpu", "more_at_once", "cheaper_tier", "l4_over_a10g", "fp8", "int8", "int4", "shorter_context", "smaller_batch",
+    "cache_precision", "sleep", "development_tier",
 ]  # fmt: skip
 Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]
 
@@ -69,7 +70,8 @@ class Saving:
 
     `gain` says what a smaller number format does for speed: `compute` (the card multiplies it natively, and this work is bound by
     compute), `bandwidth` (bound by memory traffic, and the engine reads the packed weights), or `memory_only`. `speed_ratio` compares the
-    tokens per second that the datasheets allow at most, after / before; `None` where no tokens are made.
+    tokens per second of a request, after / before: predicted, or (`ratio_is_bound`) those that the datasheets allow at most; `None` where
+    no tokens are made.
     """
 
     code: Code
@@ -80,12 +82,18 @@ class Saving:
     gain: Gain | None = None
     native: bool | None = None
     speed_ratio: float | None = None
+    ratio_is_bound: bool = False
     values: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def saves_usd_per_month(self) -> Decimal:
         """USD saved each month."""
         return self.usd_per_month_before - self.usd_per_month
+
+    @property
+    def needs(self) -> dict[str, Value]:
+        """The settings that it changes, by the names of `/estimate_cost` where that has them."""
+        return {setting: self.values[name] for name, setting in SETTINGS.items() if name in self.values}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +115,22 @@ class SavingsReport:
     no_savings: tuple[NoSaving, ...]
 
 
+SETTINGS = {
+    "provider": "provider",
+    "size": "size",
+    "engine": "engine",
+    "at_once": "concurrency",
+    "batch_size": "concurrency",
+    "precision": "precision",
+    "kv_precision": "kv_precision",
+    "context_tokens": "context_tokens",
+    "sleep_after_s": "sleep_after_s",
+}
+"""Values of a saving that are settings, and what they are called in a call."""
 SLEEP_S = (Decimal(900), Decimal(300))
 """Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
+BATCHING_ENGINE: Engine = "vllm"
+"""The engine that is tried beside today's where one replica does not serve the traffic."""
 FORMATS: tuple[Code, ...] = ("fp8", "int8", "int4")
 
 Attempt = Saving | NoSaving
@@ -167,6 +189,40 @@ def _try_zerogpu(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
             yield _move(deployment, "zerogpu", now, tier, values)
         return
     yield NoSaving(code="zerogpu", reason="does_not_fit")
+
+
+def _try_more_at_once(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    """Fewer replicas by serving several requests at a time: the load that makes a token cheapest, with this engine or with vLLM."""
+    offer, request, usage = deployment.offer, deployment.request, deployment.usage
+    capacity = bill_offer(offer, usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).capacity
+    if capacity is None or capacity.replicas_needed == 1:
+        yield NoSaving(code="more_at_once", reason="one_replica_serves" if capacity else "traffic_not_stated")
+        return
+    attempts = [_serve_at_best(deployment, now, engine) for engine in dict.fromkeys((request.engine, BATCHING_ENGINE))]
+    savings = [attempt for attempt in attempts if isinstance(attempt, Saving)]
+    yield min(savings, key=lambda saving: saving.usd_per_month, default=NoSaving(code="more_at_once", reason="costs_as_much"))
+
+
+def _serve_at_best(deployment: Deployment, now: Decimal, engine: Engine) -> Attempt:
+    offer, price = deployment.offer, deployment.offer.usd_per_hour
+    request = replace(deployment.request, engine=engine)
+    none = NoSaving(code="more_at_once", reason="costs_as_much")
+    if price is None or not _can_compute(offer, request):
+        return none
+    loads = {load: replace(deployment, usage=replace(deployment.usage, concurrency=load)) for load in LOADS}
+    speeds = [speed for one in loads.values() if (speed := one.predict(offer, request)) is not None]
+    best = find_best_load(price, speeds)
+    if best is None or best.concurrency not in loads:
+        return none
+    held = replace(request, batch_size=best.concurrency if traits_of(engine).static_batch else 1)
+    tier = fit_tier(loads[best.concurrency], offer, held)
+    if tier is None:
+        return none
+    values: dict[str, Value] = {"engine": engine, "at_once": best.concurrency, "ttft_s": best.ttft_s}
+    one_replica = replace(loads[best.concurrency].usage, replicas=1)
+    after = price_month(replace(deployment, usage=one_replica), offer, tier.request)
+    attempt = _compare_bills("more_at_once", now, after, offer=offer, request=tier.request, values=values)
+    return _with_speed(deployment, loads[best.concurrency], attempt)
 
 
 def _try_other_tier(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
@@ -249,7 +305,7 @@ def _try_sleep(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
         speed=deployment.predict(deployment.offer, deployment.request),
     )
     values: dict[str, Value] = {"sleep_after_s": after, "wakes_per_day": asleep.wakes_per_day or Decimal(0)}
-    yield _compare_bills("sleep", now, asleep.total_usd_per_month, offer=deployment.offer, request=deployment.request, values=values)
+    yield _compare_bills("sleep", now, asleep.serving_usd_per_month, offer=deployment.offer, request=deployment.request, values=values)
 
 
 def _try_development(deployment: Deployment, _now: Decimal) -> Iterator[Attempt]:
@@ -294,13 +350,23 @@ def _estimate(deployment: Deployment, request: MemoryRequest) -> MemoryEstimate:
 
 
 def _move(deployment: Deployment, code: Code, now: Decimal, tier: FittingTier, values: dict[str, Value]) -> Attempt:
-    before, after = (
-        bound_tokens_per_s(deployment, deployment.offer, deployment.request),
-        bound_tokens_per_s(deployment, tier.offer, tier.request),
-    )
-    ratio = after / before if before and after else None
     attempt = _compare_bills(code, now, tier.usd_per_month, offer=tier.offer, request=tier.request, values=values)
-    return replace(attempt, speed_ratio=ratio) if isinstance(attempt, Saving) else attempt
+    return _with_speed(deployment, deployment, attempt)
+
+
+def _with_speed(before: Deployment, after: Deployment, attempt: Attempt) -> Attempt:
+    """The saving with how fast a request is written then; `after` is how the offer is used then."""
+    if not isinstance(attempt, Saving) or attempt.offer is None or attempt.request is None:
+        return attempt
+    old, new = before.predict(before.offer, before.request), after.predict(attempt.offer, attempt.request)
+    if old is not None and new is not None:
+        rates = old.decode_tokens_per_s, new.decode_tokens_per_s
+        return replace(attempt, speed_ratio=rates[1].value / rates[0].value) if rates[0] and rates[1] else attempt
+    bounds = (
+        bound_tokens_per_s(before, before.offer, before.request),
+        bound_tokens_per_s(before, attempt.offer, attempt.request),
+    )
+    return replace(attempt, speed_ratio=bounds[1] / bounds[0], ratio_is_bound=True) if bounds[0] and bounds[1] else attempt
 
 
 def _compare_bills(
@@ -320,6 +386,7 @@ def _compare_bills(
 _ATTEMPTS: tuple[Callable[[Deployment, Decimal], Iterator[Attempt]], ...] = (
     _try_provider,
     _try_zerogpu,
+    _try_more_at_once,
     _try_other_tier,
     _try_formats,
     _try_context,
@@ -362,8 +429,8 @@ def count_devices(deployment: Deployment, offer: Offer, request: MemoryRequest) 
 
 
 def price_month(deployment: Deployment, offer: Offer, request: MemoryRequest) -> Decimal:
-    """USD per month on an offer, at the deployment's use."""
-    return bill_offer(offer, deployment.usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).total_usd_per_month
+    """USD per month on an offer, at the deployment's use, with as many replicas as serve its traffic."""
+    return bill_offer(offer, deployment.usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).serving_usd_per_month
 
 
 def find_cheapest_tier(deployment: Deployment, request: MemoryRequest) -> FittingTier | None:

@@ -1,4 +1,4 @@
-"""The shapes of the answer of `/estimate_cost` and of what the tab *Cost* shows beside it: the outlook, and before and after.
+"""The shapes of the answers of `/estimate_cost`, `/compare` and `/ways_to_save`, and of the outlook that the tab *Cost* shows.
 
 See `lib.answers.common` for what holds for all answers.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from lib.answers.common import Answer, CaveatEntry, PriceEntry
+from lib.answers.common import Answer, PriceEntry, ReasonEntry
 from lib.cost.compare import ComparisonVerdict
 
 
@@ -157,15 +157,39 @@ class ChangeEntry(TypedDict):
     message: str
 
 
-class SavingEntry(TypedDict):
-    """One way to save, or (with `saves_usd_per_month` null) why it saves nothing here."""
+class WayEntry(TypedDict):
+    """One way to save: what it saves of `usd_per_month` today, what it gives up, and the settings that it changes (`needs`).
+
+    `slower` is null where nothing is known of the speed.
+    """
 
     code: str
-    what: str
-    hardware: str | None
-    usd_per_month: float | None
-    saves_usd_per_month: float | None
+    message: str
+    saves_usd_per_month: float
+    usd_per_month: float
+    slower: bool | None
     effect: str
+    needs: dict[str, str | int | float]
+
+
+class NoWayEntry(TypedDict):
+    """A way that saves nothing here, and why."""
+
+    code: str
+    message: str
+    reason_code: str
+    reason: str
+
+
+class WaysToSaveAnswer(Answer):
+    """Ways to save of one deployment, the most first: each instead of today, so their savings do not add up."""
+
+    model: str
+    hardware: str
+    platform: str
+    usd_per_month: float
+    ways: list[WayEntry]
+    no_ways: list[NoWayEntry]
 
 
 class OutlookAnswer(Answer):
@@ -182,13 +206,16 @@ class OutlookAnswer(Answer):
     x: list[float]
     lines: list[LineEntry]
     changes: list[ChangeEntry]
-    savings: list[SavingEntry]
-    no_savings: list[SavingEntry]
+    savings: list[WayEntry]
+    no_savings: list[NoWayEntry]
     prices: PriceEntry
 
 
 class SideEntry(TypedDict):
-    """A side of the answer; `low` and `high` are the range of an estimated rate, `None` for a measured one."""
+    """A side of the answer; `low` and `high` are the range of an estimated rate, `None` for a measured one.
+
+    Prices are those at the stated traffic, `…_full` those of a replica that is busy all the time.
+    """
 
     name: str
     hardware: str
@@ -209,11 +236,23 @@ class SideEntry(TypedDict):
     used_usd_per_hour: float
     usd_per_million_tokens_full: float
     usd_per_million_tokens: float | None
+    usd_per_request_full: float
+    usd_per_request: float | None
     usd_per_month: float
 
 
-class ComparisonAnswer(TypedDict):
-    """Both sides, what the change saves and is worth, the verdict and its arithmetic."""
+class BeforeAfter(TypedDict):
+    """One figure of both sides."""
+
+    before: float | None
+    after: float | None
+
+
+class ComparisonAnswer(Answer):
+    """Both sides, what the change saves and is worth, the verdict with its reasons and its arithmetic.
+
+    `usd_per_million_output_tokens` and `usd_per_request` are those at the stated traffic.
+    """
 
     before: SideEntry
     after: SideEntry
@@ -224,8 +263,10 @@ class ComparisonAnswer(TypedDict):
     saved_usd_per_month: float
     worth_usd: float
     payback_months: float | None
-    speedup: float
+    usd_per_million_output_tokens: BeforeAfter
+    usd_per_request: BeforeAfter
+    speed_ratio: float
     latency_ratio: float | None
     verdict: ComparisonVerdict
+    reasons: list[ReasonEntry]
     arithmetic: list[str]
-    caveats: list[CaveatEntry]

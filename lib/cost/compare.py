@@ -14,10 +14,14 @@ from typing import Literal
 from lib.cost.usage import to_decimal
 from lib.laws.price import answer_price, gpu_hours_per_million_tokens, rent, replicas_needed
 from lib.laws.serving import wait_seconds
+from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
 
 FULL_UTILISATION = Decimal("0.8")
 """Utilisation up to which replicas are planned to be filled; above it waits grow quickly (M/M/1: five times the service time at 0.8)."""
+
+CENT = Decimal("0.005")
+"""Savings below half a cent are shown as none."""
 
 ComparisonVerdict = Literal["optimise", "scale_out", "fill_first", "keep"]
 
@@ -61,11 +65,12 @@ class Comparison:
     saved_usd_per_month: Decimal
     worth_usd: Decimal
     payback_months: Decimal | None
-    speedup: Decimal
+    speed_ratio: Decimal
     latency_ratio: Decimal | None
     verdict: ComparisonVerdict
     tokens_per_s: Decimal
     hours_per_month: Decimal
+    effort_usd: Decimal
     horizon_months: int
 
 
@@ -129,11 +134,12 @@ def compare(
         saved_usd_per_month=saved,
         worth_usd=worth,
         payback_months=effort_usd / saved if saved > 0 and effort_usd > 0 else None,
-        speedup=after.tokens_per_s / before.tokens_per_s,
+        speed_ratio=after.tokens_per_s / before.tokens_per_s,
         latency_ratio=ratio,
         verdict=_give_verdict(old, new, saved, pays=worth > effort_usd),
         tokens_per_s=tokens_per_s,
         hours_per_month=hours_per_month,
+        effort_usd=effort_usd,
         horizon_months=horizon_months,
     )
 
@@ -145,3 +151,30 @@ def _give_verdict(old: Side, new: Side, saved: Decimal, *, pays: bool) -> Compar
     if old.replicas > 1:
         return "scale_out"
     return "fill_first" if old.utilisation < FULL_UTILISATION / 2 and new.replicas == 1 else "keep"
+
+
+def explain_comparison(of: Comparison) -> tuple[Reason, ...]:
+    """Why the verdict is what it is, then the speed of a replica, the price of a full one and the replicas, where they differ."""
+    reasons = [_explain_verdict(of)]
+    if of.speed_ratio != 1:
+        reasons.append(Reason("faster" if of.speed_ratio > 1 else "slower", {"ratio": of.speed_ratio}))
+    full = of.before.usd_per_million_tokens_full, of.after.usd_per_million_tokens_full
+    if full[0] != full[1]:
+        reasons.append(Reason("cheaper_full" if full[1] < full[0] else "dearer_full", {"before_usd": full[0], "after_usd": full[1]}))
+    if of.before.replicas != of.after.replicas:
+        reasons.append(Reason("replicas", {"before": of.before.replicas, "after": of.after.replicas}))
+    return tuple(reasons)
+
+
+def _explain_verdict(of: Comparison) -> Reason:
+    saves = of.saved_usd_per_month >= CENT
+    values: dict[str, Value] = {
+        "worth_usd": of.worth_usd,
+        "effort_usd": of.effort_usd,
+        "months": of.horizon_months,
+        "replicas": of.before.replicas,
+        "used_percent": 100 * of.before.utilisation,
+    }
+    if of.verdict == "optimise":
+        return Reason("optimise", values, variant="effort" if of.effort_usd else "")
+    return Reason(of.verdict, values, variant="saves" if saves else "")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from lib.answers.common import CaveatEntry
 from lib.answers.cost import ComparisonAnswer, SideEntry
+from lib.cost.compare import CENT
 from lib.present.cards import caveat_list
 from lib.present.markup import escape
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
@@ -17,13 +18,12 @@ VERDICTS = {
     "fill_first": "Fill it first",
     "keep": "Keep it as it is",
 }
-_CENT = 0.005
 
 
 def comparison_card(answer: ComparisonAnswer) -> str:
     """The verdict, why, and what it comes to."""
     figures = [("After against before, per month", _difference(answer["saved_usd_per_month"])), ("Payback", _payback(answer))]
-    figures.append(("Tokens per second, after / before", f"{answer['speedup']:.3g} ×"))
+    figures.append(("Tokens per second, after / before", f"{answer['speed_ratio']:.3g} ×"))
     if answer["latency_ratio"] is not None:
         figures.append(("p99 latency, after / before", f"{answer['latency_ratio']:.3g} ×"))
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
@@ -31,12 +31,12 @@ def comparison_card(answer: ComparisonAnswer) -> str:
         '<section class="card" aria-label="Verdict"><p class="eyebrow">Before and after, at '
         f"{answer['tokens_per_s']:.3g} answer tokens per second over {answer['hours_per_month']:,.0f} hours a month</p>"
         f'<p class="headline"><span class="figure">{VERDICTS[answer["verdict"]]}</span></p>'
-        f'<p class="quiet">{_why(answer)}</p><dl class="figures">{cells}</dl></section>'
+        f'<p class="quiet">{escape(answer["reasons"][0]["message"])}</p><dl class="figures">{cells}</dl></section>'
     )
 
 
 def _difference(saved: float) -> str:
-    if abs(saved) < _CENT:
+    if abs(saved) < CENT:
         return "the same"
     return f"{usd(abs(saved))} {'less' if saved > 0 else 'more'}"
 
@@ -46,22 +46,6 @@ def _payback(answer: ComparisonAnswer) -> str:
         return "no effort stated"
     months = answer["payback_months"]
     return "never" if months is None else f"{months:.1f} months" if months >= 0.1 else "within days"  # noqa: PLR2004  three days
-
-
-def _why(answer: ComparisonAnswer) -> str:
-    """The reason of a verdict with its figures."""
-    before, horizon, effort = answer["before"], answer["horizon_months"], usd(answer["effort_usd"])
-    saved = answer["saved_usd_per_month"]
-    worth = f"{usd(answer['worth_usd'])} over {horizon} months"
-    said = f"It saves {worth}, not more than the effort of {effort}" if saved >= _CENT else "It saves nothing at this traffic"
-    if answer["verdict"] == "optimise":
-        return f"It saves {worth}, more than the effort of {effort}." if answer["effort_usd"] else f"It saves {worth}; no effort is stated."
-    if answer["verdict"] == "scale_out":
-        return f"{said}: {before['replicas']} replicas of what exists already carry it, and another one is the cheaper step when it grows."
-    used = f"{100 * before['utilisation']:.1f} %"
-    if answer["verdict"] == "fill_first":
-        return f"{said}: one replica is used to {used}. More traffic on it, sleep, or smaller hardware lowers the price per token first."
-    return f"{said}: one replica carries it, used to {used}."
 
 
 def comparison_table(answer: ComparisonAnswer) -> str:

@@ -93,11 +93,11 @@ def _way(line: LineEntry) -> tuple[str, ...]:
 
 def savings_table(answer: OutlookAnswer) -> str:
     """Ways to save, most first, and behind a line those that save nothing."""
-    ways = [(way, saved) for way in answer["savings"] if (saved := way["saves_usd_per_month"]) is not None and saved >= _CENT]
+    ways = [(way, saved) for way in answer["savings"] if (saved := way["saves_usd_per_month"]) >= _CENT]
     heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
     rows = [
         (
-            escape(way["what"]),
+            escape(way["message"]),
             f"<strong>{usd(saved)}</strong>",
             usd_per_month(way["usd_per_month"]),
             escape(way["effect"]) or "Nothing known.",
@@ -106,7 +106,7 @@ def savings_table(answer: OutlookAnswer) -> str:
     ]
     title = "Ways to save, most first: each instead of today, not on top of another"
     shown = table_markup(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
-    others = [f"<strong>{escape(none['what'])}.</strong> {escape(none['effect'])}" for none in answer["no_savings"]]
+    others = [f"<strong>{escape(none['message'])}.</strong> {escape(none['reason'])}" for none in answer["no_savings"]]
     if not others:
         return shown
     said = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"

@@ -243,6 +243,28 @@ _RIGHT_SIZE = {
     "nothing_else_fits": "{current} does it; on the chosen platforms nothing does.",
     "nothing_fits_here": "Neither {current} nor anything on the chosen platforms does it; the rejected entries say why.",
 }
+_SAVES = "It saves {worth_usd} over {months!s} months, not more than the effort of {effort_usd}"
+_SAVES_NOTHING = "It saves nothing at this traffic"
+_SCALE_OUT = ": {replicas!s} replicas of what exists already carry it, and another one is the cheaper step when it grows."
+_FILL_FIRST = (
+    ": one replica is used to {used_percent:.1f} %. More traffic on it, sleep, or smaller hardware lowers the price per token first."
+)
+_KEEP = ": one replica carries it, used to {used_percent:.1f} %."
+_COMPARISON = {
+    "optimise": "It saves {worth_usd} over {months!s} months; no effort is stated.",
+    "optimise:effort": "It saves {worth_usd} over {months!s} months, more than the effort of {effort_usd}.",
+    "scale_out": _SAVES_NOTHING + _SCALE_OUT,
+    "scale_out:saves": _SAVES + _SCALE_OUT,
+    "fill_first": _SAVES_NOTHING + _FILL_FIRST,
+    "fill_first:saves": _SAVES + _FILL_FIRST,
+    "keep": _SAVES_NOTHING + _KEEP,
+    "keep:saves": _SAVES + _KEEP,
+    "faster": "A replica makes {ratio:.3g} times the answer tokens per second.",
+    "slower": "A replica makes {ratio:.3g} times the answer tokens per second: it is slower.",
+    "cheaper_full": "Fully used, a million answer tokens cost {after_usd} instead of {before_usd}.",
+    "dearer_full": "Fully used, a million answer tokens cost {after_usd}, up from {before_usd}.",
+    "replicas": "The traffic takes {after} replica(s) instead of {before}.",
+}
 # Spaces: when one sleeps, and what its stage means.
 
 _SLEEP = {
@@ -278,7 +300,7 @@ def stage_sentence(name: str) -> str:
 
 
 REASONS: Mapping[str, str] = MappingProxyType(
-    _HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES | _RIGHT_SIZE | _SLEEP
+    _HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES | _RIGHT_SIZE | _COMPARISON | _SLEEP
 )
 
 # Caveats: what an answer leaves open.
@@ -470,6 +492,7 @@ def _capital(words: str) -> str:
 SAVING_NAMES = {
     "provider": "Pay per token",
     "zerogpu": "ZeroGPU",
+    "more_at_once": "More requests at a time",
     "cheaper_tier": "A cheaper tier",
     "l4_over_a10g": "L4 instead of A10G",
     "fp8": "Weights in fp8",
@@ -484,6 +507,7 @@ SAVING_NAMES = {
 SAVING = {
     "provider": "Pay {provider} per token instead of renting hardware",
     "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests_per_visitor!s} such requests each a day",
+    "more_at_once": "Serve {at_once!s} requests at a time with {engine} on {offer} instead of renting more replicas",
     "cheaper_tier": "Move to {offer}, which holds it as it is",
     "l4_over_a10g": "Take the L4 ({offer}) instead of the A10G: the same memory for less",
     "fp8": "Store the weights in fp8 ({precision}) and move to {offer}",
@@ -503,6 +527,7 @@ GAINS = {
 SACRIFICES = {
     "provider": "Speed and limits are the provider's, and what is asked goes there.",
     "zerogpu": "Visitors wait for a free card and stop at their quota.",
+    "more_at_once": "Each answer is written more slowly, as requests share the card.",
     "fp8": "Answers change a little.",
     "int8": "Answers change a little.",
     "int4": "Answers get measurably worse: try it on your own task.",
@@ -518,6 +543,7 @@ NO_SAVING = {
     "traffic_not_stated": "it needs the requests per day",
     "not_for_this_account": "this account cannot host it",
     "not_on_this_platform": "it is not offered on this platform",
+    "one_replica_serves": "one replica serves the traffic",
     "does_not_fit": "the model does not fit",
     "quota_too_small": "one request takes more than a visitor's daily quota",
     "none_holds_it": "no cheaper tier holds the model",
@@ -539,7 +565,9 @@ def saving_effect(saving: Saving) -> str:
     ratio = saving.speed_ratio
     shown_ratio = ratio is not None and not (saving.gain == "memory_only" and ratio > 1)
     if shown_ratio and not 0.95 < (ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
-        effects.append(f"By the datasheets it makes at most {ratio:.2g} times the tokens per second.")
+        how = "By the datasheets it makes at most" if saving.ratio_is_bound else "A request is written at"
+        times = "times the tokens per second" if saving.ratio_is_bound else "times today's tokens per second"
+        effects.append(f"{how} {ratio:.2g} {times}.")
     return " ".join(effect for effect in effects if effect)
 
 

@@ -11,7 +11,7 @@ from lib.hub.space_session import install_session
 from lib.live import measure_process
 from lib.service.arguments import check_text
 from lib.service.chat import chat
-from lib.service.compare import comparison
+from lib.service.compare import compare
 from lib.service.cost import estimate_cost
 from lib.service.endpoint import App, bind_arguments
 from lib.service.hardware import list_hardware
@@ -26,6 +26,7 @@ from lib.service.right_size import right_size
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
 from lib.service.speed import estimate_speed, roofline
+from lib.service.ways_to_save import ways_to_save
 
 
 class Live:
@@ -74,7 +75,8 @@ class Services:
         self.estimate_cost = bind_arguments(estimate_cost, app)
         self.outlook = bind_arguments(outlook, app)
         self.roofline = bind_arguments(roofline, app)
-        self.comparison = bind_arguments(comparison, app)
+        self.compare = bind_arguments(compare, app)
+        self.ways_to_save = bind_arguments(ways_to_save, app)
         self.account = Account(app)
         self.live = Live(app)
 

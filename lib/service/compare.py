@@ -1,4 +1,4 @@
-"""Before and after: two configurations, estimated or measured, under the traffic of the tab *Cost*."""
+"""`/compare`, before and after: two configurations, estimated or measured, under the same traffic."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from lib.answers.common import usd
+from lib.answers.common import SCHEMA, source_entries, usd
 from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost.compare import Comparison, Configuration, Side, apply_load, compare, configure_from_speed
+from lib.cost.compare import Comparison, Configuration, Side, apply_load, configure_from_speed, explain_comparison
+from lib.cost.compare import compare as compare_configurations
 from lib.cost.usage import Usage
-from lib.errors import BadArgument, InvalidInput
-from lib.laws.price import HOUR_S
+from lib.errors import BadArgument, InvalidInput, quote_value
+from lib.laws.price import HOUR_S, MILLION
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
-from lib.present.sentences import caveat_entries, comparison_arithmetic
-from lib.provenance import Caveat
+from lib.present.sentences import caveat_entries, comparison_arithmetic, reason_entries
 from lib.service.arguments import (
     MAX_CONCURRENCY,
     MAX_TOKENS,
@@ -30,19 +30,24 @@ from lib.service.arguments import (
     Arguments,
     Checked,
     Concurrency,
+    DaysPerMonth,
     Engine,
     Hardware,
+    HoursPerDay,
     Model,
     Precision,
+    RequestsPerDay,
+    Tokens,
+    TokensOrNone,
+    argument,
     check_decimal,
     check_offer,
     check_whole,
     describe_value,
 )
-from lib.service.cost import TrafficArguments, traffic_of
+from lib.service.cost import TrafficArguments, memory_request, traffic_of
 from lib.service.endpoint import App
 from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_speed
-from lib.workload import MemoryRequest
 
 HORIZON_MONTHS = 12
 SLOWEST = Decimal("0.001")  # tokens per second; below it a replica is broken, not slow
@@ -88,18 +93,37 @@ def _called(side: str) -> Iterator[None]:
         raise InvalidInput(f"{side}: {refused}") from refused
 
 
-def _side(name: str, value: dict[str, object]) -> SideArguments:
+def _side(name: str, value: object) -> SideArguments:
+    accepted = f"an object with hardware, and optionally others of {', '.join(SideArguments.model_fields)}"
+    if not isinstance(value, dict):
+        raise BadArgument(name, describe_value(value), accepted)
+    unknown = next((key for key in value if key not in SideArguments.model_fields), None)
+    if unknown is not None or "hardware" not in value:
+        raise BadArgument(name, "an object without hardware" if unknown is None else f"an object with {quote_value(unknown)}", accepted)
     with _called(name.capitalize()):
         return SideArguments.model_validate(value)
 
 
-class ComparisonArguments(TrafficArguments):
-    """Arguments of before and after; a side is given as an object."""
+_SIDE = (
+    "an object with hardware, and optionally precision, engine, concurrency, and what was measured: tokens_per_s, latency_p50_s, "
+    "latency_p99_s"
+)
 
-    model: Model
-    before: Annotated[SideArguments, Checked(_side, dict[str, Any])]
-    after: Annotated[SideArguments, Checked(_side, dict[str, Any])]
-    effort_usd: Annotated[Decimal, Checked(lambda _, value: check_decimal(EFFORT, value, 0, MAX_EFFORT_USD), float)] = Decimal(0)
+
+class CompareArguments(TrafficArguments):
+    """Arguments of `/compare`; a side is given as an object."""
+
+    model: Model = argument(..., "a Hub id, the text of a config.json, or a parameter count; empty where both rates were measured")
+    before: Annotated[SideArguments, Checked(_side, dict[str, Any])] = argument(..., _SIDE)
+    after: Annotated[SideArguments, Checked(_side, dict[str, Any])] = argument(..., "the same for the other configuration")
+    prompt_tokens: Tokens = argument(512, "tokens of a prompt")
+    output_tokens: TokensOrNone = argument(256, "tokens of an answer")
+    requests_per_day: RequestsPerDay = argument(100, "requests that arrive in a day")
+    hours_per_day: HoursPerDay = argument(24, "hours a day that it runs, and in which requests arrive")
+    days_per_month: DaysPerMonth = argument(30, "days of a month")
+    effort_usd: Annotated[Decimal, Checked(lambda _, value: check_decimal(EFFORT, value, 0, MAX_EFFORT_USD), float)] = argument(
+        0, "what the change costs once, USD; 0 if not known"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,18 +147,20 @@ class ConfiguredSide:
     measured_latency: bool
 
 
-def comparison(app: App, arguments: ComparisonArguments) -> ComparisonAnswer:
-    """Both sides under the same traffic; a model is only looked up where a rate has to be estimated.
+def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
+    """Two configurations side by side under the same traffic: cost per request and million tokens, speed, replicas, and a verdict.
 
-    Raises:
-        AdvisorError: an argument that is wrong, hardware without a price per hour or too small, or a rate that is not known.
+    A model is only looked up where a rate has to be estimated.
+
+    Returns:
+        Both sides, what the change saves, and why it is worth its effort or not.
     """
     load, catalog = _load(arguments), app.catalog()
     with _called("Before"):
         old = _configured(app, catalog, "Before", arguments.model, arguments.before, load)
     with _called("After"):
         new = _configured(app, catalog, "After", arguments.model, arguments.after, load)
-    result = compare(
+    result = compare_configurations(
         old.configuration,
         new.configuration,
         tokens_per_s=load.tokens_per_s,
@@ -161,7 +187,7 @@ def _configured(app: App, catalog: Catalog, name: str, model: object, side: Side
         own = _own(name, offer, _plain(side.tokens_per_s), latencies)
         return ConfiguredSide(offer=offer, request=request, configuration=own, speed=None, measured_latency=measured)
     spec = app.models(model)
-    _check_memory(spec, offer, request)
+    _check_memory(spec, offer, request, replace(usage, concurrency=side.concurrency))
     speed = predict_speed(spec, offer, request, catalog.accelerators)
     expected = _expected(name, offer, request, speed, load)
     if measured:
@@ -169,7 +195,7 @@ def _configured(app: App, catalog: Catalog, name: str, model: object, side: Side
     return ConfiguredSide(offer=offer, request=request, configuration=expected, speed=speed, measured_latency=measured)
 
 
-def _load(arguments: ComparisonArguments) -> Load:
+def _load(arguments: CompareArguments) -> Load:
     usage = traffic_of(arguments)
     if usage.hours_per_day == 0:
         raise InvalidInput("Hours a day is 0, so nothing runs and there is nothing to compare. Set the hours in which requests arrive.")
@@ -210,18 +236,11 @@ def _price(offer: Offer) -> Decimal:
     return Decimal(offer.usd_per_hour or 0)
 
 
-def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest) -> None:
-    """Engines that keep a queue need room for one request, `transformers` for the whole batch."""
+def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: Usage) -> None:
     capacity = usable_memory(offer)
     if capacity is None:
         return
-    needed = MemoryRequest(
-        precision=request.precision,
-        engine=request.engine,
-        context_tokens=request.prompt_tokens + request.output_tokens,
-        batch_size=request.concurrency if request.engine == "transformers" else 1,
-        devices=max(1, offer.accelerator_count),
-    )
+    needed = memory_request(usage, request.precision, request.engine, max(1, offer.accelerator_count))
     fit = fit_memory(spec, needed, capacity, offer.silicon or offer.host_cpu)
     if not fit.fits:
         raise InvalidInput(
@@ -257,10 +276,12 @@ def _expected(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstima
 
 def comparison_answer(result: Comparison, old: ConfiguredSide, new: ConfiguredSide, load: Load, effort: Decimal) -> ComparisonAnswer:
     """A comparison as plain JSON."""
-    caveats: list[Caveat] = [caveat for one in (old, new) if one.speed is not None for caveat in one.speed.caveats]
+    speeds = [one.speed for one in (old, new) if one.speed is not None]
+    sides = _entry(result.before, old), _entry(result.after, new)
     return {
-        "before": _entry(result.before, old),
-        "after": _entry(result.after, new),
+        "schema": SCHEMA,
+        "before": sides[0],
+        "after": sides[1],
         "tokens_per_s": float(load.tokens_per_s),
         "hours_per_month": float(load.hours_per_month),
         "effort_usd": float(effort),
@@ -268,17 +289,24 @@ def comparison_answer(result: Comparison, old: ConfiguredSide, new: ConfiguredSi
         "saved_usd_per_month": float(result.saved_usd_per_month),
         "worth_usd": float(result.worth_usd),
         "payback_months": usd(result.payback_months),
-        "speedup": float(result.speedup),
+        "usd_per_million_output_tokens": {"before": sides[0]["usd_per_million_tokens"], "after": sides[1]["usd_per_million_tokens"]},
+        "usd_per_request": {"before": sides[0]["usd_per_request"], "after": sides[1]["usd_per_request"]},
+        "speed_ratio": float(result.speed_ratio),
         "latency_ratio": usd(result.latency_ratio),
         "verdict": result.verdict,
+        "reasons": reason_entries(explain_comparison(result)),
         "arithmetic": comparison_arithmetic(result),
-        "caveats": caveat_entries(caveats),
+        "caveats": caveat_entries(caveat for speed in speeds for caveat in speed.caveats),
+        "sources": source_entries(
+            source for one in (old, new) for source in (*one.offer.sources, *(one.speed.sources if one.speed else ()))
+        ),
     }
 
 
 def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
     own, request, speed = of.configuration, configured.request, configured.speed
     band = None if speed is None else speed.output_tokens_per_s
+    million, answer = of.usd_per_million_tokens, Decimal(request.output_tokens) / MILLION
     return {
         "name": configured.offer.name,
         "hardware": f"{configured.offer.platform}:{configured.offer.id}",
@@ -298,6 +326,8 @@ def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
         "utilisation": float(of.utilisation),
         "used_usd_per_hour": float(of.utilisation * of.replicas * own.usd_per_hour),
         "usd_per_million_tokens_full": float(of.usd_per_million_tokens_full),
-        "usd_per_million_tokens": usd(of.usd_per_million_tokens),
+        "usd_per_million_tokens": usd(million),
+        "usd_per_request_full": float(of.usd_per_million_tokens_full * answer),
+        "usd_per_request": None if million is None else float(million * answer),
         "usd_per_month": float(of.usd_per_month),
     }

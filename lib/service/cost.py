@@ -36,6 +36,8 @@ from lib.cost import (
 from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S, find_best_load
 from lib.cost.result import BestLoad
 from lib.cost.usage import request_seconds, to_decimal
+from lib.engines import ENGINES, traits_of
+from lib.engines import Engine as EngineName
 from lib.hub.providers import ProviderOffers
 from lib.laws.price import answer_price
 from lib.memory import fit_memory, usable_memory
@@ -137,19 +139,11 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     """
     catalog = app.catalog()
     offer = check_offer(catalog, arguments.hardware)
-    usage = replace(
-        usage_of(arguments, catalog.rules.storage), concurrency=arguments.concurrency, region=arguments.region.casefold() or None
-    )
-    own_price = state_price(OWN, Decimal(0), arguments.provider_usd_per_million_output_tokens)
+    usage, own_price = asked_usage(arguments, catalog), asked_price(arguments)
     if isinstance(arguments.model, str) and not arguments.model.strip():
         return cost_answer(offer, usage, catalog, own_price=own_price)
     spec = app.models(arguments.model)
-    request = MemoryRequest(
-        precision=arguments.precision,
-        engine=arguments.engine,
-        context_tokens=usage.prompt_tokens + usage.output_tokens,
-        devices=max(1, offer.accelerator_count),
-    )
+    request = memory_request(usage, arguments.precision, arguments.engine, max(1, offer.accelerator_count))
     on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU_TIER, "zerogpu"), request, usage, catalog.accelerators)
     on_hub = read_reference(arguments.model).kind == "id" and spec.id
     return cost_answer(
@@ -175,6 +169,29 @@ def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_o
         usd_per_million_input=usd_per_million_input,
         usd_per_million_output=usd_per_million_output,
         source=Source(what="price per token", source="stated by the visitor", checked=""),
+    )
+
+
+def asked_usage(arguments: CostArguments, catalog: Catalog) -> Usage:
+    """How hardware is used, with the region and the requests at a time of the call."""
+    usage = usage_of(arguments, catalog.rules.storage)
+    return replace(usage, concurrency=arguments.concurrency, region=arguments.region.casefold() or None)
+
+
+def asked_price(arguments: CostArguments) -> TokenPrice | None:
+    """The provider's price of the call; the contract has no price of prompt tokens, so these count as free."""
+    return state_price(OWN, Decimal(0), arguments.provider_usd_per_million_output_tokens)
+
+
+def memory_request(usage: Usage, precision: str, engine: str, devices: int) -> MemoryRequest:
+    """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue."""
+    name: EngineName = next((known for known in ENGINES if known == engine), "transformers")
+    return MemoryRequest(
+        precision=precision,
+        engine=name,
+        context_tokens=max(1, usage.prompt_tokens + usage.output_tokens),
+        batch_size=usage.concurrency if traits_of(name).static_batch else 1,
+        devices=devices,
     )
 
 

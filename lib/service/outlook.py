@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated
 
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
-from lib.advisor.savings import Deployment, NoSaving, Saving, SavingsReport, find_savings
+from lib.advisor.savings import SavingsReport, find_savings
 from lib.answers.common import SCHEMA, usd
-from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer, SavingEntry
+from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.capacity import measure_capacity
 from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, price_option
 from lib.cost.tokens import bill_storage
-from lib.engines import ENGINES, Engine
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
-from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd as usd_shown
-from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step, sentence
+from lib.present.sentences import sentence
 from lib.provenance import Caveat
 from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, check_offer, one_of, read_reference, some_of
-from lib.service.cost import OWN, SleepAfter, UsageArguments, UsdPerMillion, cost_answer, state_price, usage_of
+from lib.service.cost import OWN, SleepAfter, UsageArguments, UsdPerMillion, cost_answer, memory_request, state_price, usage_of
 from lib.service.endpoint import App
-from lib.service.speed import Predict, estimate_or_none, predict_loads, predict_usage
-from lib.speed import ExplainedSpeed, SpeedEstimate
+from lib.service.speed import estimate_or_none, predict_loads, predict_usage
+from lib.service.ways_to_save import deploy, no_way_entry, way_entry
+from lib.speed import ExplainedSpeed
 from lib.workload import MemoryRequest, Workload
 
 AXES: tuple[Axis, ...] = ("requests", "hours")
@@ -101,15 +100,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         offered=offered,
         own_price=own,
     )
-    deployment = Deployment(
-        spec=spec,
-        offer=chosen.offer,
-        request=chosen.request,
-        usage=usage,
-        catalog=catalog,
-        price=prices[0] if prices else None,
-        speed=_predicted_once(app.predict, catalog),
-    )
+    deployment = deploy(app, catalog, spec, chosen.offer, chosen.request, usage, prices[0] if prices else None)
     runs_as = {id(one.offer): f"{one.request.precision} with {one.request.engine}" for one in (chosen, *best)}
     return outlook_answer(
         view,
@@ -122,21 +113,8 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     )
 
 
-def _predicted_once(predict: Predict, catalog: Catalog) -> Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]:
-    """The speed, predicted once for each configuration: ways to save try the same ones over and over."""
-    estimates: dict[tuple[object, ...], SpeedEstimate | None] = {}
-
-    def estimate(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedEstimate | None:
-        key = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision)
-        if key not in estimates:
-            estimates[key] = estimate_or_none(predict_usage(predict, spec, offer, request, usage, catalog.accelerators))
-        return estimates[key]
-
-    return estimate
-
-
 def _ranked(entry: Entry, usage: Usage) -> tuple[Offer, MemoryRequest]:
-    return entry.offer, _request(usage, entry.precision, entry.engine, entry.devices)
+    return entry.offer, memory_request(usage, entry.precision, entry.engine, entry.devices)
 
 
 def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Catalog) -> tuple[Offer, MemoryRequest]:
@@ -152,7 +130,7 @@ def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Cat
     if entry is not None:
         return _ranked(entry, usage)
     engine = "vllm-tpu" if offer.platform == "tpu" else "transformers"
-    return offer, _request(usage, "auto", engine, max(1, offer.accelerator_count))
+    return offer, memory_request(usage, "auto", engine, max(1, offer.accelerator_count))
 
 
 def _best(judged: Recommendation, platforms: tuple[str, ...], chosen: Offer) -> list[Entry]:
@@ -173,12 +151,6 @@ def _workload(usage: Usage) -> Workload:
         account=usage.account,
         platforms=PLATFORMS,
     )
-
-
-def _request(usage: Usage, precision: str, engine: str, devices: int) -> MemoryRequest:
-    engine_name: Engine = next((name for name in ENGINES if name == engine), "transformers")
-    context = max(1, usage.prompt_tokens + usage.output_tokens)
-    return MemoryRequest(precision=precision, engine=engine_name, context_tokens=context, devices=devices)
 
 
 def _options(
@@ -308,8 +280,8 @@ def outlook_answer(
         "x": [float(x) for x in outlook.xs],
         "lines": lines,
         "changes": _changes(outlook, bills, lines),
-        "savings": [_saving(saving) for saving in savings.savings],
-        "no_savings": [_no_saving(no_saving) for no_saving in savings.no_savings],
+        "savings": [way_entry(saving) for saving in savings.savings],
+        "no_savings": [no_way_entry(none) for none in savings.no_savings],
         "prices": answer["prices"],
         "caveats": answer["caveats"],
         "sources": answer["sources"],
@@ -341,27 +313,4 @@ def _change(change: Change, lines: Sequence[LineEntry], outlook: Outlook) -> Cha
         "before": before,
         "after": after,
         "message": message,
-    }
-
-
-def _saving(saving: Saving) -> SavingEntry:
-    offer = saving.offer
-    return {
-        "code": saving.code,
-        "what": saving_step(saving),
-        "hardware": None if offer is None else f"{offer.id}, {PLATFORM_NAMES.get(offer.platform, offer.platform)}",
-        "usd_per_month": float(saving.usd_per_month),
-        "saves_usd_per_month": float(saving.saves_usd_per_month),
-        "effect": saving_effect(saving),
-    }
-
-
-def _no_saving(no_saving: NoSaving) -> SavingEntry:
-    return {
-        "code": no_saving.code,
-        "what": SAVING_NAMES[no_saving.code],
-        "hardware": None,
-        "usd_per_month": None,
-        "saves_usd_per_month": None,
-        "effect": no_saving_sentence(no_saving),
     }

@@ -110,7 +110,7 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
         return hint_note(CHOOSE)
     asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.COST, cost, strict=True) if field.argument in TRAFFIC}
     try:
-        answer = services.comparison(model, before, after, **asked, effort_usd=0 if effort is None else effort)
+        answer = services.compare(model, before, after, **asked, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
         return refusal_note(str(refused))
     return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)

@@ -182,7 +182,7 @@ def test_every_way_saves_fits_and_reads_well(model: str, offer: Offer, engine: s
         assert none.reason in NO_SAVING
         assert no_saving_sentence(none)
     codes = [one.code for one in (*found.savings, *found.no_savings)]
-    assert len(codes) == len(set(codes)) == 11
+    assert len(codes) == len(set(codes)) == 12
 
 
 def test_the_provider_bill_is_the_same_as_alone() -> None:

@@ -30,7 +30,7 @@ def test_an_optimisation_that_pays() -> None:
     assert round(found.payback_months or 0, 2) == Decimal("1.74")
     assert found.worth_usd == 20_736
     assert found.verdict == "optimise"
-    assert found.speedup == Decimal("2.5")
+    assert found.speed_ratio == Decimal("2.5")
     assert "2880.00 - 1152.00 = 1728.00" in comparison_arithmetic(found)[-1]
 
 

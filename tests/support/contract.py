@@ -9,6 +9,24 @@ from llama import llama_config
 
 REQUIRED = object()
 COMMON = {"schema", "caveats", "sources"}
+COST_ARGUMENTS: dict[str, Any] = {
+    "hardware": REQUIRED,
+    "hours_per_day": 24,
+    "days_per_month": 30,
+    "replicas": 1,
+    "requests_per_day": 0,
+    "sleep_after_s": 0,
+    "storage_gb": 0,
+    "account": "free",
+    "model": "",
+    "precision": "auto",
+    "engine": "transformers",
+    "prompt_tokens": 512,
+    "output_tokens": 256,
+    "concurrency": 1,
+    "provider_usd_per_million_output_tokens": 0,
+    "region": "",
+}
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": REQUIRED},
     "estimate_memory": {
@@ -46,24 +64,19 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "output_tokens": 256,
         "concurrency": 1,
     },
-    "estimate_cost": {
-        "hardware": REQUIRED,
-        "hours_per_day": 24,
-        "days_per_month": 30,
-        "replicas": 1,
-        "requests_per_day": 0,
-        "sleep_after_s": 0,
-        "storage_gb": 0,
-        "account": "free",
-        "model": "",
-        "precision": "auto",
-        "engine": "transformers",
+    "estimate_cost": COST_ARGUMENTS,
+    "compare": {
+        "model": REQUIRED,
+        "before": REQUIRED,
+        "after": REQUIRED,
         "prompt_tokens": 512,
         "output_tokens": 256,
-        "concurrency": 1,
-        "provider_usd_per_million_output_tokens": 0,
-        "region": "",
+        "requests_per_day": 100,
+        "hours_per_day": 24,
+        "days_per_month": 30,
+        "effort_usd": 0,
     },
+    "ways_to_save": COST_ARGUMENTS,
     "chat": {"message": REQUIRED, "history": [], "max_new_tokens": 256, "temperature": 0.7},
     "measure": {"model": REQUIRED, "prompt_tokens": 512, "output_tokens": 64, "precision": "bf16"},
     "heartbeat": {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"},
@@ -105,6 +118,8 @@ FIELDS: dict[str, set[str]] = {
         "usd_per_million_output_tokens", "usd_per_million_output_tokens_one_at_a_time", "usd_per_request", "break_even",
         "left_running_usd_per_month", "capacity", "best_load",
     },
+    "compare": {"before", "after", "usd_per_million_output_tokens", "usd_per_request", "speed_ratio", "reasons", "verdict"},
+    "ways_to_save": {"usd_per_month", "ways", "no_ways"},
     "chat": {"text", "metrics"},
     "measure": {"device", "weights", "peak_bytes", "ttft_s", "decode_tokens_per_s", "predicted", "error_ratio", "verdict"},
     "heartbeat": {
@@ -126,6 +141,7 @@ SPEED = {
     "ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high",
     "decode_tokens_per_s_upper_bound", "request_s_lower_bound", "basis",
 }  # fmt: skip
+WAY = {"code", "message", "saves_usd_per_month", "slower", "needs"}
 COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request"}
 REJECTED = {"hardware", "reason_code", "reason"}
 CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "best_concurrency", "best_utilisation", "message"}
@@ -145,6 +161,12 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "list_hardware": {},
     "estimate_speed": {"model": TINY_CONFIG, "hardware": "l4x1"},
     "estimate_cost": {"hardware": "l4x1"},
+    "compare": {
+        "model": TINY_CONFIG,
+        "before": {"hardware": "l4x1"},
+        "after": {"hardware": "t4-small", "engine": "vllm", "precision": "fp16", "concurrency": 8},
+    },
+    "ways_to_save": {"hardware": "l4x1", "model": TINY_CONFIG, "requests_per_day": 1000},
 }
 
 
@@ -166,5 +188,7 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert entry.keys() >= REJECTED
     for row in answer["hardware"] if endpoint == "list_hardware" else []:
         assert row.keys() >= HARDWARE
+    for way in answer.get("ways", []):
+        assert way.keys() >= WAY
     for crossing in answer.get("break_even", []):
         assert crossing.keys() >= CROSSING

@@ -77,9 +77,7 @@ def test_every_other_verdict(services: Services, requests: int, after: int, effo
 
 def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
     """The rate and its range are those of `/estimate_speed`, and a request takes at least its own time."""
-    found = services.comparison(
-        LLAMA, {"hardware": "spaces:l4x1", "concurrency": 1}, {"hardware": "l4x1", "engine": "vllm", "concurrency": 8}
-    )
+    found = services.compare(LLAMA, {"hardware": "spaces:l4x1", "concurrency": 1}, {"hardware": "l4x1", "engine": "vllm", "concurrency": 8})
     speed = services.estimate_speed(LLAMA, "l4x1", engine="vllm", concurrency=8)
     after = found["after"]
     assert after["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
@@ -97,8 +95,8 @@ def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
 def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
     """Ten times the traffic on as many more replicas waits no longer: more slots share one queue."""
     asked = {"hardware": "l4x1", "engine": "vllm", "concurrency": 4}
-    little = services.comparison(LLAMA, asked, asked, requests_per_day=15_000)["after"]
-    much = services.comparison(LLAMA, asked, asked, requests_per_day=150_000)["after"]
+    little = services.compare(LLAMA, asked, asked, requests_per_day=15_000)["after"]
+    much = services.compare(LLAMA, asked, asked, requests_per_day=150_000)["after"]
     assert much["replicas"] > little["replicas"]
     assert little["latency_p99_s"] is not None
     assert much["latency_p99_s"] is not None

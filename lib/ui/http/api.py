@@ -81,6 +81,8 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "list_hardware": Endpoint(question=services.list_hardware),
         "estimate_speed": Endpoint(question=services.estimate_speed),
         "estimate_cost": Endpoint(question=services.estimate_cost),
+        "compare": Endpoint(question=services.compare),
+        "ways_to_save": Endpoint(question=services.ways_to_save),
         "chat": Endpoint(question=services.live.chat, queue=CHAT, streams=True),
         "measure": Endpoint(question=services.live.measure, queue=DEVICE),
         "heartbeat": Endpoint(question=services.live.heartbeat, queue=DEVICE),

@@ -1,0 +1,84 @@
+"""`/ways_to_save`: what would make a deployment cheaper, each way worked out with the real estimates."""
+
+from __future__ import annotations
+
+from lib.advisor.savings import Deployment, NoSaving, Saving, find_savings
+from lib.answers.common import SCHEMA, source_entries
+from lib.answers.cost import NoWayEntry, WayEntry, WaysToSaveAnswer
+from lib.catalog import Catalog
+from lib.catalog.offers import Offer
+from lib.cost import TokenPrice, Usage
+from lib.model.spec import ModelSpec
+from lib.present.sentences import SAVING_NAMES, caveat_entries, no_saving_sentence, saving_effect, saving_step
+from lib.service.arguments import check_offer, read_reference
+from lib.service.cost import CostArguments, asked_price, asked_usage, memory_request
+from lib.service.endpoint import App
+from lib.service.speed import estimate_or_none, predict_usage
+from lib.speed import SpeedEstimate
+from lib.workload import MemoryRequest
+
+SLOWER = 0.95
+"""Below this ratio of speeds a way is called slower: a twentieth is within the datasheets' own error."""
+
+
+def ways_to_save(app: App, arguments: CostArguments) -> WaysToSaveAnswer:
+    """What would make a deployment cheaper: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
+
+    Returns:
+        Ways that save, the most first, with what each gives up, and those that save nothing, with the reason.
+    """
+    catalog = app.catalog()
+    offer = check_offer(catalog, arguments.hardware)
+    usage = asked_usage(arguments, catalog)
+    spec = app.models(arguments.model)
+    price = asked_price(arguments)
+    if price is None and read_reference(arguments.model).kind == "id" and spec.id:
+        price = next(iter(app.providers(spec.id).prices), None)
+    request = memory_request(usage, arguments.precision, arguments.engine, max(1, offer.accelerator_count))
+    report = find_savings(deploy(app, catalog, spec, offer, request, usage, price))
+    return {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "hardware": offer.id,
+        "platform": offer.platform,
+        "usd_per_month": float(report.usd_per_month),
+        "ways": [way_entry(saving) for saving in report.savings],
+        "no_ways": [no_way_entry(none) for none in report.no_savings],
+        "caveats": caveat_entries(spec.caveats),
+        "sources": source_entries((*offer.sources, *spec.sources, *(() if price is None else (price.source,)))),
+    }
+
+
+def deploy(
+    app: App, catalog: Catalog, spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage, price: TokenPrice | None
+) -> Deployment:
+    """What runs today, with each speed predicted once: ways to save try the same configurations over and over."""
+    estimates: dict[tuple[object, ...], SpeedEstimate | None] = {}
+
+    def predict(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedEstimate | None:
+        key = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision, usage.concurrency)
+        if key not in estimates:
+            estimates[key] = estimate_or_none(predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators))
+        return estimates[key]
+
+    return Deployment(spec=spec, offer=offer, request=request, usage=usage, catalog=catalog, price=price, speed=predict)
+
+
+def way_entry(saving: Saving) -> WayEntry:
+    """A way that saves."""
+    offer = saving.offer
+    needs = {name: value if isinstance(value, str | int) else float(value) for name, value in saving.needs.items()}
+    return {
+        "code": saving.code,
+        "message": saving_step(saving),
+        "saves_usd_per_month": float(saving.saves_usd_per_month),
+        "usd_per_month": float(saving.usd_per_month),
+        "slower": None if saving.speed_ratio is None else saving.speed_ratio < SLOWER,
+        "effect": saving_effect(saving),
+        "needs": needs if offer is None else {"hardware": offer.id, "platform": offer.platform, **needs},
+    }
+
+
+def no_way_entry(none: NoSaving) -> NoWayEntry:
+    """A way that saves nothing."""
+    return {"code": none.code, "message": SAVING_NAMES[none.code], "reason_code": none.reason, "reason": no_saving_sentence(none)}

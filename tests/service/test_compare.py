@@ -1,0 +1,75 @@
+"""/compare in-process: arguments, both sides as JSON, reasons; the arithmetic itself is tests/cost/test_compare.py."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lib.catalog import load
+from lib.errors import BadArgument, InvalidInput
+from lib.service.compare import compare
+from lib.service.endpoint import App, bind_arguments
+from lib.service.models import Models
+
+QUESTION = bind_arguments(compare, App(catalog=load, models=Models()))
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+MEASURED = {"hardware": "l4x1", "tokens_per_s": 100}
+
+
+def test_cost_per_inference_before_and_after() -> None:
+    """135,000 requests of 256 tokens a day are 400 tokens/s: 5 replicas at 100/s, 2 at 250/s, 2880 and 1152 USD a month.
+
+    4,050,000 requests a month: 0.000711 and 0.000284 USD each.
+    """
+    answer = QUESTION("", MEASURED, MEASURED | {"tokens_per_s": 250}, requests_per_day=135_000, effort_usd=3000)
+    assert (answer["before"]["usd_per_month"], answer["after"]["usd_per_month"]) == (2880, 1152)
+    assert answer["usd_per_request"]["before"] == pytest.approx(2880 / 4_050_000)
+    assert answer["usd_per_request"]["after"] == pytest.approx(1152 / 4_050_000)
+    assert answer["usd_per_million_output_tokens"]["after"] == pytest.approx(1152 / (4_050_000 * 256) * 1e6)
+    assert (answer["speed_ratio"], answer["verdict"]) == (2.5, "optimise")
+    assert [reason["code"] for reason in answer["reasons"]] == ["optimise", "faster", "cheaper_full", "replicas"]
+    assert answer["reasons"][0]["message"] == "It saves $20,736 over 12 months, more than the effort of $3,000."
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+
+
+def test_a_verdict_against_the_change_says_why() -> None:
+    """Slower and dearer: nothing saved; half full, so it is filled first."""
+    answer = QUESTION("", MEASURED, {"hardware": "a10g-small", "tokens_per_s": 90}, requests_per_day=3_375)
+    codes = [reason["code"] for reason in answer["reasons"]]
+    assert codes == ["fill_first", "slower", "dearer_full"]
+    assert answer["reasons"][0]["message"].startswith("It saves nothing at this traffic: one replica is used to 10.0 %.")
+
+
+def test_engines_side_by_side() -> None:
+    """Issue 11: one request at a time with transformers against thirty-two with vLLM on the same card."""
+    answer = QUESTION(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "engine": "vllm", "concurrency": 32}, requests_per_day=5000)
+    assert answer["speed_ratio"] > 10
+    assert answer["before"]["replicas"] > answer["after"]["replicas"] == 1
+    assert answer["sources"]
+
+
+@pytest.mark.parametrize(
+    ("side", "seen"),
+    [
+        (None, "before was 'null'"),
+        ("l4x1", "before was 'l4x1'"),
+        ([], "a list of 0"),
+        ({"precision": "bf16"}, "an object without hardware"),
+        ({"hardware": "l4x1", "colour": "red"}, "colour"),
+        ({7: "l4x1"}, "7"),
+        ({"hardware": "l4x1", "concurrency": 0}, "Before: concurrency was '0'"),
+        ({"hardware": "moon"}, "Before: There is no hardware"),
+    ],
+)
+def test_a_side_that_is_none(side: Any, seen: str) -> None:
+    """Refused with the side's name, what was seen and what is accepted."""
+    with pytest.raises(InvalidInput, match=seen):
+        QUESTION(LLAMA, side, {"hardware": "l4x1"})
+
+
+def test_wrong_traffic_is_named() -> None:
+    """As everywhere."""
+    with pytest.raises(BadArgument, match="prompt_tokens"):
+        QUESTION(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1"}, prompt_tokens=0)
