@@ -16,10 +16,11 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
 import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has to be first
 
 from lib.service.app import services
+from lib.ui.http.callers import current_caller
 from lib.ui.http.serve import QUEUE, launch_arguments
 from lib.ui.page import build_page, launch_options
 
-advisor = services()
+advisor = services(current_caller)
 advisor.live.place()  # on ZeroGPU the chat's model has to be on "cuda" before the launch; elsewhere this does nothing
 demo = build_page(advisor)
 demo.queue(**QUEUE)

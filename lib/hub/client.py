@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 from cachetools import TTLCache
 
-from lib.errors import HubGarbage, InvalidInput, UnknownModel, quote_value
+from lib.errors import HubGarbage, InvalidInput, RateLimited, UnknownModel, quote_value
 from lib.hub import refusals
 
 if TYPE_CHECKING:
@@ -193,6 +195,39 @@ def check_id(repo_id: str, revision: str | None) -> str:
             f"{quote_value(repo_id)} is not the id of a model. Accepted: owner/name, as on the model's page of the Hub."
         ) from error
     return repo_id
+
+
+class Places:
+    """Places for calls that may wait for the Hub as long as it likes, each on a thread: at most `most`, and `each` of one caller."""
+
+    def __init__(self, most: int, each: int, caller: Callable[[], Hashable] = lambda: None) -> None:
+        """`caller()` says who calls on the current thread."""
+        self._most, self._each, self._caller = most, each, caller
+        self._taken: Counter[Hashable] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place while the block runs; nobody waits for one.
+
+        Raises:
+            RateLimited: all are taken, or all that this caller may have.
+        """
+        caller = self._caller()
+        with self._lock:
+            others, own = self._taken.total(), self._taken[caller]
+            if others >= self._most or own >= self._each:
+                raise RateLimited(
+                    f"{others} questions about Spaces and accounts wait for the Hub already, {own} of them from your account or network "
+                    "address. This one was not sent to the Hub. Try again in some seconds."
+                )
+            self._taken[caller] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken[caller] -= 1
+                self._taken += Counter()  # without callers that have none
 
 
 K = TypeVar("K", bound=Hashable)

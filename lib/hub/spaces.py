@@ -22,13 +22,14 @@ Source: huggingface_hub 2.4.0, _space_api.py and hf_api.py; whoami as in _oauth.
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import BadArgument, HubError, HubGarbage, InvalidInput, NotSignedIn, quote_value
 from lib.hub import refusals
-from lib.hub.client import check_id, open_hub
+from lib.hub.client import Places, check_id, open_hub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,6 +271,8 @@ def _models(card: Any, related: Any) -> tuple[str, ...]:
 T = TypeVar("T")
 
 
+MOST_CALLS, OWN_CALLS = 12, 6
+"""Questions and actions that may wait for the Hub at a time, of all visitors and of one."""
 SECONDS = 15.0  # a whole question or action; the client itself would wait for ever
 NEVER = -1
 _MAX_SLEEP_S = 366 * 24 * 3600
@@ -279,10 +282,10 @@ _MAX_LISTED = 10_000
 class Spaces:
     """Spaces as one visitor sees them. Holds the token for as long as the request lasts; its repr does not show it."""
 
-    __slots__ = ("_hub",)
+    __slots__ = ("_hub", "_places")
 
-    def __init__(self, token: str | None, endpoint: str | None = None) -> None:
-        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`).
+    def __init__(self, token: str | None, endpoint: str | None = None, *, places: Places | None = None) -> None:
+        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`); `places` bounds the calls of all visitors.
 
         Raises:
             HubUnreachable: this server runs offline.
@@ -292,7 +295,7 @@ class Spaces:
 
         if constants.is_offline_mode():
             raise refusals.space_offline()
-        self._hub = open_hub(token, endpoint)
+        self._hub, self._places = open_hub(token, endpoint), places
 
     def look(self, space_id: str) -> Space:
         """A Space with everything that the Hub says about it. A renamed Space is returned under its new id.
@@ -392,7 +395,7 @@ class Spaces:
 
         call = BoundedCall(hub=self._hub, act=act, what=what, seconds=SECONDS)
         try:
-            with bound_requests(call):
+            with nullcontext() if self._places is None else self._places.place(), bound_requests(call):
                 return question(HfApi(endpoint=self._hub.endpoint, token=self._token()))
         except HfHubHTTPError as error:
             raise refusals.space_refusal(error.response, hub=self._hub, act=act, what=what) from error

@@ -15,13 +15,13 @@ scheduler's queue is not every other's.
 
 Gradio bounds only the length of all its queues together. One caller could fill that with calls of the chat, each of which takes up to two
 minutes, and for hours no visitor could open the page, which waits in the same queue. So at most `WAITING_PLACES` calls wait for each of
-these queues on each way, and the next one is refused at once.
+these queues on each way, at most `OWN_PLACES` of them of one caller, and the next one is refused at once.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lib.errors import AdvisorError, Busy, LiveError
@@ -33,6 +33,8 @@ QUEUES = frozenset({CHAT, DEVICE})
 WAIT_S = 120.0
 HARDWARE_WAIT_S = 30.0
 WAITING_PLACES = 20
+OWN_PLACES = 5
+"""Of one login or network address, behind which a whole classroom may sit."""
 ZEROGPU_WIDTH = 8
 """Calls that are passed on at once: each is a process of its own here until it ends, and a thread of Gradio's forty."""
 
@@ -40,11 +42,10 @@ ZEROGPU_WIDTH = 8
 class Occupied(Busy):
     """The device did not become free in time, or too many wait for it."""
 
-    def __init__(self) -> None:
-        AdvisorError.__init__(
-            self,
-            "The device is at work for others, and this call did not get its turn. Try again in a minute.",
-        )
+    def __init__(
+        self, sentence: str = "The device is at work for others, and this call did not get its turn. Try again in a minute."
+    ) -> None:
+        super().__init__(sentence)
 
 
 def _hardware_occupied() -> LiveError:
@@ -124,11 +125,17 @@ def hardware_turn(wait_s: float = HARDWARE_WAIT_S) -> Iterator[None]:
         yield
 
 
-def check_waiting_place(waiting: int, places: int = WAITING_PLACES) -> None:
-    """Let one more call wait where `waiting` wait already.
+def check_waiting_place(waiting: Sequence[Hashable], caller: Hashable = None, places: int = WAITING_PLACES) -> None:
+    """Let one more call of this caller wait, where a call of each of `waiting` waits already.
 
     Raises:
-        Occupied: every place is taken.
+        Occupied: every place is taken, or every place that one caller may take.
     """
-    if waiting >= places:
-        raise Occupied
+    own = waiting.count(caller)
+    if len(waiting) >= places:
+        raise Occupied(f"{len(waiting)} calls wait for the device, and this one would be number {places + 1}. Try again in some minutes.")
+    if own >= min(OWN_PLACES, places):
+        raise Occupied(
+            f"{own} calls from your account or network address wait for the device already, of {len(waiting)} in all. "
+            "Let one of them end, then send this one again."
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Hashable, Sequence
 
 from lib.answers.common import PriceEntry, price_entry
 from lib.catalog import load
+from lib.hub.client import Places
 from lib.hub.prices import PriceFeed
 from lib.hub.space_session import install_session
+from lib.hub.spaces import MOST_CALLS, OWN_CALLS, Spaces
 from lib.live import measure_process
 from lib.service.arguments import check_text
 from lib.service.chat import chat
@@ -23,6 +26,7 @@ from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.service.resolve_model import resolve_model
 from lib.service.right_size import right_size
+from lib.service.single_flight import nobody
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
 from lib.service.speed import estimate_speed, roofline
@@ -98,8 +102,12 @@ class Services:
         measure_process.warm_up()
 
 
-def services() -> Services:
-    """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does."""
+def services(caller: Callable[[], Hashable] = nobody) -> Services:
+    """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does.
+
+    `caller()` tells who asks on the current thread: callers share the places in every line.
+    """
     install_session()  # before the first request: taking over the Hub client's session closes the one that was there
-    feed = PriceFeed(load())
-    return Services(App(catalog=feed.catalog, refreshed_catalog=feed.refresh, models=Models()))
+    feed, places = PriceFeed(load()), Places(MOST_CALLS, OWN_CALLS, caller)
+    spaces = functools.partial(Spaces, places=places)
+    return Services(App(catalog=feed.catalog, refreshed_catalog=feed.refresh, models=Models(caller=caller), spaces=spaces))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -157,6 +157,9 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     positional, accepted = {p.name for p in parameters}, dict.fromkeys(p.name for p in (*parameters, *further))
     required = {p.name for p in (*parameters, *further) if p.default is inspect.Parameter.empty}
 
+    def check(sent: Mapping[str, object]) -> None:
+        arguments.model_validate(sent)
+
     def call(*values: object, **named: object) -> Answer:
         sent = dict(zip(accepted, values, strict=False)) | named
         if len(values) > len(positional) or len(sent) < len(values) + len(named) or not required <= sent.keys() <= accepted.keys():
@@ -174,4 +177,16 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     public.__signature__ = signature
     public.__annotations__ = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
     public.__doc__ = _docstring(function, arguments)
+    public.check_arguments = check
     return public  # type: ignore[no-any-return]
+
+
+def check_arguments(endpoint: Callable[..., Any], arguments: Mapping[str, object]) -> None:
+    """Refuse arguments of a bound endpoint that it would itself refuse, without asking it; any other function's pass.
+
+    Raises:
+        InvalidInput: a value is not accepted, or one without a default is missing.
+    """
+    check: Callable[[Mapping[str, object]], None] | None = getattr(endpoint, "check_arguments", None)
+    if check is not None:
+        check(arguments)

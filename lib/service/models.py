@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ from lib.model.spec import ModelSpec
 from lib.provenance import Source
 from lib.service.arguments import read_reference
 from lib.service.build_process import BuildProcess, build_process
-from lib.service.single_flight import SingleFlight
+from lib.service.single_flight import SingleFlight, nobody
 
 
 def spec_from_hub(repository: HubModel) -> ModelSpec:
@@ -141,21 +141,23 @@ def _today() -> str:
 
 
 MAX_REMEMBERED = 256
-MAX_WAITING = 24  # of Gradio's 40 threads; the others go on answering what needs no waiting
-MAX_READING = 12
+MAX_WAITING = 64  # with those below and `lib.hub.spaces.MOST_CALLS` fewer than the threads of `lib.ui.http`: the rest answers meanwhile
+MAX_READING, MAX_WAITING_TO_READ = 12, 24
 PATIENCE_S = 60.0
 
 
 class Models:
     """Every model that can be named."""
 
-    def __init__(self, build: BuildProcess | None = None) -> None:
-        """Build in `build`, by default in the one child process of this app."""
+    def __init__(self, build: BuildProcess | None = None, caller: Callable[[], Hashable] = nobody) -> None:
+        """Build in `build`, by default in the one child process of this app; callers, as `caller()` tells them apart, take turns."""
         self._build = build or build_process()
         self._built: SingleFlight[ModelSpec] = SingleFlight(
-            keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING, patience=PATIENCE_S, name="build"
+            keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING, patience=PATIENCE_S, name="build", caller=caller
         )
-        self._read: SingleFlight[HubModel] = SingleFlight(keep=0, workers=MAX_READING, waiting=MAX_READING, patience=PATIENCE_S, name="hub")
+        self._read: SingleFlight[HubModel] = SingleFlight(
+            keep=0, workers=MAX_READING, waiting=MAX_WAITING_TO_READ, patience=PATIENCE_S, name="hub", caller=caller
+        )
 
     def __call__(self, model: object) -> ModelSpec:
         """The model that a caller means.

@@ -1,17 +1,23 @@
-"""Slow answers, worked out once: a bounded memory of results, one worker, and a limit on how many may wait.
+"""Slow answers, worked out once: a bounded memory of results, few workers, and a fair line before them.
 
 A hundred callers with a hundred big configs must not exhaust the machine, and the hundred-and-first who asks for something
-already known must not notice them. So: the same question asked twice at the same time is worked out once; different ones queue
-for one worker (one process builds, and it takes one question at a time: `lib.service.build_process`); more than `waiting` callers, or
-a wait beyond `patience`, are refused with a sentence.
+already known must not notice them. So: the same question asked twice at the same time is worked out once; different ones stand in line
+for a worker (one process builds, and it takes one question at a time: `lib.service.build_process`); at most `waiting` callers wait, each
+at most `patience` seconds, and the others are refused with a sentence.
+
+One stranger who asks without a pause must not take the line from everybody else. Callers take turns: of each the oldest question, in the
+order in which they were last served. Where the line is full, whoever has the most places in it loses the newest one to a caller with
+fewer (fair queueing with the longest queue dropped first; McKenney 1990, "Stochastic fairness queueing").
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitedTooLong
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from cachetools import LRUCache
@@ -21,19 +27,37 @@ from lib.errors import Busy
 Result = TypeVar("Result")
 
 
+def nobody() -> Hashable:
+    """The caller where nobody tells one from another."""
+    return None
+
+
+@dataclass(slots=True, eq=False)
+class _Flight(Generic[Result]):
+    """A question in line or under way, and those who wait for its answer, each with a caller."""
+
+    key: Hashable
+    work: Callable[[], Result]
+    caller: Hashable
+    waiters: list[tuple[Hashable, Future[Result]]] = field(default_factory=list)
+    started: bool = False
+
+
 class SingleFlight(Generic[Result]):
     """A bounded, single-flight memory of slow results, least recently used out first; refusals are not remembered."""
 
-    def __init__(self, *, keep: int, workers: int, waiting: int, patience: float, name: str) -> None:
+    def __init__(
+        self, *, keep: int, workers: int, waiting: int, patience: float, name: str, caller: Callable[[], Hashable] = nobody
+    ) -> None:
         """Let `waiting` callers wait up to `patience` seconds for `workers` threads, and keep the last `keep` results.
 
-        With 0 kept, only those who ask at the same time share a result.
+        With 0 kept, only those who ask at the same time share a result. `caller()` says who asks on the current thread.
         """
-        self._patience = patience
+        self._patience, self._most, self._caller = patience, waiting, caller
         self._known: LRUCache[Hashable, Result] = LRUCache(keep)
-        self._under_way: dict[Hashable, Future[Result]] = {}
+        self._flights: dict[Hashable, _Flight[Result]] = {}
+        self._line: OrderedDict[Hashable, deque[_Flight[Result]]] = OrderedDict()
         self._lock = threading.Lock()
-        self._room = threading.BoundedSemaphore(waiting)
         self._workers = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
 
     def known(self, key: Hashable) -> Result | None:
@@ -45,40 +69,91 @@ class SingleFlight(Generic[Result]):
         """The result of `work()`, remembered under the key.
 
         Raises:
-            Busy: too many callers wait already, or this one waited too long (the work goes on, and a later call finds its result).
+            Busy: too many wait already, or this caller waited too long (work that has begun goes on, and a later call finds its result).
             AdvisorError: whatever `work` refuses with.
         """
-        found = self.known(key)
-        if found is not None:
-            return found
-        if not self._room.acquire(blocking=False):
-            raise Busy
-        try:
-            return self._started(key, work).result(timeout=self._patience)
-        except WaitedTooLong:
-            raise Busy from None
-        finally:
-            self._room.release()
-
-    def _started(self, key: Hashable, work: Callable[[], Result]) -> Future[Result]:
+        caller, answer = self._caller(), Future[Result]()
         with self._lock:
-            if key in self._known:  # finished between the look-up and now
-                done: Future[Result] = Future()
-                done.set_result(self._known[key])
-                return done
-            future = self._under_way.get(key)
-            if future is None:
-                future = self._workers.submit(self._work, key, work)
-                self._under_way[key] = future
-            return future
-
-    def _work(self, key: Hashable, work: Callable[[], Result]) -> Result:
+            if key in self._known:
+                return self._known[key]
+            self._make_room(caller)
+            flight = self._flights.get(key) or self._queue(_Flight(key, work, caller))
+            flight.waiters.append((caller, answer))
         try:
-            result = work()
-            if self._known.maxsize:
-                with self._lock:
-                    self._known[key] = result
-            return result
+            return answer.result(timeout=self._patience)
+        except WaitedTooLong:
+            with self._lock:
+                raise Busy.waited(self._patience, self._ahead(flight)) from None
         finally:
             with self._lock:
-                self._under_way.pop(key, None)
+                self._leave(flight, caller, answer)
+
+    def _make_room(self, caller: Hashable) -> None:
+        """A place for one more of this caller's, if need be that of somebody who has more of them; the lock is held."""
+        waiters = [(of, answer) for flight in self._flights.values() for of, answer in flight.waiters if not answer.done()]
+        if len(waiters) < self._most:
+            return
+        held = Counter(of for of, _ in waiters)
+        greediest, most = held.most_common(1)[0]
+        if most < held[caller] + 2:
+            raise Busy.crowded(len(waiters), held[caller])
+        newest = next(answer for of, answer in reversed(waiters) if of == greediest)
+        newest.set_exception(Busy.crowded(len(waiters), most))
+
+    def _queue(self, flight: _Flight[Result]) -> _Flight[Result]:
+        self._flights[flight.key] = flight
+        self._line.setdefault(flight.caller, deque()).append(flight)
+        self._workers.submit(self._work_next)
+        return flight
+
+    def _ahead(self, flight: _Flight[Result]) -> int | None:
+        """How many questions are begun before this one; None when it is under way. The lock is held."""
+        if flight.started:
+            return None
+        callers, own = list(self._line), self._line[flight.caller].index(flight)
+        turn = callers.index(flight.caller)
+        return own + sum(min(len(self._line[of]), own + (at < turn)) for at, of in enumerate(callers) if at != turn)
+
+    def _leave(self, flight: _Flight[Result], caller: Hashable, answer: Future[Result]) -> None:
+        """One waits no longer; a question that nobody waits for is not begun. The lock is held."""
+        flight.waiters.remove((caller, answer))
+        if not flight.waiters and not flight.started:
+            del self._flights[flight.key]
+            line = self._line[flight.caller]
+            line.remove(flight)
+            if not line:
+                del self._line[flight.caller]
+
+    def _next(self) -> _Flight[Result] | None:
+        """The oldest question of the caller who was served least recently; None when all that stood in line was given up."""
+        with self._lock:
+            if not self._line:
+                return None
+            caller, line = self._line.popitem(last=False)
+            flight = line.popleft()
+            if line:
+                self._line[caller] = line
+            flight.started = True
+            return flight
+
+    def _work_next(self) -> None:
+        flight = self._next()
+        if flight is None:
+            return
+        done: Future[Result] = Future()
+        try:
+            done.set_result(flight.work())
+        except BaseException as refused:  # noqa: BLE001  whatever it is, those who wait are told
+            done.set_exception(refused)
+        self._land(flight, done)
+
+    def _land(self, flight: _Flight[Result], done: Future[Result]) -> None:
+        """Remember the result, if there is one, and tell everybody who waits."""
+        refused = done.exception()
+        with self._lock:
+            del self._flights[flight.key]
+            if refused is None and self._known.maxsize:
+                self._known[flight.key] = done.result()
+            for _, answer in flight.waiters:
+                if not answer.done():
+                    answer.set_exception(refused) if refused is not None else answer.set_result(done.result())

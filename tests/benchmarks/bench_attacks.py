@@ -2,7 +2,8 @@
 
 python tests/benchmarks/bench_attacks.py [--calls 1000] [--only bodies,index]
 
-Starts the app of this checkout on the loopback with a Hub stand-in behind it, attacks nothing else, and ends both.
+Starts the app of this checkout on the loopback with a Hub stand-in behind it, attacks nothing else, and ends both. Strangers come from
+127.0.0.2 (or one address each), the visitors from 127.0.0.1. `bench_load.py` measures how much the app can serve.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -26,16 +27,19 @@ from urllib.parse import urlsplit
 import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from hub_repos import as_json
-from hub_stand_in import Blob, Repo, StandIn
-from llama import LLAMA_8B_CONFIG
+from hub_stand_in import Blob, Fault, Repo
+from llama import LLAMA_8B_CONFIG, llama_config
 from running_app import started
+from space_stand_in import SpaceStandIn
 
 BODY_BYTES = 4 * 2**20 - 1024
 INDEX_BYTES = 64 * 2**20 - 1024
 CHEAP = ("/gradio_api/run/list_hardware", {"data": []})
-HALF_OPEN, PATIENCE_S = 40, 45
+HALF_OPEN, PATIENCE_S = 300, 45
+STRANGER = "127.0.0.2"
 
 
 def process_of(url: str) -> int:
@@ -56,21 +60,28 @@ def resident_mib(process: int, field: str = "VmRSS") -> int:
     raise LookupError(field)
 
 
-class Visitor:
-    """Somebody who asks a cheap question every 50 ms, on a connection of their own."""
+def cpu_s(process: int) -> float:
+    """Processor time that a process has used, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def __init__(self, url: str) -> None:
+
+class Visitor:
+    """Somebody who asks one cheap thing every 50 ms, on a connection of their own."""
+
+    def __init__(self, url: str, name: str, ask: Callable[[httpx.Client], httpx.Response]) -> None:
         """Nothing is asked before `with`."""
-        self.url, self.waits, self._stop = url, [], threading.Event()  # type: tuple[str, list[float], threading.Event]
+        self.url, self.name, self._request = url, name, ask
+        self.waits: list[float] = []
         self.failed = 0
-        self._thread = threading.Thread(target=self._ask)
+        self._stop, self._thread = threading.Event(), threading.Thread(target=self._ask)
 
     def _ask(self) -> None:
         with httpx.Client(base_url=self.url, timeout=60) as client:
             while not self._stop.is_set():
                 began = time.perf_counter()
                 try:
-                    client.post(CHEAP[0], json=CHEAP[1]).raise_for_status()
+                    self._request(client).raise_for_status()
                 except httpx.HTTPError:
                     self.failed += 1
                 self.waits.append(time.perf_counter() - began)
@@ -88,12 +99,31 @@ class Visitor:
         waits = sorted(self.waits)
         p95 = waits[int(0.95 * (len(waits) - 1))]
         ms = [round(1000 * wait) for wait in (statistics.median(waits), p95, waits[-1])]
-        return f"{len(waits)} cheap calls, {self.failed} failed: p50 {ms[0]} ms, p95 {ms[1]} ms, max {ms[2]} ms"
+        return f"{self.name} {len(waits)} calls, {self.failed} failed, p50 {ms[0]} p95 {ms[1]} max {ms[2]} ms"
+
+
+def visitors(url: str) -> list[Visitor]:
+    """Those who ask for something cheap: an endpoint, the page, an event of the page, a tool."""
+    listed = httpx.get(f"{url}/config").json()["dependencies"]
+    event = next(one["id"] for one in listed if one["api_name"] == "cost_left_1")
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_hardware", "arguments": {}}}
+    kinds = {"accept": "application/json, text/event-stream"}
+    return [
+        Visitor(url, "endpoint", lambda client: client.post(CHEAP[0], json=CHEAP[1])),
+        Visitor(url, "page", lambda client: client.get("/")),
+        Visitor(url, "event", lambda client: client.post("/gradio_api/run/predict", json={"fn_index": event, "data": []})),
+        Visitor(url, "tool", lambda client: client.post("/gradio_api/mcp/", json=message, headers=kinds)),
+    ]
+
+
+def client_from(url: str, address: str, timeout: float = 120) -> httpx.Client:
+    """A client whose requests come from this address of the loopback."""
+    return httpx.Client(base_url=url, timeout=timeout, transport=httpx.HTTPTransport(local_address=address, limits=httpx.Limits()))
 
 
 def posts(url: str, path: str, body: bytes, times: int, at_once: int) -> Counter[str]:
     """The same body many times; what was answered, counted by status."""
-    with httpx.Client(base_url=url, timeout=120) as client, ThreadPoolExecutor(at_once) as pool:
+    with client_from(url, STRANGER) as client, ThreadPoolExecutor(at_once) as pool:
 
         def post(_: int) -> str:
             try:
@@ -104,13 +134,19 @@ def posts(url: str, path: str, body: bytes, times: int, at_once: int) -> Counter
         return Counter(pool.map(post, range(times)))
 
 
+def gets(url: str, path: str, times: int, at_once: int) -> Counter[str]:
+    """The same address read many times."""
+    with client_from(url, STRANGER) as client, ThreadPoolExecutor(at_once) as pool:
+        return Counter(pool.map(lambda _: str(client.get(path).status_code), range(times)))
+
+
 def half_sent(url: str) -> Counter[str]:
     """Requests that announce a megabyte, send half of it and wait; what ends them, counted."""
     at = urlsplit(url)
     head = f"POST /gradio_api/call/estimate_memory HTTP/1.1\r\nHost: {at.netloc}\r\nContent-Length: 1000000\r\n\r\n".encode()
 
     def one(_: int) -> str:
-        with socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE_S) as line:
+        with socket.create_connection((at.hostname or "", at.port or 0), PATIENCE_S, (STRANGER, 0)) as line:
             try:
                 line.sendall(head + b" " * 500_000)
                 return line.recv(64).decode(errors="replace").partition("\r")[0] or "closed"
@@ -123,6 +159,85 @@ def half_sent(url: str) -> Counter[str]:
         return Counter(pool.map(one, range(HALF_OPEN)))
 
 
+def hanging_hub(url: str, hub: SpaceStandIn, how: str) -> Counter[str]:
+    """Looks at Spaces while the Hub answers nothing."""
+    hub.faults["/api/spaces"] = Fault(hang=True)
+    try:
+        return posts(url, f"/gradio_api/{how}/space_status", b'{"data": ["ada/chat"]}', 60, 60) + read_answers(url, how)
+    finally:
+        del hub.faults["/api/spaces"]
+
+
+def read_answers(url: str, how: str) -> Counter[str]:
+    """The same over `call`, each with its answer read, as a client of Gradio does."""
+    if how != "call":
+        return Counter()
+    with ThreadPoolExecutor(60) as pool:
+        return Counter(pool.map(lambda _: call_and_read(url, STRANGER, "space_status", ["ada/chat"])[0], range(60)))
+
+
+def call_and_read(url: str, address: str, name: str, data: list[object]) -> tuple[str, str]:
+    """What a call over Gradio's queue came to, in one word, and the text of it."""
+    with client_from(url, address) as client:
+        try:
+            asked = client.post(f"/gradio_api/call/{name}", json={"data": data})
+            if not asked.is_success:
+                return str(asked.status_code), asked.text
+            text = client.get(f"/gradio_api/call/{name}/{asked.json()['event_id']}").text
+        except httpx.HTTPError as error:
+            return type(error).__name__, ""
+        return text.partition("\n")[0].removeprefix("event: "), text
+
+
+_seen = iter(range(1, 10**9))
+
+
+def unseen_config() -> str:
+    """A configuration that nobody pasted before."""
+    return json.dumps(llama_config(vocab_size=1000 + next(_seen)))
+
+
+def strangers(url: str, addresses: Callable[[int], str]) -> Counter[str]:
+    """50 clients paste unseen configurations without a pause while 25 new questions are asked; what these were answered, counted."""
+    over = threading.Event()
+
+    def paste(number: int) -> None:
+        with client_from(url, addresses(number)) as client:
+            while not over.is_set():
+                with suppress(httpx.HTTPError):
+                    client.post("/gradio_api/run/resolve_model", json={"data": [unseen_config()]})
+
+    crowd = [threading.Thread(target=paste, args=(number,)) for number in range(50)]
+    for one in crowd:
+        one.start()
+    time.sleep(2)
+    answers: Counter[str] = Counter()
+    with client_from(url, "127.0.0.1") as client:
+        for _ in range(25):
+            began = time.perf_counter()
+            status = client.post("/gradio_api/run/resolve_model", json={"data": [unseen_config()]}).status_code
+            answers[str(status)] += 1
+            answers["longest_ms"] = max(answers["longest_ms"], round(1000 * (time.perf_counter() - began)))
+    over.set()
+    for one in crowd:
+        one.join()
+    return answers
+
+
+def held_places(url: str) -> Counter[str]:
+    """One stranger asks for the device as often as it can; what another visitor's calls then come to, and wrong ones, counted."""
+    slow = json.dumps({"data": [4096, 4096, 4096, 10_000]}).encode()
+    answers = posts(url, "/gradio_api/call/heartbeat", slow, 40, 8)
+    others: Counter[str] = Counter({f"stranger {status}": times for status, times in answers.items()})
+    began = time.perf_counter()
+    others[f"wrong: {call_and_read(url, '127.0.0.1', 'heartbeat', ['many'])[0]}"] += 1
+    others["wrong_ms"] = round(1000 * (time.perf_counter() - began))
+    with client_from(url, "127.0.0.1") as client:
+        for _ in range(3):
+            others[f"visitor {client.post('/gradio_api/call/heartbeat', json={'data': [8, 64, 64, 3]}).status_code}"] += 1
+    return others
+
+
 def nested_index() -> Repo:
     """A model whose index is a list of empty lists."""
     index = b'{"weight_map": [' + b"[]," * (INDEX_BYTES // 3) + b"[]]}"
@@ -130,7 +245,7 @@ def nested_index() -> Repo:
     return Repo(id="attack/nested", files=files, info={"library_name": "transformers"})
 
 
-def attacks(url: str, calls: int) -> dict[str, Callable[[], object]]:
+def attacks(url: str, hub: SpaceStandIn, calls: int) -> dict[str, Callable[[], object]]:
     """The attacks by name."""
     call, run = "/gradio_api/call/estimate_memory", "/gradio_api/run/estimate_memory"
     lists, within = (b'{"data": [[' + b"[]," * ((size - 20) // 3) + b"[]]]}" for size in (BODY_BYTES, BODY_BYTES // 2))
@@ -144,7 +259,13 @@ def attacks(url: str, calls: int) -> dict[str, Callable[[], object]]:
         "index": lambda: posts(url, run, b'{"data": ["attack/nested"]}', 1, 1),
         "calls": lambda: posts(url, call, b'{"data": ["7B"]}', calls, 8),
         "config_calls": lambda: posts(url, call, json.dumps({"data": [config]}).encode(), calls, 8),
+        "hub_run": lambda: hanging_hub(url, hub, "run"),
+        "hub_call": lambda: hanging_hub(url, hub, "call"),
+        "strangers": lambda: strangers(url, lambda _: STRANGER),
+        "crowd": lambda: strangers(url, lambda number: f"127.0.1.{number + 1}"),
+        "page": lambda: gets(url, "/", 400, 8),
         "wait": lambda: time.sleep(75),
+        "device": lambda: held_places(url),
     }
 
 
@@ -154,23 +275,27 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    with StandIn() as hub:
+    with SpaceStandIn() as hub:
         hub.add(nested_index())
         with started(HF_ENDPOINT=hub.url) as url:
             app = process_of(url)
             posts(url, "/gradio_api/run/estimate_memory", json.dumps({"data": [json.dumps(LLAMA_8B_CONFIG)]}).encode(), 3, 1)
             posts(url, CHEAP[0], b'{"data": []}', 20, 2)
-            for name, attack in attacks(url, options.calls).items():
+            for name, attack in attacks(url, hub, options.calls).items():
                 if options.only and name not in options.only.split(","):
                     continue
-                before, began = resident_mib(app), time.perf_counter()
-                with Visitor(url) as visitor:
+                before, cpu, began, asking = resident_mib(app), cpu_s(app), time.perf_counter(), visitors(url)
+                with ExitStack() as others:
+                    for visitor in asking:
+                        others.enter_context(visitor)
                     answers = attack()
                 took = time.perf_counter() - began
-                load = os.getloadavg()[0]
                 print(  # noqa: T201 - a benchmark prints
-                    f"{name:14} {took:6.1f} s  RSS {before} -> {resident_mib(app)} MiB, peak {resident_mib(app, 'VmHWM')};"
-                    f" {visitor}; {answers if isinstance(answers, Counter) else ''} load {load:.1f}",
+                    f"{name:14} {took:6.1f} s, {cpu_s(app) - cpu:.1f} s of CPU, RSS {before} -> {resident_mib(app)} MiB,"
+                    f" peak {resident_mib(app, 'VmHWM')}, load {os.getloadavg()[0]:.1f};"
+                    f" {dict(answers) if isinstance(answers, Counter) else ''}",
+                    *asking,
+                    sep="\n    ",
                     flush=True,
                 )
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from lib.errors import Busy, UnknownModel
-from lib.service.single_flight import SingleFlight
+from lib.service.single_flight import SingleFlight, nobody
 
 
-def fresh(*, waiting: int = 8, patience: float = 5.0, keep: int = 2) -> SingleFlight[str]:
+def fresh(*, waiting: int = 8, patience: float = 5.0, keep: int = 2, caller: Callable[[], object] = nobody) -> SingleFlight[str]:
     """A memory for tests."""
-    return SingleFlight(keep=keep, workers=1, waiting=waiting, patience=patience, name="test")
+    return SingleFlight(keep=keep, workers=1, waiting=waiting, patience=patience, name="test", caller=caller)
 
 
 def test_the_same_question_asked_by_many_is_worked_out_once() -> None:
@@ -98,3 +100,73 @@ def test_who_waited_too_long_is_refused_and_the_work_goes_on() -> None:
             break
         threading.Event().wait(0.02)
     assert once("key", lambda: "again") == "slow"
+
+
+class Crowd:
+    """Callers on threads before one worker, which is held until `done`; `order` is what was worked out, in that order."""
+
+    def __init__(self, waiting: int) -> None:
+        """Nobody waits yet; the worker is held."""
+        self._who, self._threads, self.order = threading.local(), ThreadPoolExecutor(16), []  # type: ignore[var-annotated]
+        self.once = fresh(waiting=waiting, caller=lambda: self._who.name)
+        self._done, begun = threading.Event(), threading.Event()
+        self.held = self.ask("stranger", "held", lambda: begun.set() or self._done.wait(5))  # type: ignore[func-returns-value]
+        begun.wait(5)
+
+    def ask(self, caller: str, key: str, first: Callable[[], object] = lambda: None) -> Future[str]:
+        """A question of a caller's; returns when it waits or was refused."""
+
+        def work() -> str:
+            first()
+            self.order.append(key)
+            return key
+
+        def asked() -> str:
+            self._who.name = caller
+            return self.once(key, work)
+
+        answer = self._threads.submit(asked)
+        until = time.monotonic() + 5
+        while key not in self.once._flights and not answer.done() and time.monotonic() < until:
+            time.sleep(0.001)
+        return answer
+
+    def release(self) -> None:
+        """Let the worker go on."""
+        self._done.set()
+        self._threads.shutdown(wait=True)
+
+
+def test_callers_take_turns_whoever_asked_more_often() -> None:
+    """A stranger has three questions in line before a visitor's one and another's two: each caller's oldest comes first, in rounds."""
+    crowd = Crowd(waiting=16)
+    for caller, key in [("stranger", "s1"), ("stranger", "s2"), ("stranger", "s3"), ("ada", "a1"), ("bob", "b1"), ("bob", "b2")]:
+        crowd.ask(caller, key)
+    crowd.release()
+    assert crowd.order == ["held", "s1", "a1", "b1", "s2", "b2", "s3"]
+
+
+def test_a_full_line_takes_a_place_from_whoever_has_the_most() -> None:
+    """Four places, all the stranger's: a visitor gets the newest of them, the stranger no fifth, and both are told why."""
+    crowd = Crowd(waiting=4)
+    own = [crowd.ask("stranger", f"s{at}") for at in range(3)]
+    with pytest.raises(Busy, match="4 questions about new models wait already, 4 of them from your account"):
+        crowd.ask("stranger", "s3").result(5)
+    visitor = crowd.ask("ada", "a0")
+    with pytest.raises(Busy, match="4 of them from your account"):
+        own[2].result(5)
+    crowd.release()
+    assert (visitor.result(5), crowd.order) == ("a0", ["held", "s0", "a0", "s1"])
+
+
+def test_who_waited_too_long_is_told_the_place_and_is_not_worked_out() -> None:
+    """Nobody waits for the answer any more, so the worker is spared it."""
+    once, done, begun = fresh(patience=0.2), threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as other:
+        held = other.submit(once, "held", lambda: str(begun.set() or done.wait(5)))
+        begun.wait(5)
+        with pytest.raises(Busy, match="this one still has 0 others before it"):
+            once("late", lambda: pytest.fail("worked out for nobody"))
+        done.set()
+        with pytest.raises(Busy, match="being worked out only now"):
+            held.result(5)

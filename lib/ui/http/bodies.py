@@ -6,14 +6,17 @@ made of it. 4 MB of "[],[],…" became 120 MB that way, and stayed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from lib.bounded_json import UnreadableJson, read_json
-from lib.errors import AdvisorError, Busy, InvalidInput
+from lib.errors import Busy, InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from starlette.types import Receive, Scope
 
 LARGE_BYTES = 2 * 2**20
@@ -24,7 +27,11 @@ MOST_NODES = 10_000
 """Of a body's JSON (`lib.bounded_json`). A pasted config.json is one text in it, whatever it holds."""
 RECEIVE_S = 20.0
 AT_ONCE_BYTES = 32 * 2**20
+OWN_AT_ONCE_BYTES = 8 * 2**20
+"""Of one caller: four at a time of the longest."""
 _PARSERS = 2
+
+Result = TypeVar("Result")
 
 
 class RefusedBody(InvalidInput):
@@ -39,19 +46,22 @@ class Crowded(Busy):
     """Others are sending too many bytes."""
 
     def __init__(self) -> None:
-        AdvisorError.__init__(self, "Too many long requests are being received at the same time. Send this one again in some seconds.")
+        super().__init__("Too many long requests are being received at the same time. Send this one again in some seconds.")
 
 
 class Bodies:
     """The bodies of one server. For the event loop that serves it, and no other thread."""
 
     def __init__(self, seconds: float = RECEIVE_S, at_once: int = AT_ONCE_BYTES) -> None:
-        """Each body may take `seconds`; what is on its way beyond the first 64 KiB of each may be `at_once` bytes together."""
+        """Each body may take `seconds`; what is on its way beyond the first 64 KiB of each may be `at_once` bytes together.
+
+        Of these, one caller may have `OWN_AT_ONCE_BYTES`.
+        """
         self._seconds, self._at_once = seconds, at_once
-        self._arriving = 0
+        self._arriving: Counter[Hashable] = Counter()
         self._limit: anyio.CapacityLimiter | None = None
 
-    async def receive(self, scope: Scope, receive: Receive, limit: int) -> bytes:
+    async def receive(self, scope: Scope, receive: Receive, limit: int, caller: Hashable = None) -> bytes:
         """The whole body. A short one always finds room, whatever other clients send.
 
         Raises:
@@ -74,14 +84,16 @@ class Bodies:
                     if len(body) > limit:
                         raise _too_large(limit)
                     beyond = max(0, len(body) - SMALL_BYTES)
-                    self._arriving += beyond - counted
+                    self._arriving[caller] += beyond - counted
                     counted = beyond
-                    if self._arriving > self._at_once:
+                    if beyond and (self._arriving[caller] > OWN_AT_ONCE_BYTES or self._arriving.total() > self._at_once):
                         raise Crowded
         except TimeoutError:
             raise RefusedBody(408, f"The request did not arrive whole within {self._seconds:g} s. Send it again.") from None
         finally:
-            self._arriving -= counted
+            self._arriving[caller] -= counted
+            if not self._arriving[caller]:
+                del self._arriving[caller]
         return bytes(body)
 
     async def parsed(self, body: bytes) -> Any:
@@ -90,11 +102,13 @@ class Bodies:
         Raises:
             UnreadableJson: it is not JSON, is nested too deep, or holds too many values.
         """
-        if len(body) <= SMALL_BYTES:
-            return read_json(body, MOST_NODES)
+        return read_json(body, MOST_NODES) if len(body) <= SMALL_BYTES else await self.aside(read_json, body, MOST_NODES)
+
+    async def aside(self, read: Callable[..., Result], *given: object) -> Result:
+        """The same as `read(*given)`, on one of few threads: what takes more than a millisecond would hold up every other request."""
         if self._limit is None:
             self._limit = anyio.CapacityLimiter(_PARSERS)
-        return await anyio.to_thread.run_sync(read_json, body, MOST_NODES, limiter=self._limit)
+        return await anyio.to_thread.run_sync(read, *given, limiter=self._limit)
 
     async def json_object(self, body: bytes) -> dict[str, Any]:
         """The JSON object that a body has to be.

@@ -16,8 +16,9 @@ import inspect
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 import gradio as gr
@@ -28,7 +29,19 @@ from starlette.routing import BaseRoute, Route
 
 from lib.errors import InvalidInput, quote_value
 from lib.live.device_queue import Occupied, check_waiting_place, width
-from lib.ui.http.api import Endpoint, Refusal, check_names, last_piece, piece_type, public_signature, wrap_question, wrap_stream
+from lib.service.endpoint import check_arguments
+from lib.ui.http.api import (
+    CALLS_AT_ONCE,
+    Endpoint,
+    Refusal,
+    check_names,
+    last_piece,
+    piece_type,
+    public_signature,
+    wrap_question,
+    wrap_stream,
+)
+from lib.ui.http.callers import current_caller
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -37,6 +50,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from lib.ui.http.api import Question
+
+Result = TypeVar("Result")
 
 _ARGUMENT = re.compile(r"^ {4}(?P<name>\w+): (?P<text>.+)$", re.MULTILINE)
 
@@ -81,7 +96,9 @@ class McpEndpoint:
         """Serve these questions as tools of the same names."""
         self._endpoints = endpoints
         self._answers = {name: tool_function(endpoint) for name, endpoint in endpoints.items()}
-        self._threads: dict[str, anyio.CapacityLimiter] = {}
+        self._threads = functools.cache(lambda: anyio.CapacityLimiter(CALLS_AT_ONCE))
+        self._turns = functools.cache(lambda queue: anyio.Semaphore(width(queue)))
+        self._waiting: defaultdict[str, list[Hashable]] = defaultdict(list)
         self._building = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,15 +157,30 @@ class McpEndpoint:
         return server
 
     async def _in_turn(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
+        """The answer, on a thread; calls of a device queue wait for their turn without one."""
         endpoint = self._endpoints.get(name)
         if endpoint is None or endpoint.queue is None:
-            return await anyio.to_thread.run_sync(self._result, name, arguments, request)
-        threads = self._threads.setdefault(endpoint.queue, anyio.CapacityLimiter(width(endpoint.queue)))
+            return await self._aside(self._result, name, arguments, request)
+        waiting, caller = self._waiting[endpoint.queue], current_caller()
         try:
-            check_waiting_place(threads.statistics().tasks_waiting)  # calls wait for the limiter, not each on a thread
-        except Occupied as error:
+            check_names(endpoint.question, arguments)
+            await self._aside(check_arguments, endpoint.question, arguments)
+            check_waiting_place(waiting, caller)
+        except (InvalidInput, Occupied) as error:
             return _refused(str(error))
-        return await anyio.to_thread.run_sync(self._result, name, arguments, request, limiter=threads)
+        waiting.append(caller)
+        try:
+            turn = self._turns(endpoint.queue)
+            await turn.acquire()
+        finally:
+            waiting.remove(caller)
+        try:
+            return await self._aside(self._result, name, arguments, request)
+        finally:
+            turn.release()
+
+    async def _aside(self, work: Callable[..., Result], *given: object) -> Result:
+        return await anyio.to_thread.run_sync(work, *given, limiter=self._threads())
 
     def _result(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
         from mcp.types import CallToolResult, TextContent  # noqa: PLC0415

@@ -15,7 +15,8 @@ own buttons and have a visitor confirm a switch unknowingly.
 - Only the page's own events keep the browser's login. The session cookie travels with requests from any site (Gradio sets SameSite=None,
   for a Space is shown inside another site), and Gradio's CORS rules let any site send any header along with it, so a form on a foreign page
   could act in the name of the user who is signed in here. A caller of the API sends a token with the call.
-- A call that has to wait for the device needs one of a bounded number of waiting places (`lib.live.device_queue`).
+- A call that has to wait for the device needs one of a bounded number of waiting places (`lib.live.device_queue`), and arguments that will
+  be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
 
 A request `POST /gradio_api/run/NAME` for a question that needs no queue goes to a route of our own (`lib.ui.http.api.run_routes`).
 """
@@ -26,7 +27,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -37,12 +38,15 @@ from starlette.responses import JSONResponse
 from lib.bounded_json import UnreadableJson
 from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.live.device_queue import QUEUES, WAITING_PLACES, check_waiting_place
+from lib.service.endpoint import check_arguments
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, MOST_NODES, SMALL_BYTES, Bodies
+from lib.ui.http.callers import KEY, name_caller
 from lib.ui.http.sessions import ANSWER_S, Sessions
 
 if TYPE_CHECKING:
     import gradio as gr
+    from gradio.queueing import Event
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _FRAME_ANCESTORS = "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co"
@@ -141,9 +145,9 @@ class WaitingPlaces:
     """The waiting places before each device queue of a page. For the event loop that serves it, and no other thread."""
 
     def __init__(self, page: gr.Blocks, places: int = WAITING_PLACES) -> None:
-        """`page` says which of its functions wait for the device, and how many events wait in Gradio's queue."""
+        """`page` says which of its functions wait for the device, and which events wait in Gradio's queue."""
         self._page, self._places = page, places
-        self._arriving: Counter[str] = Counter()
+        self._arriving: list[tuple[str, Hashable]] = []
 
     def queue_of(self, number: object) -> str | None:
         """The device queue that the page's function of this number waits in; None where it waits in none."""
@@ -151,22 +155,40 @@ class WaitingPlaces:
         return fn.concurrency_id if fn is not None and fn.queue and fn.concurrency_id in QUEUES else None
 
     @contextmanager
-    def place(self, queue: str | None) -> Iterator[None]:
+    def place(self, queue: str | None, caller: Hashable = None) -> Iterator[None]:
         """A place for the call that is passed on within the block; calls on their way into Gradio's queue count as well.
 
         Raises:
-            Occupied: every place is taken.
+            Occupied: every place is taken, or every place of this caller's.
         """
         if queue is None:
             yield
             return
-        events = self._page._queue.event_queue_per_concurrency_id.get(queue)  # noqa: SLF001  Gradio tells it nowhere else
-        check_waiting_place(self._arriving[queue] + (len(events.queue) if events is not None else 0), self._places)
-        self._arriving[queue] += 1
+        coming = [of for name, of in self._arriving if name == queue]
+        check_waiting_place([*coming, *map(_caller_of_event, self._waiting(queue))], caller, self._places)
+        self._arriving.append((queue, caller))
         try:
             yield
         finally:
-            self._arriving[queue] -= 1
+            self._arriving.remove((queue, caller))
+            self._take_turns(queue)
+
+    def _waiting(self, queue: str) -> list[Event]:
+        events = self._page._queue.event_queue_per_concurrency_id.get(queue)  # noqa: SLF001  Gradio tells it nowhere else
+        return events.queue if events is not None else []
+
+    def _take_turns(self, queue: str) -> None:
+        """The first waiting call of each caller goes before everybody's second."""
+        events, passed = self._waiting(queue), Counter[Hashable]()
+        ranks: dict[str, int] = {}
+        for event in events:
+            ranks[event._id] = passed[_caller_of_event(event)]  # noqa: SLF001  as above
+            passed[_caller_of_event(event)] += 1
+        events.sort(key=lambda event: ranks[event._id])  # noqa: SLF001  as above
+
+
+def _caller_of_event(event: Event) -> Hashable:
+    return event.request.scope.get(KEY)
 
 
 _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?")
@@ -222,7 +244,8 @@ class ApiMiddleware:
         Raises:
             AdvisorError: it is refused.
         """
-        body = await self._bodies.receive(scope, receive, self._most_bytes(path))
+        scope = name_caller(scope)
+        body = await self._bodies.receive(scope, receive, self._most_bytes(path), scope[KEY])
         call = _CALL.fullmatch(path)
         sent: Mapping[str, Any] = {}
         if path.startswith(_MCP):
@@ -240,7 +263,7 @@ class ApiMiddleware:
             scope = strip_login(scope)
         if sent and self._sessions is not None:
             self._sessions.watch(sent.get("session_hash"), of_the_page=page_event)
-        place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, sent))
+        place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, sent), scope[KEY])
         with place:
             await self._app(_with_length(scope, len(body)), _replay(body, receive), send)
 
@@ -301,11 +324,23 @@ class ApiMiddleware:
         sent = await self._bodies.json_object(body)
         token_of(sent)
         if how == "call/v2":
-            check_names(endpoint.question, {name: value for name, value in sent.items() if name != "oauth_token"})
+            named = {name: value for name, value in sent.items() if name != "oauth_token"}
+            check_names(endpoint.question, named)
+            await self._check_before_waiting(endpoint, named)
             return _checked_call(sent), body
         values = values_of(name, sent)
         full = fill_defaults(endpoint.question, values)
+        await self._check_before_waiting(endpoint, dict(zip(public_signature(endpoint.question).parameters, full, strict=True)))
         return _checked_call(sent), body if len(full) == len(values) else json.dumps(sent | {"data": full}).encode()
+
+    async def _check_before_waiting(self, endpoint: Endpoint, arguments: Mapping[str, object]) -> None:
+        """Refuse now what would be refused after a wait for the device.
+
+        Raises:
+            InvalidInput: an argument is not accepted.
+        """
+        if endpoint.queue is not None:
+            await self._bodies.aside(check_arguments, endpoint.question, arguments)
 
     async def _is_json(self, body: bytes) -> bool:
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.middleware import Middleware
 
 from lib.ui import live_ledger
-from lib.ui.http.api import endpoints, run_routes
+from lib.ui.http.api import CALLS_AT_ONCE, endpoints, run_routes
 from lib.ui.http.mcp import routes
 from lib.ui.http.middleware import ApiMiddleware, FrameAncestors, WaitingPlaces
 from lib.ui.http.sessions import CAPACITY, Sessions
@@ -39,6 +39,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
         },
         "enable_monitoring": False,
         "max_file_size": "2mb",
+        "max_threads": CALLS_AT_ONCE,
         "mcp_server": False,
         "run_history": False,
         "show_error": False,

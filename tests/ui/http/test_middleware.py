@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Annotated, cast
 
 import anyio
 import pytest
@@ -16,6 +17,9 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 from lib.errors import HubUnreachable, UnknownModel
+from lib.live.device_queue import DEVICE
+from lib.service.arguments import Arguments, argument, whole_number
+from lib.service.endpoint import App, bind_arguments
 from lib.ui.http.api import Endpoint, run_routes
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
 from lib.ui.http.middleware import ApiMiddleware
@@ -36,10 +40,21 @@ async def echo(request: Request) -> JSONResponse:
     return JSONResponse({"body": body.decode(), "length": int(request.headers["content-length"])})
 
 
+class Pulse(Arguments):
+    """Arguments of a question that waits for the device."""
+
+    iterations: Annotated[int, whole_number(3, 9)] = argument(5, "how often")
+
+
+def beat(_: App, arguments: Pulse) -> dict[str, int]:
+    """Beat."""
+    return {"iterations": arguments.iterations}
+
+
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     """A server that echoes, behind the door."""
-    endpoints = {"ask": Endpoint(question=ask)}
+    endpoints = {"ask": Endpoint(question=ask), "beat": Endpoint(question=bind_arguments(beat, cast("App", None)), queue=DEVICE)}
     door = Middleware(ApiMiddleware, endpoints=endpoints, public=lambda: {1: "ask", 2: "chat"})
     routes = [*run_routes(endpoints), Route("/{path:path}", echo, methods=["POST"])]
     with TestClient(Starlette(routes=routes, middleware=[door])) as opened:
@@ -82,6 +97,15 @@ def test_what_gradio_would_answer_without_explanation_gets_a_sentence(
     answer = client.post(f"/gradio_api/{path}", content=body)
     assert answer.status_code == status
     assert says in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("path", "body"), [("call/beat", {"data": ["many"]}), ("call/v2/beat", {"iterations": 2})])
+def test_a_wrong_argument_is_refused_before_the_call_waits_for_the_device(client: TestClient, path: str, body: dict[str, object]) -> None:
+    """A call that could only be refused when its turn comes takes nobody's place; a right one is passed on."""
+    answer = client.post(f"/gradio_api/{path}", json=body)
+    assert (answer.status_code, answer.json()["title"]) == (422, "bad_argument")
+    assert "iterations was" in answer.json()["error"]
+    assert "body" in client.post("/gradio_api/call/beat", json={"data": []}).json()
 
 
 def test_a_direct_call_is_answered_in_the_form_of_gradio(client: TestClient) -> None:
@@ -150,7 +174,36 @@ def test_a_body_that_stops_coming_ends_with_408() -> None:
     with pytest.raises(RefusedBody, match="did not arrive whole") as caught:
         deliver(bodies, [b" " * 500_000])
     assert caught.value.status == 408
-    assert bodies._arriving == 0
+    assert not bodies._arriving
+
+
+def test_one_sender_leaves_room_for_the_others() -> None:
+    """Five bodies of 2 MB from one address are one too many; a sixth from another address is taken."""
+
+    async def crowd() -> list[str]:
+        bodies, ends = Bodies(seconds=2), []
+
+        async def send(caller: str) -> None:
+            parts: list[Message] = [{"type": "http.request", "body": b" " * 2_000_000, "more_body": True}]
+
+            async def receive() -> Message:
+                if not parts:
+                    await anyio.sleep_forever()
+                return parts.pop()
+
+            try:
+                await bodies.receive({"type": "http", "headers": []}, receive, LARGE_BYTES, caller)
+            except Crowded:
+                ends.append(caller)
+
+        async with anyio.create_task_group() as senders:
+            for caller in ["stranger"] * 5 + ["ada"]:
+                senders.start_soon(send, caller)
+            await anyio.wait_all_tasks_blocked()
+            senders.cancel_scope.cancel()
+        return ends
+
+    assert anyio.run(crowd) == ["stranger"]
 
 
 def test_bodies_on_their_way_are_bounded_together_and_short_ones_find_room() -> None:

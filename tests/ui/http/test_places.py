@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import gradio as gr
 import httpx
 import pytest
+from gradio.queueing import EventQueue
 from starlette.middleware import Middleware
 
-from lib.live.device_queue import Occupied
+from lib.live.device_queue import OWN_PLACES, Occupied
 from lib.ui.http.api import Endpoint
+from lib.ui.http.callers import KEY
 from lib.ui.http.middleware import ApiMiddleware, WaitingPlaces, holds_file
 
 FEW = 2
@@ -83,6 +86,29 @@ def test_calls_on_their_way_into_the_queue_count() -> None:
         pytest.fail("a third place was given")
     with places.place("chat"), places.place(None):
         pass
+
+
+class Waiting:
+    """An event of Gradio's queue."""
+
+    def __init__(self, name: str, caller: str) -> None:
+        """One that this caller asked for."""
+        self._id, self.request = name, SimpleNamespace(scope={KEY: caller})
+
+
+def test_one_caller_has_few_of_the_places_and_the_first_call_of_each_goes_first() -> None:
+    """A stranger's sixth call finds no place although fifteen are free; ada's first then waits behind the stranger's first alone."""
+    page = gr.Blocks()
+    places, line = WaitingPlaces(page), EventQueue("chat", 1)
+    page._queue.event_queue_per_concurrency_id["chat"] = line
+    for at in range(OWN_PLACES):
+        with places.place("chat", "stranger"):
+            line.queue.append(Waiting(f"s{at}", "stranger"))  # type: ignore[arg-type]
+    with pytest.raises(Occupied, match="5 calls from your account or network address wait"), places.place("chat", "stranger"):
+        pytest.fail("a sixth place was given")
+    with places.place("chat", "ada"):
+        line.queue.append(Waiting("a0", "ada"))  # type: ignore[arg-type]
+    assert [event._id for event in line.queue] == ["s0", "a0", "s1", "s2", "s3", "s4"]
 
 
 def test_a_wide_slot_has_places_too() -> None:
