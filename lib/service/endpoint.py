@@ -157,7 +157,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     positional, accepted = {p.name for p in parameters}, dict.fromkeys(p.name for p in (*parameters, *further))
     required = {p.name for p in (*parameters, *further) if p.default is inspect.Parameter.empty}
 
-    def check(sent: Mapping[str, object]) -> None:
+    def check_sent(sent: Mapping[str, object]) -> None:
         arguments.model_validate(sent)
 
     def call(*values: object, **named: object) -> Answer:
@@ -177,7 +177,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     public.__signature__ = signature
     public.__annotations__ = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
     public.__doc__ = _docstring(function, arguments)
-    public.check_arguments = check
+    public.check_arguments = check_sent
     return public  # type: ignore[no-any-return]
 
 
