@@ -360,6 +360,11 @@ def test_the_script_itself(hub: SpaceStandIn, tmp_path: Path) -> None:
     assert not any(TOKEN.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
+OWN_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+"""Makes the terminal on stdin the process's own, so that Ctrl-C reaches it, and becomes the command. As `preexec_fn` it would run between
+fork and exec, where a lock that another thread held (here one of the stand-in's) is never released."""
+
+
 def _until(terminal: int, seen: str, wanted: str) -> str:
     """Read from a terminal until it shows this; where the script ends before, reading fails."""
     while wanted not in seen:
@@ -373,13 +378,12 @@ def test_ctrl_c_stops_the_watching_only(hub: SpaceStandIn, tmp_path: Path) -> No
     words = ["hardware", "ada/chat", "--tier", "l4x1"]
     ours, theirs = pty.openpty()
     script = subprocess.Popen(
-        [sys.executable, SCRIPT, *words],
+        [sys.executable, "-c", OWN_TERMINAL, sys.executable, SCRIPT, *words],
         env=environment(hub.url, tmp_path, HF_TOKEN=TOKEN),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=_own_terminal,  # noqa: PLW1509 - single-threaded child that only takes its terminal
     )
     os.close(theirs)
     try:
@@ -396,11 +400,3 @@ def test_ctrl_c_stops_the_watching_only(hub: SpaceStandIn, tmp_path: Path) -> No
     assert "Traceback" not in seen
     assert hub.spaces["ada/chat"].requested == "l4x1"
     assert [path for path, _ in hub.actions()] == ["/api/spaces/ada/chat/hardware"]
-
-
-def _own_terminal() -> None:
-    """Make the terminal on stdin the child's own, so that Ctrl-C reaches it."""
-    import fcntl  # noqa: PLC0415 - in the child only
-    import termios  # noqa: PLC0415
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
