@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -365,9 +366,15 @@ OWN_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY
 fork and exec, where a lock that another thread held (here one of the stand-in's) is never released."""
 
 
+PATIENCE_S = 120.0
+"""The watching says something every 15 s, for ever."""
+
+
 def _until(terminal: int, seen: str, wanted: str) -> str:
     """Read from a terminal until it shows this; where the script ends before, reading fails."""
+    until = time.monotonic() + PATIENCE_S
     while wanted not in seen:
+        assert time.monotonic() < until, f"no {wanted!r} after {PATIENCE_S} s in: {seen}"
         seen += os.read(terminal, 4096).decode()
     return seen
 
