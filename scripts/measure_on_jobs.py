@@ -59,6 +59,27 @@ def _show(plans: Sequence[JobPlan], asked: JobRequest, prices: str) -> None:
     click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
 
 
+def _unfit(plans: Sequence[JobPlan], asked: JobRequest) -> list[str]:
+    """Why something does not fit its flavor; a model that cannot be looked up is said and let through, for the job may reach it."""
+    from lib.errors import AdvisorError, DoesNotFit  # noqa: PLC0415
+    from lib.service.jobs import check_fit  # noqa: PLC0415
+    from lib.service.models import Models  # noqa: PLC0415
+
+    models, refusals = Models(), []
+    for model in asked.models:
+        try:
+            spec = models(model)
+        except AdvisorError as unknown:
+            click.echo(f"Whether {model[:60]} fits was not checked: {unknown}", err=True)
+            continue
+        for plan in plans:
+            try:
+                check_fit(plan, asked, model, spec)
+            except DoesNotFit as refusal:
+                refusals.append(str(refusal))
+    return refusals
+
+
 def _followed(job: Job, plan: JobPlan, jobs: Jobs) -> list[str]:
     """The lines of a job's log until it ends; the last ones are shown when it failed. It is ended when it takes too long."""
     from lib.errors import TooLong  # noqa: PLC0415
@@ -166,7 +187,8 @@ def main(
     Flavors with one GPU or none run this app's own measurement; those with several run vLLM's latency benchmark. A MODEL is a Hub id. The
     token is that of this machine's login (`hf auth login`, or HF_TOKEN); it is not given to the job.
 
-    Exit status: 0 all measured (or the plan was shown), 1 something was not, 2 wrong arguments, 3 not logged in, 4 not confirmed.
+    Exit status: 0 all measured (or the plan was shown), 1 something was not, 2 wrong arguments or
+    what does not fit, 3 not logged in, 4 not confirmed.
     """
     from huggingface_hub import get_token  # noqa: PLC0415
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # noqa: PLC0415
@@ -191,6 +213,10 @@ def main(
         flavors_of_jobs = ", ".join(offer.id for offer in catalog.offers if offer.platform == "jobs" and offer.listed)
         raise click.UsageError(str(refusal).replace("/list_hardware lists every id.", f"Jobs has {flavors_of_jobs}.")) from None
     _show(plans, asked, prices)
+    unfit = _unfit(plans, asked)
+    if unfit:
+        click.echo("\n".join([*unfit, "Nothing was started."]), err=True)
+        sys.exit(2)
     if not go:
         click.echo("Nothing was started. Add --go to start these jobs.")
         return

@@ -135,7 +135,11 @@ class MemoryAnswer(Answer):
 
 
 class HardwareEntry(TypedDict):
-    """One row of the catalog."""
+    """One row of the catalog.
+
+    `regions` are those in which the vendor has it; `usd_per_hour_by_region` has an entry for each region with a price of its own (TPU),
+    and `usd_per_hour` is then that of us-central1.
+    """
 
     id: str
     platform: str
@@ -148,6 +152,8 @@ class HardwareEntry(TypedDict):
     ram_bytes: int | None
     disk_bytes: int | None
     usd_per_hour: float | None
+    usd_per_hour_by_region: dict[str, float]
+    regions: list[str]
     last_usd_per_hour: float | None
     price_verified: bool
     price_basis: str
@@ -280,13 +286,18 @@ class PriceEntry(TypedDict):
 
 
 class RecommendationAnswer(Answer):
-    """The pick, everything that does it in order, everything that does not with its reason."""
+    """The pick, everything that does it in order, everything that does not with its reason.
+
+    A call with a limit gets so many entries of `ranked` and of `rejected`; `ranked_total` and `rejected_total` count all.
+    """
 
     model: str
     task: str
     pick: RankedEntry | None
     ranked: list[RankedEntry]
+    ranked_total: int
     rejected: list[RejectedEntry]
+    rejected_total: int
     provider: ProviderEntry
     notes: list[ReasonEntry]
     prices: PriceEntry

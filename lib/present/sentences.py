@@ -123,6 +123,7 @@ _UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
     ("usd_per_hour", usd),
     ("usd_per_month", usd),
     ("usd_per_gpu_hour", usd),
+    ("usd_per_request", usd),
     ("seconds", seconds),
     ("_s", seconds),
 )
@@ -374,6 +375,11 @@ _PREDICTION = {
     "static_batch": "The requests start together as one batch; this engine does not take new ones in between.",
     "does_not_fit:speed": "The weights take {needed_gib:.1f} GiB and there are {capacity_gib:.1f} GiB: this is how fast it would be if "
     "they fitted.",
+    "does_not_fit:bill": "The model does not fit {hardware} in this configuration: /recommend tells what does.",
+    "beyond_context": "Prompt and answer are {asked_tokens} tokens together; the model takes {limit_tokens}.",
+    "no_encoder": "The model has no encoder: the {encoder_tokens} encoder tokens are not used.",
+    "devices_unused": "{engine} does not split this model over {devices!s} devices, because its heads or widths do not divide by that: it "
+    "starts on {degree!s}. Choose that many, or an engine that deals out whole layers.",
     "requests_wait": "Of {concurrency} requests about {running_requests:,.0f} run at once; the others wait for a place, which is in the "
     "time to the first token.",
     "picture_shape": "One picture or clip of {shape}, without torch.compile, on one device.",
@@ -423,7 +429,7 @@ _QUOTA = {
     "quota_too_small": "A single call takes more than this account's whole daily quota.",
     "quota_spread": "{requests_per_day:plain} requests a day need the quota of at least {visitors!s} such visitors.",
     "no_overquota": "Beyond the quota this account waits for the next day; {accounts} can pay.",
-    "overquota": "Beyond the quota each further call costs its visitor {usd_per_request:.4f} USD.",
+    "overquota": "Beyond the quota each further call costs its visitor {usd_per_request}.",
 }
 _STORAGE = {
     "storage_elsewhere": "Storage is priced as on the Hub; Google Cloud bills its own disks besides.",

@@ -69,6 +69,7 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
+from lib.service.model_limits import context_caveats, split_caveats
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.units import GB
@@ -283,7 +284,7 @@ def cost_answer(
         "per_token": _per_token(offered, prices, usage, rules),
         "prices": price_entry(catalog.prices[offer.platform]),
         "caveats": caveat_entries(
-            (*bill.caveats, *_caveats(offer, spec, request, speed, offered), *_price_caveats(usage, one, best, loads, own_price))
+            (*bill.caveats, *_caveats(offer, usage, spec, request, speed, offered), *_price_caveats(usage, one, best, loads, own_price))
         ),
         "sources": source_entries(
             (
@@ -420,6 +421,7 @@ def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:
 
 def _caveats(
     offer: Offer,
+    usage: Usage,
     spec: ModelSpec | None,
     request: MemoryRequest | None,
     speed: ExplainedSpeed | Caveat | None,
@@ -429,12 +431,9 @@ def _caveats(
         return []
     caveats = list(spec.caveats)
     if not _fits(offer, spec, request):
-        message = f"The model does not fit {offer.id} in this precision: /recommend tells what does."
-        caveats.append(Caveat(code="does_not_fit", message=message))
-    limit = spec.context_limit
-    if limit is not None and request.context_tokens > limit:
-        message = f"Prompt and answer are {request.context_tokens:,} tokens together; the model takes {limit:,}."
-        caveats.append(Caveat(code="beyond_context", message=message))
+        caveats.append(Caveat("does_not_fit", {"hardware": offer.id}, variant="bill"))
+    caveats += context_caveats(spec, usage.prompt_tokens, usage.output_tokens)
+    caveats += split_caveats(spec, request.engine, offer.accelerator_count)
     if isinstance(speed, Caveat):
         caveats.append(speed)
     elif speed is not None:

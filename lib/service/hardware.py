@@ -51,6 +51,8 @@ def hardware_entry(offer: Offer) -> HardwareEntry:
         "ram_bytes": offer.ram_bytes,
         "disk_bytes": offer.disk_bytes,
         "usd_per_hour": usd(offer.usd_per_hour),
+        "usd_per_hour_by_region": {region: float(price) for region, price in offer.usd_per_hour_by_region.items()},
+        "regions": list(offer.endpoint.regions if offer.endpoint else offer.usd_per_hour_by_region),
         "last_usd_per_hour": usd(offer.last_usd_per_hour),
         "price_verified": offer.price_verified,
         "price_basis": offer.price_basis,

@@ -17,18 +17,21 @@ from typing import Any, Literal
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
-from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
+from lib.errors import AdvisorError, AgainstRules, BadArgument, DoesNotFit, InvalidInput, UnsupportedModel
 from lib.live.jobs import mark_result, own_script, parse_results, vllm_script
 from lib.live.measurements import Ledger, LedgerPlace, Measurement, model_label, read_row
 from lib.live.measurements_push import DatasetPush
+from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
+from lib.present.numbers import gib
 from lib.service.endpoint import App
 from lib.service.ledger import MeasurementLedger
 from lib.service.measure import MeasureArguments, measure
 from lib.service.models import Models
 from lib.service.speed import run_end
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
+from lib.workload import MemoryRequest
 
 _MOST_CHARACTERS = 500  # characters of a job's own words that are shown
 PRECISIONS = ("fp32", "fp16", "bf16")
@@ -75,6 +78,35 @@ def plan_job(flavor: str, timeout_s: int, catalog: Catalog) -> JobPlan:
         raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
     engine: Literal["transformers", "vllm"] = "vllm" if offer.accelerator_count > 1 else "transformers"
     return JobPlan(offer=offer, engine=engine, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
+
+
+def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec) -> None:
+    """Refuse a job whose run does not fit its hardware; hardware of unknown memory is let through.
+
+    Raises:
+        DoesNotFit: with the arithmetic.
+    """
+    capacity = usable_memory(plan.offer)
+    if capacity is None:
+        return
+    needed = MemoryRequest(
+        precision=request.precision,
+        engine=plan.engine,
+        context_tokens=request.prompt_tokens + request.output_tokens,
+        devices=max(1, plan.offer.accelerator_count),
+    )
+    silicon = plan.offer.silicon or plan.offer.host_cpu
+    fit = fit_memory(spec, needed, capacity, silicon)
+    if fit.fits:
+        return
+    of = estimate_memory(spec, needed, silicon)
+    parts = (("weights", of.weights), ("cache", of.kv_cache), ("activations", of.activation), ("runtime", of.runtime))
+    together = " + ".join(f"{name} {gib(part.bytes)}" for name, part in parts)
+    each = f" over {needed.devices} devices, {gib(fit.capacity_bytes - fit.free_bytes)} on the fullest" if needed.devices > 1 else ""
+    raise DoesNotFit(
+        f"{model} does not fit {plan.offer.id}: {together} = {gib(of.total_bytes)}{each}; {plan.engine} may fill {gib(fit.capacity_bytes)} "
+        f"there. Choose a larger flavor, a smaller model or fewer tokens."
+    )
 
 
 def job_script(plan: JobPlan, request: JobRequest) -> str:

@@ -29,6 +29,7 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
+from lib.service.model_limits import encoder_caveats, split_caveats
 from lib.workload import MemoryRequest
 
 PLATFORMS = ("spaces", "zerogpu")
@@ -86,7 +87,14 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> 
         "rule_of_thumb_bytes": estimate.rule_of_thumb_bytes,
         "parts": [_part(part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
         "fits": list(_fits(spec, request, catalog)),
-        "caveats": caveat_entries((*spec.caveats, *estimate.caveats)),
+        "caveats": caveat_entries(
+            (
+                *spec.caveats,
+                *estimate.caveats,
+                *encoder_caveats(spec, request.encoder_tokens),
+                *split_caveats(spec, request.engine, request.devices),
+            )
+        ),
         "sources": source_entries((*spec.sources, *estimate.sources)),
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from lib import advisor
 from lib.advisor.candidates import FAMILIES
 from lib.advisor.result import Cost, Entry, ProviderOption, Recommendation, Rejection, Speed
@@ -36,10 +38,13 @@ from lib.service.arguments import (
     TokensPerSecond,
     UsdPerMonth,
     argument,
+    whole_number,
 )
 from lib.service.endpoint import App
 from lib.service.speed import speed_end
 from lib.workload import Workload
+
+MAX_ENTRIES = 10_000
 
 
 class WorkloadArguments(Arguments):
@@ -63,7 +68,13 @@ class WorkloadArguments(Arguments):
         return Workload(**{name: getattr(self, name) for name in WorkloadArguments.model_fields})
 
 
-class RecommendArguments(WorkloadArguments):
+class ListArguments(Arguments):
+    """How much of a list is wanted."""
+
+    limit: Annotated[int, whole_number(0, MAX_ENTRIES)] = argument(0, "entries in ranked and rejected each; 0 is all")
+
+
+class RecommendArguments(WorkloadArguments, ListArguments):
     """Arguments of `/recommend`."""
 
     model: Model
@@ -77,18 +88,23 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     """
     calls_provider = FAMILIES.get(arguments.task) == "provider" and arguments.model == ""  # such a Space needs no model
     spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
-    return recommendation_answer(advisor.recommend(spec, arguments.workload, catalog), spec, catalog)
+    return recommendation_answer(advisor.recommend(spec, arguments.workload, catalog), spec, catalog, limit=arguments.limit)
 
 
-def recommendation_answer(recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> RecommendationAnswer:
-    """A recommendation as JSON; `spec` is None where the Space only calls a provider."""
+def recommendation_answer(
+    recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog, *, limit: int = 0
+) -> RecommendationAnswer:
+    """A recommendation as JSON with so many entries of each list (0: all); `spec` is None where the Space only calls a provider."""
+    first = slice(limit or None)
     return {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
         "task": recommendation.task,
         "pick": None if recommendation.pick is None else ranked_entry(recommendation.pick),
-        "ranked": [ranked_entry(entry) for entry in recommendation.ranked],
-        "rejected": [_rejected(rejection) for rejection in recommendation.rejected],
+        "ranked": [ranked_entry(entry) for entry in recommendation.ranked[first]],
+        "ranked_total": len(recommendation.ranked),
+        "rejected": [_rejected(rejection) for rejection in recommendation.rejected[first]],
+        "rejected_total": len(recommendation.rejected),
         "provider": _provider(recommendation.provider),
         "notes": reason_entries(recommendation.notes),
         "prices": price_entry(catalog.prices["spaces"]),

@@ -24,6 +24,7 @@ from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
 from lib.service.arguments import Arguments, Concurrency, Engine, Hardware, Model, Precision, Tokens, argument, check_offer
 from lib.service.endpoint import App
+from lib.service.model_limits import context_caveats, split_caveats
 from lib.speed import Band, End, ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
@@ -119,9 +120,18 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
         "high": _figures(speed, "high"),
         "decode_parts": [_part(part) for part in speed.decode_parts],
         "prompt_parts": [_part(part) for part in speed.prompt_parts],
-        "caveats": caveat_entries(speed.caveats),
+        "caveats": caveat_entries((*speed.caveats, *_limits(spec, hardware, request))),
         "sources": source_entries(speed.sources),
     }
+
+
+def _limits(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> list[Caveat]:
+    if spec.library == "diffusers":
+        return []
+    return [
+        *context_caveats(spec, request.prompt_tokens, request.output_tokens),
+        *split_caveats(spec, request.engine, hardware.accelerator_count),
+    ]
 
 
 def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:

@@ -106,7 +106,7 @@ def test_a_template_may_ask_for_its_own_format() -> None:
     spread = Caveat("quota_spread", {"requests_per_day": Decimal("1E+3"), "visitors": 1200})
     assert sentence(spread) == "1000 requests a day need the quota of at least 1200 such visitors."
     assert "up to 1.50 USD per hour" in sentence(Caveat("region_price", {"usd_per_hour": Decimal("1.50")}))
-    assert "costs its visitor 0.0417 USD" in sentence(Caveat("overquota", {"usd_per_request": Decimal(1) / 24}))
+    assert "costs its visitor $0.04." in sentence(Caveat("overquota", {"usd_per_request": Decimal(1) / 24}))
 
 
 def test_the_variant_of_a_code_has_its_own_sentence() -> None:

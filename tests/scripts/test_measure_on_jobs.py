@@ -124,6 +124,20 @@ def test_dry_run_shows_prices_and_starts_nothing(hub: JobsStandIn, tmp_path: Pat
     assert not any("authorization" in request.headers for request in hub.requests)
 
 
+def test_what_does_not_fit_is_refused_with_the_arithmetic(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Qwen3-32B in bf16 holds 61 GiB of weights, an L4 has 22.
+
+    A flavor that holds it does not help the one that does not: nothing is started, with or without a yes.
+    """
+    seen = _command(tmp_path, "--flavor", "l4x1", "--flavor", "a100-large", "--go", "--yes", models=("Qwen/Qwen3-32B",))
+    assert seen.exit_code == 2
+    assert "Qwen/Qwen3-32B does not fit l4x1: weights 61.0 GiB + cache" in seen.output
+    assert "does not fit a100-large" not in seen.output
+    assert "Nothing was started." in seen.output
+    assert not hub.jobs
+    assert "fits was not checked" in _command(tmp_path, "--flavor", "l4x1", models=("org/unheard-of",)).output
+
+
 def test_live_price_is_the_one_that_is_shown(hub: JobsStandIn, tmp_path: Path) -> None:
     """The platform's own list of now, not the bundled one."""
     hub.prices = as_listed("jobs", l4x1="1.20")

@@ -14,7 +14,9 @@ from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.ways_to_save import ways_to_save
 
-QUESTION = bind_arguments(ways_to_save, App(catalog=load, models=Models(), providers=lambda _: ProviderOffers(status="unknown")))
+QUESTION = bind_arguments(
+    ways_to_save, App(catalog=load, models=Models(), providers=lambda _: ProviderOffers(status="unknown", reason="Nobody was asked."))
+)
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 

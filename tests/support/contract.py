@@ -53,6 +53,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "min_tokens_per_s": 0,
         "priority": "balanced",
         "platforms": "spaces",
+        "limit": 0,
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
     "estimate_speed": {
@@ -110,7 +111,7 @@ FIELDS: dict[str, set[str]] = {
         "weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes", "total_bytes", "per_device_bytes",
         "rule_of_thumb_bytes", "fits",
     },
-    "recommend": {"pick", "ranked", "rejected"},
+    "recommend": {"pick", "ranked", "ranked_total", "rejected", "rejected_total"},
     "list_hardware": {"hardware"},
     "estimate_speed": {"ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high"},
     "estimate_cost": {
@@ -147,7 +148,7 @@ REJECTED = {"hardware", "reason_code", "reason"}
 CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "best_concurrency", "best_utilisation", "message"}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
-    "usd_per_hour", "status", "since", "source", "checked",
+    "usd_per_hour", "usd_per_hour_by_region", "regions", "status", "since", "source", "checked",
 }  # fmt: skip
 
 TINY_CONFIG = json.dumps(llama_config())
