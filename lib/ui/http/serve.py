@@ -10,6 +10,7 @@ from lib.ui import live_ledger
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints, run_routes
 from lib.ui.http.mcp import routes
 from lib.ui.http.middleware import ApiMiddleware, FrameAncestors, WaitingPlaces
+from lib.ui.http.rendered import RenderedOnce
 from lib.ui.http.sessions import CAPACITY, Sessions
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
             "routes": [*run_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services)],
             "middleware": [
                 Middleware(FrameAncestors),
+                Middleware(RenderedOnce, page=page),
                 Middleware(ApiMiddleware, endpoints=public_endpoints, public=public, places=WaitingPlaces(page), sessions=Sessions(page)),
             ],
         },

@@ -1,0 +1,121 @@
+"""The page and its descriptions, rendered once: `GET /` is the same for everybody but for the address that it is served under.
+
+Gradio copies the settings of every component, lists the API and fills its template anew for each visit: 0.2 s of processor time for this
+page, and 3 ms for an empty one, so a few visits a second saturate a processor. Nothing in it depends on the visitor: there is no
+password before the page, a login is asked for by an event of the page, a link's values are read by another, and deep links are closed
+here (`lib.ui.http.middleware`). So each is rendered once, as for a stranger, under an address that nobody has, and that address is replaced
+by the visitor's own. A new configuration of the page (`gr.Blocks.config`) is rendered anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from cachetools import LRUCache
+from gradio.route_utils import get_root_url
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+if TYPE_CHECKING:
+    import gradio as gr
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/info/"})
+"""What a visitor's browser, and every `gradio_client`, asks for first."""
+_ADDRESSES, _GZIP_LEVEL = 4, 4
+"""Of how many addresses the compressed bodies are kept; a Space has two. Compressing one takes 10 ms."""
+_NOBODYS = "http://rendered.invalid"
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}  # as in the scripts of Gradio's template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rendered:
+    """A response, cut where the visitor's address belongs."""
+
+    config: Any
+    headers: list[tuple[bytes, bytes]]
+    pieces: list[bytes]
+
+    def body(self, root: str) -> bytes:
+        """The body as it is served under an address."""
+        return _in_json(root).join(self.pieces)
+
+
+class RenderedOnce:
+    """Answers visits of `PATHS` from what was rendered before; everything else is passed on."""
+
+    def __init__(self, app: ASGIApp, page: gr.Blocks) -> None:
+        """Stand in front of `app`, which serves `page`. Nothing is rendered before the first visit."""
+        self._app, self._page = app, page
+        self._rendered: dict[str, _Rendered] = {}
+        self._rendering = asyncio.Lock()
+        self._compressed: LRUCache[tuple[str, str], tuple[_Rendered, bytes]] = LRUCache(_ADDRESSES * len(PATHS))
+        self._lock = threading.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a visit, or pass the request on."""
+        path = str(scope.get("path", ""))
+        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or path not in PATHS:
+            await self._app(scope, receive, send)
+            return
+        found = await self._find(path, scope, receive)
+        if found is None:  # not there, or it failed: as Gradio says it
+            await self._app(scope, receive, send)
+            return
+        root = get_root_url(Request(scope), path, scope["app"].root_path or scope.get("root_path") or self._page.custom_mount_path)
+        headers = [*found.headers, (b"vary", b"accept-encoding")]
+        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
+            body = await anyio.to_thread.run_sync(self._packed, path, found, root)
+            headers.append((b"content-encoding", b"gzip"))
+        else:
+            body = found.body(root)
+        headers.append((b"content-length", str(len(body)).encode()))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def _packed(self, path: str, found: _Rendered, root: str) -> bytes:
+        """The body compressed: a tenth of 0.8 MB."""
+        with self._lock:
+            kept = self._compressed.get((path, root))
+            if kept is None or kept[0] is not found:
+                kept = self._compressed[path, root] = (found, gzip.compress(found.body(root), _GZIP_LEVEL, mtime=0))
+        return kept[1]
+
+    async def _find(self, path: str, scope: Scope, receive: Receive) -> _Rendered | None:
+        """The response as it is for everybody; None where it is not a success."""
+        async with self._rendering:
+            found = self._rendered.get(path)
+            if found is None or found.config is not self._page.config:
+                found = await self._render(scope, receive)
+                if found is not None:
+                    self._rendered[path] = found
+        return found
+
+    async def _render(self, scope: Scope, receive: Receive) -> _Rendered | None:
+        config = self._page.config
+        messages: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            messages.append(message)
+
+        host = _NOBODYS.removeprefix("http://").encode()
+        plain = {"method": "GET", "scheme": "http", "headers": [(b"host", host)], "query_string": b"", "session": {}, "extensions": {}}
+        await self._app({**scope, **plain}, receive, keep)
+        start, *rest = messages
+        if start["status"] != 200:  # noqa: PLR2004 success
+            return None
+        headers = [(name, value) for name, value in start["headers"] if name.lower() not in (b"content-length", b"set-cookie")]
+        body = b"".join(message.get("body", b"") for message in rest)
+        return _Rendered(config=config, headers=headers, pieces=body.split(_NOBODYS.encode()))
+
+
+def _in_json(address: str) -> bytes:
+    """An address as it stands inside a text of JSON, in a script of a page too."""
+    text = json.dumps(address)[1:-1]
+    return "".join(_ESCAPED.get(letter, letter) for letter in text).encode()

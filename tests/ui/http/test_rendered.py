@@ -1,0 +1,112 @@
+"""The page is rendered once, and each visitor gets it under the address that they came by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+import pytest
+from gradio.routes import App
+from starlette.middleware import Middleware
+from starlette.testclient import TestClient
+
+from lib.ui.http.rendered import PATHS, RenderedOnce
+
+HOSTS: list[dict[str, str]] = [
+    {"host": "localhost:7860"},
+    {"x-forwarded-host": "ada-advisor.hf.space", "x-forwarded-proto": "https"},
+    {"host": "a'</script><b>.example"},
+]
+
+
+def ask(model: str) -> int:
+    """A question."""
+    return len(model)
+
+
+class Asked:
+    """Stands before Gradio and counts what it is asked."""
+
+    paths: list[str]
+
+    def __init__(self, app: Any, paths: list[str]) -> None:
+        """Count into `paths`."""
+        self._app, self._paths = app, paths
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on."""
+        if scope["type"] == "http":
+            self._paths.append(scope["path"])
+        await self._app(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def page() -> gr.Blocks:
+    """A page with a title and one question."""
+    with gr.Blocks(title="Advice", analytics_enabled=False) as page:
+        gr.Textbox("7B", label="Model")
+        gr.api(ask, api_name="ask")
+    page.theme = gr.themes.Default()  # as a launch sets it
+    page.config = page.get_config_file()
+    return page
+
+
+@pytest.fixture(scope="module")
+def served(page: gr.Blocks) -> Iterator[tuple[TestClient, TestClient, list[str]]]:
+    """The page as Gradio serves it and as it is served here, and what Gradio was asked for the latter."""
+    asked: list[str] = []
+    once = [Middleware(RenderedOnce, page=page), Middleware(Asked, paths=asked)]
+    with TestClient(App.create_app(page)) as plain, TestClient(App.create_app(page, app_kwargs={"middleware": once})) as rendered:
+        yield plain, rendered, asked
+
+
+def _alike(text: str) -> str:
+    """Without what differs between two objects of the same function."""
+    return re.sub("0x[0-9a-f]+", "", text)
+
+
+@pytest.mark.parametrize("headers", HOSTS)
+@pytest.mark.parametrize("path", ["/", "/config", "/?view=api&model=7B"])
+def test_it_is_what_gradio_serves(served: tuple[TestClient, TestClient, list[str]], headers: dict[str, str], path: str) -> None:
+    """To the letter, whatever the address."""
+    plain, rendered, _ = served
+    ours, theirs = rendered.get(path, headers=headers), plain.get(path, headers=headers)
+    assert _alike(ours.text) == _alike(theirs.text)
+    assert (ours.status_code, ours.headers["content-type"]) == (200, theirs.headers["content-type"])
+    assert "rendered.invalid" not in ours.text
+
+
+def test_gradio_is_asked_once_for_each_path(served: tuple[TestClient, TestClient, list[str]], page: gr.Blocks) -> None:
+    """Visitors, addresses, logins and links do not matter; another configuration of the page does."""
+    _, rendered, asked = served
+    page.config = {**page.config}
+    asked.clear()
+    for headers in HOSTS:
+        for path in sorted(PATHS):
+            rendered.get(path, headers=headers | {"cookie": "session=signed"})
+        rendered.get("/?deep_link=anything", headers=headers)
+        rendered.head("/", headers=headers)
+    assert sorted(asked) == sorted(PATHS)
+    page.config = {**page.config}
+    rendered.get("/")
+    assert asked.count("/") == 2
+
+
+def test_it_is_compressed_for_those_who_take_it(served: tuple[TestClient, TestClient, list[str]]) -> None:
+    """And whole for the others; a HEAD has the length of the body that it does not carry."""
+    _, rendered, _ = served
+    packed, whole = rendered.get("/", headers={"accept-encoding": "gzip"}), rendered.get("/", headers={"accept-encoding": "identity"})
+    assert packed.text == whole.text
+    assert int(packed.headers["content-length"]) < len(whole.content) == int(whole.headers["content-length"])
+    head = rendered.head("/", headers={"accept-encoding": "identity"})
+    assert (head.content, head.headers["content-length"]) == (b"", whole.headers["content-length"])
+
+
+def test_other_addresses_are_passed_on(served: tuple[TestClient, TestClient, list[str]]) -> None:
+    """What is not there is refused by Gradio itself, and nothing is kept of it."""
+    _, rendered, asked = served
+    asked.clear()
+    assert [rendered.get("/nowhere").status_code, rendered.post("/").status_code] == [404, 405]
+    assert asked == ["/nowhere", "/"]
