@@ -25,6 +25,8 @@ from lib.workload import Workload
 Support = Literal["passing", "untested", "not_enough_hbm"]
 GPU_PLATFORMS = ("spaces", "endpoints", "jobs")
 MOST_GPU_OFFERS = 3
+HOME_REGION = "us-central1"
+"""The region of an offer's list price."""
 _NO_ENGINE = frozenset({"no_engine", "dtype_missing"})
 
 
@@ -89,6 +91,30 @@ class TpuOptions:
     findings: Findings
 
 
+FIRST_COMPILE, CACHED_COMPILE = "20 to 30 minutes", "5 minutes"
+"""The first start of vLLM on TPU, and a later one from its cache (rule `shapes_every_step` names the source)."""
+
+
+def find_general_values(catalog: Catalog, software: TpuSoftware) -> dict[str, Mapping[str, Value]]:
+    """Figures of today's parts that the sentences of the rules name, by question; no model is needed for them."""
+    listed = [offer for offer in catalog.offers if offer.listed and offer.silicon is not None]
+    gpus = [offer.accelerator_count for offer in listed if offer.silicon is not None and offer.silicon.kind == "gpu"]
+    slices = [offer for offer in listed if offer.tpu is not None]
+    trillium = next(offer.tpu.generation for offer in slices if offer.tpu is not None and offer.tpu.generation.id == "v6e")
+    chip, terms = catalog.accelerator(trillium.accelerator), software.terms(trillium.id)
+    money: dict[str, Value] = {"list_usd": trillium.usd_per_chip_hour[HOME_REGION]}
+    if terms is not None:
+        by_years = {each.years: each.usd_per_chip_hour for each in terms.commitments}
+        money |= {"spot_usd": terms.usd_per_chip_hour_spot[HOME_REGION], "one_year_usd": by_years[1], "three_years_usd": by_years[3]}
+    compiling: dict[str, Value] = {"first_minutes": FIRST_COMPILE, "cached_minutes": CACHED_COMPILE}
+    return {
+        "shapes": compiling,
+        "chips": {"largest_slice": max(offer.accelerator_count for offer in slices), "largest_gpu_offer": max(gpus)},
+        "latency": {"v6e_flop_per_byte": round((chip.peak("bf16") or 0) / chip.bandwidth)},
+        "budget": money,
+    }
+
+
 def find_tpu_options(spec: ModelSpec, workload: Workload, catalog: Catalog, software: TpuSoftware, *, max_ttft_s: float = 0) -> TpuOptions:
     """Judge every slice and every GPU offer; `max_ttft_s` = 0 sets no limit. The platforms of `workload` are not read."""
     on_tpu = recommend(spec, replace(workload, platforms=("tpu",)), catalog)
@@ -111,7 +137,8 @@ def find_tpu_options(spec: ModelSpec, workload: Workload, catalog: Catalog, soft
 def _by_generation(spec: ModelSpec, on_tpu: Recommendation, software: TpuSoftware, max_ttft_s: float) -> Iterable[GenerationOption]:
     runs = {entry.offer.id: entry for entry in on_tpu.ranked}
     refused = {rejection.offer.id: rejection for rejection in on_tpu.rejected}
-    offers = sorted((each.offer for each in (*on_tpu.ranked, *on_tpu.rejected)), key=lambda offer: offer.accelerator_count)
+    judged = [*(entry.offer for entry in on_tpu.ranked), *(rejection.offer for rejection in on_tpu.rejected)]
+    offers = sorted(judged, key=lambda offer: offer.accelerator_count)
     generations = {offer.tpu.generation.id: offer.tpu.generation for offer in offers if offer.tpu is not None}
     for terms in software.generations:
         generation = generations[terms.id]
@@ -261,8 +288,8 @@ def _find(
         prices = {
             "tpu": tpu_best.offer.id,
             "gpu": gpu_best.offer.id,
-            "tpu_usd_per_million": _usd(tpu_best),
-            "gpu_usd_per_million": _usd(gpu_best),
+            "tpu_usd": _usd(tpu_best),
+            "gpu_usd": _usd(gpu_best),
         }
     fits = "no_gpu_offer" if not gpu_entries and on_tpu.ranked else "no_tpu_slice" if gpu_entries and not on_tpu.ranked else "both"
     values: dict[str, Mapping[str, Value]] = {

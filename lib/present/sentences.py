@@ -17,6 +17,7 @@ from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.cost import BreakEvenPoint
 from lib.cost.compare import FULL_UTILISATION, Comparison, Side
+from lib.present import gpu_tpu_words
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.provenance import Caveat, Reason, Statement, Value
 from lib.units import GIB
@@ -301,7 +302,19 @@ def stage_sentence(name: str) -> str:
 
 
 REASONS: Mapping[str, str] = MappingProxyType(
-    _HOLDS | _SPEED | _TRAFFIC | _PRICE | _PLATFORM | _ZEROGPU | _REFUSED | _PROVIDER | _NOTES | _RIGHT_SIZE | _COMPARISON | _SLEEP
+    _HOLDS
+    | _SPEED
+    | _TRAFFIC
+    | _PRICE
+    | _PLATFORM
+    | _ZEROGPU
+    | _REFUSED
+    | _PROVIDER
+    | _NOTES
+    | _RIGHT_SIZE
+    | _COMPARISON
+    | _SLEEP
+    | dict(gpu_tpu_words.RULES)
 )
 
 # Caveats: what an answer leaves open.
@@ -445,7 +458,9 @@ _TIER = {
     "zerogpu_size": "'{size_id}' is a size, not a tier: the Space runs on {hardware}, and its function asks for it with size='{size}'.",
     "renamed": "{name} is called '{hardware}' today.",
 }
-CAVEATS: Mapping[str, str] = MappingProxyType(_MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER)
+CAVEATS: Mapping[str, str] = MappingProxyType(
+    _MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | dict(gpu_tpu_words.CAVEATS)
+)
 
 # Break-even points and ways to save.
 

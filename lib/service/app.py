@@ -15,6 +15,7 @@ from lib.live import measure_process
 from lib.service.arguments import check_text
 from lib.service.chat import chat
 from lib.service.compare import compare
+from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.cost import estimate_cost
 from lib.service.endpoint import App, bind_arguments
 from lib.service.hardware import list_hardware
@@ -80,6 +81,7 @@ class Services:
         self.outlook = bind_arguments(outlook, app)
         self.roofline = bind_arguments(roofline, app)
         self.compare = bind_arguments(compare, app)
+        self.compare_gpu_tpu = bind_arguments(compare_gpu_tpu, app)
         self.ways_to_save = bind_arguments(ways_to_save, app)
         self.account = Account(app)
         self.live = Live(app)

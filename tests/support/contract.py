@@ -78,6 +78,39 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "effort_usd": 0,
     },
     "ways_to_save": COST_ARGUMENTS,
+    "compare_gpu_tpu": {
+        "model": "",
+        "framework": "pytorch",
+        "phase": "inference",
+        "shape_changes": False,
+        "custom_kernels": False,
+        "dynamic_shapes": False,
+        "outside_gcp": False,
+        "on_gcp": False,
+        "chips_at_scale": 0,
+        "latency_sensitive": False,
+        "precision": "bf16",
+        "static_shapes": False,
+        "kernels": "none",
+        "irregular_control_flow": False,
+        "unstructured_sparsity": False,
+        "large_embeddings": False,
+        "on_prem": False,
+        "edge": False,
+        "multi_cloud": False,
+        "regulated": False,
+        "training_steps": 0,
+        "batch": "not_stated",
+        "team": "not_stated",
+        "experiments": False,
+        "budget": "not_stated",
+        "context_tokens": 4096,
+        "concurrency": 8,
+        "max_ttft_s": 0,
+        "region": "us-central1",
+        "commitment": "on_demand",
+        "torchtpu_claim": False,
+    },
     "chat": {"message": REQUIRED, "history": [], "max_new_tokens": 256, "temperature": 0.7},
     "measure": {"model": REQUIRED, "prompt_tokens": 512, "output_tokens": 64, "precision": "bf16"},
     "heartbeat": {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"},
@@ -121,6 +154,10 @@ FIELDS: dict[str, set[str]] = {
     },
     "compare": {"before", "after", "usd_per_million_output_tokens", "usd_per_request", "speed_ratio", "reasons", "verdict"},
     "ways_to_save": {"usd_per_month", "ways", "no_ways"},
+    "compare_gpu_tpu": {
+        "verdict", "score", "by_stage", "reasons", "options", "generations", "guidance", "optimum_tpu", "retired", "side_by_side",
+        "recipes",
+    },
     "chat": {"text", "metrics"},
     "measure": {"device", "weights", "peak_bytes", "ttft_s", "decode_tokens_per_s", "predicted", "error_ratio", "verdict"},
     "heartbeat": {
@@ -146,6 +183,8 @@ WAY = {"code", "message", "saves_usd_per_month", "slower", "needs"}
 COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request"}
 REJECTED = {"hardware", "reason_code", "reason"}
 CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "best_concurrency", "best_utilisation", "message"}
+WEIGHED = {"code", "message", "favours", "weight"}
+OPTION = {"kind", "hardware", "ttft_s", "decode_tokens_per_s", "usd_per_hour", "usd_per_million_output_tokens"}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
     "usd_per_hour", "usd_per_hour_by_region", "regions", "status", "since", "source", "checked",
@@ -168,6 +207,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
         "after": {"hardware": "t4-small", "engine": "vllm", "precision": "fp16", "concurrency": 8},
     },
     "ways_to_save": {"hardware": "l4x1", "model": TINY_CONFIG, "requests_per_day": 1000},
+    "compare_gpu_tpu": {"model": TINY_CONFIG, "framework": "jax", "torchtpu_claim": True},
 }
 
 
@@ -187,6 +227,9 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert entry["cost"].keys() >= COST
     for entry in answer.get("rejected", []):
         assert entry.keys() >= REJECTED
+    if endpoint == "compare_gpu_tpu":
+        assert all(reason.keys() >= WEIGHED for reason in answer["reasons"])
+        assert all(option.keys() >= OPTION for option in answer["options"])
     for row in answer["hardware"] if endpoint == "list_hardware" else []:
         assert row.keys() >= HARDWARE
     for way in answer.get("ways", []):

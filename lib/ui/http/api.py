@@ -82,6 +82,7 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "estimate_speed": Endpoint(question=services.estimate_speed),
         "estimate_cost": Endpoint(question=services.estimate_cost),
         "compare": Endpoint(question=services.compare),
+        "compare_gpu_tpu": Endpoint(question=services.compare_gpu_tpu),
         "ways_to_save": Endpoint(question=services.ways_to_save),
         "chat": Endpoint(question=services.live.chat, queue=CHAT, streams=True),
         "measure": Endpoint(question=services.live.measure, queue=DEVICE),

@@ -1,0 +1,436 @@
+"""`/compare_gpu_tpu`: GPU or TPU for a piece of work, and a model on every slice of TPU beside the best GPU offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Annotated, Literal, cast, get_args
+
+from lib.advisor import gpu_tpu
+from lib.advisor.gpu_tpu import Decision, Findings, Place, WeighedReason, Work, decide
+from lib.advisor.result import Entry
+from lib.advisor.tpu_options import (
+    HOME_REGION,
+    GenerationOption,
+    RegionPrice,
+    TpuOptions,
+    apply_claim,
+    find_general_values,
+    find_tpu_options,
+    list_region_prices,
+    rescale_usd_per_million,
+    within_limit,
+)
+from lib.answers.common import SCHEMA, source_entries, usd
+from lib.answers.gpu_tpu import (
+    GenerationEntry,
+    GpuTpuAnswer,
+    GuidanceEntry,
+    OptimumEntry,
+    OptionEntry,
+    RecipeEntry,
+    RegionPriceEntry,
+    RetiredEntry,
+    SliceEntry,
+    WeighedReasonEntry,
+    WhatIfEntry,
+)
+from lib.catalog import Catalog
+from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
+from lib.errors import BadArgument
+from lib.model.spec import ModelSpec
+from lib.present.gpu_tpu_words import SUPPORT, guidance_sentence
+from lib.present.sentences import caveat_entries, sentence
+from lib.present.side_by_side import list_properties
+from lib.present.tpu_recipes import Recipe, RecipeChoice, tpu_recipes
+from lib.provenance import Caveat, Source
+from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_number, one_of, whole_number
+from lib.service.endpoint import App
+from lib.workload import Workload
+
+Commitment = Literal["on_demand", "spot", "1_year", "3_years"]
+COMMITMENTS: tuple[Commitment, ...] = get_args(Commitment)
+MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600
+_WEIGHED: Mapping[str, str] = {"auto": "auto", "fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "int8": "int8"}
+"""The precision in which slices and offers are judged; others are judged in bf16, which a TPU has."""
+_CLAIM = "What if TorchTPU's claim held here (1.5 to 2 times as fast, by Google, of its Fused Eager mode against its Debug Eager mode)?"
+
+
+class GpuTpuArguments(Arguments):
+    """Arguments of `/compare_gpu_tpu`."""
+
+    model: Annotated[object, Checked(lambda _, value: value, str)] = argument(
+        "", "a Hub id, the text of a config.json, or a parameter count; empty: only the questions"
+    )
+    framework: Annotated[gpu_tpu.Framework, one_of(gpu_tpu.FRAMEWORKS)] = argument("pytorch", "pytorch, jax or tensorflow")
+    phase: Annotated[gpu_tpu.Phase, one_of(gpu_tpu.PHASES)] = argument("inference", "inference, training, or both (a verdict by stage)")
+    shape_changes: Flag = argument(False, "shapes change between steps, within a few buckets")
+    custom_kernels: Flag = argument(False, "kernels were written for the model (in CUDA, unless kernels says otherwise)")
+    dynamic_shapes: Flag = argument(False, "shapes change at every step")
+    outside_gcp: Flag = argument(False, "it has to run outside Google Cloud")
+    on_gcp: Flag = argument(False, "it runs on Google Cloud already")
+    chips_at_scale: Annotated[int, whole_number(0, MOST_CHIPS)] = argument(0, "chips or cards that work together; 0: not stated")
+    latency_sensitive: Flag = argument(False, "the slowest requests have a limit (p99)")
+    precision: Annotated[gpu_tpu.Precision, one_of(gpu_tpu.PRECISIONS)] = argument("bf16", "the precision that it needs")
+    static_shapes: Flag = argument(False, "shapes never change")
+    kernels: Annotated[gpu_tpu.Kernels, one_of(gpu_tpu.KERNELS)] = argument("none", "none, cuda, triton or pallas")
+    irregular_control_flow: Flag = argument(False, "branches depend on the data")
+    unstructured_sparsity: Flag = argument(False, "it skips zeros without structure")
+    large_embeddings: Flag = argument(False, "very large embedding tables (ranking, recommendation)")
+    on_prem: Flag = argument(False, "it runs in one's own data centre")
+    edge: Flag = argument(False, "it runs at the edge")
+    multi_cloud: Flag = argument(False, "it runs in several clouds")
+    regulated: Flag = argument(False, "rules say where data may be")
+    training_steps: Annotated[int, whole_number(0, MOST_STEPS)] = argument(0, "steps of a training run; 0: not stated")
+    batch: Annotated[gpu_tpu.Batch, one_of(gpu_tpu.BATCHES)] = argument("not_stated", "not_stated, large_regular or small_irregular")
+    team: Annotated[gpu_tpu.Team, one_of(gpu_tpu.TEAMS)] = argument("not_stated", "what the team knows: not_stated, cuda or jax")
+    experiments: Flag = argument(False, "the program changes often")
+    budget: Annotated[gpu_tpu.Budget, one_of(gpu_tpu.BUDGETS)] = argument(
+        "not_stated", "not_stated, interruptible (may be stopped at any time) or committed (one to three years)"
+    )
+    context_tokens: Tokens = argument(4096, "tokens per request, prompt and answer together")
+    concurrency: Concurrency = argument(8, "requests served at the same time")
+    max_ttft_s: Annotated[float, Checked(lambda name, value: check_number(name, value, 0, LONGEST_TTFT_S), float)] = argument(
+        0, "limit on the time to first token; 0 sets none"
+    )
+    region: Annotated[str, Checked(lambda _, value: value, str)] = argument(HOME_REGION, "region of the TPU prices, such as europe-west4")
+    commitment: Annotated[Commitment, one_of(COMMITMENTS)] = argument("on_demand", "TPU price: on_demand, spot, 1_year or 3_years")
+    torchtpu_claim: Flag = argument(False, "add what a vendor's claim of 1.5 to 2 times the speed would mean")
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Where it has to run."""
+        return frozenset(place for place in gpu_tpu.PLACES if getattr(self, place))
+
+    @property
+    def work(self) -> Work:
+        """The same as the decision takes it."""
+        shapes: gpu_tpu.Shapes = "not_stated"
+        for name, stated in (("never", self.static_shapes), ("buckets", self.shape_changes), ("every_step", self.dynamic_shapes)):
+            shapes = cast("gpu_tpu.Shapes", name) if stated else shapes
+        return Work(
+            framework=self.framework,
+            phase=self.phase,
+            shapes=shapes,
+            kernels="cuda" if self.custom_kernels and self.kernels == "none" else self.kernels,
+            control_flow="irregular" if self.irregular_control_flow else "regular",
+            sparsity="unstructured" if self.unstructured_sparsity else "dense",
+            embeddings="very_large" if self.large_embeddings else "usual",
+            places=self.places,
+            precision=self.precision,
+            chips=self.chips_at_scale,
+            training_steps=self.training_steps,
+            latency="tail" if self.latency_sensitive else "not_stated",
+            batch=self.batch,
+            team=self.team,
+            work="experiments" if self.experiments else "production",
+            budget=self.budget,
+        )
+
+
+def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
+    """GPU or TPU: a verdict with weighted reasons, constraints apart from preferences; for a model the TPU slices and their prices.
+
+    Returns:
+        The verdict, its reasons, the model on slices of TPU beside the best GPU offers, and recipes.
+    """
+    _check_consistent(arguments)
+    catalog, software, rules = app.catalog(), load_tpu_software(), load_decision_rules()
+    _check_region(arguments.region, catalog)
+    named = not (isinstance(arguments.model, str) and not arguments.model.strip())
+    spec = app.models(arguments.model) if named else None
+    workload = Workload(
+        context_tokens=arguments.context_tokens, concurrency=arguments.concurrency, precision=_WEIGHED.get(arguments.precision, "bf16")
+    )
+    options = None if spec is None else find_tpu_options(spec, workload, catalog, software, max_ttft_s=arguments.max_ttft_s)
+    findings = Findings() if options is None else options.findings
+    findings = replace(findings, values={**find_general_values(catalog, software), **findings.values})
+    return _answer(arguments, spec, options, decide(arguments.work, rules, findings), catalog, software)
+
+
+def _check_consistent(arguments: GpuTpuArguments) -> None:
+    """Refuse answers that contradict each other.
+
+    Raises:
+        BadArgument: names the second of the two.
+    """
+    if arguments.static_shapes and (arguments.shape_changes or arguments.dynamic_shapes):
+        raise BadArgument("static_shapes", "true", "false where shape_changes or dynamic_shapes is true")
+    if arguments.on_gcp and arguments.outside_gcp:
+        raise BadArgument("on_gcp", "true", "false where outside_gcp is true")
+
+
+def _check_region(region: object, catalog: Catalog) -> None:
+    known = sorted({name for offer in catalog.on(("tpu",)) for name in offer.usd_per_hour_by_region})
+    if region not in known:
+        raise BadArgument("region", str(region)[:80], ", ".join(known))
+
+
+def _answer(
+    arguments: GpuTpuArguments,
+    spec: ModelSpec | None,
+    options: TpuOptions | None,
+    decision: Decision,
+    catalog: Catalog,
+    software: TpuSoftware,
+) -> GpuTpuAnswer:
+    listed = [] if options is None else list(_options(arguments, options, software))
+    return {
+        "schema": SCHEMA,
+        "model": "" if spec is None else spec.id,
+        "verdict": decision.verdict,
+        "score": decision.score,
+        "by_stage": {str(stage): side for stage, side in decision.by_stage.items()},
+        "reasons": [_reason(reason) for reason in decision.reasons],
+        "options": listed,
+        "generations": [] if options is None else [_generation(each, catalog, software) for each in options.generations],
+        "guidance": None if spec is None or options is None else _guidance(spec, options, software),
+        "optimum_tpu": _optimum(options, software),
+        "retired": _retired(catalog),
+        "side_by_side": list_properties(catalog),
+        "recipes": [_recipe(recipe) for recipe in _recipes(arguments, spec, options, catalog, software)],
+        "caveats": caveat_entries(_caveats(arguments, spec, options)),
+        "sources": source_entries(_sources(decision, options, software)),
+    }
+
+
+def _reason(weighed: WeighedReason) -> WeighedReasonEntry:
+    return {
+        "code": weighed.reason.code,
+        "message": sentence(weighed.reason),
+        "favours": weighed.favours,
+        "weight": weighed.weight,
+        "hard": weighed.hard,
+        "stages": list(weighed.stages),
+        "source": weighed.source.source,
+        "checked": weighed.source.checked,
+    }
+
+
+def _options(arguments: GpuTpuArguments, options: TpuOptions, software: TpuSoftware) -> Iterable[OptionEntry]:
+    """Of each generation the smallest slice and the cheapest per token, then the GPU offers."""
+    for generation in options.generations:
+        chosen = {id(entry): entry for entry in (generation.smallest, generation.cheapest) if entry is not None}
+        for entry in chosen.values():
+            roles = [role for role, one in (("smallest", generation.smallest), ("cheapest", generation.cheapest)) if one is entry]
+            yield _option(arguments, entry, " and ".join(roles), generation, software)
+    for entry in options.gpu:
+        yield _option(arguments, entry, "gpu", None, software)
+
+
+def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: GenerationOption | None, software: TpuSoftware) -> OptionEntry:
+    offer, predicted, memory = entry.offer, entry.speed.predicted, entry.memory
+    prices = list_region_prices(offer, software)
+    usd_per_hour = entry.cost.usd_per_hour if generation is None else _price(arguments, prices)
+    million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
+    ttft = None if predicted is None else predicted.ttft_s.value
+    total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
+    return {
+        "kind": "gpu" if generation is None else "tpu",
+        "role": role,
+        "hardware": offer.id,
+        "platform": offer.platform,
+        "name": offer.name,
+        "accelerator": offer.accelerator,
+        "accelerator_count": offer.accelerator_count,
+        "generation": None if generation is None else generation.generation.id,
+        "topology": None if offer.tpu is None else offer.tpu.topology,
+        "hosts": None if offer.tpu is None else offer.tpu.hosts,
+        "support": None if generation is None else generation.support,
+        "precision": entry.precision,
+        "engine": entry.engine,
+        "devices": entry.devices,
+        "weights_bytes": 0 if memory is None else memory.weights.bytes,
+        "kv_cache_bytes": 0 if memory is None else memory.kv_cache.bytes,
+        "per_device_bytes": 0 if memory is None else memory.per_device_bytes,
+        "capacity_bytes": entry.capacity_bytes,
+        "ttft_s": ttft,
+        "prefill_tokens_per_s": None if predicted is None or not ttft else predicted.request.prompt_tokens / ttft,
+        "decode_tokens_per_s": entry.speed.tokens_per_s,
+        "throughput_tokens_per_s": total,
+        "within_ttft": within_limit(entry, arguments.max_ttft_s),
+        "region": None if generation is None else arguments.region,
+        "commitment": "on_demand" if generation is None else arguments.commitment,
+        "usd_per_hour": usd(usd_per_hour),
+        "usd_per_million_output_tokens": usd(million),
+        "prices": [_region_price(price) for price in prices],
+        "what_if": _what_if(entry, software) if arguments.torchtpu_claim and generation is not None else None,
+    }
+
+
+def _price(arguments: GpuTpuArguments, prices: tuple[RegionPrice, ...]) -> Decimal | None:
+    """USD per hour in the region, as it is committed to; `None` where the generation is not there, or no such price was found."""
+    here = next((price for price in prices if price.region == arguments.region), None)
+    if here is None:
+        return None
+    return {"on_demand": here.on_demand, "spot": here.spot, "1_year": here.one_year, "3_years": here.three_years}[arguments.commitment]
+
+
+def _region_price(price: RegionPrice) -> RegionPriceEntry:
+    return {
+        "region": price.region,
+        "usd_per_hour": float(price.on_demand),
+        "spot_usd_per_hour": usd(price.spot),
+        "one_year_usd_per_hour": usd(price.one_year),
+        "three_years_usd_per_hour": usd(price.three_years),
+    }
+
+
+def _what_if(entry: Entry, software: TpuSoftware) -> WhatIfEntry | None:
+    claimed = apply_claim(entry, software.torchtpu_claim)
+    if claimed is None:
+        return None
+    return {
+        "label": _CLAIM,
+        "throughput_tokens_per_s_low": claimed.tokens_per_s_low,
+        "throughput_tokens_per_s_high": claimed.tokens_per_s_high,
+        "usd_per_million_output_tokens_low": float(claimed.usd_per_million_low),
+        "usd_per_million_output_tokens_high": float(claimed.usd_per_million_high),
+    }
+
+
+def _generation(option: GenerationOption, catalog: Catalog, software: TpuSoftware) -> GenerationEntry:
+    generation, chip = option.generation, catalog.accelerator(option.generation.accelerator)
+    terms = software.terms(generation.id)
+    return {
+        "id": generation.id,
+        "name": generation.name,
+        "accelerator": chip.id,
+        "memory_bytes_per_chip": chip.memory_usable,
+        "bandwidth_bytes_per_s": chip.bandwidth,
+        "vllm": "" if terms is None else terms.vllm,
+        "support": option.support,
+        "support_message": SUPPORT[option.support],
+        "chips_needed": option.chips_needed,
+        "slices": list(_slices(option)),
+    }
+
+
+def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
+    for each in option.slices:
+        tpu = each.offer.tpu
+        if tpu is not None:
+            yield {
+                "hardware": each.offer.id,
+                "topology": tpu.topology,
+                "chips": each.offer.accelerator_count,
+                "hosts": tpu.hosts,
+                "usd_per_hour": float(each.offer.usd_per_hour or 0),
+                "fits": each.entry is not None,
+                "reason": "" if each.rejection is None else sentence(each.rejection.reason),
+            }
+
+
+def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> GuidanceEntry:
+    check = options.guidance
+    limit = software.guidance.one_chip_parameters
+    return {
+        "generation": check.generation,
+        "advised_chips": check.advised,
+        "chips_by_laws": check.by_laws,
+        "message": guidance_sentence(spec.parameters_total, check.advised, check.by_laws, limit),
+    }
+
+
+def _optimum(options: TpuOptions | None, software: TpuSoftware) -> OptimumEntry:
+    optimum = software.optimum
+    return {
+        "version": optimum.version,
+        "state": optimum.state,
+        "models": list(optimum.models),
+        "lists_this_family": options is not None and options.runs_on_optimum,
+        "source": optimum.source,
+        "checked": optimum.checked,
+    }
+
+
+def _retired(catalog: Catalog) -> list[RetiredEntry]:
+    """The TPU tiers of Spaces and Endpoints that are gone."""
+    gone = [offer for offer in catalog.offers if offer.status == "retired" and offer.silicon is not None and offer.silicon.kind == "tpu"]
+    return [
+        {
+            "hardware": offer.id,
+            "platform": offer.platform,
+            "name": offer.name,
+            "accelerator_count": offer.accelerator_count,
+            "last_usd_per_hour": usd(offer.last_usd_per_hour),
+            "since": offer.since,
+            "successor": offer.successor,
+            "notes": offer.notes,
+            "source": offer.source,
+            "checked": offer.checked,
+        }
+        for offer in gone
+    ]
+
+
+def _recipe(recipe: Recipe) -> RecipeEntry:
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "language": recipe.language,
+        "code": recipe.code,
+        "notes": list(recipe.notes),
+    }
+
+
+def _recipes(
+    arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware
+) -> tuple[Recipe, ...]:
+    """For the slice with the lowest price per token; without a model that runs on one, for the smallest of today's newest small chip."""
+    entry = None
+    if options is not None:
+        generations = [each for each in options.generations if each.cheapest is not None]
+        best = min(generations, key=lambda each: _usd_of(each.cheapest), default=None)
+        entry = None if best is None else best.cheapest
+    offer = catalog.offer("v6e-1", "tpu") if entry is None else entry.offer
+    terms = None if offer.tpu is None else software.terms(offer.tpu.generation.id)
+    if terms is None:
+        return ()
+    return tpu_recipes(
+        RecipeChoice(
+            offer=offer,
+            terms=terms,
+            model="" if spec is None else spec.id,
+            devices=1 if entry is None else entry.devices,
+            context_tokens=arguments.context_tokens,
+            region=arguments.region,
+            spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
+            optimum=software.optimum,
+            optimum_lists_model=options is not None and options.runs_on_optimum,
+        )
+    )
+
+
+def _usd_of(entry: Entry | None) -> Decimal:
+    price = None if entry is None else entry.cost.usd_per_million_output_tokens
+    return Decimal("Infinity") if price is None else price
+
+
+def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:
+    yield Caveat("weights_are_judgement")
+    if spec is not None:
+        yield from spec.caveats
+    if options is not None:
+        yield Caveat("tpu_prices_are_secondary")
+        if arguments.commitment in {"1_year", "3_years"}:
+            yield Caveat("commitments_known_for_v6e")
+        if arguments.commitment == "spot":
+            yield Caveat("spot_changes")
+        if arguments.precision not in _WEIGHED:
+            yield Caveat("options_in_bf16", {"precision": arguments.precision})
+
+
+def _sources(decision: Decision, options: TpuOptions | None, software: TpuSoftware) -> Iterable[Source]:
+    yield from (reason.source for reason in decision.reasons)
+    yield software.optimum.as_source(f"Optimum TPU {software.optimum.version}")
+    if options is not None:
+        yield software.support.as_source(f"{software.support.package} {software.support.release}: tested models")
+        yield software.spot.as_source("Spot prices of TPU")
+        yield software.commitment.as_source("Prices of v6e with a commitment")
+        yield software.guidance.as_source("Advised sizes of v5e")
+        yield software.torchtpu_claim.as_source("TorchTPU's claim")
+        for generation in options.generations:
+            if generation.smallest is not None:
+                yield from generation.smallest.offer.sources
