@@ -10,6 +10,7 @@ longest context and the largest batch; `result` is the estimate with its laws, r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from lib.workload import MemoryRequest
 
 __all__ = [
+    "CacheRoom",
     "MemoryEstimate",
     "MemoryFit",
     "Part",
+    "cache_room",
     "count_sequences",
     "estimate_memory",
     "fit_memory",
@@ -84,6 +87,28 @@ def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int) -> MemoryFit
         max_context_tokens=max_context(of, capacity_bytes, batch),
         max_batch_size=_count_sequences(of, memory_bytes, tokens),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRoom:
+    """Bytes that are left for the cache on the fullest device, negative where nothing is, and what a sequence takes of them."""
+
+    of: PerDevice
+    capacity_bytes: int
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Bytes of the cache of one sequence, at the worst length up to so many tokens."""
+        return self.of.worst_cache(tokens, 1)
+
+
+def cache_room(spec: ModelSpec, request: MemoryRequest, capacity_bytes: int, accelerator: Accelerator | None = None) -> CacheRoom:
+    """What devices with this usable memory each leave for the cache beside weights, runtime, and the activations of the request's size.
+
+    Raises:
+        BadArgument: a precision that no format has.
+    """
+    of = per_device(spec, resolve_request(spec, request, accelerator))
+    return CacheRoom(of=of, capacity_bytes=capacity_bytes - of.beside_cache(request.context_tokens, request.batch_size))
 
 
 def usable_memory(offer: Offer | Cards) -> int | None:

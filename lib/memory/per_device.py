@@ -84,11 +84,19 @@ class PerDevice:
 
     def peak(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device at the worst length up to `tokens`."""
+        return self.beside_cache(tokens, batch) + self.worst_cache(tokens, batch)
+
+    def worst_cache(self, tokens: int, batch: int) -> int:
+        """Bytes of the cache on the fullest device at the worst length up to `tokens`."""
+        return self._dealt(self.cache.worst_share(tokens, batch))
+
+    def beside_cache(self, tokens: int, batch: int) -> int:
+        """Bytes of everything but the cache on the fullest device, at the worst length up to `tokens`."""
         if self.request.mode == "inference":  # a moment's temporary tensors may shrink as the cache beside them grows
             active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
         else:
             active = sum(self.activations(tokens, batch).values())
-        return self.device_weights + self.device_runtime + active + self._dealt(self.cache.worst_share(tokens, batch))
+        return self.device_weights + self.device_runtime + active
 
 
 @lru_cache(maxsize=256)

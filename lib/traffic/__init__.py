@@ -1,0 +1,7 @@
+"""Requests that arrive together: what a server makes of them, how much of it is needed, and where the time of a request goes.
+
+summarise(run_all(Simulation(plan, steps, room, arrivals=draw_arrivals(10, 300, shape, random))), duration_s=300).ttft.p99
+
+`arrivals` are the requests, `engine` serves them step by step (SimPy) with the times of `lib.speed.steps` and the memory of
+`lib.memory.cache_room`, `result` is what came out.
+"""

@@ -1,0 +1,159 @@
+"""Requests that arrive: at random, in bursts, as recorded, or from clients that wait for their answers; with their lengths.
+
+    poisson    gaps are exponential with mean 1/λ
+    bursty     gaps are gamma distributed with mean 1/λ and shape k: the smaller, the burstier (`--burstiness` of `vllm bench serve`)
+    recorded   a CSV with one request a line: its time, and its lengths where they were recorded
+    closed     N clients; each sends its next request as soon as its last one is answered
+
+Lengths are fixed, uniform within ± s of their mean, or lognormal with the coefficient of variation s; at least one token each way.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple, get_args
+
+from numpy.random import Generator
+
+from lib.errors import BadArgument
+
+Arrivals = Literal["poisson", "bursty", "recorded", "closed"]
+Lengths = Literal["fixed", "uniform", "lognormal"]
+ARRIVALS: tuple[Arrivals, ...] = get_args(Arrivals)
+LENGTHS: tuple[Lengths, ...] = get_args(Lengths)
+MAX_RECORDED = 50_000
+"""Requests of a recording."""
+MAX_RECORDING = 2_000_000
+"""Characters of a recording."""
+_DRAWN = 4096
+_COLUMNS = {
+    "at_s": ("arrival_s", "at_s", "arrival", "timestamp", "time", "arrived_at"),
+    "prompt": ("prompt_tokens", "contexttokens", "input_tokens", "input_length", "num_prefill_tokens", "request tokens", "prompt"),
+    "output": ("output_tokens", "generatedtokens", "output_length", "num_decode_tokens", "response tokens", "output"),
+}
+"""Names of the columns, among them those of the public traces of Azure, BurstGPT and Mooncake."""
+
+
+class Arrival(NamedTuple):
+    """A request: when it arrives, in seconds, and its tokens."""
+
+    at_s: float
+    prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestShape:
+    """Tokens of a request: means, how they are distributed, and how far (see above)."""
+
+    prompt_tokens: int = 512
+    output_tokens: int = 256
+    lengths: Lengths = "fixed"
+    spread: float = 0.5
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request that is worth planning for: the mean, the end of the range, or the 99.9th percentile."""
+        return self._longest(self.prompt_tokens) + self._longest(self.output_tokens)
+
+    @property
+    def longest_prompt(self) -> int:
+        """The same for the prompt alone."""
+        return self._longest(self.prompt_tokens)
+
+    def _longest(self, mean: int) -> int:
+        if self.lengths == "fixed":
+            return mean
+        if self.lengths == "uniform":
+            return math.ceil(mean * (1 + self.spread))
+        sigma = math.sqrt(math.log1p(self.spread**2))
+        return math.ceil(mean * math.exp(3.09 * sigma - sigma**2 / 2))
+
+    def draw(self, random: Generator) -> Iterator[tuple[int, int]]:
+        """Lengths of one request after another, without end."""
+        while True:
+            columns = (self._column(random, self.prompt_tokens), self._column(random, self.output_tokens))
+            yield from zip(*columns, strict=True)
+
+    def _column(self, random: Generator, mean: int) -> list[int]:
+        if self.lengths == "fixed":
+            return [mean] * _DRAWN
+        if self.lengths == "uniform":
+            drawn = random.uniform(mean * (1 - self.spread), mean * (1 + self.spread), _DRAWN)
+        else:
+            sigma = math.sqrt(math.log1p(self.spread**2))
+            drawn = random.lognormal(math.log(mean) - sigma**2 / 2, sigma, _DRAWN)
+        return [max(1, round(float(one))) for one in drawn]
+
+
+def draw_arrivals(
+    rate_per_s: float, duration_s: float, shape: RequestShape, random: Generator, *, burstiness: float = 1.0
+) -> list[Arrival]:
+    """The requests of the first `duration_s` seconds at a mean rate; `burstiness` is the shape of the gaps, 1 for Poisson arrivals."""
+    lengths, at_s = shape.draw(random), 0.0
+    arrivals: list[Arrival] = []
+    while True:
+        for gap in random.gamma(burstiness, 1.0 / (rate_per_s * burstiness), _DRAWN):
+            at_s += float(gap)
+            if at_s >= duration_s:
+                return arrivals
+            arrivals.append(Arrival(at_s, *next(lengths)))
+
+
+def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Arrival]:
+    """The requests of a CSV with a time in each line (seconds, or a date and time) and, where there are such columns, their tokens.
+
+    The first line may name the columns; without names they are the time, the prompt and the output. The first request arrives at 0 s.
+
+    Raises:
+        BadArgument: too long, without rows, or a row that cannot be read, with its number.
+    """
+    if len(text) > MAX_RECORDING:
+        raise BadArgument("trace", f"{len(text):,} characters", f"a CSV of at most {MAX_RECORDING:,} characters")
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    except csv.Error:  # a quoted field without an end
+        rows = []
+    places = _places(rows[0]) if rows else {}
+    named = bool(places)
+    if named:
+        rows = rows[1:]
+    if not rows or (named and "at_s" not in places):
+        raise BadArgument("trace", text[:40], f"a CSV with a column {_COLUMNS['at_s'][0]}, and prompt_tokens and output_tokens if recorded")
+    if len(rows) > MAX_RECORDED:
+        raise BadArgument("trace", f"{len(rows):,} requests", f"at most {MAX_RECORDED:,} requests")
+    places = places or {name: at for at, name in enumerate(_COLUMNS) if at < len(rows[0])}
+    lengths = shape.draw(random)
+    read = sorted(_read(number, row, places, next(lengths)) for number, row in enumerate(rows, start=1 + named))
+    return [arrival._replace(at_s=arrival.at_s - read[0].at_s) for arrival in read]
+
+
+def _places(head: list[str]) -> dict[str, int]:
+    """Where each column stands, by its name; nothing where the first line names none."""
+    names = [cell.strip().casefold() for cell in head]
+    found = {what: next((at for at, name in enumerate(names) if name in known), None) for what, known in _COLUMNS.items()}
+    return {what: at for what, at in found.items() if at is not None}
+
+
+def _read(number: int, row: list[str], places: dict[str, int], drawn: tuple[int, int]) -> Arrival:
+    try:
+        tokens = [
+            int(float(row[places[name]])) if name in places else usual for name, usual in zip(("prompt", "output"), drawn, strict=True)
+        ]
+        at_s = _seconds(row[places["at_s"]].strip())
+        if not (math.isfinite(at_s) and all(1 <= one <= 10**8 for one in tokens)):
+            raise ValueError  # noqa: TRY301  said once, below
+    except (ValueError, IndexError, OverflowError):
+        raise BadArgument("trace", f"line {number}: {','.join(row)}", "a time, and whole numbers of tokens from 1 on") from None
+    return Arrival(at_s, *tokens)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return datetime.fromisoformat(text[:26]).timestamp()

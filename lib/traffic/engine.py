@@ -1,0 +1,529 @@
+"""Requests through replicas of an engine, step by step: a discrete-event simulation (SimPy).
+
+    static       a batch starts when it is full (or nobody else can come); it is read and answered together, padded to its longest request,
+                 and answers are complete when the whole batch is
+    dynamic      the same, but a batch also starts when its oldest request has waited for the time-out
+    continuous   every step takes one token of each running sequence and fills the rest of its token budget with prompts (chunked prefill);
+                 a request joins as soon as a slot and its share of the cache are free, and leaves when it is answered
+
+The cache is paged: a sequence holds what its tokens take, rounded up to whole blocks. Where the next token of a running sequence has no
+room, the one that joined last gives its cache back, waits in front, and is read again with what it had answered (preemption by
+recomputation). Requests go first come first served to the replica with the fewest, and wait together while none has room. A replica
+without requests sleeps after a while if it may, is not billed then, and takes its cold start to wake.
+
+Steps between two changes of a batch form one event: nothing happens to anyone within them. The time of each is that of their middle,
+which is exact where the law is linear in the cached tokens.
+Sources: Yu et al. 2022 "Orca" (batches by request and by iteration); Kwon et al. 2023, arXiv:2309.06180 (paged cache, preemption); Agrawal
+et al. 2024, arXiv:2403.02310 (chunked prefill in steps with decoding); vLLM v1/core/sched/scheduler.py (order: running, then waiting).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import simpy
+
+from lib.errors import InvalidInput
+from lib.traffic.arrivals import Arrival
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Policy = Literal["static", "dynamic", "continuous"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+BLOCK_TOKENS = 16
+"""Tokens of a block of the cache, vLLM's default (cache.block_size)."""
+TOKEN_BUDGET = 2048
+"""Tokens of a step at most: vLLM's default for online serving (max_num_batched_tokens, docs.vllm.ai/en/stable/configuration)."""
+_EPSILON_S = 1e-9
+_REFUSAL_S = 1.0  # until a client whose request was refused sends another
+Process = Generator[simpy.Event, Any, None]
+
+
+class TooManyEvents(InvalidInput):
+    """A question that would take too much work."""
+
+    code = "too_many_events"
+
+
+class Steps(Protocol):
+    """Seconds of an engine's steps (`lib.speed.steps.StepTable`)."""
+
+    @property
+    def steps_waited(self) -> float:
+        """Decode steps that a first token waits for beside its prompt."""
+
+    @property
+    def fixed_s(self) -> float:
+        """Seconds of a request that no step holds."""
+
+    def step_s(self, sequences: int, prefill_tokens: int, cached_tokens: float) -> float:
+        """Seconds of a step of so many sequences that decode, with so many cached tokens on average, and of so many prompt tokens."""
+
+    def attention_s(self, done: int, until: int) -> float:
+        """Seconds of attention over a part of a prompt."""
+
+
+class CacheRoom(Protocol):
+    """Memory for the cache of one replica, on its fullest device (`lib.memory.CacheRoom`)."""
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes beside weights, activations and runtime."""
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Bytes of a sequence of so many tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlan:
+    """How requests are served.
+
+    `max_batch_size` sequences at most at a time in a replica, `timeout_s` of dynamic batching, `token_budget` of a continuous step.
+    `scale_to_zero_after_s`: seconds without requests after which a replica sleeps, 0 for never; then `cold_start_s` to wake. Replicas that
+    may sleep do so at the start. `concurrency_limit`: requests that the app in front of the replicas lets through at a time (of a Gradio
+    Space, `default_concurrency_limit`), 0 for no limit. `shared_prefix_tokens`: tokens with which all prompts begin, read and held once.
+    """
+
+    policy: Policy = "continuous"
+    max_batch_size: int = 32
+    timeout_s: float = 0.05
+    replicas: int = 1
+    token_budget: int = TOKEN_BUDGET
+    cold_start_s: float = 0.0
+    scale_to_zero_after_s: float = 0.0
+    concurrency_limit: int = 0
+    shared_prefix_tokens: int = 0
+
+    @property
+    def batch_limit(self) -> int:
+        """Sequences that one replica can get at a time."""
+        return min(self.max_batch_size, self.concurrency_limit) if self.concurrency_limit else self.max_batch_size
+
+
+class Job:
+    """A request on its way; times in seconds, None before they are known.
+
+    `step_wait_s` is the wait for the step that was under way when a replica got the request, `outside_s` what its answer takes beside the
+    steps of the engine.
+    """
+
+    __slots__ = (
+        "arrival", "assigned_s", "cached", "done_s", "first_s", "held_bytes", "left", "outside_s", "preemptions", "read", "started_s",
+        "step_wait_s", "to_read", "told",
+    )  # fmt: skip
+
+    def __init__(self, arrival: Arrival, told: simpy.Event | None = None) -> None:
+        self.arrival = arrival
+        self.to_read, self.read, self.cached, self.left = arrival.prompt_tokens, 0, 0, arrival.output_tokens
+        self.held_bytes, self.preemptions = 0, 0
+        self.assigned_s, self.outside_s = 0.0, 0.0
+        self.step_wait_s: float | None = None
+        self.started_s: float | None = None
+        self.first_s: float | None = None
+        self.done_s: float | None = None
+        self.told = told
+
+
+class _Room:
+    """Bytes of the cache of a replica: what sequences of some length take, remembered by blocks; nothing of a shared prefix."""
+
+    def __init__(self, room: CacheRoom, shared_tokens: int) -> None:
+        self._bytes, self._room = {}, room  # type: dict[int, int], CacheRoom
+        self.shared_tokens = shared_tokens // BLOCK_TOKENS * BLOCK_TOKENS  # whole blocks are shared
+        self.shared_bytes = room.sequence_bytes(self.shared_tokens) if self.shared_tokens else 0
+        self.capacity = room.capacity_bytes - self.shared_bytes
+
+    def bytes_of(self, tokens: int) -> int:
+        """Bytes of a sequence of so many tokens, beside the shared prefix."""
+        blocks = -(-tokens // BLOCK_TOKENS)
+        known = self._bytes.get(blocks)
+        if known is None:
+            known = max(0, self._room.sequence_bytes(blocks * BLOCK_TOKENS) - self.shared_bytes)
+            self._bytes[blocks] = known
+        return known
+
+
+class _Replica:
+    """One copy of the engine, as a process."""
+
+    def __init__(self, hall: Simulation) -> None:
+        self.hall, self.env, self.plan, self.steps = hall, hall.env, hall.plan, hall.steps
+        self.waiting: deque[Job] = deque()
+        self.reading: list[Job] = []
+        self.decoding: list[Job] = []
+        self.held_bytes, self.peak_bytes = 0, 0
+        self.busy_s, self.billed_s, self.cold_starts = 0.0, 0.0, 0
+        self.asleep = self.plan.scale_to_zero_after_s > 0
+        self.billed_since = None if self.asleep else 0.0  # type: float | None
+        self.prefix_read = False
+        self.idle: simpy.Event | None = None
+        self.in_run = False
+        self.process = self.env.process(self._batches() if self.plan.policy != "continuous" else self._continuous())
+
+    @property
+    def load(self) -> int:
+        """Requests that it has."""
+        return len(self.waiting) + len(self.reading) + len(self.decoding)
+
+    def has_room(self, job: Job) -> bool:
+        """Whether it can take one more request now."""
+        pending = sum(self.hall.room.bytes_of(one.to_read + 1) for one in self.waiting)
+        fits = self.held_bytes + pending + self.hall.room.bytes_of(job.to_read + 1) <= self.hall.room.capacity
+        return self.load < self.plan.batch_limit and fits
+
+    def notify(self) -> None:
+        """There is something to do: end the idleness, or the run of steps that is under way, after its current step."""
+        if self.idle is not None:
+            self.idle.succeed()
+            self.idle = None
+        elif self.in_run:
+            self.in_run = False
+            self.process.interrupt()
+
+    def bill(self, now_s: float) -> float:
+        """Seconds that are billed up to now."""
+        return self.billed_s + (0.0 if self.billed_since is None else now_s - self.billed_since)
+
+    def _rest(self) -> Process:
+        """Wait for work; fall asleep on the way, if it may."""
+        self.idle = woken = self.env.event()
+        if not self.asleep and self.plan.scale_to_zero_after_s > 0:
+            yield woken | self.env.timeout(self.plan.scale_to_zero_after_s)
+            if woken.triggered:
+                return
+            self.billed_s, self.billed_since, self.asleep = self.bill(self.env.now), None, True
+        yield woken
+        if self.asleep:
+            self.billed_since, self.asleep, self.prefix_read = self.env.now, False, False
+            self.cold_starts += 1
+            yield self.env.timeout(self.plan.cold_start_s)
+
+    def _work(self, seconds: float) -> simpy.Event:
+        self.hall.count_event()
+        self.busy_s += seconds
+        return self.env.timeout(seconds)
+
+    def _hold(self, job: Job, size: int) -> None:
+        self.held_bytes += size - job.held_bytes
+        job.held_bytes = size
+        self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+
+    def _skip_prefix(self, jobs: Sequence[Job]) -> None:
+        """A shared prefix is read by the first request after a start, and by no other."""
+        for job in jobs:
+            if self.prefix_read:
+                job.read = min(self.hall.room.shared_tokens, job.to_read - 1)
+            self.prefix_read = True
+
+    # Continuous batching.
+
+    def _continuous(self) -> Process:
+        while True:
+            if not self.load:
+                yield from self._rest()
+            self._admit()
+            if self.reading:
+                yield from self._mixed_step()
+            else:
+                yield from self._run_of_steps()
+
+    def _admit(self) -> None:
+        """Let waiting requests join while a slot and room for their prompt and one token are free, in order."""
+        for job in self.waiting:
+            if job.step_wait_s is None:
+                job.step_wait_s = self.env.now - job.assigned_s
+        while self.waiting and len(self.reading) + len(self.decoding) < self.plan.batch_limit:
+            job = self.waiting[0]
+            size = self.hall.room.bytes_of(job.to_read + 1)
+            if self.held_bytes + size > self.hall.room.capacity:
+                return
+            self.waiting.popleft()
+            self.reading.append(job)
+            self._hold(job, size)
+            self._skip_prefix([job])
+
+    def _grow(self, steps: int) -> int:
+        """Make room for so many tokens more of each running sequence, or for fewer; sequences are preempted where not even one fits."""
+        bytes_of = self.hall.room.bytes_of
+        while True:
+            sizes = [bytes_of(job.cached + steps) for job in self.decoding]
+            more = sum(sizes) - sum(job.held_bytes for job in self.decoding)
+            if self.held_bytes + more <= self.hall.room.capacity:
+                for job, size in zip(self.decoding, sizes, strict=True):
+                    self._hold(job, size)
+                return steps
+            if steps > 1:
+                steps //= 2
+            else:
+                self._preempt()
+
+    def _preempt(self) -> None:
+        job = self.reading.pop() if self.reading else self.decoding.pop()
+        self._hold(job, 0)
+        job.to_read, job.read, job.cached = job.arrival.prompt_tokens + job.arrival.output_tokens - job.left, 0, 0
+        job.preemptions += 1
+        self.waiting.appendleft(job)
+
+    def _mixed_step(self) -> Process:
+        """One step: a token of each running sequence, and prompts for the rest of the budget."""
+        self._grow(1)
+        budget = max(1, self.plan.token_budget - len(self.decoding))
+        chunks, attention_s = [], 0.0
+        for job in self.reading:
+            taken = min(budget, job.to_read - job.read)
+            if taken <= 0:
+                break
+            if job.started_s is None:
+                job.started_s = self.env.now
+            chunks.append((job, taken))
+            attention_s += self.steps.attention_s(job.read, job.read + taken)
+            budget -= taken
+        read = sum(taken for _, taken in chunks)
+        yield self._work(self.steps.step_s(len(self.decoding), read, self._mean_cached()) + attention_s)
+        self._advance(1)
+        for job, taken in chunks:
+            job.read += taken
+        for job in [job for job, _ in chunks if job.read == job.to_read]:
+            self.reading.remove(job)
+            job.cached = job.to_read
+            job.left -= 1
+            self.decoding.append(job)
+            if job.first_s is None:
+                self._first_token(job)
+        self._leave()
+
+    def _first_token(self, job: Job) -> None:
+        """It leaves the engine now, and the server after the steps that the law adds, of which one that was waited for is simulated."""
+        job.first_s = self.env.now
+        step_s = self.steps.step_s(len(self.decoding), 0, self._mean_cached())
+        job.outside_s = self.steps.fixed_s + max(0.0, self.steps.steps_waited * step_s - (job.step_wait_s or 0.0))
+
+    def _run_of_steps(self) -> Process:
+        """Steps of the running sequences until the first of them is answered, the cache is full, or a request comes."""
+        steps = self._grow(min(job.left for job in self.decoding))
+        each = self.steps.step_s(len(self.decoding), 0, self._mean_cached() + (steps - 1) / 2)
+        began = self.env.now
+        self.in_run, done = steps > 1, steps
+        self.hall.count_event()
+        try:
+            yield self.env.timeout(steps * each)
+        except simpy.Interrupt:
+            done = min(steps, int((self.env.now - began) / each) + 1)
+            yield self.env.timeout(max(0.0, began + done * each - self.env.now))
+        self.in_run = False
+        self.busy_s += done * each
+        self._advance(done)
+        self._leave()
+
+    def _mean_cached(self) -> float:
+        return sum(job.cached for job in self.decoding) / len(self.decoding) if self.decoding else 0.0
+
+    def _advance(self, steps: int) -> None:
+        for job in self.decoding:
+            job.cached += steps
+            job.left -= steps
+
+    def _leave(self) -> None:
+        """Those that are answered give their cache back."""
+        answered = [job for job in self.decoding if not job.left]
+        if answered:
+            self.decoding = [job for job in self.decoding if job.left]
+            for job in answered:
+                self._hold(job, 0)
+            self.hall.finish(answered, self.env.now)
+
+    # Static and dynamic batching.
+
+    def _batches(self) -> Process:
+        while True:
+            batch = self.hall.take_batch()
+            if not batch:
+                yield from self._rest()
+                continue
+            self.decoding = list(batch)
+            prompt = max(job.to_read for job in batch)
+            output = max(job.left for job in batch)
+            self.held_bytes = len(batch) * self.hall.room.bytes_of(prompt + output - 1)
+            self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+            self._skip_prefix(batch)
+            begun = min(job.read for job in batch)
+            for job in batch:
+                job.started_s = self.env.now
+            attention_s = len(batch) * self.steps.attention_s(begun, prompt)
+            yield self._work(self.steps.step_s(0, len(batch) * (prompt - begun), 0.0) + attention_s)
+            for job in batch:
+                job.left -= 1
+                self._first_token(job)
+            steps = output - 1
+            if steps:
+                yield self._work(steps * self.steps.step_s(len(batch), 0, prompt + (steps - 1) / 2))
+            self.decoding, self.held_bytes = [], 0
+            for job in batch:
+                job.left = 0
+            self.hall.finish(batch, self.env.now)
+
+
+class Simulation:
+    """Requests through a server. `advance` goes on for some events; when it says that it has ended, `jobs` holds every request served."""
+
+    def __init__(
+        self,
+        plan: ServerPlan,
+        steps: Steps,
+        room: CacheRoom,
+        *,
+        arrivals: Sequence[Arrival] = (),
+        clients: int = 0,
+        lengths: Iterator[tuple[int, int]] | None = None,
+        until_s: float = math.inf,
+        most_events: int = 10**9,
+    ) -> None:
+        """Open loop: `arrivals` in the order of their times. Closed loop: `clients` draw `lengths` and send none after `until_s`."""
+        self.env, self.plan, self.steps = simpy.Environment(), plan, steps
+        self.room = _Room(room, plan.shared_prefix_tokens)
+        self.queue: deque[Job] = deque()
+        self.in_service, self.longest_queue, self.backlog = 0, 0, 0
+        self.jobs: list[Job] = []
+        self.refused: list[Arrival] = []
+        self.events, self.most_events, self._expected = 0, most_events, 0
+        self._closed, self._sending = clients > 0, max(1, clients)
+        self._over = self.env.event()
+        self.replicas = [_Replica(self) for _ in range(plan.replicas)]
+        if clients:
+            for _ in range(clients):
+                self.env.process(self._client(lengths or iter(()), until_s))
+        else:
+            self.env.process(self._arrive(arrivals))
+
+    def advance(self, events: int = 10**9) -> bool:
+        """Go on for at most so many events of the simulation; whether all requests are answered.
+
+        Raises:
+            TooManyEvents: the limit of events is passed.
+        """
+        while events and not self._over.processed:
+            self.env.step()
+            events -= 1
+        return self._over.processed
+
+    def count_event(self) -> None:
+        """One more step or run of steps.
+
+        Raises:
+            TooManyEvents: there were too many.
+        """
+        self.events += 1
+        if self.events > self.most_events:
+            raise TooManyEvents(
+                f"The simulation was stopped after {self.most_events:,} steps of the engine, at {self.env.now:,.0f} s of simulated time "
+                f"with {len(self.jobs):,} requests answered. Ask for a shorter time, fewer requests or "
+                "more room for the cache: requests that take each other's cache are read again and again."
+            )
+
+    def _arrive(self, arrivals: Sequence[Arrival]) -> Process:
+        for arrival in arrivals:
+            if arrival.at_s > self.env.now:
+                yield self.env.timeout(arrival.at_s - self.env.now)
+            self._enter(arrival)
+        self._end_sending()
+
+    def _client(self, lengths: Iterator[tuple[int, int]], until_s: float) -> Process:
+        while self.env.now < until_s and (drawn := next(lengths, None)) is not None:
+            told = self.env.event()
+            if self._enter(Arrival(self.env.now, *drawn), told):
+                outside_s = yield told
+                yield self.env.timeout(outside_s)
+            else:
+                yield self.env.timeout(_REFUSAL_S)
+        self._end_sending()
+
+    def _end_sending(self) -> None:
+        self._sending -= 1
+        if not self._sending:
+            self.backlog = len(self.queue) + sum(len(one.waiting) for one in self.replicas)
+        self._dispatch()
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if not self._sending and not self.queue and not self.in_service and not self._over.triggered:
+            self._over.succeed()
+
+    def _enter(self, arrival: Arrival, told: simpy.Event | None = None) -> bool:
+        """A request arrives; one that alone would not fit is refused, as engines do."""
+        if self.room.bytes_of(arrival.prompt_tokens + arrival.output_tokens) > self.room.capacity:
+            self.refused.append(arrival)
+            return False
+        self.queue.append(Job(arrival, told))
+        self.longest_queue = max(self.longest_queue, len(self.queue))
+        self._dispatch()
+        if self.plan.policy == "dynamic" and self.queue:
+            self.env.timeout(self.plan.timeout_s).callbacks.append(lambda _: self._dispatch())
+        return True
+
+    def _dispatch(self) -> None:
+        """Send waiting requests to replicas that have room."""
+        if self.plan.policy != "continuous":
+            if self._batch_is_ready():
+                idle = [one for one in self.replicas if one.idle is not None]
+                if idle:
+                    min(idle, key=lambda one: one.asleep).notify()
+            return
+        limit = self.plan.concurrency_limit or math.inf
+        while self.queue and self.in_service < limit:
+            able = [one for one in self.replicas if one.has_room(self.queue[0])]
+            if not able:
+                return
+            chosen = min(able, key=lambda one: (one.asleep, one.load))
+            job = self.queue.popleft()
+            job.assigned_s = self.env.now
+            chosen.waiting.append(job)
+            self.in_service += 1
+            chosen.notify()
+
+    def _batch_is_ready(self) -> bool:
+        if not self.queue:
+            return False
+        nobody_else = not self._sending or (self._closed and not self.in_service)
+        waited = self.plan.policy == "dynamic" and self.env.now - self.queue[0].arrival.at_s >= self.plan.timeout_s - _EPSILON_S
+        return len(self.queue) >= self.plan.batch_limit or nobody_else or waited
+
+    def take_batch(self) -> list[Job]:
+        """The next batch, first come first served, as many as fit when all are padded to the longest; nothing if it has to wait."""
+        if not self._batch_is_ready():
+            return []
+        batch: list[Job] = []
+        prompt = output = 0
+        limit = self.plan.batch_limit if not self.plan.concurrency_limit else self.plan.concurrency_limit - self.in_service
+        while self.queue and len(batch) < min(limit, self.plan.batch_limit):
+            one = self.queue[0].arrival
+            longest = max(prompt, one.prompt_tokens) + max(output, one.output_tokens) - 1
+            if batch and (len(batch) + 1) * self.room.bytes_of(longest) > self.room.capacity:
+                break
+            prompt, output = max(prompt, one.prompt_tokens), max(output, one.output_tokens)
+            batch.append(self.queue.popleft())
+        self.in_service += len(batch)
+        return batch
+
+    def finish(self, jobs: Sequence[Job], now_s: float) -> None:
+        """These requests are answered."""
+        for job in jobs:
+            job.done_s = now_s
+            self.jobs.append(job)
+            if job.told is not None:
+                job.told.succeed(job.outside_s)
+        self.in_service -= len(jobs)
+        self._dispatch()
+        self._end_if_done()
+
+
+def run_all(simulation: Simulation, told: Callable[[Simulation], None] | None = None, every: int = 20_000) -> Simulation:
+    """The simulation, run to its end; `told` hears of it from time to time."""
+    while not simulation.advance(every):
+        if told is not None:
+            told(simulation)
+    return simulation

@@ -1,0 +1,136 @@
+"""The simulation beside measured servers: closed loop with N clients, every vLLM row of `served_throughput.csv`.
+
+    python -m scripts.check_traffic FACTS [ENGINE]
+
+Each row states a model, cards, lengths and N requests in flight, and the means of the time to first token and of the time per output
+token. The simulation runs the benchmark as it was run: N clients, 10 · N requests, lengths uniform from 80 to 100 % of those stated, 8192
+tokens in a step at most. The cache gets the cards' memory less the weights; the steps take the times of the laws with the constants of
+`lib/data/speed_constants.json`, which were fitted on these rows among others. Nothing is fitted here.
+
+Source of the procedure: github.com/InferenceMAX/InferenceMAX, benchmarks/*_slurm.sh and benchmark_lib.sh (25ef611, 145ff60).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lib.speed.batch import LawInputs
+from lib.speed.calibration import MAX_NUM_SEQS, Constants, load_calibration
+from lib.speed.steps import StepTable, tabulate_steps
+from lib.speed.timing import cache_bytes, time_serving
+from lib.traffic.engine import ServerPlan, Simulation, run_all
+from lib.traffic.result import TrafficResult, summarise
+from scripts.calibration_points import Point, law_inputs
+from scripts.calibration_served import served
+
+REQUESTS_EACH = 10
+SHORTEST = 0.8  # of the stated lengths
+TOKEN_BUDGET = 8192
+SEED = 0
+CLAIMED = 0.92  # of the memory, as in lib.laws.serving.running_requests
+LARGEST_NODE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bytes:
+    """The cache of one replica in the terms of the laws of speed."""
+
+    inputs: LawInputs
+    capacity_bytes: int
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Bytes of a sequence over all devices."""
+        return int(np.asarray(cache_bytes(self.inputs, float(tokens))).flat[0])
+
+
+def _room(inputs: LawInputs) -> _Bytes:
+    held = CLAIMED * inputs.memory * inputs.tensor_parallel - inputs.dense_bytes - inputs.expert_bytes
+    room = _Bytes(inputs=inputs, capacity_bytes=int(held[0]))
+    longest = room.sequence_bytes(int(inputs.prompt_tokens[0] + inputs.output_tokens[0]))
+    return room if room.capacity_bytes > longest else replace(room, capacity_bytes=10**18)  # it ran, so its weights are smaller than stated
+
+
+def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
+    prompt, output = int(inputs.prompt_tokens[0]), int(inputs.output_tokens[0])
+    alone = time_serving(replace(inputs, running_requests=np.ones(1)), constants)
+    return tabulate_steps(
+        inputs,
+        constants,
+        sequences=clients,
+        prefill_tokens=TOKEN_BUDGET,
+        longest=prompt + output,
+        prompt_tokens=prompt,
+        ttft_s=float(alone.ttft_s[0]),
+    )
+
+
+def _lengths(prompt: int, output: int) -> Iterator[tuple[int, int]]:
+    """Lengths of one request after another."""
+    random = np.random.default_rng(SEED)
+    while True:
+        yield int(random.integers(int(prompt * SHORTEST), prompt + 1)), int(random.integers(int(output * SHORTEST), output + 1))
+
+
+def simulate(inputs: LawInputs, constants: Constants, engine: str) -> TrafficResult:
+    """One row in a closed loop."""
+    clients = int(inputs.running_requests[0])
+    plan = ServerPlan(max_batch_size=max(clients, MAX_NUM_SEQS.get(engine, 256)), token_budget=TOKEN_BUDGET)
+    drawn = islice(_lengths(int(inputs.prompt_tokens[0]), int(inputs.output_tokens[0])), REQUESTS_EACH * clients)
+    of = run_all(Simulation(plan, _steps(inputs, constants, clients), _room(inputs), clients=clients, lengths=drawn))
+    result = summarise(of, duration_s=0.0)
+    assert result is not None  # noqa: S101 every client was answered
+    return result
+
+
+def compare(points: list[Point], engine: str) -> Iterator[tuple[Point, float, float]]:
+    """Each measured mean with the simulated one and with that of the closed form, all in milliseconds."""
+    constants = load_calibration().constants
+    simulated: dict[str, tuple[TrafficResult, float, float]] = {}
+    for point in points:
+        key = repr((point.case, point.card))
+        if key not in simulated:
+            inputs = law_inputs([point])
+            times = time_serving(inputs, constants)
+            simulated[key] = simulate(inputs, constants, engine), float(times.ttft_s[0]), float(times.tpot_s[0])
+        result, ttft_s, tpot_s = simulated[key]
+        if point.metric == "served_first":
+            yield point, result.ttft.mean * 1e3, ttft_s * 1e3
+        elif result.tpot is not None:
+            yield point, result.tpot.mean * 1e3, tpot_s * 1e3
+
+
+def _line(title: str, log_error: NDArray[np.float64]) -> str:
+    size = np.expm1(np.abs(log_error))
+    low, middle = np.median(size), np.quantile(size, 0.9)
+    return f"{title:44} {len(size):5} median {low:6.1%}   90th {middle:7.1%}   bias {np.expm1(np.median(log_error)):+6.1%}"
+
+
+def main() -> None:
+    """Print the errors, over all rows, by size of the node, and by model."""
+    facts, engine = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "vllm"  # noqa: PLR2004
+    began = time.process_time()
+    points = [point for point in served(facts) if point.engine == engine]
+    rows = list(compare(points, engine))
+    for metric, name in (("served_between", "TPOT"), ("served_first", "TTFT")):
+        of = [
+            (point, np.log(simulated / point.value), np.log(law / point.value)) for point, simulated, law in rows if point.metric == metric
+        ]
+        print(_line(f"{name}: simulation", np.array([error for _, error, _ in of])))
+        print(_line(f"{name}: closed form of the laws", np.array([error for _, _, error in of])))
+        node = [error for point, error, _ in of if point.case["tensor_parallel"] <= LARGEST_NODE]
+        print(_line(f"{name}: simulation, one node at most", np.array(node)))
+        for model in sorted({point.model for point, _, _ in of}):
+            print(_line(f"  {name} {model}", np.array([error for point, error, _ in of if point.model == model])))
+    print(f"{len(rows)} points of {engine}, {time.process_time() - began:.0f} s of processor time")
+
+
+if __name__ == "__main__":
+    main()
