@@ -101,14 +101,17 @@ class CacheRoom:
         return self.of.worst_cache(tokens, 1)
 
 
-def cache_room(spec: ModelSpec, request: MemoryRequest, capacity_bytes: int, accelerator: Accelerator | None = None) -> CacheRoom:
+def cache_room(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None) -> CacheRoom:
     """What devices with this usable memory each leave for the cache beside weights, runtime, and the activations of the request's size.
+
+    An engine that claims a share of the device at start has no more than that.
 
     Raises:
         BadArgument: a precision that no format has.
     """
     of = per_device(spec, resolve_request(spec, request, accelerator))
-    return CacheRoom(of=of, capacity_bytes=capacity_bytes - of.beside_cache(request.context_tokens, request.batch_size))
+    claimed = of.claim(request.context_tokens, request.batch_size).capacity_bytes(memory_bytes)
+    return CacheRoom(of=of, capacity_bytes=claimed - of.beside_cache(request.context_tokens, request.batch_size))
 
 
 def usable_memory(offer: Offer | Cards) -> int | None:
