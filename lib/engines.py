@@ -23,7 +23,7 @@ class EngineTraits:
     """The properties of one engine, at its defaults."""
 
     silicon: frozenset[str]
-    """Kinds of silicon that it runs on, of "gpu", "cpu", "tpu" and "neuron"."""
+    """Kinds of silicon that it runs on, of "gpu", "apple", "cpu", "tpu" and "neuron"."""
     tensor_parallel: bool = False
     """Splits every layer over several devices; the others give each device whole layers in turn."""
     pipelined: bool = False
@@ -61,11 +61,12 @@ class EngineTraits:
 
 GPU, TPU = frozenset({"gpu"}), frozenset({"tpu"})
 ANYWHERE = frozenset({"gpu", "cpu", "tpu", "neuron"})
+ALSO_ON_MACS = ANYWHERE | {"apple"}
 
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
     {
         "transformers": EngineTraits(
-            silicon=ANYWHERE, static_batch=True, eager=True, cache="exact", start_up="forward pass",
+            silicon=ALSO_ON_MACS, static_batch=True, eager=True, cache="exact", start_up="forward pass",
             fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
         ),
         "vllm": EngineTraits(
@@ -73,7 +74,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "llama.cpp": EngineTraits(
-            silicon=ANYWHERE, pipelined=True, static_batch=True, packed_kernels=True, own_files=True, cache="cells",
+            silicon=ALSO_ON_MACS, pipelined=True, static_batch=True, packed_kernels=True, own_files=True, cache="cells",
             start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0", int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(

@@ -9,6 +9,7 @@ reads `hardware.json` and `accelerators.json` from the folder and writes `source
   RAM of Spaces and Jobs is GiB too (a "15 GB" Space reports `15Gi`); RAM of other hosts and all disks stay GB, the smaller reading.
 - Each row's first source is the one its price comes from, and `checked` is the day of the state of that source. A source that
   carries no full date counts as checked on the day the facts were gathered.
+- Cards that people own and the facts do not hold are rows of `scripts/catalog_cards.py`.
 - An offer of Inference Endpoints is named vendor-type-size; the platform's own ids, which include a region, are aliases.
 """
 
@@ -24,6 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scripts.catalog_cards import SOURCES, own_cards
 from scripts.catalog_offers import ALIASES, endpoint, flavor, generation, listed, text, tpu_slices, zerogpu
 from scripts.catalog_rules import rules
 
@@ -130,6 +132,9 @@ def main() -> None:
     }
     taken = set(hardware["sources"])
     cards = [accelerator(key, fact, exact, taken, table) for key, fact in silicon["accelerators"].items()]
+    known = {card["id"] for card in cards}
+    cards += [card for card in own_cards() if card["id"] not in known]
+    table |= SOURCES
     offers = [flavor(fact, "spaces") for fact in hardware["spaces"] if fact["kind"] != "zerogpu"]
     offers += [row for fact in hardware["spaces"] if fact["kind"] == "zerogpu" for row in zerogpu(fact, hardware["zerogpu"])]
     offers += [endpoint(fact) for fact in hardware["inference_endpoints"]]
@@ -139,7 +144,8 @@ def main() -> None:
         row["checked"] = table[row["sources"][0]]["checked"]
     groups = rules(hardware, table)
     used = {key for row in [*cards, *offers, *groups.values()] for key in row["sources"]}
-    write("sources.json", {"as_of": hardware["as_of"], "sources": {key: row for key, row in table.items() if key in used}})
+    as_of = max(hardware["as_of"], *(row["checked"] for key, row in table.items() if key in used))
+    write("sources.json", {"as_of": as_of, "sources": {key: row for key, row in table.items() if key in used}})
     write("accelerators.json", {"accelerators": cards})
     write("tpu_generations.json", {"tpu_generations": [generation(fact) for fact in hardware["cloud_tpu"]]})
     write("offers.json", {"offers": offers, "aliases": ALIASES})

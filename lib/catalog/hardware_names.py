@@ -37,7 +37,7 @@ class Names:
     silicon: Mapping[str, Accelerator]
     """By id."""
     silicon_folded: Mapping[str, Accelerator]
-    """By id in lower case."""
+    """By id in lower case, without hyphens and blanks."""
 
     def advice(self, text: str, platform: Platform | None = None) -> str:
         """A sentence that names what was probably meant, or where the list is; begins with a space."""
@@ -75,8 +75,16 @@ def index(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], acc
         by_id=by_id,
         by_name={name: tuple(rows) for name, rows in by_name.items()},
         silicon=accelerators,
-        silicon_folded={key.casefold(): card for key, card in accelerators.items()},
+        silicon_folded={_folded(key): card for key, card in accelerators.items()},
     )
+
+
+def _folded(name: str) -> str:
+    """A name of silicon as people write it: "RTX 4070 Ti", "Apple M4 Max 64GB" and "nvidia h100-sxm" are cards of the catalog."""
+    text = name.casefold()
+    for maker in ("nvidia ", "geforce ", "amd ", "instinct ", "apple "):
+        text = text.removeprefix(maker)
+    return text.replace("-", "").replace(" ", "")
 
 
 def _withdrawn_sentence(row: Offer) -> str:
@@ -95,16 +103,17 @@ def _first_offer(names: Names, text: str, platform: Platform | None) -> Offer | 
 
 def _silicon(names: Names, text: str) -> Cards | None:
     """Plain silicon, with or without a count."""
-    card = names.silicon.get(text) or names.silicon_folded.get(text.casefold())
+    card = names.silicon.get(text) or names.silicon_folded.get(_folded(text))
     if card is not None:
         return Cards(silicon=card)
     match = _COUNTED.fullmatch(text)
-    card = match and (names.silicon.get(match["id"]) or names.silicon_folded.get(match["id"].casefold()))
+    card = match and (names.silicon.get(match["id"]) or names.silicon_folded.get(_folded(match["id"])))
     if match is None or card is None:
         return None
     count = int(match["count"])
-    if card.kind == "cpu" and count != 1:
-        raise UnknownHardware(f"{quote_value(text)} asks for {count} hosts of {card.name}. A CPU is one host: write '{card.id}'.")
+    if card.kind in {"cpu", "apple"} and count != 1:
+        what = "A CPU is one host" if card.kind == "cpu" else "A Mac is one machine"
+        raise UnknownHardware(f"{quote_value(text)} asks for {count} hosts of {card.name}. {what}: write '{card.id}'.")
     if not 1 <= count <= MOST_CARDS:
         raise UnknownHardware(f"{quote_value(text)} asks for {count} cards. Accepted: 1 to {MOST_CARDS}, such as '{card.id}x8'.")
     return Cards(silicon=card, count=count)

@@ -15,11 +15,14 @@ from lib.catalog.rows import Bandwidth, ByteCount, Day, Rate, Row, Size, Sources
 from lib.provenance import Source
 from lib.units import Bytes, FlopPerSecond
 
-Vendor = Literal["NVIDIA", "AMD", "Google", "AWS", "CPU"]
-SiliconKind = Literal["gpu", "tpu", "neuron", "cpu"]
+Vendor = Literal["NVIDIA", "AMD", "Apple", "Google", "AWS", "CPU"]
+SiliconKind = Literal["gpu", "apple", "tpu", "neuron", "cpu"]
 PeakDtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
 PEAK_DTYPES: tuple[str, ...] = get_args(PeakDtype)
-KIND_OF_VENDOR: dict[Vendor, SiliconKind] = {"NVIDIA": "gpu", "AMD": "gpu", "Google": "tpu", "AWS": "neuron", "CPU": "cpu"}
+KIND_OF_VENDOR: dict[Vendor, SiliconKind] = {
+    "NVIDIA": "gpu", "AMD": "gpu", "Apple": "apple", "Google": "tpu", "AWS": "neuron", "CPU": "cpu",
+}  # fmt: skip
+"""Apple's GPUs are a kind of their own: other engines run on them, and what they reach says nothing about cards."""
 
 
 class Link(Row):
@@ -90,6 +93,8 @@ class Accelerator(Row):
     """Where the figures come from."""
     checked: Day
     """The day on which the sources were read."""
+    in_calibration: bool = True
+    """Among the cards whose ceilings the fit of speeds has seen: other cards are held to at least what these reach, never the reverse."""
     reached: bool = False
     """Bandwidth and peaks are rates that a program reached on this very machine, not ceilings."""
 

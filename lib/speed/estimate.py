@@ -11,7 +11,7 @@ from lib.provenance import Caveat, Source
 from lib.speed.batch import resolve_deployment
 from lib.speed.calibration import Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
-from lib.speed.hardware import card_class
+from lib.speed.hardware import is_measured
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments, predict_speeds
 from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest
 from lib.units import GIB
@@ -96,7 +96,7 @@ def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
     """What the answer leaves open."""
     spec, card, engine = of.spec, of.devices.silicon, of.layout.engine
     possible = (
-        ((engine, card_class(card)) not in calibration.measured, Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
+        (not is_measured(calibration.measured, engine, card), Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
         (of.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.devices.count})),
         (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
         (spec.unknown_cache, Caveat("cache_unknown")),

@@ -7,7 +7,7 @@ that it equals or exceeds in both. The last entry is for rates that were measure
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -29,11 +29,19 @@ from lib.speed.calibration import CLASSES
 
 HALVES = ("fp16", "bf16")
 PCIE_SLOT = 32e9  # PCIe 4.0, 16 lanes, one direction
+APPLE_REACHED = 0.58, 0.65
+"""Shares of bandwidth and of arithmetic that llama.cpp reaches on Apple's GPUs, medians of published runs: tokens written 57 % (M1 Max, 8B
+Q4_K_M), 58 % (M1 Max, 27B IQ4_NL), 86 % (M4); prompts read 77 % (M1 Max), 78 % (M4), 65 % (M1 Ultra, 3B), 63 and 51 % (M2 Ultra, 7B F16 and
+Q4_K_M). Sources: github.com/brand-o/normiebench issues 40 and 3, ggml-org/llama.cpp issue 27525 and pull 3084, geerlingguy/ai-benchmarks
+issue 48, read 2026-11-22. Five machines are too few for a fit, so answers carry wider ranges and a caveat."""
 SLOWEST_LINK = 100e9  # links between cards are faster, PCIe is slower
 
 
 def card_class(card: Accelerator) -> str:
-    """The class whose share of the datasheet a card reaches: by maker, kind of memory and architecture, never by card."""
+    """The class whose share of the datasheet a card reaches: by maker, kind of memory and architecture, never by card.
+
+    Nothing was fitted on Apple's GPUs, whose class does not matter (`APPLE_REACHED`).
+    """
     if card.kind in {"cpu", "tpu", "neuron"}:
         return card.kind
     if card.vendor == "AMD":
@@ -44,6 +52,11 @@ def card_class(card: Accelerator) -> str:
     if capability in {(8, 0), (9, 0)}:
         return "a100" if capability == (8, 0) else "hopper"
     return "blackwell" if capability[0] == 10 else "gddr"  # noqa: PLR2004 sm_100: HBM; sm_86, 89 and 120 have GDDR
+
+
+def is_measured(measured: Collection[tuple[str, str]], engine: str, card: Accelerator) -> bool:
+    """Whether the fit has seen this engine on such a card, of the pairs of engine and class that it has seen."""
+    return card.kind != "apple" and (engine, card_class(card)) in measured
 
 
 def find_peak(card: Accelerator, arithmetic: str) -> float:
@@ -73,9 +86,9 @@ def with_measured_share(class_logit: Array) -> Array:
 
 def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerators: Mapping[str, Accelerator]) -> Ceilings:
     """The ceilings of a card of which `share` is rented; `accelerators` are the catalog's, among which weaker cards are looked for."""
-    if card.reached:
-        none = (0.0,) * len(CLASSES)
-        return Ceilings((*none, card.bandwidth * share), (*none, find_peak(card, arithmetic) * share))
+    if card.reached or card.kind == "apple":
+        none, (bandwidth, compute) = (0.0,) * len(CLASSES), (1.0, 1.0) if card.reached else APPLE_REACHED
+        return Ceilings((*none, card.bandwidth * share * bandwidth), (*none, find_peak(card, arithmetic) * share * compute))
     return _ceilings(ById(accelerators), card.id, share, arithmetic)
 
 
@@ -90,7 +103,7 @@ def _ceilings(accelerators: ById[Mapping[str, Accelerator]], silicon: str, share
             at, fast, flops = CLASSES.index(card_class(card)), own_bandwidth, own_peak
         else:
             at, fast, flops = CLASSES.index(card_class(other)), other.bandwidth, find_peak(other, arithmetic)
-            if other.kind != card.kind or fast > own_bandwidth or flops > own_peak:
+            if other.kind != card.kind or not other.in_calibration or fast > own_bandwidth or flops > own_peak:
                 continue
         bandwidth[at], compute[at] = max(bandwidth[at], fast), max(compute[at], flops)
     return Ceilings(tuple(bandwidth), tuple(compute))
@@ -212,7 +225,7 @@ def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ..
             return "vllm-tpu", () if engine == "vllm-tpu" else (ON_TPU,)
         case "neuron":
             return "neuron", (ON_NEURON,)
-    if "gpu" not in traits_of(engine).silicon:
-        able = ", ".join(name for name, row in TRAITS.items() if "gpu" in row.silicon)
+    if devices.silicon.kind not in traits_of(engine).silicon:
+        able = ", ".join(name for name, row in TRAITS.items() if devices.silicon.kind in row.silicon)
         raise BadArgument("engine", engine, f"one of {able} on {devices.silicon.name}")
     return engine, ()

@@ -19,7 +19,7 @@ from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import queue_time
 from lib.speed.batch import Columns, Deployment, LawInputs, Question, describe_passes, resolve_deployment, tabulate
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
-from lib.speed.hardware import card_class
+from lib.speed.hardware import is_measured
 from lib.speed.result import Band, Bound, SpeedEstimate, SpeedFloor
 from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, time_serving
 from lib.units import Seconds, TokensPerSecond
@@ -195,7 +195,7 @@ def _widening(of: Sequence[Deployment], calibration: Calibration) -> Array:
     for deployment in of:
         engine, card = deployment.layout.engine, deployment.devices.silicon
         if (engine, card.id) not in factors:
-            factors[engine, card.id] = 1.0 if (engine, card_class(card)) in calibration.measured else UNMEASURED_WIDENING
+            factors[engine, card.id] = 1.0 if is_measured(calibration.measured, engine, card) else UNMEASURED_WIDENING
     return np.array([factors[deployment.layout.engine, deployment.devices.silicon.id] for deployment in of])
 
 

@@ -78,7 +78,8 @@ def test_a_card_is_plausible(card: Accelerator) -> None:
     if card.kind != "cpu":
         assert card.memory_usable is not None
         assert card.memory_advertised is not None
-        assert 0.9 * card.memory_advertised <= card.memory_usable <= card.memory_advertised
+        least = 0.66 if card.kind == "apple" else 0.9  # Metal gives a program two thirds of a small Mac
+        assert least * card.memory_advertised <= card.memory_usable <= card.memory_advertised
     else:
         assert not card.bandwidth_is_peak
 
@@ -135,8 +136,39 @@ def test_silicon_is_that_of_the_facts(fact: list[object]) -> None:
 
 
 def test_all_silicon_is_there_and_no_more() -> None:
-    """58 cards, chips and CPU hosts."""
-    assert list(CATALOG.accelerators) == [fact[0] for fact in FACTS["silicon"]]
+    """58 cards, chips and CPU hosts of the facts; behind them cards that people own, which the fit of speeds has not seen."""
+    ids = [fact[0] for fact in FACTS["silicon"]]
+    assert list(CATALOG.accelerators)[: len(ids)] == ids
+    assert [key for key, card in CATALOG.accelerators.items() if card.in_calibration] == ids
+
+
+@pytest.mark.parametrize(
+    ("card", "gib", "gb_per_s", "dtype", "tflops"),
+    [
+        ("RTX-3060", 12, 360, "fp16", 25.48),  # 2 × 12.74
+        ("RTX-4060Ti-16GB", 16, 288, "fp8", 88.24),  # 4 × 22.06
+        ("RTX-5090", 32, 1792, "bf16", 209.6),  # 2 × 104.8
+        ("RTX-5090", 32, 1792, "fp4", 1676.8),  # 16 × 104.8
+        ("MI325X", 256, 6000, "bf16", 1307),
+        ("MI355X", 288, 8000, "fp8", 5000),
+        ("B300", 288, 8000, "bf16", 2250),
+        ("GB300", 288, 8000, "fp4", 15_000),
+        ("M4-Max-128GB", 128, 546, "fp16", 18.4),
+    ],
+)
+def test_cards_that_people_own(card: str, gib: int, gb_per_s: int, dtype: str, tflops: float) -> None:
+    """Figures as the vendors print them (scripts/catalog_cards.py names where they were read)."""
+    row = CATALOG.accelerator(card)
+    assert row.memory_advertised == gib * 2**30
+    assert row.bandwidth == gb_per_s * 1e9
+    assert row.peak(dtype) == pytest.approx(tflops * 1e12)
+
+
+def test_a_mac_holds_what_metal_gives_a_program() -> None:
+    """Two thirds of 16 GiB, three quarters of 128."""
+    assert CATALOG.accelerator("M4-16GB").memory_usable == pytest.approx(16 * 2**30 * 2 / 3, rel=1e-3)
+    assert CATALOG.accelerator("M4-Max-128GB").memory_usable == pytest.approx(96 * 2**30)
+    assert not CATALOG.accelerator("M1-16GB").supports("bf16")
 
 
 @pytest.mark.parametrize(("platform", "fact"), [(name, fact) for name in ("spaces", "jobs") for fact in FACTS["flavors"][name]], ids=str)

