@@ -11,24 +11,31 @@ from lib.engines import Engine
 Mode = Literal["inference", "lora", "qlora", "full"]
 Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
 Priority = Literal["cheapest", "balanced", "fastest"]
+Sdk = Literal["gradio", "docker"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 ACCOUNTS: tuple[Account, ...] = get_args(Account)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
-
+SDKS: tuple[Sdk, ...] = get_args(Sdk)
+AUTO: Literal["auto"] = "auto"
 
 PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256
 """The shape of a request wherever none is stated: the defaults of /estimate_speed."""
 
 
-def prompt_and_output_tokens(context_tokens: int) -> tuple[int, int]:
-    """The shape of a request within a context: output min(256, half of it), prompt min(512, the rest of it), at least a token each.
+PROMPT_SHARE = PROMPT_TOKENS / 4096
+"""Share of the context that a prompt fills where none is stated: that of the default prompt in the default context. A judgement."""
 
-    >>> prompt_and_output_tokens(4096), prompt_and_output_tokens(100)
-    ((512, 256), (50, 50))
+
+def prompt_and_output_tokens(context_tokens: int) -> tuple[int, int]:
+    """The shape of a request within a context: output min(256, half of it), prompt max(512, an eighth), at most the rest; a token at least.
+
+    >>> prompt_and_output_tokens(4096), prompt_and_output_tokens(100), prompt_and_output_tokens(131_072)
+    ((512, 256), (50, 50), (16384, 256))
     """
     output = min(OUTPUT_TOKENS, max(1, context_tokens // 2))
-    return min(PROMPT_TOKENS, max(1, context_tokens - output)), output
+    prompt = max(PROMPT_TOKENS, int(context_tokens * PROMPT_SHARE))
+    return min(prompt, max(1, context_tokens - output)), output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +59,11 @@ class MemoryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a Space has to do, and what may be spent; 0 sets no limit in `max_usd_per_month` and `min_tokens_per_s`."""
+    """What a Space has to do, and what may be spent; 0 sets no limit in `max_usd_per_month`, `min_tokens_per_s` and `max_ttft_s`.
+
+    `context_tokens` is the longest request, `prompt_tokens` and `output_tokens` the usual one (0: `prompt_and_output_tokens` of the
+    context). `engine` and `sdk` are names of `ENGINES` and `SDKS`, or "auto".
+    """
 
     task: str = "auto"
     context_tokens: int = 4096
@@ -65,3 +76,8 @@ class Workload:
     min_tokens_per_s: float = 0.0
     priority: Priority = "balanced"
     platforms: tuple[str, ...] = ("spaces", "zerogpu")
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    max_ttft_s: float = 0.0
+    engine: Engine | Literal["auto"] = "auto"
+    sdk: Sdk | Literal["auto"] = "auto"

@@ -1,8 +1,16 @@
 """The configurations worth trying on an offer, best first: as stored, then eight bits, then four.
 
-A configuration is engine × precision × devices. Which engine: `transformers` where the Space's own process runs the model (all that
-ZeroGPU can), vLLM where several cards share a text model or an endpoint serves it, vLLM for TPU on TPU, llama.cpp for quantized text
-models on CPU. What the silicon cannot compute is left out, and `refused` says which precision that was.
+A configuration is engine × precision × devices. Which engines an offer runs (`engines_on`):
+
+    ZeroGPU            transformers: it lends its card to PyTorch in a Gradio Space
+    Space, Gradio      transformers on a GPU; on a CPU llama.cpp too, which is a Python package
+    Space, Docker      the same, and on a GPU servers of text: vLLM, llama.cpp
+    Job, Endpoint      as a Docker Space
+    Cloud TPU          vLLM for TPU
+    Inferentia         nothing that is known here
+
+One request at a time is simplest in the Space's own process; several at a time want a server that batches continuously, as do Jobs and
+Endpoints, whose images are servers. What the silicon cannot compute is left out, and `refused` says which precision that was.
 
 Tasks are grouped by the kind of work they are. Their names are the Hub's pipeline tags, and the words of the community's hardware guide:
 
@@ -12,6 +20,7 @@ boxes) · speech · image · video · provider (the Space only calls an API; the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -23,7 +32,8 @@ from lib.errors import BadArgument
 from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
 from lib.precision import NAMES, weight_format
-from lib.provenance import Reason
+from lib.provenance import Reason, Value
+from lib.workload import AUTO, Sdk, Workload
 
 Family = Literal["generate", "vision_language", "encode", "speech", "image", "video", "provider"]
 
@@ -91,16 +101,22 @@ def family_of(task: str) -> Family:
 AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2
 SERVED_TASKS = ("generate", "vision_language")
 TENSOR_PARALLEL_ENGINES: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if row.tensor_parallel)
+SERVERS: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if not row.static_batch)
+"""Engines that take a request as soon as there is a place, and keep only its own tokens in the cache."""
 _HALF_BITS, _FOUR_BITS = 16, 4
+_AMPERE = (8, 0)
 _ON_TPU = frozenset({"bf16", "fp8", "int8"})
+PUBLISHED_LAWS = frozenset({"gptq", "awq", "int_groups", "scaled_rows", "mxfp4", "nvfp4", "gguf"})
+"""Laws of formats that are made once, with data to calibrate or a converter, and published; the others are made while loading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One configuration; `step` counts how far the weights are compressed below what was asked.
 
-    `note` says what a checkpoint that is already quantized needs for it: "unpacked" (its format has no unit here), or "sibling"
-    (nothing quantizes it again, so that the unquantized checkpoint has to be taken).
+    `note` says what the checkpoint needs for it: "unpacked" (its format has no unit here), "sibling" (nothing quantizes it again, so that
+    the unquantized checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).
+    `sdk` is what a Space has to be built with, "" where the offer is none.
     """
 
     precision: str
@@ -108,88 +124,155 @@ class Candidate:
     devices: int = 1
     step: int = AS_STORED
     note: str = ""
+    sdk: Sdk | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The configurations to try, best first, and the first one that was left out (`None` when none was)."""
+    """The configurations to try, best first, and why there are none or fewer than asked for (`None` when nothing was left out)."""
 
     tried: tuple[Candidate, ...]
     refused: Reason | None = None
 
 
-def list_candidates(spec: ModelSpec, family: Family, offer: Offer, precision: str) -> Candidates:
-    """The configurations of this model on this offer."""
+def engines_on(offer: Offer, family: Family, library: str, sdk: str) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
+    """The engines that can run this kind of work on an offer, each with what the Space has to be built with."""
     kind = "cpu" if offer.silicon is None else offer.silicon.kind
-    if kind == "neuron" or (kind == "tpu" and family not in SERVED_TASKS):
+    served = family in SERVED_TASKS and library != "diffusers"
+    if kind == "neuron" or (kind == "tpu" and not served):
+        return ()
+    if kind == "tpu":
+        return (("vllm-tpu", ""),)
+    if offer.platform == "zerogpu":
+        return (("transformers", "gradio"),)
+    space = offer.platform == "spaces"
+    process: Sdk | Literal[""] = ("docker" if sdk == "docker" else "gradio") if space else ""
+    server: Sdk | Literal[""] = "docker" if space else ""
+    found: list[tuple[Engine, Sdk | Literal[""]]] = [("transformers", process)]
+    if kind == "gpu" and served and not (space and sdk == "gradio"):
+        found.append(("vllm", server))
+    if family == "generate" and library != "diffusers" and (kind == "cpu" or not (space and sdk == "gradio")):
+        found.append(("llama.cpp", process if kind == "cpu" else server))
+    return tuple(found)
+
+
+def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Workload, published: Sequence[str] = ()) -> Candidates:
+    """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
+    possible = engines_on(offer, family, spec.library, workload.sdk)
+    if not possible:
         return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
-    if offer.silicon is None:
-        return _on_cpu(family, precision)
-    return _on_accelerator(spec, family, offer, offer.silicon, precision)
+    engines = [pair for pair in possible if workload.engine in {AUTO, pair[0]}]
+    if not engines:
+        values: dict[str, Value] = {"engine": workload.engine, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
+        docker = workload.engine in dict(engines_on(offer, family, spec.library, "docker"))
+        return Candidates((), Reason("engine_needs_docker" if docker else "engine_not_here", values))
+    tried: list[Candidate] = []
+    refused: Reason | None = None
+    for engine, sdk in _by_preference(engines, offer, workload):
+        for devices in _device_counts(spec, offer, engine):
+            forms, left_out = _forms(spec, family, offer.silicon, engine, workload.precision, published)
+            refused = refused or left_out
+            tried += [
+                Candidate(precision=name, engine=engine, devices=devices, step=step, note=note, sdk=sdk) for name, step, note in forms
+            ]
+    return Candidates(tuple(sorted(tried, key=lambda candidate: candidate.step)), refused)
 
 
-def _on_cpu(family: Family, precision: str) -> Candidates:
-    text = family == "generate"
-    plain = Candidate(precision="fp32", engine="transformers")
-    packed = (
-        Candidate(precision="gguf:Q8_0", engine="llama.cpp", step=EIGHT_BITS),
-        Candidate(precision="gguf:Q4_K_M", engine="llama.cpp", step=FOUR_BITS),
-    )
-    if precision == "auto":
-        return Candidates((plain, *packed) if text else (plain,))
-    if precision in {"fp32", "fp16", "bf16"}:
-        return Candidates((Candidate(precision=precision, engine="transformers"),))
-    if text and (precision.startswith("gguf:") or precision in {"int8", "int4"}):
-        named = {"int8": "gguf:Q8_0", "int4": "gguf:Q4_K_M"}.get(precision, precision)
-        return Candidates((Candidate(precision=named, engine="llama.cpp"),))
-    return Candidates((), Reason("dtype_missing", {"precision": precision, "silicon": "CPU"}))
+def _by_preference(
+    engines: Sequence[tuple[Engine, Sdk | Literal[""]]], offer: Offer, workload: Workload
+) -> list[tuple[Engine, Sdk | Literal[""]]]:
+    """Servers first where several requests come at a time or the image is a server; else the Space's own process."""
+    crowd = workload.concurrency > 1 or offer.platform in {"endpoints", "jobs"}
+    return sorted(engines, key=lambda pair: (pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
 
 
-def _on_accelerator(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator, precision: str) -> Candidates:
+def _device_counts(spec: ModelSpec, offer: Offer, engine: Engine) -> tuple[int, ...]:
+    """Over how many devices the engine spreads the model: tensor parallelism over all that it can, layers over one or over all."""
+    count = offer.accelerator_count
+    if engine in TENSOR_PARALLEL_ENGINES:
+        return (tensor_parallel_degree(spec, count),)
+    return (1,) if count <= 1 else (1, count)
+
+
+Forms = tuple[tuple[str, int, str], ...]
+
+
+def _forms(
+    spec: ModelSpec, family: Family, silicon: Accelerator | None, engine: Engine, precision: str, published: Sequence[str]
+) -> tuple[Forms, Reason | None]:
+    """Names with their step and note, and the refusal of the first one that the silicon or the engine cannot take."""
+    if engine == "llama.cpp":
+        return _gguf_forms(spec, silicon, precision)
     if precision.startswith("gguf:"):
-        if family != "generate" or silicon.kind != "gpu" or offer.platform == "zerogpu":
-            return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
-        return Candidates((Candidate(precision=precision, engine="llama.cpp", devices=offer.accelerator_count),))
-    wanted, refused = _precisions(spec, silicon, precision)
-    layouts = _layouts(spec, family, offer, silicon)
-    tried = tuple(
-        Candidate(precision=name, engine=engine, devices=devices, step=step, note=note)
-        for name, step, note in wanted
-        for engine, devices in layouts
-    )
-    return Candidates(tried, refused)
+        return (), Reason("engine_form", {"engine": engine, "precision": precision})
+    if silicon is None:
+        plain = precision in {AUTO, "fp32", "fp16", "bf16"}
+        return ((("fp32" if precision == AUTO else precision, AS_STORED, ""),), None) if plain else ((), _missing(precision, "CPU"))
+    if precision != AUTO:
+        runs = _computes(silicon, precision) and _has_kernel(silicon, engine, precision)
+        return (((precision, AS_STORED, ""),), None) if runs else ((), _missing(precision, silicon.name))
+    return _automatic_forms(spec, family, silicon, engine, published)
 
 
-def _precisions(spec: ModelSpec, silicon: Accelerator, precision: str) -> tuple[tuple[tuple[str, int, str], ...], Reason | None]:
-    """Names with their step and note, and the refusal of the first one that the silicon cannot compute."""
-    if precision != "auto":
-        if _computes(silicon, precision):
-            return ((precision, AS_STORED, ""),), None
-        return (), Reason("dtype_missing", {"precision": precision, "silicon": silicon.name})
+def _automatic_forms(
+    spec: ModelSpec, family: Family, silicon: Accelerator, engine: Engine, published: Sequence[str]
+) -> tuple[Forms, Reason | None]:
+    """As stored, with float32 loaded in the silicon's 16 bits; then compressed."""
     half = "bf16" if silicon.supports("bf16") else "fp16"
     stored = spec.stored.quantization
     if stored is None:
-        return tuple((name, step, "") for name, step in (*_plain(spec, silicon, half), *_compressed(silicon))), None
-    bits = _bits(stored.format)
-    again = tuple((name, step, "sibling") for name, step in _compressed(silicon) if step == FOUR_BITS and bits > _FOUR_BITS)
-    if _computes(silicon, stored.format):
-        return (("auto", AS_STORED, ""), *again), None
-    return ((half, AS_STORED, "unpacked"), *again), Reason("dtype_missing", {"precision": stored.format, "silicon": silicon.name})
+        plain_forms = ((half, AS_STORED, "halved" if spec.stored.dtype == "float32" else ""),)
+        if silicon.kind != "tpu" and spec.stored.dtype != "float32":
+            plain_forms = ((AUTO, AS_STORED, ""),)
+        return (*plain_forms, *((name, step, "") for name, step in _compressed(silicon, engine, family, published))), None
+    bits = weight_format(stored.format).bits if stored.format in NAMES else 0
+    again = tuple(
+        (name, step, "sibling")
+        for name, step in _compressed(silicon, engine, family, published)
+        if step == FOUR_BITS and bits > _FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
+    )
+    if _computes(silicon, stored.format) and _has_kernel(silicon, engine, stored.format):
+        return ((AUTO, AS_STORED, ""), *again), None
+    unpacked: Forms = ((half, AS_STORED, "unpacked"),) if _has_kernel(silicon, engine, stored.format) else ()
+    return (*unpacked, *again), _missing(stored.format, silicon.name)
 
 
-def _plain(spec: ModelSpec, silicon: Accelerator, half: str) -> tuple[tuple[str, int], ...]:
-    """As stored; a float32 checkpoint also in half precision, which hardly changes it. TPUs compute in bf16."""
-    if silicon.kind == "tpu":
-        return ((half, AS_STORED),)
-    halved = ((half, AS_STORED),) if spec.stored.dtype == "float32" else ()
-    return (("auto", AS_STORED), *halved)
+def _missing(precision: str, silicon: str) -> Reason:
+    return Reason("dtype_missing", {"precision": precision, "silicon": silicon})
 
 
-def _compressed(silicon: Accelerator) -> tuple[tuple[str, int], ...]:
-    """The formats of eight and of four bits: fp8 where the silicon computes it no slower than int8; four bits as storage on GPUs."""
+def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, precision: str) -> tuple[Forms, Reason | None]:
+    """llama.cpp's own files. On a GPU 16 bits as stored too; a CPU reads eight bits at most, for the sake of speed."""
+    if precision == AUTO:
+        stored = spec.stored.quantization
+        if stored is not None:  # llama.cpp loads no such checkpoint: its files are conversions
+            packed = stored.format in NAMES and weight_format(stored.format).bits <= _FOUR_BITS
+            eight: Forms = () if packed else ((AUTO, EIGHT_BITS, "converted"),)
+            return (*eight, (AUTO if packed else "gguf:Q4_K_M", FOUR_BITS, "converted")), None
+        whole: Forms = () if silicon is None else ((AUTO, AS_STORED, ""),)
+        return (*whole, ("gguf:Q8_0", EIGHT_BITS, ""), ("gguf:Q4_K_M", FOUR_BITS, "")), None
+    if precision.startswith("gguf:") or precision in {"int8", "int4"}:
+        return (({"int8": "gguf:Q8_0", "int4": "gguf:Q4_K_M"}.get(precision, precision), AS_STORED, ""),), None
+    return (), Reason("engine_form", {"engine": "llama.cpp", "precision": precision})
+
+
+def _compressed(silicon: Accelerator, engine: Engine, family: Family, published: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """The formats of eight and of four bits: fp8 where the silicon computes it no slower than int8; four bits as storage on GPUs.
+
+    Four bits of text models: a checkpoint that is known to exist first, then AWQ, which its kernels read packed and which converts the
+    experts of a mixture, then what the engine makes while loading.
+    """
     fp8, int8 = silicon.peak("fp8"), silicon.peak("int8")
     eight = ("fp8" if fp8 is not None and fp8 >= (int8 or 0) else "int8", EIGHT_BITS)
-    return (eight, ("int4", FOUR_BITS)) if silicon.kind == "gpu" else (eight,)
+    if silicon.kind != "gpu":
+        return (eight,)
+    if family in {"image", "video"}:  # what diffusers makes while loading
+        return (("int8", EIGHT_BITS), ("int4", FOUR_BITS))
+    if family not in SERVED_TASKS:
+        return (eight, ("int4", FOUR_BITS))
+    four = [name for name in published if name in {"awq-4", "gptq-4"}] or ["awq-4"]
+    made = ["int4"] if engine == "transformers" else []
+    return (eight, *((name, FOUR_BITS) for name in (*four, *made)))
 
 
 def _computes(silicon: Accelerator, precision: str) -> bool:
@@ -197,22 +280,14 @@ def _computes(silicon: Accelerator, precision: str) -> bool:
 
     A format that `lib.precision` does not know is left to the engine, on a GPU.
     """
-    needed = weight_format(precision).arithmetic if precision in NAMES else ""
+    form = weight_format(precision) if precision in NAMES else None
+    needed, bits = ("", 0) if form is None else (form.arithmetic, form.bits)
     if silicon.kind == "tpu":
         return needed in _ON_TPU and silicon.supports(needed)
-    return silicon.supports(needed) if needed == "fp8" or _bits(precision) >= _HALF_BITS else True
+    return silicon.supports(needed) if needed == "fp8" or bits >= _HALF_BITS else True
 
 
-def _bits(precision: str) -> int:
-    return weight_format(precision).bits if precision in NAMES else 0
-
-
-def _layouts(spec: ModelSpec, family: Family, offer: Offer, silicon: Accelerator) -> tuple[tuple[Engine, int], ...]:
-    """Engine and number of devices. Models that do not serve text stay on one card as long as they fit there."""
-    count = offer.accelerator_count
-    if silicon.kind == "tpu":
-        return (("vllm-tpu", tensor_parallel_degree(spec, count)),)
-    served = family in SERVED_TASKS and spec.library != "diffusers"
-    if served and (count > 1 or offer.platform == "endpoints"):
-        return (("vllm", tensor_parallel_degree(spec, count)),)
-    return (("transformers", 1),) if count == 1 else (("transformers", 1), ("transformers", count))
+def _has_kernel(silicon: Accelerator, engine: Engine, precision: str) -> bool:
+    """Whether the engine has a kernel for the format on this GPU: vLLM reads MXFP4 from compute capability 8.0 on (its Marlin kernels)."""
+    old = silicon.kind == "gpu" and (silicon.compute_capability or _AMPERE) < _AMPERE
+    return not (old and engine == "vllm" and precision in NAMES and weight_format(precision, engine).law == "mxfp4")

@@ -1,20 +1,24 @@
-"""Which configurations fit an offer, in memory and on disk, and how much memory each leaves free on the fullest device.
+"""Whether a configuration fits an offer, in memory and on disk, how much memory it leaves free, and what would make it fit.
 
-The best configurations come first (`lib.advisor.candidates`). A disk that is too small is the reason only where the memory would do.
+What has to be held depends on how the engine keeps the cache. Engines with a static batch hold every request at the longest length. Servers
+hold the tokens that are there: one request of the longest length, or as many of the usual length as come at a time. ZeroGPU lends every
+call a slice of its own, so that it holds one request. A disk that is too small is a reason only where the memory would do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from lib.advisor.candidates import Candidate, Family, list_candidates
+from lib.advisor.candidates import PUBLISHED_LAWS, SERVERS, Candidate, Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
-from lib.engines import traits_of
-from lib.memory import MemoryEstimate, usable_memory
+from lib.identity import ById
+from lib.memory import MemoryEstimate, count_sequences, estimate_memory, fit_memory
 from lib.model.spec import ModelSpec
+from lib.precision import weight_format
 from lib.provenance import Reason, Value
 from lib.speed import SpeedRequest
 from lib.units import GIB
@@ -32,10 +36,14 @@ WORKING_BYTES = {"video": 12 * GIB, "image": int(4.75 * GIB)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """Memory of a configuration against the capacity of one device; `working_bytes` were added for the pipeline."""
+    """Memory of a configuration against what the engine may fill of one device; `working_bytes` were added for the pipeline.
+
+    `device_bytes` is all that is usable of the device, `capacity_bytes` the share of it that the engine claims.
+    """
 
     memory: MemoryEstimate
     needed_bytes: int
+    device_bytes: int
     capacity_bytes: int
     working_bytes: int
 
@@ -53,33 +61,39 @@ class Headroom:
     def comfortable(self) -> bool:
         """Whether a tenth stays free, and even the high end of the estimate fits."""
         high = self.needed_bytes * self.memory.high_bytes / max(1, self.memory.total_bytes)
-        return self.free_bytes >= COMFORT * self.capacity_bytes and high <= self.capacity_bytes
+        return self.device_bytes - self.needed_bytes >= COMFORT * self.device_bytes and high <= self.device_bytes
 
 
-def measure_headroom(memory: MemoryEstimate, capacity_bytes: int, family: Family) -> Headroom:
+def measure_headroom(memory: MemoryEstimate, device_bytes: int, family: Family) -> Headroom:
     """The headroom of this estimate on a device of which this much is usable; an engine may fill only the share that it claims."""
     working = max(0, WORKING_BYTES.get(family, 0) - memory.activation.bytes)
-    may_fill = memory.claim.capacity_bytes(capacity_bytes)
-    return Headroom(memory=memory, needed_bytes=memory.per_device_bytes + working, capacity_bytes=may_fill, working_bytes=working)
-
-
-Memory = Callable[[MemoryRequest, Accelerator | None], MemoryEstimate]
+    return Headroom(
+        memory=memory,
+        needed_bytes=memory.per_device_bytes + working,
+        device_bytes=device_bytes,
+        capacity_bytes=memory.claim.capacity_bytes(device_bytes),
+        working_bytes=working,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostedModel:
-    """The model that the hardware runs. `memory` remembers its answers between offers; `stored_bytes` is the size of the download."""
+    """The model that the hardware runs.
+
+    `stored_bytes` is the size of the download, `published` the quantized checkpoints that are known to exist: repository by format.
+    """
 
     spec: ModelSpec
     stored_bytes: int
-    memory: Memory
+    published: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
     """The requirements that every offer of one answer is checked against.
 
-    `model` is `None` when the Space runs none itself; `speed_request` is the shape of the request whose speed is predicted.
+    `model` is `None` when the Space runs none itself. `context_tokens` is the longest request to hold, `speed_request` the usual one, whose
+    speed is predicted.
     """
 
     model: HostedModel | None
@@ -87,72 +101,94 @@ class Requirements:
     workload: Workload
     context_tokens: int
     speed_request: SpeedRequest
-    sdk: str
     rules: PlatformRules
     cpus: tuple[Accelerator, ...]
     accelerators: Mapping[str, Accelerator]
 
+    def at_once(self, offer: Offer) -> int:
+        """Requests that share the hardware at the same time: on ZeroGPU every call has a slice of its own."""
+        return 1 if offer.platform == "zerogpu" else self.workload.concurrency
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A configuration that fits an offer, with the memory it leaves free."""
+    """A configuration that fits an offer with `at_once` requests, and the memory it leaves free."""
 
     candidate: Candidate
     headroom: Headroom
+    at_once: int
 
 
-@dataclass(frozen=True, slots=True)
-class Placements:
-    """The configurations that fit, best first; `obstacle` is the reason where there is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """What stands in the way of a configuration, and how many bytes are missing."""
 
-    fitting: tuple[Placement, ...]
-    obstacle: Reason
-
-
-def place_model(offer: Offer, requirements: Requirements, model: HostedModel) -> Placements | Reason:
-    """The placements that fit; where none can be too slow, the search ends at the first comfortable fit."""
-    capacity = usable_memory(offer)
-    if capacity is None:
-        return Reason("memory_unknown")
-    candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload.precision)
-    timed = offer.silicon is None or requirements.workload.min_tokens_per_s > 0
-    fitting: list[Placement] = []
-    least_short: tuple[int, Reason] | None = None
-    for candidate in candidates.tried:
-        memory = model.memory(_memory_request(candidate, requirements), offer.silicon or offer.host_cpu)
-        headroom = measure_headroom(memory, capacity, requirements.family)
-        shortage = _find_shortage(offer, model, candidate, headroom)
-        if shortage is None:
-            fitting.append(Placement(candidate=candidate, headroom=headroom))
-            if headroom.comfortable and not timed:
-                break
-        elif least_short is None or shortage[0] < least_short[0]:
-            least_short = shortage
-    no_engine = candidates.refused or Reason("no_engine", {"silicon": offer.name, "family": requirements.family})
-    return Placements(tuple(fitting), no_engine if least_short is None else least_short[1])
+    missing_bytes: int
+    reason: Reason
 
 
-def _memory_request(candidate: Candidate, requirements: Requirements) -> MemoryRequest:
-    return MemoryRequest(
-        precision=candidate.precision,
-        engine=candidate.engine,
-        context_tokens=requirements.context_tokens,
-        batch_size=requirements.workload.concurrency,
-        devices=candidate.devices,
+def place_candidate(
+    offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, at_once: int
+) -> Placement | Shortage:
+    """The placement of one configuration, or what is short."""
+    requests = _memory_requests(candidate, requirements, at_once)
+    silicon = offer.silicon or offer.host_cpu
+    headrooms = [measure_headroom(_estimate(model.spec, of, silicon), device_bytes, requirements.family) for of in requests]
+    headroom = max(headrooms, key=lambda of: of.needed_bytes)
+    if not headroom.fits:
+        request = requests[headrooms.index(headroom)]
+        return Shortage(missing_bytes=-headroom.free_bytes, reason=_too_small(candidate, headroom, model.spec, request, silicon))
+    download = model.stored_bytes
+    if weight_format(headroom.memory.precision).law in PUBLISHED_LAWS:
+        download = headroom.memory.weights.bytes
+    if offer.disk_bytes is not None and download > offer.disk_bytes:
+        return Shortage(missing_bytes=0, reason=Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes}))
+    return Placement(candidate=candidate, headroom=headroom, at_once=at_once)
+
+
+def most_at_once(offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
+    """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
+    usual = _memory_requests(candidate, requirements, 1)[-1]
+    most = count_sequences(model.spec, usual, device_bytes, offer.silicon or offer.host_cpu)
+    return requirements.workload.concurrency if most is None else most
+
+
+def _memory_requests(candidate: Candidate, requirements: Requirements, at_once: int) -> tuple[MemoryRequest, ...]:
+    """What has to be held: the longest request for each, or by a server one of them and all of the usual length."""
+    usual = requirements.speed_request.prompt_tokens + requirements.speed_request.output_tokens
+    longest = requirements.context_tokens
+    shapes = ((longest, 1), (min(usual, longest), at_once)) if candidate.engine in SERVERS else ((longest, at_once),)
+    return tuple(
+        MemoryRequest(
+            precision=candidate.precision, engine=candidate.engine, context_tokens=tokens, batch_size=batch, devices=candidate.devices
+        )
+        for tokens, batch in shapes
     )
 
 
-def _find_shortage(offer: Offer, model: HostedModel, candidate: Candidate, headroom: Headroom) -> tuple[int, Reason] | None:
-    """How many bytes are missing, and of what; a disk that is too small only counts where memory would do."""
-    if not headroom.fits:
-        values: dict[str, Value] = {
-            "needed_bytes": headroom.needed_bytes,
-            "capacity_bytes": headroom.capacity_bytes,
-            "precision": headroom.memory.precision,
-            "devices": candidate.devices,
-        }
-        return -headroom.free_bytes, Reason("too_small", values)
-    download = headroom.memory.weights.bytes if traits_of(candidate.engine).own_files else model.stored_bytes
-    if offer.disk_bytes is not None and download > offer.disk_bytes:
-        return 0, Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
-    return None
+def _estimate(spec: ModelSpec, request: MemoryRequest, silicon: Accelerator | None) -> MemoryEstimate:
+    return _remembered(ById(spec), request, None if silicon is None else ById(silicon))
+
+
+@lru_cache(maxsize=2048)
+def _remembered(spec: ById[ModelSpec], request: MemoryRequest, silicon: ById[Accelerator] | None) -> MemoryEstimate:
+    """The same silicon is offered by several platforms, and most questions differ in what needs no new estimate."""
+    return estimate_memory(spec.value, request, None if silicon is None else silicon.value)
+
+
+def _too_small(candidate: Candidate, headroom: Headroom, spec: ModelSpec, request: MemoryRequest, silicon: Accelerator | None) -> Reason:
+    """By how much it is too small, and the longest context or the most requests that would fit."""
+    values: dict[str, Value] = {
+        "needed_bytes": headroom.needed_bytes,
+        "capacity_bytes": headroom.capacity_bytes,
+        "missing_bytes": -headroom.free_bytes,
+        "precision": headroom.memory.precision,
+        "engine": candidate.engine,
+        "devices": candidate.devices,
+    }
+    fit = fit_memory(spec, request, max(1, headroom.device_bytes - headroom.working_bytes), silicon)
+    if spec.cache_terms is not None and fit.max_context_tokens:
+        return Reason("too_small", values | {"fits_tokens": fit.max_context_tokens, "at_once": request.batch_size}, variant="context")
+    if fit.max_batch_size:
+        return Reason("too_small", values | {"fits_at_once": fit.max_batch_size}, variant="batch")
+    return Reason("too_small", values)

@@ -1,152 +1,208 @@
-"""One offer, one verdict: the best configuration that fits, or what stands in the way.
+"""One offer, one verdict: the best configuration that does what is asked, or everything that stands in the way.
 
-The order of questions: may this account run it · does it cost more than the budget · does an engine drive this silicon · does a
-configuration fit memory and disk (the first comfortable fit, else the first that fits at all) · is it quick enough, as predicted ·
-does the quota carry the traffic.
+Configurations are tried from the best on (`lib.advisor.candidates`), those of all offers together, until one fits with room to spare, is
+quick enough and serves the traffic. Otherwise the best of those that pass is taken (`lib.advisor.rank.order_configurations`).
 
-A CPU is enough when its predicted speed reaches
+"Slow" is what fits but cannot be used as such:
 
-    generate          at least 8 tokens per second, and the first token of a 512 token prompt within 5 s
-    vision_language   the same, with the prompt as long as the context: pictures fill it
-    encode            one pass of 512 tokens within 5 s
-    speech            half a minute of sound within half a minute
-    image, video      never: Stable Diffusion 1.5 takes 45 s for one 512 px picture on 32 cores (20 steps, fp32)
+    generate, vision_language   fewer than 5.2 tokens per second: people read 238 words a minute (Brysbaert 2019,
+                                doi:10.1016/j.jml.2019.104047), at 1.3 tokens a word; a stated least speed takes its place
+    encode                      one pass takes more than 5 s
+    speech                      half a minute of sound takes more than half a minute
+    image, video                no limit
 
-The limits are judgements. That of the tokens: people read 238 words a minute (Brysbaert 2019, doi:10.1016/j.jml.2019.104047), 5.2 tokens/s
-at 1.3 tokens a word; the slowest machines of a class have two thirds of its bandwidth: 5.2 · 3/2. That of the first answer: half of the
-ten seconds that keep a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5).
-The picture: Ice Lake with 64 virtual CPUs, github.com/huggingface/blog stable-diffusion-inference-intel.md (2023-03).
+A CPU is refused where it is slow, and its limits are stricter: 8 tokens per second, since the slowest machines of a class have two thirds
+of its bandwidth (5.2 · 3/2), and a first token within 5 s, half of the ten seconds that keep a visitor's attention (Nielsen 1993, Usability
+Engineering, chapter 5), for vision_language with a prompt as long as the context, because pictures fill it. Pictures are never drawn
+on one: Stable Diffusion 1.5 takes 45 s for one of 512 px on 32 cores (20 steps, fp32; Ice Lake with 64 virtual CPUs,
+github.com/huggingface/blog stable-diffusion-inference-intel.md, 2023-03). The limits are judgements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import groupby
 
 from lib.advisor import zerogpu
-from lib.advisor.candidates import Candidate, Family
-from lib.advisor.fit import Headroom, Placement, Placements, Requirements, place_model
-from lib.advisor.result import Cost, Entry, Rejection, Speed, explain_configuration, explain_offer
-from lib.advisor.speed import Key, attach_bounds, bound_speed, find_roofline, predict_candidates, prediction_key
+from lib.advisor.candidates import AS_STORED, Candidate, Family, list_candidates
+from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, place_candidate
+from lib.advisor.rank import order_configurations
+from lib.advisor.result import Configuration, Cost, Entry, Rejection, Speed, explain_configuration, explain_offer
+from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
+from lib.advisor.traffic import plan_traffic
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
 from lib.errors import BadCatalog
-from lib.laws.price import HOUR_S
 from lib.memory import usable_memory
-from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
 
 DAYS_PER_MONTH = 30
 """Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
-ENOUGH_TOKENS_PER_S = 8.0
+READING_TOKENS_PER_S = 5.2
+CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
+PASS_S = 5.0
 SOUND_S = 30.0
 PICTURE_ON_32_CORES_S = 45.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimedPlacement:
-    """A configuration that fits, with its speed; `reason` says why that is enough or too slow, where there is something to say."""
+class Refusal:
+    """A configuration that fits and is refused for its speed, the quota or the traffic."""
 
-    candidate: Candidate
-    headroom: Headroom
-    speed: Speed
-    reason: Reason | None
-    too_slow: bool
+    step: int
+    tokens_per_s: float
+    obstacles: tuple[Reason, ...]
+
+
+@dataclass(slots=True)
+class Trial:
+    """The search on one offer: the configurations not yet tried, those that pass, and what stands in the way of the others."""
+
+    offer: Offer
+    device_bytes: int
+    waves: list[tuple[Candidate, ...]]
+    refused: Reason | None
+    passing: list[Configuration] = field(default_factory=list)
+    too_slow: list[Refusal] = field(default_factory=list)
+    shortages: list[Shortage] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something better may come: nothing yet does all that is asked on one machine."""
+        done = any(of.verdict == "comfortable" and of.replicas == 1 for of in self.passing)
+        return bool(self.waves) and not done
+
+    def take_wave(self, requirements: Requirements, model: HostedModel) -> list[Placement]:
+        """The placements of the next configurations that fit."""
+        fitting = []
+        for candidate in self.waves.pop(0):
+            at_once = requirements.at_once(self.offer)
+            placed = place_candidate(self.offer, candidate, requirements, model, self.device_bytes, at_once)
+            if isinstance(placed, Shortage):
+                self.shortages.append(placed)
+            else:
+                fitting.append(placed)
+        return fitting
+
+    @property
+    def obstacles(self) -> tuple[Reason, ...]:
+        """Why nothing passes: of what fits the fastest, else the configuration that comes closest to fitting, else the engine."""
+        if self.too_slow:
+            return max(self.too_slow, key=lambda of: (-len(of.obstacles), of.tokens_per_s)).obstacles
+        if self.shortages:
+            return (min(self.shortages, key=lambda of: of.missing_bytes).reason,)
+        return (self.refused or Reason("no_engine", {"silicon": self.offer.name, "family": ""}),)
 
 
 def judge_offers(offers: Sequence[Offer], requirements: Requirements) -> list[Entry | Rejection]:
-    """The verdict on each offer; their speeds are predicted together, since that takes hardly longer than one."""
-    placed = [_place(offer, requirements) for offer in offers]
-    predictions: Mapping[Key, SpeedEstimate] = {}
-    if requirements.model is not None:
-        configurations = [
-            (offer, placement.candidate)
-            for offer, placements in zip(offers, placed, strict=True)
-            if isinstance(placements, Placements)
-            for placement in placements.fitting
-        ]
-        spec, family = requirements.model.spec, requirements.family
-        predictions = predict_candidates(spec, family, configurations, requirements.speed_request, requirements.accelerators)
-    return [_judge(offer, requirements, placements, predictions) for offer, placements in zip(offers, placed, strict=True)]
+    """The verdict on each offer; speeds are predicted for all of them together, since that takes hardly longer than one."""
+    model = requirements.model
+    if model is None:
+        return [_judge_without_model(offer, requirements) for offer in offers]
+    trials = [_start(offer, requirements, model) for offer in offers]
+    while running := [trial for trial in trials if isinstance(trial, Trial) and trial.is_open]:
+        placed = [(trial, placement) for trial in running for placement in trial.take_wave(requirements, model)]
+        _time(placed, requirements, model)
+    return [_conclude(offer, trial, requirements) for offer, trial in zip(offers, trials, strict=True)]
 
 
-def _place(offer: Offer, requirements: Requirements) -> Placements | Reason | None:
-    """The placements on the offer, or the reason that forbids it; `None` where the Space runs no model."""
+def _start(offer: Offer, requirements: Requirements, model: HostedModel) -> Trial | Reason:
+    """The search on an offer, or the reason why there is nothing to search."""
     if not offer.listed:
         return Reason("retired", {"since": offer.since or ""})
-    obstacle = _find_obstacle(offer, requirements)
-    if obstacle is not None or requirements.model is None:
-        return obstacle
-    return place_model(offer, requirements, requirements.model)
+    capacity = usable_memory(offer)
+    if capacity is None:
+        return Reason("memory_unknown")
+    candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload, tuple(model.published))
+    together = requirements.workload.priority == "fastest"  # then the engines of a step compete
+    waves = [tuple(group) for _, group in groupby(candidates.tried, lambda of: of.step if together else (of.step, of.engine))]
+    return Trial(offer, capacity, waves, candidates.refused)
 
 
-def _find_obstacle(offer: Offer, requirements: Requirements) -> Reason | None:
-    """The reason that forbids the offer, independent of the model: the account, the SDK of the Space, the budget."""
-    workload, rules = requirements.workload, requirements.rules
-    obstacle = zerogpu.forbid_hosting(offer, rules.zerogpu, workload, requirements.sdk)
-    if obstacle is not None:
-        return obstacle
-    if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):
-        return Reason("cpu_basic_needs_plan", {"account": workload.account})
-    limit, usd_per_month = workload.max_usd_per_month, price_month(offer, workload)
-    if limit and usd_per_month > limit:
-        return Reason("over_budget", {"usd_per_month": usd_per_month, "limit_usd": limit, "days": DAYS_PER_MONTH})
-    return None
+def _time(placed: Sequence[tuple[Trial, Placement]], requirements: Requirements, model: HostedModel) -> None:
+    """Predict the speed of placements, plan what the traffic needs, and sort them into what passes and what is too slow."""
+    spec, family = model.spec, requirements.family
+    pairs = [(trial.offer, placement) for trial, placement in placed]
+    speeds = [
+        attach_bounds(estimate) if estimate is not None else _bound(offer, placement, requirements, model)
+        for (offer, placement), estimate in zip(
+            pairs, predict_placements(spec, family, pairs, requirements.speed_request, requirements.accelerators), strict=True
+        )
+    ]
+    plans = plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], requirements, model)
+    for (trial, _), plan in zip(placed, plans, strict=True):
+        reasons, obstacles = list(plan.reasons), list(plan.obstacles)
+        slow = judge_speed(trial.offer, requirements, plan.speed)
+        obstacles += slow.obstacles
+        reasons += slow.reasons
+        if "daily_quota" in trial.offer.rules:
+            quota, refused = _judge_quota(trial.offer, requirements, plan.placement, plan.speed)
+            (obstacles if refused else reasons).extend(quota)
+        if obstacles:
+            step, rate = plan.placement.candidate.step, plan.speed.tokens_per_s or 0.0
+            trial.too_slow.append(Refusal(step=step, tokens_per_s=rate, obstacles=tuple(obstacles)))
+            continue
+        comfortable = plan.placement.headroom.comfortable
+        trial.passing.append(
+            Configuration(
+                candidate=plan.placement.candidate,
+                headroom=plan.placement.headroom,
+                speed=plan.speed,
+                replicas=plan.replicas,
+                verdict="slow" if slow.is_slow else "comfortable" if comfortable else "tight",
+                reasons=tuple(reasons),
+            )
+        )
 
 
-def _judge(
-    offer: Offer, requirements: Requirements, placements: Placements | Reason | None, predictions: Mapping[Key, SpeedEstimate]
-) -> Entry | Rejection:
-    if isinstance(placements, Reason):
-        return Rejection(offer=offer, reason=placements)
-    if placements is None or requirements.model is None:
-        return _enter_without_model(offer, requirements)
-    best = _choose_placement(offer, requirements, requirements.model.spec, placements, predictions)
-    if isinstance(best, Reason):
-        return Rejection(offer=offer, reason=best)
-    return _enter(offer, requirements, price_offer(offer, requirements.workload, requirements.rules, best.speed.predicted), best)
+def _bound(offer: Offer, placement: Placement, requirements: Requirements, model: HostedModel) -> Speed:
+    roofline = find_roofline(offer, placement.candidate, placement.headroom.memory.precision, requirements.cpus)
+    return bound_speed(model.spec, requirements.family, placement.headroom.memory, roofline, placement.at_once)
 
 
-def _choose_placement(
-    offer: Offer, requirements: Requirements, spec: ModelSpec, placements: Placements, predictions: Mapping[Key, SpeedEstimate]
-) -> TimedPlacement | Reason:
-    """The first comfortable fit that is not too slow, else the first fit that is not too slow, else the reason why there is none."""
-    tight: TimedPlacement | None = None
-    slow: Reason | None = None
-    for placement in placements.fitting:
-        timed = _time_placement(offer, requirements, spec, placement, predictions.get(prediction_key(offer, placement.candidate)))
-        if timed.too_slow:
-            slow = timed.reason
-        elif placement.headroom.comfortable:
-            return timed
-        else:
-            tight = tight or timed
-    return tight or slow or placements.obstacle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Whether a speed will do: limits that it misses, what to say of it, and whether it is slower than the work can be used."""
+
+    obstacles: tuple[Reason, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    is_slow: bool = False
 
 
-def _time_placement(
-    offer: Offer, requirements: Requirements, spec: ModelSpec, placement: Placement, predicted: SpeedEstimate | None
-) -> TimedPlacement:
-    memory = placement.headroom.memory
-    if predicted is None:
-        roofline = find_roofline(offer, placement.candidate, memory.precision, requirements.cpus)
-        speed = bound_speed(spec, requirements.family, memory, roofline, requirements.workload.concurrency)
-    else:
-        speed = attach_bounds(predicted)
-    reason: Reason | None = None
-    too_slow = False
-    if offer.silicon is None:
-        reason, enough = judge_cpu(requirements.family, speed, context_tokens=requirements.context_tokens, vcpu=offer.vcpu)
-        too_slow = not enough
-    rate, least = speed.tokens_per_s, requirements.workload.min_tokens_per_s
+def judge_speed(offer: Offer, requirements: Requirements, speed: Speed) -> Pace:
+    """The speed against the limits that were asked for and the floors of the table above."""
+    workload, family = requirements.workload, requirements.family
+    obstacles = []
+    rate, least = speed.tokens_per_s, workload.min_tokens_per_s
     if rate is not None and rate < least:
-        reason, too_slow = Reason("too_slow", {"tokens_per_s": rate, "wanted_tokens_per_s": least}), True
-    return TimedPlacement(candidate=placement.candidate, headroom=placement.headroom, speed=speed, reason=reason, too_slow=too_slow)
+        obstacles.append(Reason("too_slow", {"tokens_per_s": rate, "wanted_tokens_per_s": least}))
+    first_s, limit_s = speed.ttft_s, workload.max_ttft_s
+    if limit_s and first_s is not None and first_s > limit_s:
+        obstacles.append(Reason("first_token_late", {"ttft_s": first_s, "wanted_s": limit_s}))
+    if offer.silicon is None:
+        reason, enough = judge_cpu(family, speed, context_tokens=requirements.context_tokens, vcpu=offer.vcpu)
+        return Pace(obstacles=tuple(obstacles), reasons=(reason,)) if enough else Pace(obstacles=(*obstacles, reason))
+    slow = _below_floor(family, speed, least)
+    return Pace(obstacles=tuple(obstacles), reasons=slow, is_slow=bool(slow))
+
+
+def _below_floor(family: Family, speed: Speed, least: float) -> tuple[Reason, ...]:
+    """The floor that an accelerator misses, if any; a stated least speed takes the place of reading speed."""
+    if speed.predicted is None:
+        return ()
+    if family in {"generate", "vision_language"}:
+        rate = speed.tokens_per_s
+        missed = not least and rate is not None and rate < READING_TOKENS_PER_S
+        return (Reason("below_reading", {"tokens_per_s": rate or 0.0, "reading_tokens_per_s": READING_TOKENS_PER_S}),) if missed else ()
+    limit_s = {"encode": PASS_S, "speech": SOUND_S}.get(family)
+    seconds = speed.predicted.request_s
+    return (Reason("slow_request", {"seconds": seconds, "limit_s": limit_s}),) if limit_s is not None and seconds > limit_s else ()
 
 
 def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | None) -> tuple[Reason, bool]:
@@ -158,69 +214,108 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
     if predicted is None:
         return Reason("cpu_speed_unknown", values), False
     if family in {"encode", "speech"}:
-        seconds, limit_s = predicted.request_s, FIRST_ANSWER_S if family == "encode" else SOUND_S
+        seconds, limit_s = predicted.request_s, PASS_S if family == "encode" else SOUND_S
         values |= {"seconds": seconds, "limit_s": limit_s}
         enough = seconds <= limit_s
     else:
         longer = max(1.0, context_tokens / predicted.request.prompt_tokens) if family == "vision_language" else 1.0
         rate, ttft_s = speed.tokens_per_s or 0.0, predicted.ttft_s.value * longer
-        values |= {"tokens_per_s": rate, "limit_tokens_per_s": ENOUGH_TOKENS_PER_S, "seconds": ttft_s, "limit_s": FIRST_ANSWER_S}
-        enough = rate >= ENOUGH_TOKENS_PER_S and ttft_s <= FIRST_ANSWER_S
+        values |= {"tokens_per_s": rate, "limit_tokens_per_s": CPU_TOKENS_PER_S, "seconds": ttft_s, "limit_s": FIRST_ANSWER_S}
+        enough = rate >= CPU_TOKENS_PER_S and ttft_s <= FIRST_ANSWER_S
     return Reason("cpu_enough" if enough else "cpu_too_slow", values), enough
 
 
-def _enter(offer: Offer, requirements: Requirements, cost: Cost, best: TimedPlacement) -> Entry | Rejection:
-    """The entry of an offer that runs the model as asked, unless the visitors' quota does not carry the traffic."""
-    reasons = [] if best.reason is None else [best.reason]
-    if "daily_quota" in offer.rules:
-        rules, seconds = requirements.rules.zerogpu, zerogpu.estimate_gpu_seconds(requirements.family, best.speed)
-        quota, enough = zerogpu.judge_quota(offer, rules, requirements.workload, seconds)
-        if not enough:
-            return Rejection(offer=offer, reason=quota)
-        reasons += [quota, *zerogpu.warn_declarations(offer, rules, seconds, best.headroom.memory.weights.bytes)]
-    reasons += _judge_traffic(requirements.workload, best.speed)
+def _judge_quota(offer: Offer, requirements: Requirements, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
+    """What the visitors' quota means for it, and whether it refuses."""
+    rules, seconds = requirements.rules.zerogpu, zerogpu.estimate_gpu_seconds(requirements.family, speed)
+    quota, enough = zerogpu.judge_quota(offer, rules, requirements.workload, seconds)
+    if not enough:
+        return [quota], True
+    weight_bytes = placement.headroom.memory.weights.bytes
+    conditions = zerogpu.explain_hosting(rules, requirements.workload.account)
+    return [quota, *zerogpu.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
+
+
+# Verdicts
+
+
+def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -> Entry | Rejection:
+    """The entry of the best configuration, or every obstacle."""
+    workload = requirements.workload
+    obstacles = list(find_obstacles(offer, requirements))
+    best = None
+    if isinstance(trial, Reason):
+        obstacles.append(trial)
+    elif trial.passing:
+        price = _hourly_price(offer)
+        best = min(trial.passing, key=lambda of: order_configurations(of, price * of.replicas, workload.priority, requirements.family))
+    else:
+        obstacles += trial.obstacles
+    obstacles += _judge_budget(offer, workload, 1 if best is None else best.replicas)
+    if obstacles or best is None or isinstance(trial, Reason):
+        return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
+    cost = price_offer(offer, workload, requirements.rules, best.speed.predicted, best.replicas)
+    model = requirements.model
+    published = {} if model is None else model.published
+    others = [of for of in trial.passing if of.candidate.step < best.candidate.step]
     return Entry(
         offer=offer,
         precision=best.headroom.memory.precision,
         engine=best.candidate.engine,
+        sdk=best.candidate.sdk,
         devices=best.candidate.devices,
+        replicas=best.replicas,
         step=best.candidate.step,
         memory=best.headroom.memory,
         capacity_bytes=best.headroom.capacity_bytes,
         free_bytes=best.headroom.free_bytes,
         speed=best.speed,
         cost=cost,
-        verdict="comfortable" if best.headroom.comfortable else "tight",
+        verdict=best.verdict,
         reasons=(
-            *explain_configuration(offer, best.candidate, best.headroom, best.speed),
-            *reasons,
+            *explain_configuration(offer, best, others, published, was_refused=any(of.step < best.candidate.step for of in trial.too_slow)),
+            *best.reasons,
             *explain_offer(offer, requirements.rules, cost),
         ),
     )
 
 
-def _judge_traffic(workload: Workload, speed: Speed) -> list[Reason]:
-    """Whether the day's requests outrun the hardware: hours × 3600 / seconds of a request × requests at the same time."""
-    request_s, open_s = speed.request_s, float(workload.hours_per_day) * HOUR_S
-    if not request_s or not open_s:
-        return []
-    served = int(open_s / request_s * workload.concurrency)
-    if served >= workload.requests_per_day:
-        return []
-    values: dict[str, Value] = {"requests_per_day": workload.requests_per_day, "served": served, "concurrency": workload.concurrency}
-    return [Reason("traffic_exceeds", values)]
+def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ...]:
+    """What forbids the offer whatever the model: the account, the SDK of the Space."""
+    workload, rules = requirements.workload, requirements.rules
+    obstacles = list(zerogpu.forbid_hosting(offer, rules.zerogpu, workload))
+    if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):
+        obstacles.append(Reason("cpu_basic_needs_plan", {"account": workload.account}))
+    return tuple(obstacles)
 
 
-def _enter_without_model(offer: Offer, requirements: Requirements) -> Entry:
+def _judge_budget(offer: Offer, workload: Workload, replicas: int) -> list[Reason]:
+    """Whether the whole workload costs more than may be spent."""
+    limit = workload.max_usd_per_month
+    usd_per_month = price_month(offer, workload) * replicas if limit and offer.listed else Decimal(0)
+    if usd_per_month <= limit:
+        return []
+    return [Reason("over_budget", {"usd_per_month": usd_per_month, "limit_usd": limit, "days": DAYS_PER_MONTH, "replicas": replicas})]
+
+
+def _judge_without_model(offer: Offer, requirements: Requirements) -> Entry | Rejection:
     """The model runs elsewhere: any hardware serves the page."""
-    cost = price_offer(offer, requirements.workload, requirements.rules)
+    workload = requirements.workload
+    retired = () if offer.listed else (Reason("retired", {"since": offer.since or ""}),)
+    obstacles = (*retired, *find_obstacles(offer, requirements), *_judge_budget(offer, workload, 1))
+    if obstacles:
+        return Rejection(offer=offer, reason=obstacles[0], also=obstacles[1:])
+    cost = price_offer(offer, workload, requirements.rules)
     no_quota = (Reason("zerogpu_no_quota_used"),) if "daily_quota" in offer.rules else ()
+    space = offer.platform in {"spaces", "zerogpu"}
     return Entry(
         offer=offer,
         precision="",
         engine="provider",
+        sdk=("docker" if workload.sdk == "docker" else "gradio") if space else "",
         devices=0,
-        step=0,
+        replicas=1,
+        step=AS_STORED,
         memory=None,
         capacity_bytes=usable_memory(offer),
         free_bytes=usable_memory(offer),
@@ -229,6 +324,9 @@ def _enter_without_model(offer: Offer, requirements: Requirements) -> Entry:
         verdict="comfortable",
         reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, requirements.rules, cost)),
     )
+
+
+# Prices
 
 
 def price_month(offer: Offer, workload: Workload) -> Decimal:
@@ -240,8 +338,8 @@ def price_month(offer: Offer, workload: Workload) -> Decimal:
     return _hourly_price(offer) * workload.hours_per_day * DAYS_PER_MONTH
 
 
-def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None) -> Cost:
-    """Price per hour and month by `lib.cost`, per request and token where the speed is predicted.
+def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
+    """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
 
     Sleep, storage and the port of a Job are not in it; reasons state them. ZeroGPU and free hardware cost nothing; a reason states the
     quota too.
@@ -253,9 +351,10 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
     usage = Usage(
         hours_per_day=workload.hours_per_day,
         days_per_month=Decimal(DAYS_PER_MONTH),
+        replicas=replicas,
         requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
         account=workload.account,
-        concurrency=workload.concurrency,
+        concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
         exposed_port=False,
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
@@ -266,6 +365,7 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         usd_per_month=bill.total_usd_per_month,
         hours_per_day=workload.hours_per_day,
         days_per_month=DAYS_PER_MONTH,
+        replicas=replicas,
         usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
         usd_per_request=None if predicted is None else bill.usd_per_request,
     )

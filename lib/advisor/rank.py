@@ -1,19 +1,18 @@
-"""The order of what fits, and which entries no other one beats.
+"""The order of what does the work, and which entries no other one beats.
 
-Balanced weighs first how much has to be given up, then the price:
+First comes what is comfortable, then what is tight (less than a tenth of a device stays free), then what is slow
+(`lib.advisor.judge`), last what spans several hosts. Among those, by priority:
 
-    level 0     as stored (or as asked), on one device, with room to spare
-    level 2, 4  the same in eight, in four bits: one card with a quantized model before several cards with the whole one
-    level 6-8   over several devices: eight bits, as stored, four bits
-    + 1         ZeroGPU `xlarge` (twice the quota), calls above the default duration, hardware that falls asleep by itself, Jobs,
-                more traffic than it serves at this concurrency
-    + 10        tight: less than a tenth of a device stays free
-    + 20        several hosts
+    balanced    the price of the whole workload, weighed: weights in eight bits count double, in four bits two and a half times, so that
+                as stored is worth up to that (three and five times for what draws: smaller weights make it no faster, and the smaller
+                card draws slower); a Job or hardware with an allowlist counts one and a half times
+    cheapest    the price; what is slow comes last
+    fastest     the predicted tokens per second of all requests
 
-Within level 0 a CPU that is quick enough and cheaper than every GPU comes first: no queue, no quota, any SDK. Then the price decides, so
-that ZeroGPU comes before rented cards. Cheapest puts the price before the level; fastest the predicted speed, which knows nothing of the
-exchange between hosts, so that several hosts and tight fits come last there too.
-Ties end at the order of platforms and the id, so the order of the catalog never shows.
+Balanced puts a CPU that runs the model as stored, is quick enough and costs less than every GPU before ZeroGPU: no queue, no quota, any
+SDK. What costs nothing is not weighed: there the better weights decide, then ZeroGPU's default size. The weights are judgements; 2
+keeps an 8B model as stored on an L4 rather than compressed on a T4 of half the price. Ties end at the order of platforms and the id, so the
+order of the catalog never shows.
 """
 
 from __future__ import annotations
@@ -22,75 +21,91 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS
-from lib.advisor.result import Entry
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS, Family
+from lib.advisor.result import Configuration, Entry, Speed, Verdict
 from lib.catalog.offers import PLATFORMS
 from lib.workload import Priority
 
-INCONVENIENCES = frozenset({"zerogpu_xlarge", "zerogpu_long_call", "sleeps", "jobs_time_limit", "needs_allowlist", "traffic_exceeds"})
-ONE_DEVICE = {AS_STORED: 0, EIGHT_BITS: 2, FOUR_BITS: 4}
-SEVERAL_DEVICES = {EIGHT_BITS: 6, AS_STORED: 7, FOUR_BITS: 8}
-TIGHT, MANY_HOSTS = 10, 20
+WEIGHTS = {AS_STORED: Decimal(1), EIGHT_BITS: Decimal(2), FOUR_BITS: Decimal("2.5")}
+DRAWING_WEIGHTS = {AS_STORED: Decimal(1), EIGHT_BITS: Decimal(3), FOUR_BITS: Decimal(5)}
+INCONVENIENT = Decimal("1.5")
+INCONVENIENCES = frozenset({"jobs_time_limit", "needs_allowlist"})
+VERDICTS: tuple[Verdict, ...] = ("comfortable", "tight", "slow")
+MANY_HOSTS = len(VERDICTS)
 
 Key = tuple[object, ...]
 
 
-def count_sacrifices(entry: Entry) -> int:
-    """The sum of the sacrifices, by the table above; a Space that runs no model gives up nothing."""
-    if entry.memory is None:
-        return 0
-    codes = {reason.code for reason in entry.reasons}
-    sacrifices = (ONE_DEVICE if entry.devices <= 1 else SEVERAL_DEVICES)[entry.step]
-    sacrifices += 1 if codes & INCONVENIENCES else 0
-    sacrifices += TIGHT if entry.verdict == "tight" else 0
-    return sacrifices + (MANY_HOSTS if "multi_host" in codes else 0)
+def weigh(step: int, family: Family) -> Decimal:
+    """How much the price counts for weights that are compressed so far."""
+    return (DRAWING_WEIGHTS if family in {"image", "video"} else WEIGHTS)[step]
+
+
+def order_configurations(of: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
+    """The key by which the configurations of one offer are ordered; `usd_per_hour` of all machines that it takes."""
+    level, weight = VERDICTS.index(of.verdict), weigh(of.candidate.step, family)
+    if priority == "fastest":
+        return (level > 0, -total_rate(of.speed, of.replicas), weight)
+    return (level, usd_per_hour * weight, weight, of.replicas)
+
+
+def total_rate(of: Speed, replicas: int) -> float:
+    """What "fast" means for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
+    predicted = of.predicted
+    if predicted is not None:
+        output_tokens_per_s = predicted.output_tokens_per_s
+        return replicas * (1.0 / predicted.request_s if output_tokens_per_s is None else output_tokens_per_s.value)
+    if of.decode_tokens_per_s_upper_bound is not None:
+        return replicas * of.decode_tokens_per_s_upper_bound
+    if of.request_s_lower_bound:
+        return replicas / of.request_s_lower_bound
+    return replicas * (of.peak_flops_per_s or 0.0)
 
 
 def rate_speed(entry: Entry) -> float:
-    """What "fast" means for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
-    of, predicted = entry.speed, entry.speed.predicted
-    if predicted is not None:
-        output_tokens_per_s = predicted.output_tokens_per_s
-        return 1.0 / predicted.request_s if output_tokens_per_s is None else output_tokens_per_s.value
-    if of.decode_tokens_per_s_upper_bound is not None:
-        return of.decode_tokens_per_s_upper_bound
-    if of.request_s_lower_bound:
-        return 1.0 / of.request_s_lower_bound
-    return of.peak_flops_per_s or 0.0
+    """`total_rate` of an entry."""
+    return total_rate(entry.speed, entry.replicas)
 
 
-def rank_entries(entries: Sequence[Entry], priority: Priority) -> tuple[Entry, ...]:
+def rank_entries(entries: Sequence[Entry], priority: Priority, family: Family) -> tuple[Entry, ...]:
     """The entries in order, those that no other beats marked."""
     gpus = [entry.cost.usd_per_hour for entry in entries if entry.offer.silicon is not None and entry.cost.usd_per_hour > 0]
     cheapest_gpu = min(gpus, default=None)
-    ordered = sorted(entries, key=_key(priority, cheapest_gpu))
+    ordered = sorted(entries, key=_key(priority, family, cheapest_gpu))
     best = find_frontier(ordered)
     return tuple(replace(entry, pareto=number in best) for number, entry in enumerate(ordered))
 
 
-def _key(priority: Priority, cheapest_gpu: Decimal | None) -> Callable[[Entry], Key]:
+def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None) -> Callable[[Entry], Key]:
     def last(entry: Entry) -> Key:
         on_gpu = entry.offer.silicon is not None
-        return (-rate_speed(entry), on_gpu, -entry.free_share, PLATFORMS.index(entry.offer.platform), entry.offer.id)
+        place = (PLATFORMS.index(entry.offer.platform), entry.offer.id)
+        return (takes_more_quota(entry), entry.devices, -rate_speed(entry), on_gpu, -entry.free_share, *place)
+
+    def takes_more_quota(entry: Entry) -> bool:
+        return any(reason.code == "zerogpu_xlarge" for reason in entry.reasons)
 
     def is_cheap_cpu(entry: Entry) -> bool:
-        plain = entry.memory is not None and entry.offer.silicon is None
+        plain = entry.memory is not None and entry.offer.silicon is None and entry.step == AS_STORED
         return plain and (cheapest_gpu is None or entry.cost.usd_per_hour < cheapest_gpu)
 
+    def level(entry: Entry) -> int:
+        return MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else VERDICTS.index(entry.verdict)
+
+    def weight(entry: Entry) -> Decimal:
+        inconvenient = INCONVENIENCES & {reason.code for reason in entry.reasons}
+        return weigh(entry.step, family) * (INCONVENIENT if inconvenient else 1)
+
     def balanced(entry: Entry) -> Key:
-        return (count_sacrifices(entry), not is_cheap_cpu(entry), entry.cost.usd_per_month, *last(entry))
+        weighed = weight(entry)
+        return (level(entry), not is_cheap_cpu(entry), entry.cost.usd_per_month * weighed, weighed, *last(entry))
 
     def cheapest(entry: Entry) -> Key:
-        return (entry.cost.usd_per_month, not is_cheap_cpu(entry), count_sacrifices(entry), *last(entry))
+        slow = entry.verdict == "slow"
+        return (slow, entry.cost.usd_per_month, not is_cheap_cpu(entry), level(entry), weight(entry), *last(entry))
 
     def fastest(entry: Entry) -> Key:
-        return (
-            entry.verdict == "tight" or count_sacrifices(entry) >= MANY_HOSTS,
-            -rate_speed(entry),
-            count_sacrifices(entry),
-            entry.cost.usd_per_month,
-            *last(entry),
-        )
+        return (level(entry) > 0, -rate_speed(entry), weight(entry), entry.cost.usd_per_month, *last(entry))
 
     return {"balanced": balanced, "cheapest": cheapest, "fastest": fastest}[priority]
 

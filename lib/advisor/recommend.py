@@ -10,10 +10,11 @@ Work that providers sell per token: chat with and without images, vectors, pictu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from lib.advisor.candidates import family_of, task_of
-from lib.advisor.fit import HostedModel, Memory, Requirements
+from lib.advisor.fit import HostedModel, Requirements
 from lib.advisor.judge import DAYS_PER_MONTH, judge_offers
 from lib.advisor.rank import rank_entries
 from lib.advisor.result import Entry, ProviderOption, Recommendation, Rejection, Speed
@@ -22,7 +23,8 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS
 from lib.catalog.rules import ProviderCredits
 from lib.catalog.silicon import Accelerator
-from lib.memory import MemoryEstimate, estimate_memory
+from lib.errors import BadArgument
+from lib.memory import estimate_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.workload import MemoryRequest, Workload
@@ -48,7 +50,7 @@ def recommend(
     catalog: Catalog,
     *,
     live_providers: tuple[str, ...] | None = None,
-    sdk: str = "gradio",
+    published: Mapping[str, str] | None = None,
 ) -> Recommendation:
     """Judge every listed offer of the workload's platforms.
 
@@ -57,7 +59,7 @@ def recommend(
         workload: what it has to do; `platforms` names exactly the platforms to judge ("spaces" does not imply "zerogpu" here).
         catalog: offers with their prices, and the platforms' rules.
         live_providers: who serves the model per token today, as the Hub says; `None` when it was not asked.
-        sdk: what the Space is built with: gradio, docker or static. ZeroGPU takes Gradio only.
+        published: quantized checkpoints of the model that the Hub lists, repository by format; `None` when it was not asked.
 
     Raises:
         BadArgument: an unknown task or platform, or neither a model nor a task that needs none.
@@ -67,18 +69,19 @@ def recommend(
     hosted = None if family == "provider" else spec
     context = _context(spec, workload)
     requirements = Requirements(
-        model=None if hosted is None else HostedModel(spec=hosted, stored_bytes=_download_bytes(hosted), memory=_remember_memory(hosted)),
+        model=None
+        if hosted is None
+        else HostedModel(spec=hosted, stored_bytes=_download_bytes(hosted), published={} if published is None else published),
         family=family,
         workload=workload,
         context_tokens=context,
-        speed_request=shape_request(family, context, workload.concurrency),
-        sdk=sdk,
+        speed_request=shape_request(family, context, workload),
         rules=catalog.rules,
         cpus=_host_cpus(catalog),
         accelerators=catalog.accelerators,
     )
     verdicts = judge_offers(catalog.on(workload.platforms), requirements)
-    order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority)
+    order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority, family)
     pick = order[0] if order else None
     return Recommendation(
         pick=pick,
@@ -95,9 +98,19 @@ def recommend(
 
 
 def _context(spec: ModelSpec | None, workload: Workload) -> int:
-    """The context to hold: what is asked, but no more than the model can use."""
+    """The context to hold: what is asked and at least the stated request, but no more than the model can use.
+
+    Raises:
+        BadArgument: the stated request is longer than the model's limit.
+    """
+    stated = workload.prompt_tokens + workload.output_tokens
     limit = None if spec is None else spec.context_limit
-    return workload.context_tokens if limit is None else min(workload.context_tokens, limit)
+    if limit is not None and stated > limit:
+        name = "prompt_tokens" if workload.prompt_tokens >= workload.output_tokens else "output_tokens"
+        of = "" if spec is None else spec.id or "this model"
+        raise BadArgument(name, f"{stated:,} tokens of prompt and answer", f"at most {limit:,} together, the limit of {of}")
+    context = max(workload.context_tokens, stated)
+    return context if limit is None else min(context, limit)
 
 
 def _host_cpus(catalog: Catalog) -> tuple[Accelerator, ...]:
@@ -112,19 +125,6 @@ def _download_bytes(spec: ModelSpec) -> int:
     return stored or estimate_memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
 
 
-def _remember_memory(spec: ModelSpec) -> Memory:
-    """`estimate_memory` for this model, asked once for each request and card."""
-    estimates: dict[tuple[MemoryRequest, str], MemoryEstimate] = {}
-
-    def memory(request: MemoryRequest, accelerator: Accelerator | None) -> MemoryEstimate:
-        key = (request, "" if accelerator is None else accelerator.id)
-        if key not in estimates:
-            estimates[key] = estimate_memory(spec, request, accelerator)
-        return estimates[key]
-
-    return memory
-
-
 def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
     def place(rejection: Rejection) -> tuple[int, Decimal, str]:
         price = rejection.offer.usd_per_hour
@@ -135,6 +135,8 @@ def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
 
 def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason, ...]:
     notes = []
+    if context > workload.context_tokens:
+        notes.append(Reason("context_raised", {"asked_tokens": workload.context_tokens, "held_tokens": context}))
     if context < workload.context_tokens:
         notes.append(Reason("context_clamped", {"asked_tokens": workload.context_tokens, "limit_tokens": context}))
     if pick is None:
@@ -144,6 +146,8 @@ def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason
     notes += _describe_speed(pick.speed)
     if workload.min_tokens_per_s and pick.speed.tokens_per_s is None:
         notes.append(Reason("rate_not_judged"))
+    if workload.max_ttft_s and pick.speed.ttft_s is None:
+        notes.append(Reason("first_token_not_judged"))
     if workload.account == "anonymous":
         notes.append(Reason("account_needed"))
     return tuple(notes)

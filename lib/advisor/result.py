@@ -5,22 +5,24 @@ Every entry has reasons about its memory, precision and devices, its speed, its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.candidates import EIGHT_BITS, FOUR_BITS, TENSOR_PARALLEL_ENGINES, Candidate
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, PUBLISHED_LAWS, SERVERS, TENSOR_PARALLEL_ENGINES, Candidate
 from lib.advisor.fit import Headroom
 from lib.catalog.offers import Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.engines import Engine
+from lib.laws.price import DAY_H
 from lib.memory import MemoryEstimate
+from lib.precision import weight_format
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.speed import SpeedEstimate
-from lib.workload import Workload
+from lib.workload import Sdk, Workload
 
-Verdict = Literal["comfortable", "tight"]
+Verdict = Literal["comfortable", "tight", "slow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,11 @@ class Speed:
         return self.decode_tokens_per_s_upper_bound if rate is None else rate.value
 
     @property
+    def ttft_s(self) -> float | None:
+        """Seconds to the first token (of one pass, of one picture), where that is predicted."""
+        return None if self.predicted is None else self.predicted.ttft_s.value
+
+    @property
     def request_s(self) -> float | None:
         """Seconds of one request: predicted, else the lower bound."""
         return self.request_s_lower_bound if self.predicted is None else self.predicted.request_s
@@ -52,7 +59,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours; per request and token where the speed is known.
+    """Price per hour of one machine, and per month of all `replicas`: `days_per_month` days of `hours_per_day` hours.
 
     `usd_per_request` divides the month by its requests (without stated traffic: the share of an hour that a request takes), the price of
     a million tokens is that of full use.
@@ -62,23 +69,39 @@ class Cost:
     usd_per_month: Decimal
     hours_per_day: Decimal
     days_per_month: int
+    replicas: int = 1
     usd_per_million_output_tokens: Decimal | None = None
     usd_per_request: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A configuration that does the work on an offer, with its speed, the machines that the traffic takes, and what is to be said of it."""
+
+    candidate: Candidate
+    headroom: Headroom
+    speed: Speed
+    replicas: int
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """An offer that runs the model as asked, and the configuration in which it does.
 
-    `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `memory` is
-    `None` when nothing runs on the hardware itself. `free_share` is the share of the fullest device's memory that stays free.
+    `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `sdk` is what a Space has
+    to be built with, "" elsewhere. `memory` is `None` when nothing runs on the hardware itself.
+    `free_share` is the share of the fullest device's memory that stays free.
     `pareto` is true when no other entry is both at least as cheap and at least as fast, and better in one of the two.
     """
 
     offer: Offer
     precision: str
     engine: Engine | Literal["provider"]
+    sdk: Sdk | Literal[""]
     devices: int
+    replicas: int
     step: int
     memory: MemoryEstimate | None
     capacity_bytes: int | None
@@ -97,10 +120,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """An offer that does not run the model as asked, and the first thing that stands in the way."""
+    """An offer that does not run the model as asked, the first thing that stands in the way, and what else does."""
 
     offer: Offer
     reason: Reason
+    also: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +170,21 @@ NEEDS: Mapping[Rule, str] = {
 }
 
 
-def explain_configuration(offer: Offer, candidate: Candidate, headroom: Headroom, speed: Speed) -> tuple[Reason, ...]:
-    """The model that is placed, its precision and its number of devices."""
-    return tuple(_explain_memory(headroom)) + tuple(_explain_form(offer, candidate, headroom)) + tuple(_explain_speed(speed))
+def explain_configuration(
+    offer: Offer, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str], *, was_refused: bool
+) -> tuple[Reason, ...]:
+    """The model that is placed, its precision, its number of devices and its speed.
+
+    `whole` are the configurations with less compressed weights that pass here too, `was_refused` says whether one that fits was
+    refused, `published` the quantized checkpoints that are known to exist.
+    """
+    return (
+        *_explain_memory(best.headroom),
+        *_explain_form(offer, best, published),
+        *_explain_compression(best, whole, was_refused=was_refused),
+        *_explain_devices(offer, best.candidate),
+        *_explain_speed(best.speed),
+    )
 
 
 def _explain_memory(headroom: Headroom) -> list[Reason]:
@@ -164,15 +200,44 @@ def _explain_memory(headroom: Headroom) -> list[Reason]:
     return reasons
 
 
-def _explain_form(offer: Offer, candidate: Candidate, headroom: Headroom) -> list[Reason]:
+def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str]) -> list[Reason]:
+    """How the checkpoint comes into this precision, and what the Space has to be built with."""
+    candidate, precision = best.candidate, best.headroom.memory.precision
     reasons = []
+    if candidate.sdk == "docker" and candidate.engine in SERVERS:
+        reasons.append(Reason("needs_docker", {"engine": candidate.engine}))
     if candidate.note == "unpacked":
-        reasons.append(Reason("unpacked", {"precision": headroom.memory.precision, "silicon": offer.name}))
-    if candidate.step in {EIGHT_BITS, FOUR_BITS}:
-        code = "quantized_sibling" if candidate.note == "sibling" else "quantized"
-        reasons.append(Reason(code, {"precision": headroom.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}))
-    if offer.silicon is not None and not offer.silicon.supports("bf16") and headroom.memory.precision == "fp16":
+        reasons.append(Reason("unpacked", {"precision": precision, "silicon": offer.name}))
+    if candidate.note == "halved":
+        reasons.append(Reason("halved", {"precision": precision}))
+    if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
         reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
+    if candidate.step and weight_format(precision).law in PUBLISHED_LAWS:
+        known = published.get(precision, "")
+        variant = "found" if known else ""
+        reasons.append(Reason("checkpoint", {"precision": precision, "repository": known}, variant=variant))
+    return reasons
+
+
+def _explain_compression(best: Configuration, whole: Sequence[Configuration], *, was_refused: bool) -> list[Reason]:
+    """Why the weights are compressed: what less compressed ones lack on this offer."""
+    candidate = best.candidate
+    if candidate.step == AS_STORED:
+        return []
+    values: dict[str, Value] = {
+        "precision": best.headroom.memory.precision,
+        "bits": 8 if candidate.step == EIGHT_BITS else 4,
+    }
+    if candidate.note in {"sibling", "converted"}:
+        return [Reason("quantized_sibling", values, variant="converted" if candidate.note == "converted" else "")]
+    if whole:
+        variant = "replicas" if all(of.verdict == best.verdict for of in whole) else whole[0].verdict
+        return [Reason("quantized", values, variant=variant)]
+    return [Reason("quantized", values, variant="refused" if was_refused else "")]
+
+
+def _explain_devices(offer: Offer, candidate: Candidate) -> list[Reason]:
+    reasons = []
     if candidate.devices > 1:
         code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"
         reasons.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
@@ -202,8 +267,13 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
         "hours": cost.hours_per_day,
         "days": cost.days_per_month,
     }
+    if cost.replicas > 1:
+        values["replicas"] = cost.replicas
     gradio = "gradio_only" in offer.rules
     reasons = [Reason("free", values | {"gradio_only": gradio}) if cost.usd_per_hour == 0 else Reason("price", values)]
+    if cost.usd_per_month and cost.hours_per_day < DAY_H and offer.platform in {"spaces", "endpoints"}:
+        always = cost.usd_per_month * DAY_H / cost.hours_per_day
+        reasons.append(Reason("paused_outside_hours", {"hours": cost.hours_per_day, "usd_per_month": always}, variant=offer.platform))
     if not offer.price_verified and offer.price_basis == "bundled":
         reasons.append(Reason("price_unverified", {"checked": offer.checked}))
     reasons += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]

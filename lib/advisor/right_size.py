@@ -11,6 +11,7 @@ from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.catalog.offers import Offer, tier_of
 from lib.catalog.rules import PlatformRules
 from lib.provenance import Reason, Value
+from lib.workload import Workload
 
 Decision = Literal["stay", "move", "none"]
 
@@ -43,7 +44,7 @@ def right_size(
     entry = None if on_current is None or current is None else _entry(current, on_current)
     rejection = None if entry or on_current is None or current is None else _rejection(current, on_current)
     fits = True if entry else False if rejection else None
-    month = None if current is None or current.usd_per_hour is None else price_offer(current, recommendation.workload, rules).usd_per_month
+    month = _price_current(current, entry, recommendation.workload, rules)
     pick = recommendation.pick
     saving = None if month is None or pick is None else month - pick.cost.usd_per_month
     stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
@@ -58,6 +59,13 @@ def right_size(
         saving_usd_per_month=saving,
         reasons=tuple(_reasons(decision, current, entry, rejection, pick, saving)),
     )
+
+
+def _price_current(current: Offer | None, entry: Entry | None, workload: Workload, rules: PlatformRules) -> Decimal | None:
+    """USD per month of the current tier: with as many machines as the workload takes there, one where it is not known to do it."""
+    if entry is not None:
+        return entry.cost.usd_per_month
+    return None if current is None or current.usd_per_hour is None else price_offer(current, workload, rules).usd_per_month
 
 
 def _tier(offer: Offer) -> tuple[str, str]:

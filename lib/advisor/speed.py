@@ -1,19 +1,25 @@
 """How fast each configuration is: predicted by `lib.speed`, one call for all of them; bounds of the datasheet where it has no answer.
 
-The shape of a request is `lib.workload.prompt_and_output_tokens` of the context asked for. Sound counts as 1500 positions of a prompt (half
+The shape of a request is as stated, else `lib.workload.prompt_and_output_tokens` of the context. Sound
+counts as 1500 positions of a prompt (half
 a minute; an encoder of its own hears its full length), one pass of an encoder as the prompt alone. Pictures and clips have the shape that
 was published for their pipeline. The bounds are those of `lib.laws.roofline`: no engine can be faster on this hardware.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
+
+from cachetools import LRUCache
 
 from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, Candidate, Family
+from lib.advisor.fit import Placement
 from lib.advisor.result import Speed
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
+from lib.identity import ById
 from lib.laws.forward_pass import expert_share
 from lib.laws.roofline import decode_floor, prefill_floor
 from lib.memory import MemoryEstimate
@@ -22,7 +28,7 @@ from lib.precision import weight_format
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.speed.batch import Question
 from lib.units import BytesPerSecond, FlopPerSecond, Seconds
-from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, prompt_and_output_tokens
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, prompt_and_output_tokens
 
 SOUND_TOKENS = 1500  # positions of half a minute of sound in Whisper's encoder; wav2vec2 makes as many frames
 # Published times of one request without torch.compile (which ZeroGPU lacks), batch 1: a common pipeline stands for its kind.
@@ -36,47 +42,68 @@ Key = tuple[object, ...]
 # Predictions
 
 
-def shape_request(family: Family, context: int, concurrency: int) -> SpeedRequest:
-    """The request that is timed, by the rule above; each configuration puts its own precision and engine in."""
-    prompt, output = prompt_and_output_tokens(context)
+def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequest:
+    """The usual request, as stated or by the rule above; each configuration puts its own precision, engine and concurrency in."""
+    usual_prompt, usual_output = prompt_and_output_tokens(context)
+    output = min(workload.output_tokens or usual_output, max(1, context - 1))
+    prompt = min(workload.prompt_tokens or usual_prompt, max(1, context - output))
     if family == "encode":
-        return SpeedRequest(prompt_tokens=min(PROMPT_TOKENS, context), output_tokens=1, concurrency=concurrency)
-    return SpeedRequest(prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=output, concurrency=concurrency)
+        prompt, output = min(workload.prompt_tokens or PROMPT_TOKENS, context), 1
+    return SpeedRequest(
+        prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=output, concurrency=workload.concurrency
+    )
 
 
-def prediction_key(offer: Offer, candidate: Candidate) -> Key:
-    """What a prediction depends on: platforms that rent out the same cards share it."""
+def _hardware_key(offer: Offer) -> Key:
+    """What a prediction takes of an offer: platforms that rent out the same cards share it."""
     silicon = offer.silicon or offer.host_cpu
     memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
-    of = (silicon.id if silicon else "", offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
-    return (*of, candidate.devices, candidate.engine, candidate.precision)
+    return (silicon.id if silicon else "", offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
 
 
-def _question(spec: ModelSpec, offer: Offer, candidate: Candidate, request: SpeedRequest) -> Question:
-    """The question for `lib.speed`: the cards that the configuration uses, not all that are rented."""
-    whole = offer.silicon is None or candidate.devices == offer.accelerator_count
-    used = offer if whole else offer.model_copy(update={"accelerator_count": candidate.devices})
-    return spec, used, replace(request, precision=candidate.precision, engine=candidate.engine)
+_PREDICTIONS: LRUCache[Key, SpeedEstimate | None] = LRUCache(maxsize=8192)
+_LOCK = Lock()
 
 
-def predict_candidates(
+def predict_placements(
     spec: ModelSpec,
     family: Family,
-    configurations: Iterable[tuple[Offer, Candidate]],
+    placed: Sequence[tuple[Offer, Placement]],
     request: SpeedRequest,
     accelerators: Mapping[str, Accelerator],
-) -> Mapping[Key, SpeedEstimate]:
-    """The predictions by `prediction_key`; what has no answer (a processor or a pipeline of which nothing is known) is left out.
+) -> list[SpeedEstimate | None]:
+    """The prediction for each placement; `None` where nothing is known of the processor or the pipeline. Remembered between answers.
 
-    One pass of an encoder is the prompt alone, whatever the model could decode.
+    The question is about the cards that the configuration uses, not all that are rented. One pass of an encoder is the prompt alone,
+    whatever the model could decode.
     """
     if (family in PICTURE_KINDS) != (spec.library == "diffusers"):
-        return {}
+        return [None] * len(placed)
+    of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens)
+    keys = []
     questions: dict[Key, Question] = {}
-    for offer, candidate in configurations:
-        questions.setdefault(prediction_key(offer, candidate), _question(spec, offer, candidate, request))
-    estimates = zip(questions, predict_each(list(questions.values()), accelerators), strict=True)
-    return {at: _one_pass(one) if family == "encode" else one for at, one in estimates if one is not None}
+    found: dict[Key, SpeedEstimate | None] = {}
+    for offer, placement in placed:
+        used = placement.candidate
+        key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, placement.at_once)
+        keys.append(key)
+        if key in found or key in questions:
+            continue
+        with _LOCK:
+            known = key in _PREDICTIONS
+            if known:
+                found[key] = _PREDICTIONS[key]
+        if not known:
+            whole = offer.silicon is None or used.devices == offer.accelerator_count
+            hardware = offer if whole else offer.model_copy(update={"accelerator_count": used.devices})
+            asked = replace(request, precision=used.precision, engine=used.engine, concurrency=placement.at_once)
+            questions[key] = (spec, hardware, asked)
+    if questions:
+        new = dict(zip(questions, predict_each(list(questions.values()), accelerators), strict=True))
+        with _LOCK:
+            _PREDICTIONS.update(new)
+        found |= new
+    return [None if (one := found[key]) is None else _one_pass(one) if family == "encode" else one for key in keys]
 
 
 def _one_pass(of: SpeedEstimate) -> SpeedEstimate:

@@ -1,7 +1,8 @@
 """ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic.
 
 Quota belongs to the visitor and is counted in GPU seconds a day (`lib.laws.zerogpu_quota`); the account of the workload stands for the
-visitors too. How many visitors share a day's requests is not known, so the fewest that could carry them are judged. The seconds of a
+visitors too. How many visitors share a day's requests is not known, so the fewest that could carry them are judged: a visitor waits for one
+call before the next, so that there are at least as many as requests at the same time. Every call has a slice of its own. The seconds of a
 request are predicted; for pipelines without a prediction they are the published ones of a common pipeline.
 """
 
@@ -18,19 +19,31 @@ from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import to_decimal
 from lib.laws.zerogpu_quota import calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
-from lib.workload import Workload
+from lib.workload import AUTO, Account, Workload
 
 LIGHT_TRAFFIC_VISITORS = 10
 """ZeroGPU is for demos: traffic that needs the whole daily quota of more visitors than this wants hardware of its own. A judgement."""
 
 
-def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload, sdk: str) -> Reason | None:
-    """The reason that forbids hosting on ZeroGPU, if any."""
-    if "gradio_only" in offer.rules and sdk != "gradio":
-        return Reason("zerogpu_gradio_only", {"sdk": sdk})
+def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
+    """Everything that forbids hosting on ZeroGPU."""
+    obstacles = []
+    if "gradio_only" in offer.rules and workload.sdk not in {AUTO, "gradio"}:
+        obstacles.append(Reason("zerogpu_gradio_only", {"sdk": workload.sdk}))
     if "hosting_limit" in offer.rules and rules.max_spaces[workload.account] == 0:
-        return Reason("zerogpu_needs_account", {"account": workload.account, "free_spaces": rules.max_spaces["free"]})
-    return None
+        obstacles.append(Reason("zerogpu_needs_account", {"account": workload.account, "free_spaces": rules.max_spaces["free"]}))
+    return obstacles
+
+
+def explain_hosting(rules: ZeroGpuRules, account: Account) -> list[Reason]:
+    """How many such Spaces the account may host and on which conditions, and the runs a day that are reported beside the quota."""
+    spaces = rules.max_spaces[account]
+    reasons = []
+    if spaces and account == "free":
+        reasons.append(Reason("zerogpu_hosting", {"spaces": spaces, "conditions": ", ".join(rules.free_hosting_conditions)}))
+    if account in rules.runs_per_day_reported:
+        reasons.append(Reason("zerogpu_runs", {"account": account, "runs": rules.runs_per_day_reported[account]}))
+    return reasons
 
 
 def estimate_gpu_seconds(family: Family, speed: Speed) -> float | None:
@@ -65,6 +78,8 @@ def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: 
     values |= {"request_quota_s": float(each), "requests_per_visitor": calls, "visitors": visitors, "most_visitors": LIGHT_TRAFFIC_VISITORS}
     if calls == 0 or visitors > LIGHT_TRAFFIC_VISITORS:
         return Reason("quota_too_small", values), False
+    if workload.concurrency > LIGHT_TRAFFIC_VISITORS:
+        return Reason("zerogpu_crowd", {"concurrency": workload.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS}), False
     return Reason("zerogpu_quota", values), True
 
 

@@ -204,8 +204,9 @@ class SpeedEnd(TypedDict):
 class EntrySpeed(TypedDict):
     """The prediction for `concurrency` requests of this shape, and what the datasheet allows at best.
 
-    The shape: answer = min(256, half of the context), prompt = min(512, the rest of it); 1500 positions for sound; the published shape for
-    pictures (then the token counts mean nothing). `decode_tokens_per_s` is that of one request, `throughput_tokens_per_s` of all together,
+    The shape: as stated, else answer = min(256, half of the context) and prompt = max(512, an eighth of it), at most the rest; 1500
+    positions for sound; the published shape for pictures (then the token counts mean nothing).
+    `decode_tokens_per_s` is that of one request, `throughput_tokens_per_s` of all together,
     both null where nothing is decoded: there `ttft_s` is the whole request. All predictions are null where `basis` is not "prediction".
     """
 
@@ -226,7 +227,7 @@ class EntrySpeed(TypedDict):
 
 
 class EntryCost(TypedDict):
-    """Price per hour, and per month of `days_per_month` days of `hours_per_day` hours, without sleep and storage.
+    """Price per hour of one machine, and per month of all replicas, `days_per_month` days of `hours_per_day` hours; without sleep.
 
     `usd_per_request` divides the month by its requests (without traffic: the share of an hour that one takes), the price of a million
     tokens is that of full use at this concurrency; both null where the speed is not predicted.
@@ -241,7 +242,11 @@ class EntryCost(TypedDict):
 
 
 class RankedEntry(TypedDict):
-    """Hardware that does it, and the configuration it does it in."""
+    """Hardware that does it, and the configuration it does it in.
+
+    `sdk` is what a Space has to be built with ("gradio" or "docker"), "" where the hardware is not that of a Space. `replicas` are the
+    machines that the day's requests take. `verdict`: "comfortable", "tight" (less than a tenth of a device stays free), or "slow".
+    """
 
     hardware: str
     platform: str
@@ -250,7 +255,9 @@ class RankedEntry(TypedDict):
     accelerator_count: int
     precision: str
     engine: str
+    sdk: str
     devices: int
+    replicas: int
     memory: EntryMemory | None
     speed: EntrySpeed
     cost: EntryCost
@@ -260,13 +267,14 @@ class RankedEntry(TypedDict):
 
 
 class RejectedEntry(TypedDict):
-    """Hardware that does not do it, and the first thing that stands in the way."""
+    """Hardware that does not do it, the first thing that stands in the way, and what else does: without all of these it would do it."""
 
     hardware: str
     platform: str
     name: str
     reason_code: str
     reason: str
+    also: list[ReasonEntry]
 
 
 class ProviderEntry(TypedDict):

@@ -143,7 +143,7 @@ class RightSizeAnswer(Answer):
     """The recommendation beside the current tier.
 
     `decision`: `stay` (the current tier is the pick, or does it all with room to spare for less), `move` (to the pick), `none`
-    (nothing on the chosen platforms does it). `saving_usd_per_month` is that of the pick, per replica, at the workload's hours:
+    (nothing on the chosen platforms does it). `saving_usd_per_month` is that of the pick at the workload's hours:
     negative is an extra cost, null not known.
     """
 

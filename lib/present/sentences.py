@@ -64,8 +64,8 @@ def _variant(reason: Statement) -> str:
         return "since"
     if code == "free" and values.get("gradio_only"):
         return "gradio"
-    if code == "price" and values["usd_per_month"] == 0:
-        return "idle"
+    if code == "price":
+        return "idle" if values["usd_per_month"] == 0 else "replicas" if "replicas" in values else ""
     return reason.variant
 
 
@@ -136,8 +136,19 @@ _HOLDS = {
     "fits_tightly": "Tight: {needed_bytes} of {capacity_bytes} used, {free_percent} % stays free.",
     "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
     "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
+    "quantized_sibling:converted": "Converted to {precision}, a file of the engine's own.",
     "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",
-    "quantized": "Only in {bits} bits ({precision}): as stored it does not fit comfortably.",
+    "quantized": "In {bits} bits ({precision}): with less compressed weights it does not fit.",
+    "quantized:tight": "In {bits} bits ({precision}): with less compressed weights less than a tenth of its memory stays free.",
+    "quantized:slow": "In {bits} bits ({precision}): with less compressed weights it is slower than one can use it.",
+    "quantized:comfortable": "In {bits} bits ({precision}), which is faster; less compressed weights fit too.",
+    "quantized:refused": "In {bits} bits ({precision}): with less compressed weights it does not do what is asked.",
+    "quantized:replicas": "In {bits} bits ({precision}), so that one machine serves more; less compressed weights fit too.",
+    "checkpoint": "{precision} is loaded from a checkpoint made in it: look for one on the Hub, or make it. Whether one exists was not "
+    "looked up.",
+    "checkpoint:found": "{precision} is published: {repository}.",
+    "halved": "The checkpoint is in 32 bits and is loaded in {precision}, which hardly changes it.",
+    "needs_docker": "Needs a Docker Space: {engine} is a server of its own.",
     "no_bf16": "{silicon} does not compute in bf16, so the model runs in fp16.",
     "tensor_parallel": "{engine} splits every matrix over {devices} devices.",
     "layer_split": "{engine} deals layers out over {devices} devices: more memory, not speed.",
@@ -159,15 +170,27 @@ _SPEED = {
     "cpu_too_slow:draw": "Too slow on {vcpu} virtual CPUs: even 32 cores take {seconds} for one small picture with Stable Diffusion 1.5.",
     "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
     "too_slow": "About {tokens_per_s} per request; {wanted_tokens_per_s} were asked for.",
+    "first_token_late": "First token after about {ttft_s}; within {wanted_s} was asked for.",
+    "below_reading": "Slower than one reads: about {tokens_per_s}, and people read {reading_tokens_per_s}.",
+    "slow_request": "A request takes about {seconds}; {limit_s} count as usable.",
 }
 _TRAFFIC = {
-    "traffic_exceeds": "Serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected.",
+    "traffic_exceeds": "Serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected, and it cannot "
+    "run more than once.",
+    "traffic_in_flight": "{requests_per_day} requests a day want {concurrency} at a time, which it serves: speed and memory are those.",
+    "replicas_needed": "One serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected: {replicas} "
+    "of them, each billed.",
 }
 _PRICE = {
     "free": "Free of charge.",
     "free:gradio": "Free of charge; Gradio Spaces only.",
     "price": "{usd_per_hour} an hour, {usd_per_month} a month ({days} days of {hours} hours).",
     "price:idle": "{usd_per_hour} an hour; at 0 hours a day nothing is billed.",
+    "price:replicas": "{usd_per_hour} an hour each, {usd_per_month} a month for {replicas} of them ({days} days of {hours} hours).",
+    "paused_outside_hours:spaces": "Paid hardware does not sleep by itself: it costs {usd_per_month} a month unless it is paused outside "
+    "its {hours} hours a day or given a sleep time.",
+    "paused_outside_hours:endpoints": "It costs {usd_per_month} a month unless it is paused or scaled to zero outside its {hours} hours a "
+    "day.",
     "price_unverified": "This price was not read from the platform's own page (state of {checked}): check it before you rely on it.",
     "over_budget": "{usd_per_month} a month of {days} days is above the budget of {limit_usd}.",
 }
@@ -192,6 +215,10 @@ _ZEROGPU = {
     "zerogpu_quota": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request: "
     "{requests_per_visitor} a day each.",
     "zerogpu_quota_unknown": "Visitors spend their own quota ({account}: {quota_s} a day); the time of a request is not known.",
+    "zerogpu_crowd": "{concurrency} at a time are at least as many visitors, each waiting for a slice of the shared cards. Up to "
+    "{most_visitors} count as light traffic here.",
+    "zerogpu_hosting": "A free account may host {spaces} such Spaces ({conditions}).",
+    "zerogpu_runs": "Beside the quota runs are counted: users report {runs} a day for this account ({account}), which is not documented.",
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
     "quota_too_small": "{requests_per_day} requests a day, about {request_quota_s} of quota each, use up that of {visitors} visitors "
     "({quota_s} a day, {account} account). Up to {most_visitors} counts as light traffic here.",
@@ -201,7 +228,15 @@ _ZEROGPU = {
     "zerogpu_long_call": "A call takes about {seconds}, above the default {default_s}: declare a longer duration.",
 }
 _REFUSED = {
-    "too_small": "Too small: even in {precision} it needs {needed_bytes} on the fullest device, which has {capacity_bytes}.",
+    "too_small": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest device, "
+    "which has {capacity_bytes}: {missing_bytes} are missing.",
+    "too_small:context": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest "
+    "device, which has {capacity_bytes}. With {fits_tokens} tokens of context it fits ({at_once} at a time).",
+    "too_small:batch": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest "
+    "device, which has {capacity_bytes}. With {fits_at_once} at a time it fits.",
+    "engine_needs_docker": "{engine} is a server: in a Gradio Space on {offer} runs {others}. A Docker Space can run it.",
+    "engine_not_here": "{engine} does not run this on {offer}; what does: {others}.",
+    "engine_form": "{engine} does not load {precision}.",
     "disk_too_small": "The download of {download_bytes} does not fit its disk of {disk_bytes}.",
     "dtype_missing": "{silicon} does not compute in {precision}.",
     "no_engine": "No engine known here runs this kind of work ({family}) in this form on {silicon}.",
@@ -218,7 +253,10 @@ _NOTES = {
     "context_clamped": "The model is limited to {limit_tokens} tokens: those are counted, not the {asked_tokens} asked for.",
     "nothing_fits": "Nothing on the chosen platforms does it; the rejected entries say why. Try more platforms, a larger budget, a "
     "shorter context or a smaller precision.",
-    "picked_balanced": "Chosen for giving up the least (as stored, one device, a tenth to spare), then for the price.",
+    "context_raised": "The stated request is longer than the context of {asked_tokens} tokens: {held_tokens} are held.",
+    "first_token_not_judged": "The time to the first token is not predicted for this work, so the wanted one was not judged.",
+    "picked_balanced": "Chosen for the lowest price of what is quick enough and leaves a tenth of its memory free, where weights in eight "
+    "bits count double and in four bits two and a half times.",
     "picked_cheapest": "Chosen for the lowest price that does it.",
     "picked_fastest": "Chosen for the highest predicted speed.",
     "speed_is_predicted": "Speeds are predictions for {prompt_tokens} tokens in and {output_tokens} out, {concurrency} at a time; each "
@@ -232,8 +270,8 @@ _RIGHT_SIZE = {
     "stay": "Stay on {current}: it is the pick for this model and workload.",
     "stay_does_it": "Stay on {current}: it does what is asked, with room to spare. For a new Space {pick} would be the pick.",
     "stay_declare_size": "The tier stays the same; its functions have to declare the size of {size}.",
-    "saves": "Moving from {current} to {pick} saves {usd_per_month} a month per replica.",
-    "costs_more": "Moving from {current} to {pick} costs {usd_per_month} a month more per replica.",
+    "saves": "Moving from {current} to {pick} saves {usd_per_month} a month.",
+    "costs_more": "Moving from {current} to {pick} costs {usd_per_month} a month more.",
     "costs_the_same": "{pick} costs the same as {current}.",
     "current_does_not_do_it": "{current} does not do it, which is the reason to move to {pick}.",
     "current_not_judged": "{current} is not among the tiers offered today, so it was not judged.",

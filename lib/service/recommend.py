@@ -25,8 +25,11 @@ from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.service.arguments import (
     Account,
+    AnyEngine,
+    AnySdk,
     Arguments,
     Concurrency,
+    FirstTokenSeconds,
     HoursPerDay,
     Model,
     Platforms,
@@ -35,6 +38,7 @@ from lib.service.arguments import (
     RequestsPerDay,
     Task,
     Tokens,
+    TokensOrNone,
     TokensPerSecond,
     UsdPerMonth,
     argument,
@@ -61,6 +65,11 @@ class WorkloadArguments(Arguments):
     min_tokens_per_s: TokensPerSecond = argument(0, "tokens per second that each request must get; 0 sets no limit")
     priority: Priority = "balanced"
     platforms: Platforms = argument("spaces", "comma list of spaces, zerogpu, endpoints, jobs, tpu, all")
+    prompt_tokens: TokensOrNone = argument(0, "tokens of the usual prompt; 0 takes a share of the context")
+    output_tokens: TokensOrNone = argument(0, "tokens of the usual answer; 0 takes a share of the context")
+    max_ttft_s: FirstTokenSeconds = argument(0, "longest time to the first token in seconds; 0 sets no limit")
+    engine: AnyEngine = argument("auto", "what runs the model; auto tries all that the hardware can run")
+    sdk: AnySdk = argument("auto", "what the Space is built with: gradio, docker, or auto for either")
 
     @property
     def workload(self) -> Workload:
@@ -171,7 +180,9 @@ def ranked_entry(entry: Entry) -> RankedEntry:
         "accelerator_count": entry.offer.accelerator_count,
         "precision": entry.precision,
         "engine": entry.engine,
+        "sdk": entry.sdk,
         "devices": entry.devices,
+        "replicas": entry.replicas,
         "memory": _memory(entry),
         "speed": _speed(entry.speed),
         "cost": _cost(entry.cost),
@@ -188,6 +199,7 @@ def _rejected(rejection: Rejection) -> RejectedEntry:
         "name": rejection.offer.name,
         "reason_code": rejection.reason.code,
         "reason": sentence(rejection.reason),
+        "also": reason_entries(rejection.also),
     }
 
 

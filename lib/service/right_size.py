@@ -26,7 +26,7 @@ from lib.service.arguments import ACCEPTED, Checked, argument, describe_value
 from lib.service.endpoint import App
 from lib.service.recommend import WorkloadArguments, ranked_entry, recommendation_answer
 from lib.service.space_status import SpaceArguments, price_caveats, tier_name
-from lib.workload import MemoryRequest, Workload
+from lib.workload import MemoryRequest, Sdk, Workload
 
 MOST_MODELS = 5
 
@@ -110,12 +110,12 @@ def _needs(spec: ModelSpec, workload: Workload) -> int:
 
 def right_size_answer(space: Space, choice: ChosenModel, workload: Workload, catalog: Catalog) -> RightSizeAnswer:
     """The recommendation beside the Space's tier, and what moving saves or costs."""
-    sdk = space.sdk or "gradio"
+    workload = replace(workload, sdk=_sdk(space, workload))
     flavor = space.requested_hardware or space.hardware
     current = find_offer(catalog, flavor)
     catalog = _there_already(catalog, current, workload)
-    recommendation = recommend(choice.spec, workload, catalog, sdk=sdk)
-    verdict = advice.right_size(current, _judged(current, recommendation, choice.spec, catalog, sdk), recommendation, catalog.rules)
+    recommendation = recommend(choice.spec, workload, catalog)
+    verdict = advice.right_size(current, _judged(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
     answer = recommendation_answer(recommendation, choice.spec, catalog)
     return {
         "schema": answer["schema"],
@@ -157,15 +157,20 @@ def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) 
     return replace(catalog, rules=catalog.rules.model_copy(update={"accounts": allowed}))
 
 
-def _judged(
-    current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog, sdk: str
-) -> Recommendation | None:
+def _sdk(space: Space, workload: Workload) -> Sdk:
+    """What the Space is to be built with: as asked, else as it is; what is not Gradio runs in an image of its own."""
+    if workload.sdk == "auto":
+        return "gradio" if space.sdk in {None, "gradio"} else "docker"
+    return workload.sdk
+
+
+def _judged(current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> Recommendation | None:
     """A recommendation that judged the current tier: the one at hand, or one for its platform alone."""
     if current is None or not current.listed:
         return None
     if current.platform in recommendation.workload.platforms:
         return recommendation
-    return recommend(spec, replace(recommendation.workload, platforms=(current.platform,)), catalog, sdk=sdk)
+    return recommend(spec, replace(recommendation.workload, platforms=(current.platform,)), catalog)
 
 
 def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) -> CurrentTier:
@@ -194,7 +199,7 @@ def _caveats(space: Space, current: Offer | None, verdict: RightSizing, workload
         message = f"{space.id} is on its way to {space.requested_hardware}, which is taken as its tier."
         caveats.append(Caveat(code="changing", message=message))
     if (space.replicas or 1) > 1:
-        message = f"{space.id} runs {space.replicas} replicas; costs and savings are those of one, and each replica is billed."
+        message = f"{space.id} runs {space.replicas} replicas; costs and savings are those of as many machines as this workload takes."
         caveats.append(Caveat(code="replicas", message=message))
     if space.sleep_time_s is not None and space.sleep_time_s > 0 and verdict.usd_per_month:
         message = (

@@ -59,10 +59,40 @@ LLM = (
     ),
     row("7B", decoder(7e9), "zero-a10g l4x1", ZERO, "l4x1"),
     row("8B", decoder(8e9), "l40sx1", ZERO, "l4x1", "free on half a card; and rented, 22 GiB of an L4 hold it with a tenth to spare"),
-    row("13B", decoder(13e9, layers=40, heads=40, kv_heads=40), "l40sx1", ZERO, "l40sx1", HALF_CARD),
-    row("30B", decoder(30e9, layers=60, heads=56), "a100-large", "a100-large", "a100-large"),
-    row("34B", decoder(34e9, layers=60, heads=56), "a100-large", "a100-large", "a100-large"),
-    row("70B", decoder(70e9, layers=80, heads=64), "a100-large", "a100-large", "a100-large"),
+    row(
+        "13B",
+        decoder(13e9, layers=40, heads=40, kv_heads=40),
+        "l40sx1",
+        ZERO,
+        "t4-small",
+        HALF_CARD + "; rented, a T4 holds it in four bits, twice as fast as one reads, for less than a quarter of the price",
+    ),
+    row(
+        "30B",
+        decoder(30e9, layers=60, heads=56),
+        "a100-large",
+        "zero-a10g-xlarge",
+        "l4x1",
+        "a whole card of 95 GiB holds it as stored for nothing while ten free visitors carry the requests; rented, four bits on an L4 are "
+        "faster than one reads for a third of an A100",
+    ),
+    row(
+        "34B",
+        decoder(34e9, layers=60, heads=56),
+        "a100-large",
+        ZERO,
+        "l4x1",
+        "half a card computes fp8 and holds it in 33 GiB for nothing; in 16 bits the whole card takes more quota than ten free visitors "
+        "have; rented, as 30B",
+    ),
+    row(
+        "70B",
+        decoder(70e9, layers=80, heads=64),
+        "a100-large",
+        "l40sx1",
+        "l40sx1",
+        "AWQ needs 37 of 44 GiB of an L40S, which costs 1,296 instead of 1,800; the guide knew no four bits but bitsandbytes",
+    ),
     row("120B", decoder(120e9, layers=80, heads=96), "a100-large", "a100-large", "a100-large"),
 )
 TASKS = (

@@ -12,7 +12,7 @@ from lib.memory import tensor_parallel_degree
 from lib.model.bundled import find_spec, list_ids
 from lib.model.spec import ModelSpec
 from lib.speed.hardware import lay_out, resolve_devices
-from lib.workload import MemoryRequest
+from lib.workload import MemoryRequest, Workload
 
 CATALOG = load()
 CARDS = CATALOG.offer("l40sx8")
@@ -37,7 +37,7 @@ def test_all_who_ask_agree() -> None:
             for offer, engine in ((CARDS, "vllm"), (CHIPS, "vllm-tpu")):
                 hardware = offer.model_copy(update={"accelerator_count": count})
                 request = MemoryRequest(engine=engine)  # type: ignore[arg-type]
-                tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, "auto").tried
+                tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, Workload()).tried
                 assert {c.devices for c in tried if c.engine in TENSOR_PARALLEL_ENGINES} <= {degree}, spec.id
                 assert (
                     count_devices(Deployment(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)

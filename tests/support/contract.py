@@ -53,6 +53,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "min_tokens_per_s": 0,
         "priority": "balanced",
         "platforms": "spaces",
+        "prompt_tokens": 0,
+        "output_tokens": 0,
+        "max_ttft_s": 0,
+        "engine": "auto",
+        "sdk": "auto",
         "limit": 0,
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
@@ -129,6 +134,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "min_tokens_per_s": 0,
         "priority": "balanced",
         "platforms": "spaces",
+        "prompt_tokens": 0,
+        "output_tokens": 0,
+        "max_ttft_s": 0,
+        "engine": "auto",
+        "sdk": "auto",
     },
     "switch_hardware": {"space_id": REQUIRED, "hardware": REQUIRED, "confirm_usd_per_hour": REQUIRED, "sleep_time_s": -1},
     "set_sleep_time": {"space_id": REQUIRED, "seconds": REQUIRED},
@@ -174,14 +184,14 @@ FIELDS: dict[str, set[str]] = {
     "restart_space": {"stage", "hardware", "sleep_time_s"},
 }  # fmt: skip
 FIT = {"hardware", "fits", "free_bytes", "max_context_tokens", "max_batch_size"}
-ENTRY = {"hardware", "platform", "precision", "engine", "memory", "speed", "cost", "verdict", "reasons"}
+ENTRY = {"hardware", "platform", "precision", "engine", "sdk", "devices", "replicas", "memory", "speed", "cost", "verdict", "reasons"}
 SPEED = {
     "ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high",
     "decode_tokens_per_s_upper_bound", "request_s_lower_bound", "basis",
 }  # fmt: skip
 WAY = {"code", "message", "saves_usd_per_month", "slower", "needs"}
 COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request"}
-REJECTED = {"hardware", "reason_code", "reason"}
+REJECTED = {"hardware", "reason_code", "reason", "also"}
 CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "best_concurrency", "best_utilisation", "message"}
 WEIGHED = {"code", "message", "favours", "weight"}
 OPTION = {"kind", "hardware", "ttft_s", "decode_tokens_per_s", "usd_per_hour", "usd_per_million_output_tokens"}
