@@ -15,11 +15,13 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
 
 import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has to be first
 
+from lib.log_lines import write_lines
 from lib.service.app import services
 from lib.ui.http.callers import current_caller
 from lib.ui.http.serve import QUEUE, launch_arguments
 from lib.ui.page import build_page, launch_options
 
+write_lines()
 advisor = services(current_caller)
 advisor.live.place()  # on ZeroGPU the chat's model has to be on "cuda" before the launch; elsewhere this does nothing
 demo = build_page(advisor)
@@ -27,5 +29,6 @@ demo.queue(**QUEUE)
 
 if __name__ == "__main__":
     demo.launch(**launch_options(), **launch_arguments(demo, advisor), prevent_thread_lock=True)
+    write_lines()  # the web server has set up its own meanwhile
     advisor.warm_up()
     demo.block_thread()

@@ -46,7 +46,7 @@ def environment(home: str) -> dict[str, str]:
         "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
-        "TRANSFORMERS_VERBOSITY": "error",
+        "TRANSFORMERS_VERBOSITY": "critical",
         "MALLOC_ARENA_MAX": "1",
         "MALLOC_MMAP_THRESHOLD_": str(_BLOCK),
     }

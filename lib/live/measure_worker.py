@@ -7,6 +7,7 @@ How it is confined and how it ends: `lib.live.child_process`.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from lib.errors import AdvisorError
 from lib.live.child_process import answer_descriptor, confine, end_with_parent
 from lib.live.limits import Work
 from lib.live.measure import MeasuredRun, MeasureRequest, measure_run
+from lib.log_lines import write_lines
 
 
 def read_ask(found: dict[str, Any]) -> MeasureRequest:
@@ -25,6 +27,7 @@ def read_ask(found: dict[str, Any]) -> MeasureRequest:
 
 def main() -> None:
     """Answer the one question on stdin."""
+    write_lines(logging.WARNING)
     answers = os.fdopen(answer_descriptor(), "w", encoding="utf-8")
 
     def tell(**said: object) -> None:

@@ -19,6 +19,7 @@ This module imports `transformers`, and is itself imported only when something i
 from __future__ import annotations
 
 import json
+import logging
 import re
 import warnings
 from collections.abc import Mapping
@@ -353,7 +354,7 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> BuiltModel:
 
 def _build(raw: Mapping[str, Any], dtype: str) -> BuiltModel:
     _register_stand_in()
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.set_verbosity(logging.CRITICAL)  # type: ignore[no-untyped-call]  # it would quote a stranger's configuration
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"
     try:

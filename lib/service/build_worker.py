@@ -17,6 +17,7 @@ from lib.errors import AdvisorError, BadConfig
 from lib.live.child_process import answer_descriptor, confine, end_with_parent
 from lib.live.faults import Fault, to_fault
 from lib.live.memory_gauge import resident_bytes
+from lib.log_lines import write_lines
 from lib.model.build import SMALLEST
 from lib.model.meta_device import no_network
 from lib.model.resolve import resolve_config
@@ -68,6 +69,7 @@ def _warm_up() -> None:
 
 def main() -> None:
     """Answer one question after another until the parent goes away."""
+    write_lines(logging.WARNING)
     memory_bytes = int(sys.argv[1])
     questions = Connection(os.dup(sys.stdin.fileno()), writable=False)
     answers = Connection(answer_descriptor(), readable=False)
