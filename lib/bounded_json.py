@@ -8,11 +8,14 @@ counted are the bytes `[`, `{`, `,` and `:` outside strings: a list of n values 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 _PIECE_BYTES = 2**16
 _NODES = b"[{,:"
+_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class UnreadableJson(ValueError):
@@ -36,14 +39,18 @@ def node_count(text: bytes, most: int) -> int:
 def read_json(
     text: bytes, most: int, *, parse_float: Callable[[str], Any] | None = None, parse_constant: Callable[[str], Any] | None = None
 ) -> Any:
-    """Parse a text of at most `most` nodes; `parse_float` and `parse_constant` are those of `json.loads`.
+    """Parse a text in UTF-8 of at most `most` nodes; `parse_float` and `parse_constant` are those of `json.loads`.
+
+    Half a surrogate pair is refused: it stands for no character, so no answer that repeats it could be sent.
 
     Raises:
         UnreadableJson: it is not JSON, is nested too deep, or holds more than that.
     """
     if node_count(text, most) > most:
         raise UnreadableJson(f"it holds more than {most:,} values")
+    if _HALF.search(text) and _HALF.search(_PAIR.sub(b"", text.replace(rb"\\", b""))):
+        raise UnreadableJson("it holds half a character (a surrogate without its other half)")
     try:
-        return json.loads(text, parse_float=parse_float, parse_constant=parse_constant)
+        return json.loads(text.decode("utf-8-sig"), parse_float=parse_float, parse_constant=parse_constant)
     except (ValueError, RecursionError) as error:  # ValueError: bad JSON, bad UTF-8, an integer of thousands of digits
         raise UnreadableJson("it is not readable JSON") from error

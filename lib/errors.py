@@ -40,12 +40,17 @@ no path of the server and no traceback. `code` is stable and meant for programs.
 
 from __future__ import annotations
 
+import re
+
 _SHOWN = 80
+_LOOKED_AT = 10_000
+_TOKEN = re.compile(r"hf_\S{16,}")  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
 
 
 def quote_value(value: object) -> str:
-    """A short, printable form of something a caller sent, for use inside a message."""
+    """A short, printable form of something a caller sent, for use inside a message. A token in the wrong place is not repeated."""
     text = value if isinstance(value, str) else repr(value)
+    text = _TOKEN.sub("(what looks like a token)", text[:_LOOKED_AT])
     text = "".join(c if c.isprintable() else "·" for c in text[: _SHOWN + 1])
     return f"'{text[:_SHOWN]}…'" if len(text) > _SHOWN else f"'{text}'"
 

@@ -1,5 +1,7 @@
 """How the page's events are wired: what counts as a visitor's change, the options that they share, and boxes that answer while open.
 
+`Page` is the Blocks that they belong to: whatever goes wrong in one of its events leaves it as a sentence.
+
 Every event of the page is private, and most bypass Gradio's queue: an answer takes milliseconds. While one answer of an event is under way
 only its last change waits (`trigger_mode="always_last"`).
 """
@@ -11,8 +13,42 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.ui.http.api import gradio_error, refusing
+
 if TYPE_CHECKING:
     from gradio.events import Dependency
+
+OUTDATED = (
+    "A field of the page cannot hold the value that was sent for it, or values are missing. Correct what was changed last; if nothing is "
+    "wrong with it, load the page again: it may be older than the app."
+)
+
+
+class Page(gr.Blocks):
+    """Blocks whose events refuse in sentences: Gradio's own refusals quote what was sent, or say nothing."""
+
+    async def preprocess_data(self, *args: Any, **named: Any) -> Any:
+        """What the function of an event gets of the values that were sent.
+
+        Raises:
+            gr.Error: they are not those of its fields.
+        """
+        try:
+            return await super().preprocess_data(*args, **named)
+        except Exception:  # noqa: BLE001  components raise all kinds
+            raise gradio_error(OUTDATED, "invalid_input") from None
+
+    async def process_api(self, block_fn: Any, inputs: list[Any], *args: Any, **named: Any) -> Any:
+        """The answer of an event.
+
+        Raises:
+            gr.Error: a refusal, or a sentence without details where the mistake is ours.
+        """
+        if block_fn.api_visibility == "public":  # its own function does all this (`lib.ui.http.api.wrap_question`)
+            return await super().process_api(block_fn, inputs, *args, **named)
+        with refusing("event", block_fn.api_name, gradio_error, inputs):
+            return await super().process_api(block_fn, inputs, *args, **named)
+
 
 AT_ONCE: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 """Options of an event that is answered past the queue, without a sign of progress."""

@@ -71,7 +71,7 @@ def build() -> LoginView:
     with gr.Column(elem_classes="login"):
         there = can_sign_in()
         gr.HTML(hint_note(_LOGIN if there else _NO_LOGIN))
-        button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", size="md", elem_id="login") if there else None
+        button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", icon=None, size="md", elem_id="login") if there else None
         if there:
             gr.HTML(_FRAMED)
         with gr.Accordion("Use a pasted token", open=not there, elem_classes="quiet-accordion"):

@@ -12,7 +12,7 @@ from lib.present.markup import hint_note, refusal_note
 from lib.ui import cost_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
-from lib.ui.events import AT_ONCE
+from lib.ui.events import AT_ONCE, Page
 from lib.ui.http import api
 from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
@@ -84,7 +84,7 @@ def build_page(services: Services) -> gr.Blocks:
     Every event here is private and carries its own name: private events too take names, and the public ones are a contract.
     """
     page: gr.Blocks
-    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+    with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.HTML((ASSETS / "header.html").read_text(encoding="utf-8"), elem_id="masthead")
         view = build_view(services)
         gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")

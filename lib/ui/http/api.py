@@ -19,7 +19,7 @@ import logging
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
@@ -189,12 +189,31 @@ class Refusal(Exception):
         self.code = code
 
 
+_PRIVATE = 4
+"""Characters from which on a text is somebody's. Shorter ones are numbers and choices, and stand in every sentence."""
+
+
+def log_failure(doing: str, failure: BaseException, private: Iterable[object]) -> None:
+    """Log a mistake of ours. Its words hold none of the `private` texts: a library may name the header that it could not send."""
+    sent = sorted((text for text in private if isinstance(text, str) and len(text) >= _PRIVATE), key=len, reverse=True)
+    texts = [form for text in sent for form in (text, ascii(text)[1:-1], ascii(text.encode("utf-8", "surrogatepass"))[2:-1])]
+    lines: list[str] = []
+    error: BaseException | None = failure
+    while error is not None:
+        said = f"{type(error).__name__}: {error}"
+        for text in texts:
+            said = said.replace(text, "(what the caller sent)")
+        lines = [*traceback.format_tb(error.__traceback__), said, *lines]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    log.error("%s failed\n%s", doing, "\n".join(lines))
+
+
 def wrap_question(question: Answer, refuse: Refuse, queue: str | None = None) -> Answer:
     """The question, asked at its turn in the device queue, with every exception turned into `refuse(sentence, code)`."""
 
     @functools.wraps(question)
     def answer(*args: object, **named: object) -> Mapping[str, Any]:
-        with _refusing(question, refuse, named.get("token")), turn(queue):
+        with refusing("endpoint", question.__name__, refuse, (*args, *named.values())), turn(queue):
             return question(*args, **named)
 
     return _with_types(answer, question)
@@ -210,7 +229,7 @@ def wrap_stream(
 
     @functools.wraps(question)
     def answer(*args: object, **named: object) -> Iterator[Mapping[str, Any]]:
-        with _refusing(question, refuse, named.get("token")), turn(queue):
+        with refusing("endpoint", question.__name__, refuse, (*args, *named.values())), turn(queue):
             yield from question(*args, **named)
 
     return _with_types(answer, question)
@@ -236,19 +255,24 @@ def piece_type(returned: Any) -> Any:
 
 
 @contextmanager
-def _refusing(question: Question, refuse: Refuse, token: object) -> Iterator[None]:
+def refusing(kind: str, name: str, refuse: Refuse, private: Iterable[object]) -> Iterator[None]:
+    """Turn every exception into `refuse(sentence, code)`, and log how the question ended and how long it took, never what it was."""
+    began, outcome = time.perf_counter(), "cancelled"
     try:
         yield
+        outcome = "answered"
+    except gr.Error:
+        outcome = "refused"
+        raise
     except AdvisorError as error:
+        outcome = error.code
         raise refuse(str(error), error.code) from None
-    except Exception:  # noqa: BLE001  anything at all
-        log.error("%s failed\n%s", question.__name__, _without(token, traceback.format_exc()))  # noqa: TRY400  the text is looked through
+    except Exception as failure:  # noqa: BLE001  anything at all
+        outcome = "internal"
+        log_failure(name, failure, private)
         raise refuse(FAILED, "internal") from None
-
-
-def _without(token: object, text: str) -> str:
-    """A library may name the header that it could not send; the caller's token stays out of the log all the same."""
-    return text.replace(token, "(the caller's token)") if isinstance(token, str) and token else text
+    finally:
+        log.info("", extra={"values": {kind: name, "outcome": outcome, "ms": round(1000 * (time.perf_counter() - began), 1)}})
 
 
 def _with_types(function: _Function, question: Question) -> _Function:
@@ -277,11 +301,12 @@ def register(endpoints: Mapping[str, Endpoint]) -> None:
 def gradio_function(endpoint: Endpoint) -> Callable[..., Any]:
     """The function that Gradio calls; one of an account takes the caller's token where Gradio fills it in."""
     wrap = wrap_stream if endpoint.streams else wrap_question
-    function = wrap(endpoint.question, _gradio_error, endpoint.queue)
+    function = wrap(endpoint.question, gradio_error, endpoint.queue)
     return _with_oauth_token(function, streams=endpoint.streams) if endpoint.account else function
 
 
-def _gradio_error(sentence: str, code: str) -> gr.Error:
+def gradio_error(sentence: str, code: str) -> gr.Error:
+    """A refusal as Gradio takes it, which it neither prints nor replaces by nothing."""
     return gr.Error(sentence, title=code, print_exception=False)
 
 
@@ -330,7 +355,8 @@ _STATUS = {
 _MENDABLE = 422  # every other code is something that the caller can mend
 
 
-def _error_body(sentence: str, code: str, status: int | None = None) -> JSONResponse:
+def error_body(sentence: str, code: str, status: int | None = None) -> JSONResponse:
+    """A refusal in Gradio's form, with the status of its code where none is given."""
     return JSONResponse({"error": sentence, "title": code}, status_code=status or _STATUS.get(code, _MENDABLE))
 
 
@@ -338,7 +364,7 @@ def error_response(error: AdvisorError, status: int | None = None) -> JSONRespon
     """A refusal in Gradio's form, with the HTTP status of its cause."""
     if status is None:
         status = error.status if isinstance(error, RefusedBody) else 404 if isinstance(error, UnknownEndpoint) else None
-    return _error_body(str(error), error.code, status)
+    return error_body(str(error), error.code, status)
 
 
 def run_routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
@@ -369,7 +395,7 @@ def _run_handler(name: str, endpoint: Endpoint, bodies: Bodies, threads: Callabl
         except AdvisorError as error:
             return error_response(error)
         except Refusal as refusal:
-            return _error_body(str(refusal), refusal.code)
+            return error_body(str(refusal), refusal.code)
         return Response(body, media_type="application/json")
 
     return run

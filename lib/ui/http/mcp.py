@@ -41,11 +41,13 @@ from lib.ui.http.api import (
     wrap_question,
     wrap_stream,
 )
+from lib.ui.http.bodies import MOST_NODES
 from lib.ui.http.callers import current_caller
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp.types import CallToolResult, Tool
+    from starlette.datastructures import Headers
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
@@ -213,6 +215,41 @@ def _refused(sentence: str) -> CallToolResult:
     from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
 
     return CallToolResult(content=[TextContent(type="text", text=sentence)], isError=True)
+
+
+_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
+_VERSIONS = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
+_METHOD_LENGTH = 100
+
+
+def refuse_message(sent: object, headers: Headers) -> JSONResponse | None:
+    """JSON-RPC's own answer to a message that is none; None for one that the server may have.
+
+    The server would die of some with a bare 500, and repeat others, whatever stands in them. `sent` is None where the body is no JSON.
+    """
+    version = headers.get("mcp-protocol-version")
+    if sent is None:
+        sentence = (
+            f"The body is not JSON of at most {MOST_NODES:,} values, or it is nested too deeply or holds a value that cannot be read."
+        )
+        return _refused_message(_PARSE_ERROR, sentence)
+    if not isinstance(sent, dict) or sent.get("jsonrpc") != "2.0" or not _is_method(sent.get("method")):
+        return _refused_message(
+            _INVALID_REQUEST, 'The body is not one JSON-RPC request. Accepted: {"jsonrpc": "2.0", "id", "method", "params"}.'
+        )
+    if type(sent.get("id", 0)) not in (int, str) or not isinstance(sent.get("params", {}), dict):
+        return _refused_message(_INVALID_REQUEST, '"id" is not a whole number or a text, or "params" is not an object.')
+    if version is not None and not _VERSIONS.fullmatch(version):
+        return _refused_message(_INVALID_REQUEST, "The header MCP-Protocol-Version is not the date of a version, such as 2025-06-18.")
+    return None
+
+
+def _is_method(method: object) -> bool:
+    return isinstance(method, str) and len(method) <= _METHOD_LENGTH
+
+
+def _refused_message(code: int, sentence: str) -> JSONResponse:
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": sentence}}, status_code=400)
 
 
 def routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:

@@ -6,8 +6,9 @@ own buttons and have a visitor confirm a switch unknowingly.
 
 `ApiMiddleware` looks at every request below /gradio_api/:
 
-- Routes that the page does not use are closed. Nothing here takes a file: a value that says it is one would be fetched by Gradio from
-  whatever address it names, into the server's disk, before any function of ours is asked; a "deep link" writes half a megabyte a session.
+- Routes that neither the page nor `gradio_client` needs are closed. Nothing here takes a file: a value that says it is one would be
+  fetched by Gradio from whatever address it names, into the server's disk, before any function of ours is asked; a "deep link" writes half
+  a megabyte a session; a "proxy" fetches from other Spaces.
 - Bodies are received and parsed within bounds (`lib.ui.http.bodies`); sessions end when they are over (`lib.ui.http.sessions`).
 - A call with missing, unknown or superfluous arguments dies in Gradio with a bare 500. Here it gets a sentence, in Gradio's own form of an
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
@@ -27,21 +28,21 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
 
 from lib.bounded_json import UnreadableJson
 from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.live.device_queue import QUEUES, WAITING_PLACES, check_waiting_place
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
-from lib.ui.http.bodies import LARGE_BYTES, MOST_NODES, SMALL_BYTES, Bodies
+from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
 from lib.ui.http.callers import KEY, name_caller
+from lib.ui.http.mcp import refuse_message
 from lib.ui.http.sessions import ANSWER_S, Sessions
 
 if TYPE_CHECKING:
@@ -115,7 +116,11 @@ def _own_hosts(host: str) -> set[str]:
 
 NO_FILES = "Files are not taken here. Paste the text of a config.json as the model instead."
 _FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
-_UNUSED_ROUTES = ("/gradio_api/deep_link", "/gradio_api/dev/")
+_OPEN = frozenset(
+    ("api", "app_id", "call", "cancel", "heartbeat", "info", "mcp", "openapi.json", "queue", "reset", "run", "startup-events", "theme.css")
+)
+"""What follows /gradio_api/ in addresses that are answered."""
+_CLOSED_PAGES = ("/custom_component", "/file", "/monitoring", "/proxy", "/runs", "/vibe")
 _FILE = "gradio.FileData"
 
 
@@ -123,7 +128,9 @@ def closed_route(path: str) -> str | None:
     """The sentence for a route that is not offered here; None for all others."""
     if path.startswith(_FILE_ROUTES):
         return NO_FILES
-    return "Nothing is offered at this address." if path.startswith(_UNUSED_ROUTES) else None
+    _, api, rest = path.partition("/gradio_api/")
+    is_closed = rest.partition("/")[0] not in _OPEN if api and path.startswith(api) else path.startswith(_CLOSED_PAGES)
+    return "Nothing is offered at this address." if is_closed else None
 
 
 def holds_file(sent: Any) -> bool:
@@ -197,8 +204,19 @@ _ONE_SHOT = {"run", "api"}
 _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's number
 _QUEUE_BY_NUMBER = "/gradio_api/queue/join"  # and those of gradio_client
 _MCP = "/gradio_api/mcp"
-_PARSE_ERROR = -32700
 _LONG_ARGUMENTS = frozenset({"model", "history"})  # a pasted config.json, a conversation
+
+
+_AROUND: dict[str, tuple[type, ...]] = {
+    "fn_index": (int,),
+    "trigger_id": (int,),
+    "session_hash": (str,),
+    "event_id": (str,),
+    "simple_format": (bool,),
+    "batched": (bool,),
+}
+_TYPE_WORDS = {int: "a whole number", str: "a text", bool: "true or false"}
+_SESSION_LENGTH = 100
 
 
 class ApiMiddleware:
@@ -211,17 +229,19 @@ class ApiMiddleware:
         public: Callable[[], Mapping[int, str]],
         places: WaitingPlaces | None = None,
         *,
+        events: Container[int] | None = None,
         sessions: Sessions | None = None,
         bodies: Bodies | None = None,
     ) -> None:
         """Stand in front of `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here.
 
+        `events` are the numbers of all functions; None takes any number.
         `places` bounds how many calls wait for the device, and `sessions` what is kept of them; None bounds nothing. `bodies` are the
         limits on what is sent, those of `lib.ui.http.bodies` by default.
         """
         self._app, self._endpoints = app, endpoints
         self._long = {name for name, e in endpoints.items() if _LONG_ARGUMENTS & public_signature(e.question).parameters.keys()}
-        self._public, self._places, self._sessions = public, places, sessions
+        self._public, self._events, self._places, self._sessions = public, events, places, sessions
         self._bodies = bodies or Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -249,11 +269,13 @@ class ApiMiddleware:
         call = _CALL.fullmatch(path)
         sent: Mapping[str, Any] = {}
         if path.startswith(_MCP):
-            if not await self._is_json(body):
-                await _unreadable_message()(scope, receive, send)
+            refusal = refuse_message(await self._json_of_message(body), Headers(scope=scope))
+            if refusal is not None:
+                await refusal(scope, receive, send)
                 return
         elif _is_numbered(path):
             sent = _checked_call(await self._bodies.json_object(body))
+            self._check_number(sent)
         elif call is not None and self._is_one_shot(call["how"], call["name"]):
             scope = {**scope, "path": f"/gradio_api/run/{call['name']}"}
         elif call is not None:
@@ -278,6 +300,18 @@ class ApiMiddleware:
         """Whether this calls an event of the page: by a number, and not that of a public endpoint."""
         number = sent.get("fn_index")
         return _is_numbered(path) and type(number) is int and number not in self._public()
+
+    def _check_number(self, sent: Mapping[str, Any]) -> None:
+        """See that a call by number names a function and sends a list, so that Gradio does not die of it.
+
+        Raises:
+            UnknownEndpoint: there is no function of this number.
+            InvalidInput: there is no list.
+        """
+        number = sent.get("fn_index")
+        if number is None or (self._events is not None and number not in self._events):
+            raise UnknownEndpoint("The page has no event of this number (fn_index). It is older than the app: load it again.")
+        values_of("the event", sent)
 
     def _is_one_shot(self, how: str, name: str) -> bool:
         """Whether a route of our own answers this call.
@@ -342,12 +376,12 @@ class ApiMiddleware:
         if endpoint.queue is not None:
             await self._bodies.aside(check_arguments, endpoint.question, arguments)
 
-    async def _is_json(self, body: bytes) -> bool:
+    async def _json_of_message(self, body: bytes) -> Any:
+        """What a message of MCP says; None where it is no JSON."""
         try:
-            await self._bodies.parsed(body)
+            return await self._bodies.parsed(body)
         except UnreadableJson:
-            return False
-        return True
+            return None
 
 
 def _is_numbered(path: str) -> bool:
@@ -360,19 +394,24 @@ def _checked_call(sent: dict[str, Any]) -> dict[str, Any]:
     """What a call of a function sends, when Gradio may have it.
 
     Raises:
-        InvalidInput: `fn_index` is not a number (Gradio would read "7" and true as numbers too), or a file is in it.
+        InvalidInput: a field around the arguments is of a type that Gradio would die of, or takes for something else ("7" and true for
+            numbers, a batch for its items), or a file is in it.
     """
-    if type(sent.get("fn_index")) not in (int, type(None)):
-        raise InvalidInput("fn_index is not a whole number. Accepted: the number of a function as /config lists it.")
+    for name, types in _AROUND.items():
+        value = sent.get(name)
+        if value is not None and type(value) not in types:
+            raise InvalidInput(
+                f"{name} is not {' or '.join(_TYPE_WORDS[kind] for kind in types)}. The page and gradio_client send it right."
+            )
+    token_of(sent)
+    session = sent.get("session_hash") or ""
+    if not (session.isascii() and session.isprintable() and len(session) <= _SESSION_LENGTH):
+        raise InvalidInput(f"session_hash is not a name of a session. Accepted: up to {_SESSION_LENGTH} plain characters.")
+    if sent.get("batched"):
+        raise InvalidInput('"batched" is not offered here. Send one call for each question.')
     if holds_file(sent):
         raise InvalidInput(NO_FILES)
     return sent
-
-
-def _unreadable_message() -> JSONResponse:
-    """JSON-RPC's own answer to a body that is not JSON: MCP's server would die in it with a bare 500."""
-    sentence = f"The body is not JSON of at most {MOST_NODES:,} values, or it is nested too deeply or holds a number too long to be read."
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": _PARSE_ERROR, "message": sentence}}, status_code=400)
 
 
 def _with_length(scope: Scope, length: int) -> Scope:

@@ -8,6 +8,7 @@ from starlette.middleware import Middleware
 
 from lib.ui import live_ledger
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints, run_routes
+from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.mcp import routes
 from lib.ui.http.middleware import ApiMiddleware, FrameAncestors, WaitingPlaces
 from lib.ui.http.rendered import RenderedOnce
@@ -33,10 +34,19 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
     return {
         "app_kwargs": {
             "routes": [*run_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services)],
+            "exception_handlers": HANDLERS,
             "middleware": [
+                Middleware(Failures),
                 Middleware(FrameAncestors),
                 Middleware(RenderedOnce, page=page),
-                Middleware(ApiMiddleware, endpoints=public_endpoints, public=public, places=WaitingPlaces(page), sessions=Sessions(page)),
+                Middleware(
+                    ApiMiddleware,
+                    endpoints=public_endpoints,
+                    public=public,
+                    events={number for number, fn in page.fns.items() if fn.fn is not None},
+                    places=WaitingPlaces(page),
+                    sessions=Sessions(page),
+                ),
             ],
         },
         "enable_monitoring": False,

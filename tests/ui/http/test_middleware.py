@@ -55,7 +55,7 @@ def beat(_: App, arguments: Pulse) -> dict[str, int]:
 def client() -> Iterator[TestClient]:
     """A server that echoes, behind the door."""
     endpoints = {"ask": Endpoint(question=ask), "beat": Endpoint(question=bind_arguments(beat, cast("App", None)), queue=DEVICE)}
-    door = Middleware(ApiMiddleware, endpoints=endpoints, public=lambda: {1: "ask", 2: "chat"})
+    door = Middleware(ApiMiddleware, endpoints=endpoints, public=lambda: {1: "ask", 2: "chat"}, events={1, 2, 3})
     routes = [*run_routes(endpoints), Route("/{path:path}", echo, methods=["POST"])]
     with TestClient(Starlette(routes=routes, middleware=[door])) as opened:
         yield opened
@@ -84,10 +84,22 @@ def test_defaults_are_filled_in_and_the_length_is_right(client: TestClient) -> N
         ("queue/join", b" " * (LARGE_BYTES + 1), 413, "larger than 2 MiB"),
         ("call/tell", b" " * (SMALL_BYTES + 1), 413, "larger than 64 KiB"),
         ("cancel", b" " * (SMALL_BYTES + 1), 413, "larger than 64 KiB"),
+        ("queue/join", '{"fn_index": 1, "data": []}'.encode("utf-16"), 422, "not a JSON object"),
+        ("queue/join", b'{"fn_index": 1, "data": ["\\ud800"]}', 422, "not a JSON object"),
+        ("queue/join", b'{"fn_index": 9, "data": []}', 404, "load it again"),
+        ("run/predict", b'{"data": []}', 404, "load it again"),
+        ("run/predict", b'{"fn_index": "1", "data": []}', 422, "fn_index is not a whole number"),
+        ("run/predict", b'{"fn_index": true, "data": []}', 422, "fn_index is not a whole number"),
+        ("run/predict", b'{"fn_index": 1, "data": "7B"}', 422, "no list"),
+        ("run/predict", b'{"fn_index": 1, "data": [], "batched": true}', 422, "batched"),
+        ("run/predict", b'{"fn_index": 1, "data": [], "session_hash": "\\n"}', 422, "session_hash"),
+        ("run/predict", b'{"fn_index": 1, "data": [], "session_hash": {}}', 422, "session_hash is not a text"),
+        ("run/predict", b'{"fn_index": 1, "data": [], "oauth_token": 7}', 422, "oauth_token"),
+        ("component_server", b"{}", 404, "Nothing is offered"),
         ("call/ask", b'{"data": [[' + b"[]," * 600_000 + b"[]]]}", 422, "at most 10,000 values"),
         ("call/v2/ask", b'{"model": [' + b"[]," * 600_000 + b"[]]}", 422, "at most 10,000 values"),
-        ("run/predict", b'{"fn_index": 3, "data": [' + b"{}," * 600_000 + b"{}]}", 422, "at most 10,000 values"),
-        ("queue/join", b'{"fn_index": 3, "data": [' + b"[]," * 600_000 + b"[]]}", 422, "at most 10,000 values"),
+        ("run/predict", b'{"fn_index": 1, "data": [' + b"{}," * 600_000 + b"{}]}", 422, "at most 10,000 values"),
+        ("queue/join", b'{"fn_index": 1, "data": [' + b"[]," * 600_000 + b"[]]}", 422, "at most 10,000 values"),
     ],
 )
 def test_what_gradio_would_answer_without_explanation_gets_a_sentence(
@@ -137,6 +149,22 @@ def test_an_unreadable_mcp_message_gets_the_answer_of_json_rpc(client: TestClien
     """Nesting, numbers and text that no parser takes end in a parse error, not in a bare 500."""
     answer = client.post("/gradio_api/mcp/", content=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32700)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]',
+        b'{"jsonrpc": "2.0", "id": {"hf_secret": 1}, "method": "ping"}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": "hf_secret"}',
+        b'{"jsonrpc": "2.0", "id": 1, "result": "hf_secret"}',
+    ],
+)
+def test_a_message_that_is_none_is_refused_without_being_repeated(client: TestClient, body: bytes) -> None:
+    """The protocol's own library would quote it, or die."""
+    answer = client.post("/gradio_api/mcp/", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+    assert "hf_secret" not in answer.text
 
 
 def test_a_body_in_pieces_is_measured_too(client: TestClient) -> None:

@@ -251,7 +251,7 @@ def test_the_token_is_in_no_error_and_in_no_log(url: str, caplog: pytest.LogCapt
         ]
     assert all(FAILED in answer for answer in answers[:3])
     assert '\\"oauth_token\\" is not a text' in answers[3]
-    assert "Illegal header value (the caller's token)" in caplog.text
+    assert "Illegal header value (what the caller sent)" in caplog.text
     out, err = capfd.readouterr()
     assert not any(CALLERS in text for text in (*answers, caplog.text, out, err))
 

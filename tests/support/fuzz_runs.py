@@ -1,0 +1,383 @@
+"""Runs of the nonsense of `fuzzing` against the app: in process, over HTTP, against events of the page by their number, and over MCP.
+
+The same runs serve a test of a few hundred cases and `tests/benchmarks/bench_fuzz.py`. A `Report` counts answers and refusals, and keeps as
+faults: internal failures, bare status 500, broken connections, and every answer that holds the sentinel token, a path or a traceback.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+from fuzzing import TOKENS, Fuzzer, leaks
+from hub_repos import demo_repos
+from huggingface_hub import constants
+from running_app import started
+from space_stand_in import SpaceStandIn, demo
+
+from lib.catalog import load
+from lib.errors import AdvisorError, LiveError
+from lib.hub.spaces import Spaces
+from lib.service.app import Services
+from lib.service.endpoint import App
+from lib.service.models import Models
+from lib.ui.http.api import check_names, endpoints
+
+AT_ONCE = 4
+SHOWN = 40
+LINE = 2048
+LEAST, MOST = 20, 2_000
+"""Characters of a sentence."""
+
+
+class Report:
+    """What came of the cases of one part."""
+
+    def __init__(self, part: str) -> None:
+        self.part, self.outcomes, self.faults = part, Counter[str](), list[str]()
+        self.began = time.perf_counter()
+
+    def fault(self, number: int, what: str) -> None:
+        """Something that may not be."""
+        self.outcomes["FAULT"] += 1
+        self.faults.append(f"{self.part} {number}: {what}")
+        if len(self.faults) <= SHOWN:
+            print("   FAULT", self.faults[-1][:900], flush=True)  # noqa: T201 - a benchmark prints
+
+    def show(self) -> bool:
+        """Print the counts; whether there was no fault."""
+        total, took = self.outcomes.total(), time.perf_counter() - self.began
+        counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.outcomes.items()))
+        print(f"{self.part:8} {total:,} in {took:.0f} s: {counted}; load {os.getloadavg()[0]:.1f}", flush=True)  # noqa: T201
+        return not self.faults
+
+
+# In process: the questions as functions.
+
+
+def _absent(*_: Any) -> Any:
+    raise LiveError("It is not here. Try again elsewhere.")
+
+
+@contextmanager
+def services_behind_stand_in() -> Iterator[Services]:
+    """The services as the app has them, whose Hub is a stand-in, and whose device and providers refuse."""
+    with SpaceStandIn() as hub, patch.object(constants, "ENDPOINT", hub.url):
+        demo(hub)
+        app = App(
+            catalog=load,
+            models=Models(),
+            search=lambda _: (),
+            providers=_absent,
+            run_measurement=_absent,
+            run_heartbeat=_absent,
+            spaces=Spaces,
+        )
+        yield Services(app)
+
+
+def asked(report: Report, number: int, question: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    """One call in process, as our routes make it: names are checked first."""
+    case = f"{question.__name__}({arguments!r:.500})"
+    try:
+        check_names(question, {name: value for name, value in arguments.items() if name != "token"})
+        answers = list(question(**arguments)) if inspect.isgeneratorfunction(question) else [question(**arguments)]
+    except AdvisorError as refusal:
+        report.outcomes["refused"] += 1
+        sentence = str(refusal)
+        if leaks(sentence) or not LEAST < len(sentence) < MOST:
+            report.fault(number, f"{case} said {sentence!r}")
+        return
+    except Exception as error:  # noqa: BLE001 - this is what is looked for
+        report.fault(number, f"{case}: {error!r}")
+        return
+    report.outcomes["answered"] += 1
+    try:
+        text = json.dumps(answers, allow_nan=False, ensure_ascii=False).encode().decode()
+    except (TypeError, ValueError) as error:
+        report.fault(number, f"{case} is no JSON: {error!r}")
+        return
+    if leaks(text):
+        report.fault(number, f"{case} answered with {leaks(text)}")
+
+
+def in_process(count: int, seed: int) -> Report:
+    """Arguments of every public question, and of those that only the page asks."""
+    report, fuzz = Report("process"), Fuzzer(seed)
+    with services_behind_stand_in() as services:
+        public = [endpoint.question for endpoint in endpoints(services).values()]
+        questions = [*public, services.outlook, services.roofline, services.account.preview]
+        weights = [1 if "space_id" in q.__annotations__ or q.__name__ == "chat" else 20 for q in questions]  # those ask over HTTP
+        for number in range(count):
+            question = fuzz.random.choices(questions, weights)[0]
+            asked(report, number, question, fuzz.arguments(question))
+    return report
+
+
+def configs(count: int, seed: int) -> Report:
+    """Pasted configurations near the bundled ones, worked out in the child process."""
+    report, fuzz = Report("configs"), Fuzzer(seed)
+    with services_behind_stand_in() as services:
+        for number in range(count):
+            question = fuzz.random.choice((services.resolve_model, services.estimate_memory, services.recommend))
+            asked(report, number, question, {"model": fuzz.config_text()})
+    return report
+
+
+# Over HTTP, against a started app.
+
+
+def judged(report: Report, number: int, what: str, answer: httpx.Response) -> None:
+    """One response."""
+    text = answer.text
+    found = leaks(text)
+    if found:
+        report.fault(number, f"{what}: {answer.status_code} holds {found}: {text[:300]}")
+        return
+    if answer.status_code >= 500:
+        told = answer.json() if "json" in answer.headers.get("content-type", "") else {}
+        if not (isinstance(told, dict) and isinstance(told.get("error"), str) and told.get("title") not in {"internal", None}):
+            report.fault(number, f"{what}: {answer.status_code} {text[:300]}")
+            return
+    if answer.status_code >= 400 and '"error":null' in text.replace(" ", ""):
+        report.fault(number, f"{what}: an error without a word: {text[:300]}")
+        return
+    report.outcomes[str(answer.status_code)] += 1
+
+
+def sent(report: Report, number: int, what: str, request: Callable[[], httpx.Response]) -> httpx.Response | None:
+    """Send and judge; a connection that breaks is a fault."""
+    try:
+        answer = request()
+    except httpx.HTTPError as error:
+        report.fault(number, f"{what}: {error!r}")
+        return None
+    judged(report, number, what, answer)
+    return answer
+
+
+def dumped(value: Any) -> bytes:
+    """JSON as a careless client writes it: NaN, infinity, halves of surrogate pairs."""
+    return json.dumps(value).encode()
+
+
+def header(text: str) -> bytes:
+    """A text as the value of a header: what the client's library would refuse to send is left out."""
+    return text.encode("utf-8", "surrogatepass").translate(None, bytes(range(32))).strip()
+
+
+def over_http(url: str, count: int, seed: int) -> Report:
+    """Calls by name, changed bodies, odd paths and headers."""
+    report = Report("http")
+    info = httpx.get(f"{url}/gradio_api/info").json()["named_endpoints"]
+    names = {path.strip("/"): [p["parameter_name"] for p in told["parameters"]] for path, told in info.items()}
+    paths = (
+        "/config", "/gradio_api/info", "/gradio_api/openapi.json", "/", "/gradio_api/cancel", "/gradio_api/reset", "/login/huggingface",
+        "/logout", "/gradio_api/heartbeat", "/gradio_api/component_server", "/gradio_api/stream/x", "/gradio_api/file=/etc/passwd",
+        "/gradio_api/proxy=x", "/gradio_api/queue/status", "/gradio_api/upload", "/static/../../app.py", "/theme.css", "/manifest.json",
+        "/monitoring", "/gradio_api/user", "/gradio_api/token", "/gradio_api/app_id", "/gradio_api/startup-events", "/ledger.csv",
+        "/healthz", "/gradio_api/call/recommend/none", "/pwa_icon/x", "/custom_component/1/client/component/index.js", "/svelte/x",
+        "/assets/../x",
+    )  # fmt: skip
+
+    def one(number: int) -> None:
+        fuzz = Fuzzer(seed * 1_000_003 + number)
+        draw = fuzz.random
+        headers = {"content-type": draw.choice(("application/json", "application/json", "text/plain", "multipart/form-data; boundary=x"))}
+        if draw.random() < 0.1:
+            odd = draw.choice(("x-hf-token", "authorization", "cookie", "origin", "x-forwarded-host", "accept-encoding", "x-gradio-user"))
+            headers[odd] = (
+                draw.choice(TOKENS).encode("utf-8", "surrogatepass").replace(b"\r\n", b"").replace(b"\0", b"").strip().decode("latin-1")
+            )
+        if draw.random() < 0.2:
+            method = draw.choice(("GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE"))
+            path = draw.choice(paths)
+            body = fuzz.mutated(dumped(fuzz.value()))
+        else:
+            name = (
+                draw.choice(sorted(names))
+                if draw.random() < 0.95
+                else draw.choice(("predict", "no_such", "%00", "space_confirmed", "a" * 300))
+            )
+            how = draw.choice(("run", "run", "run", "api", "call", "call/v2"))
+            method, path = "POST", f"/gradio_api/{how}/{name}"
+            arguments = {argument: fuzz.near(fuzz.value()) for argument in names.get(name, ["x"]) if draw.random() < 0.7}
+            if "model" in names.get(name, ()) and draw.random() < 0.7:
+                arguments["model"] = draw.choice(("7B", "Qwen/Qwen3-8B", "no-such/model", "org/llama-8b"))
+            if "space_id" in names.get(name, ()) and draw.random() < 0.7:
+                arguments["space_id"] = draw.choice(("ada/chat", "ada/secret", "bob/app", "ada/none"))
+            whole = arguments if how == "call/v2" else {"data": list(arguments.values())}
+            if draw.random() < 0.5:
+                whole["oauth_token"] = draw.choice((*TOKENS, "hf_ada", "hf_ada_oauth", fuzz.value()))
+            if draw.random() < 0.1:
+                whole[draw.choice(("fn_index", "session_hash", "batched", "trigger_id", "event_data", "event_id", "simple_format"))] = (
+                    fuzz.value()
+                )
+            body = dumped(whole) if draw.random() < 0.85 else fuzz.mutated(dumped(whole))
+        raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]
+        answer = sent(
+            report, number, f"{method} {path} {body[:200]!r}", lambda: client.request(method, url + path, content=body, headers=raw)
+        )
+        if answer is not None and answer.status_code == 200 and answer.text.startswith('{"event_id"') and draw.random() < 0.3:
+            event = answer.json()["event_id"]
+            where = f"{url}/gradio_api/call/{path.rpartition('/')[2]}/{event}"
+            sent(report, number, f"GET {where}", lambda: client.get(where))
+
+    with httpx.Client(timeout=120) as client, ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(one, range(count)))
+    return report
+
+
+def page_events(url: str, count: int, seed: int) -> Report:
+    """Events of the page by number: the values its fields start with, and others in their place."""
+    report = Report("events")
+    config = httpx.get(f"{url}/config").json()
+    fields = {component["id"]: component for component in config["components"]}
+    events = [event for event in config["dependencies"] if event["api_name"] is not False]
+    slow = {"measured", "beaten", "heartbeat", "chat", "measure"}
+    calls = [event for event in events if not any(word in str(event["api_name"]) for word in slow)]
+
+    def one(number: int) -> None:
+        fuzz = Fuzzer(seed * 1_000_003 + number)
+        draw = fuzz.random
+        event = draw.choice(calls)
+        data = [near_field(fuzz, fields.get(field, {})) for field in event["inputs"]]
+        if draw.random() < 0.1:
+            data = data[: draw.randrange(len(data) + 1)] + [fuzz.value() for _ in range(draw.randrange(3))]
+        session = f"fuzz{draw.randrange(50)}"
+        body = {
+            "data": data,
+            "fn_index": event["id"],
+            "session_hash": session,
+            "trigger_id": draw.choice((None, 1, 999)),
+            "event_data": None,
+        }
+        if draw.random() < 0.1:
+            body[draw.choice(list(body))] = fuzz.value()
+        if draw.random() < 0.03:
+            body["fn_index"] = draw.choice((10_000, -1, 0, 3, "7", 2**70))
+        queued = event["queue"] is not False
+        path = "/gradio_api/queue/join" if queued and draw.random() < 0.9 else "/gradio_api/run/predict"
+        answer = sent(
+            report,
+            number,
+            f"{path} {event['api_name']} {dumped(body)[:600]!r}",
+            lambda: client.post(url + path, content=dumped(body), headers=JSON),
+        )
+        if queued and answer is not None and answer.status_code == 200 and draw.random() < 0.5 and isinstance(body["session_hash"], str):
+            listened(report, number, str(event["api_name"]), client, f"{url}/gradio_api/queue/data?session_hash={session}")
+
+    with httpx.Client(timeout=60) as client, ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(one, range(count)))
+    return report
+
+
+JSON = {"content-type": "application/json"}
+
+
+def listened(report: Report, number: int, what: str, client: httpx.Client, address: str) -> None:
+    """Read a session's stream until an event ends."""
+    until = time.monotonic() + 10
+    try:
+        with client.stream("GET", address) as stream:
+            for line in stream.iter_lines():
+                if leaks(line):
+                    report.fault(number, f"{what} streamed {leaks(line)}: {line[:300]}")
+                if "process_completed" in line:
+                    if '"error":null' in line.replace(" ", "") and '"success":false' in line.replace(" ", ""):
+                        report.fault(number, f"{what} failed without a word: {line[:300]}")
+                    report.outcomes["streamed"] += 1
+                if '"close_stream"' in line or time.monotonic() > until:
+                    return
+    except httpx.ReadTimeout:
+        report.outcomes["still open"] += 1
+    except httpx.HTTPError as error:
+        report.fault(number, f"{what}: {error!r}")
+
+
+def near_field(fuzz: Fuzzer, component: dict[str, Any]) -> Any:
+    """A value for a component: what it starts with, one of its choices, a token where it is a text, or anything."""
+    props = component.get("props", {})
+    draw = fuzz.random.random()
+    if draw < 0.5:
+        return props.get("value")
+    if props.get("choices") and draw < 0.7:
+        return fuzz.random.choice(props["choices"])[1]
+    if component.get("type") == "textbox" and draw < 0.9:
+        return fuzz.random.choice((*TOKENS, "7B", "Qwen/Qwen3-8B", "ada/chat", "hf_ada", fuzz.text()))
+    return fuzz.near(props.get("value")) if draw < 0.9 else fuzz.value()
+
+
+def over_mcp(url: str, count: int, seed: int) -> Report:
+    """Messages of the protocol, most of them calls of tools, some of them changed."""
+    report = Report("mcp")
+    tools = {tool["name"]: list(tool["inputSchema"]["properties"]) for tool in httpx.get(f"{url}/gradio_api/mcp/schema").json()}
+    fast = sorted(set(tools) - {"chat", "measure", "heartbeat"})
+    methods = ("initialize", "tools/list", "tools/call", "ping", "prompts/get", "notifications/initialized", "", "x" * 500)
+    paths = ("/gradio_api/mcp", "/gradio_api/mcp/x", "/gradio_api/mcp/schema", "/gradio_api/mcp/sse")
+
+    def one(number: int) -> None:
+        fuzz = Fuzzer(seed * 1_000_003 + number)
+        draw = fuzz.random
+        name = draw.choice(fast) if draw.random() < 0.95 else draw.choice(("chat", "no_such", "measure", ""))
+        arguments = {argument: fuzz.value() for argument in tools.get(name, ["x"]) if draw.random() < 0.5}
+        if name in {"chat", "measure"}:
+            arguments["seconds"] = 1  # refused before the device is asked
+        message: Any = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        if draw.random() < 0.2:
+            message = {
+                "jsonrpc": "2.0",
+                "id": draw.choice((number, None, "a", 2**70, -1, 0.5, [], {}, True)),
+                "method": draw.choice(methods),
+                "params": fuzz.value(),
+            }
+        if draw.random() < 0.1:
+            message[draw.choice(("jsonrpc", "method", "params", "extra"))] = fuzz.value()
+        if draw.random() < 0.03:
+            message = draw.choice(([], [message], [message, message], None, 7, "x", {}))
+        body = dumped(message) if draw.random() < 0.9 else fuzz.mutated(dumped(message))
+        good = draw.random() < 0.9
+        headers = [
+            (b"content-type", b"application/json" if good else draw.choice((b"text/plain", b"", b"multipart/form-data"))),
+            (b"accept", b"application/json, text/event-stream" if good else draw.choice((b"*/*", b"application/json", b"", b"x"))),
+            (b"x-hf-token", header(draw.choice(TOKENS))),
+        ]
+        if draw.random() < 0.1:
+            headers.append((draw.choice((b"mcp-session-id", b"mcp-protocol-version", b"last-event-id")), header(ascii(fuzz.text()))))
+        path = "/gradio_api/mcp/" if draw.random() < 0.9 else draw.choice(paths)
+        method = "POST" if draw.random() < 0.97 else draw.choice(("GET", "DELETE", "PUT", "OPTIONS"))
+        sent(report, number, f"{method} {path} {body[:400]!r}", lambda: client.request(method, url + path, content=body, headers=headers))
+
+    with httpx.Client(timeout=120) as client, ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(one, range(count)))
+    return report
+
+
+SERVED = {"http": over_http, "events": page_events, "mcp": over_mcp}
+
+
+@contextmanager
+def served(log: Path) -> Iterator[str]:
+    """The app, started, with people, Spaces and models behind it; its address."""
+    with SpaceStandIn() as hub:
+        demo(hub)
+        for repo in demo_repos():
+            hub.add(repo)
+        with started(log, HF_ENDPOINT=hub.url, LEDGER_PATH=str(log.with_name("ledger.sqlite"))) as url:
+            yield url
+
+
+def bad_lines(log: Path) -> list[str]:
+    """Lines of a log with a token, a path of the server or a traceback in them, or longer than a line may be."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line for line in lines if leaks(line) or len(line) > LINE]

@@ -1,0 +1,66 @@
+"""What goes wrong in an event of the page leaves it as a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from lib.errors import UnknownModel
+from lib.ui.events import OUTDATED, Page
+from lib.ui.http.api import FAILED
+
+SECRET = "a text that a visitor typed"  # noqa: S105 - the word of the test
+
+
+def react(number: float, kind: str, said: str) -> str:
+    """Refuse, fail or answer."""
+    if number == 1:
+        raise UnknownModel("Nobody knows it. Accepted: 7B.")
+    if number == 2:
+        raise RuntimeError(f"died of {said}")
+    return kind
+
+
+@pytest.fixture(scope="module")
+def page() -> gr.Blocks:
+    """A page with one event."""
+    made: gr.Blocks
+    with Page(analytics_enabled=False) as made:
+        number, kind, said = gr.Slider(0, 10), gr.Dropdown(["a", "b"]), gr.Textbox()
+        gr.Button().click(react, [number, kind, said], said, api_name="react", api_visibility="private")
+    return made
+
+
+def asked(page: gr.Blocks, values: list[Any]) -> Any:
+    """The answer to the event."""
+    return asyncio.run(page.process_api(page.fns[0], values))["data"]
+
+
+def test_an_event_answers(page: gr.Blocks) -> None:
+    """With the values of its fields."""
+    assert asked(page, [0, "a", ""]) == ["a"]
+
+
+@pytest.mark.parametrize("values", [[], [0, "a"], ["many", "a", ""], [0, "c", ""], [{}, "a", ""]], ids=repr)
+def test_values_of_another_page_are_refused(page: gr.Blocks, values: list[Any]) -> None:
+    """Too few, of another type, or no choice of the field; none of them is repeated."""
+    with pytest.raises(gr.Error) as refused:
+        asked(page, values)
+    assert (refused.value.message, refused.value.title, refused.value.print_exception) == (OUTDATED, "invalid_input", False)
+
+
+def test_a_refusal_keeps_its_words_and_a_failure_gets_ours(page: gr.Blocks, caplog: pytest.LogCaptureFixture) -> None:
+    """What failed is logged without what the visitor typed."""
+    with pytest.raises(gr.Error) as refused:
+        asked(page, [1, "a", SECRET])
+    assert (refused.value.message, refused.value.title) == ("Nobody knows it. Accepted: 7B.", "unknown_model")
+    with caplog.at_level(logging.INFO), pytest.raises(gr.Error) as failed:
+        asked(page, [2, "a", SECRET])
+    assert (failed.value.message, failed.value.title) == (FAILED, "internal")
+    assert "died of (what the caller sent)" in caplog.text
+    assert SECRET not in caplog.text
+    assert [record.values["outcome"] for record in caplog.records if hasattr(record, "values")] == ["internal"]
