@@ -51,6 +51,11 @@ workload = _options(
     click.option("--min-tokens-per-s", default=0.0, show_default=True, help="What each request must get; 0 sets no limit."),
     click.option("--priority", default="balanced", show_default=True, help="cheapest, balanced or fastest."),
     click.option("--platforms", default="spaces", show_default=True, help="Comma list of spaces, zerogpu, endpoints, jobs, tpu, all."),
+    click.option("--prompt-tokens", default=0, show_default=True, help="Usual prompt; 0 takes an eighth of the context."),
+    click.option("--output-tokens", default=0, show_default=True, help="Usual answer; 0 takes up to 256 tokens."),
+    click.option("--max-ttft-s", default=0.0, show_default=True, help="Longest time to the first token; 0 sets no limit."),
+    click.option("--engine", default="auto", show_default=True, help="transformers, vllm, llama.cpp, ...; auto tries all."),
+    click.option("--sdk", default="auto", show_default=True, help="What the Space is built with: gradio, docker or auto."),
 )
 
 

@@ -127,7 +127,7 @@ def _place(entry: Answer) -> tuple[str, ...]:
     return (
         entry["hardware"],
         entry["precision"],
-        entry["engine"],
+        f"{entry['engine']} (Docker)" if entry["sdk"] == "docker" else entry["engine"],
         entry["verdict"],
         "-" if memory is None else gib(memory["per_device_bytes"]),
         "-" if pace is None else tokens_per_s(pace),

@@ -119,10 +119,13 @@ def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
 
 
 def precision_words(entry: RankedEntry) -> str:
-    """Precision and engine in one phrase; what needs no model memory says so."""
+    """Precision, engine and what they ask of the Space in one phrase; what needs no model memory says so."""
     if entry["engine"] == "provider":
         return "the model runs at a provider"
-    return f"{escape(entry['precision'])} with {escape(entry['engine'])}"
+    words = f"{escape(entry['precision'])} with {escape(entry['engine'])}"
+    if entry["sdk"] == "docker":
+        words += " · Docker Space"
+    return f"{words} · {entry['replicas']:,} machines" if entry["replicas"] > 1 else words
 
 
 def memory_words(memory: EntryMemory) -> str:

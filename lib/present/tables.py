@@ -109,8 +109,14 @@ def price_cell(cost: EntryCost) -> str:
 
 
 def rejected_table(entries: Sequence[RejectedEntry]) -> str:
-    """Everything that does not qualify, each with its reason."""
-    rows = [(hardware_name(entry["name"], entry["hardware"], entry["platform"]), escape(entry["reason"])) for entry in entries]
+    """Everything that does not qualify, each with all that stands in the way."""
+    rows = [
+        (
+            hardware_name(entry["name"], entry["hardware"], entry["platform"]),
+            "<br>".join(escape(why) for why in (entry["reason"], *(reason["message"] for reason in entry["also"]))),
+        )
+        for entry in entries
+    ]
     return table_markup("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected") if rows else ""
 
 

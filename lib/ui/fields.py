@@ -18,7 +18,7 @@ from lib.catalog.offers import PLATFORMS, Offer
 from lib.engines import ENGINES
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd_per_hour
-from lib.workload import ACCOUNTS, MODES, PRIORITIES
+from lib.workload import ACCOUNTS, AUTO, MODES, PRIORITIES, SDKS
 
 MODEL_LENGTH = 600
 _TEXT_LENGTH = 200
@@ -148,6 +148,8 @@ BESIDE_WORDS: tuple[tuple[str, str], ...] = (
 )
 BESIDE = ["spaces", "zerogpu", "endpoints", "jobs", "providers"]
 AXIS_WORDS: tuple[tuple[str, str], ...] = (("Requests a day", "requests"), ("Hours a day", "hours"))
+SDK_WORDS: tuple[tuple[str, str], ...] = (("Any", AUTO), ("Gradio", "gradio"), ("Docker", "docker"))
+ENGINE_WORDS: tuple[tuple[str, str], ...] = (("Automatic", AUTO), *((name, name) for name in ENGINES))
 SLEEP_WORDS: tuple[tuple[str, str], ...] = (
     ("Never", "0"),
     ("5 minutes", "300"),
@@ -178,6 +180,11 @@ RECOMMEND: tuple[Field, ...] = (
     Field(argument="max_usd_per_month", name="budget", default=0.0, low=0, high=1_000_000_000),
     Field(argument="min_tokens_per_s", name="speed", default=0.0, low=0, high=1_000_000),
     Field(argument="account", name="account", default="free", choices=ACCOUNTS),
+    Field(argument="prompt_tokens", name="prompt", default=0, low=0, high=LONGEST_CONTEXT),
+    Field(argument="output_tokens", name="answer", default=0, low=0, high=LONGEST_CONTEXT),
+    Field(argument="max_ttft_s", name="ttft", default=0.0, low=0, high=86_400),
+    Field(argument="engine", name="engine", default=AUTO, choices=(AUTO, *ENGINES)),
+    Field(argument="sdk", name="sdk", default=AUTO, choices=(AUTO, *SDKS)),
     Field(argument="platforms", name="platforms", default=["spaces"], choices=_PLATFORMS),
 )
 MEMORY: tuple[Field, ...] = (

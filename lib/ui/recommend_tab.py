@@ -43,6 +43,11 @@ class RecommendInputs:
     budget: gr.Number
     speed: gr.Number
     account: gr.Dropdown
+    prompt: gr.Number
+    answer: gr.Number
+    ttft: gr.Number
+    engine: gr.Dropdown
+    sdk: gr.Radio
     platforms: gr.CheckboxGroup
 
     def all(self) -> list[Any]:
@@ -136,15 +141,21 @@ def _inputs() -> RecommendInputs:
     )
     concurrency = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Requests at once")
     priority = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
-    with gr.Accordion("Precision and platforms", open=False, elem_classes="quiet-accordion"):
+    with gr.Accordion("Engine, precision, platforms", open=False, elem_classes="quiet-accordion"):
+        sdk = gr.Radio(list(ask.SDK_WORDS), value="auto", label="Space SDK", info="Servers need Docker.", elem_classes="segments")
+        engine = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", info="Automatic tries all that the hardware runs.")
         precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", info="Automatic may quantize to make it fit.")
         platforms = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Traffic, budget, account", open=False, elem_classes="quiet-accordion"):
         requests = gr.Number(100, label="Requests per day", minimum=0, precision=0)
         hours = gr.Slider(1, 24, value=24, step=1, buttons=[], label="Hours per day it runs")
         budget = gr.Number(0, label="Budget, USD per month", info="0 sets no limit.", minimum=0)
-        speed = gr.Number(0, label="Least speed, tokens/s", info="For each request; 0 sets no limit.", minimum=0)
         account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account that hosts")
+    with gr.Accordion("Request length and speed", open=False, elem_classes="quiet-accordion"):
+        prompt = gr.Number(0, label="Prompt tokens", info="Of the usual request; 0 takes an eighth of the context.", minimum=0, precision=0)
+        output = gr.Number(0, label="Output tokens", info="Of the usual request; 0 takes up to 256.", minimum=0, precision=0)
+        ttft = gr.Number(0, label="Longest time to first token, s", info="0 sets no limit.", minimum=0)
+        speed = gr.Number(0, label="Minimum speed, tokens/s", info="For each request; 0 sets no limit.", minimum=0)
     return RecommendInputs(
         task=task,
         context=context,
@@ -156,6 +167,11 @@ def _inputs() -> RecommendInputs:
         budget=budget,
         speed=speed,
         account=account,
+        prompt=prompt,
+        answer=output,
+        ttft=ttft,
+        engine=engine,
+        sdk=sdk,
         platforms=platforms,
     )
 

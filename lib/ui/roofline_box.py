@@ -59,7 +59,8 @@ def roofline_updates(services: Services, model: str, hardware: str, values: Sequ
         return hint_note(CHOOSE), None
     asked = arguments(ask.RECOMMEND, values)
     length, at_once = int(asked["context_tokens"]), asked["concurrency"]
-    prompt, answer = prompt_and_output_tokens(length)
+    usual = prompt_and_output_tokens(length)
+    prompt, answer = int(asked["prompt_tokens"] or usual[0]), int(asked["output_tokens"] or usual[1])
     try:
         asked["platforms"] = "all" if hardware != "auto" else asked["platforms"] or "spaces"
         found = services.recommend(model, **asked)

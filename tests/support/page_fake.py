@@ -130,6 +130,8 @@ class FakeServices:
             "platform": "spaces",
             "precision": "bf16",
             "engine": "transformers",
+            "sdk": "",
+            "replicas": 1,
             "devices": 1,
             "memory": {**memory, "capacity_bytes": size * GIB, "free_bytes": size * GIB - memory["total_bytes"]},
             "speed": {
@@ -173,6 +175,7 @@ class FakeServices:
                     "name": "Nvidia T4 - small",
                     "reason_code": "too_small",
                     "reason": "16.7 GiB do not fit into 15 GiB.",
+                    "also": [],
                 }
             ],
             "provider": {

@@ -107,7 +107,7 @@ def test_no_link_leads_outside_a_question(services: Any) -> None:
 
 def test_every_question_reaches_the_service_by_name(services: Any) -> None:
     """The tab's values arrive as the arguments of the public contract, platforms as a comma list."""
-    values = ["auto", 8192, 4, "fp8", "cheapest", 1000, 8, 50, 10, "pro", ["spaces", "jobs"]]
+    values = ["auto", 8192, 4, "fp8", "cheapest", 1000, 8, 50, 10, "pro", 900, 300, 2.5, "vllm", "docker", ["spaces", "jobs"]]
     recommend_tab.recommend_markup(services, LLAMA, values)
     assert services.asked[0] == (
         "recommend",
@@ -122,6 +122,11 @@ def test_every_question_reaches_the_service_by_name(services: Any) -> None:
             "max_usd_per_month": 50,
             "min_tokens_per_s": 10,
             "account": "pro",
+            "prompt_tokens": 900,
+            "output_tokens": 300,
+            "max_ttft_s": 2.5,
+            "engine": "vllm",
+            "sdk": "docker",
             "platforms": "spaces,jobs",
         },
     )
