@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated
+
+from cachetools import LRUCache, cached
 
 from lib import advisor
 from lib.advisor.candidates import FAMILIES
@@ -21,6 +24,7 @@ from lib.answers.common import (
     usd,
 )
 from lib.catalog import Catalog
+from lib.identity import ById
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.service.arguments import (
@@ -97,7 +101,24 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     """
     calls_provider = FAMILIES.get(arguments.task) == "provider" and arguments.model == ""  # such a Space needs no model
     spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
-    return recommendation_answer(advisor.recommend(spec, arguments.workload, catalog), spec, catalog, limit=arguments.limit)
+    return _answer_once(spec, arguments.workload, catalog, arguments.limit)
+
+
+KEPT = 64
+"""Answers; one over all hardware takes 0.5 MB."""
+
+
+@cached(
+    LRUCache(KEPT),
+    key=lambda spec, workload, catalog, limit: (ById(spec), workload, ById(catalog), limit),
+    condition=threading.Condition(),
+)
+def _answer_once(spec: ModelSpec | None, workload: Workload, catalog: Catalog, limit: int) -> RecommendationAnswer:
+    """The same question about the same model and prices is answered once, also for those who ask it at the same time.
+
+    Everybody gets the same object, which nobody may change.
+    """
+    return recommendation_answer(advisor.recommend(spec, workload, catalog), spec, catalog, limit=limit)
 
 
 def recommendation_answer(

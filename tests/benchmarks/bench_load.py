@@ -1,0 +1,117 @@
+"""How much the app serves to many clients at once, beside an empty Gradio app in the same run.
+
+python tests/benchmarks/bench_load.py [--clients 300] [--seconds 8] [--only page,repeated]
+
+Every client keeps one connection and asks again as soon as it has its answer. Clients and app share the machine's processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from bench_attacks import cpu_s, process_of, resident_mib
+from running_app import started
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+EMPTY = "tests/benchmarks/empty_gradio.py"
+Request = Callable[[int], bytes]
+_numbers = count()
+
+
+def get(path: str) -> Request:
+    """Reading an address as a browser does."""
+    return lambda _: f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n".encode()
+
+
+def run(name: str, data: Callable[[int], list[object]]) -> Request:
+    """A call of an endpoint, with other arguments for each number."""
+
+    def request(number: int) -> bytes:
+        body = json.dumps({"data": data(number)}).encode()
+        head = f"POST /gradio_api/run/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n"
+        return head.encode() + body
+
+    return request
+
+
+CASES: dict[str, tuple[str, Request]] = {
+    "empty page": (EMPTY, get("/")),
+    "empty endpoint": (EMPTY, run("double", lambda number: [number])),
+    "page": ("app.py", get("/")),
+    "cheap": ("app.py", run("list_hardware", lambda _: [])),
+    "memory": ("app.py", run("estimate_memory", lambda number: [MODEL, "auto", "transformers", 1024 + number % 100_000])),
+    "repeated": ("app.py", run("recommend", lambda _: [MODEL])),
+    "ten": ("app.py", run("recommend", lambda number: [MODEL, "auto", 1024 + number % 10])),
+    "distinct": ("app.py", run("recommend", lambda number: [MODEL, "auto", 1024 + number % 100_000])),
+}
+
+
+async def client(host: str, port: int, request: Request, until: float, waits: list[float], statuses: Counter[str]) -> None:
+    """One client until its time is over."""
+    reader, writer = await asyncio.open_connection(host, port, limit=2**22)
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            writer.write(request(next(_numbers)))
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+            await reader.readexactly(length)
+            waits.append(time.perf_counter() - began)
+            statuses[head[9:12].decode()] += 1
+        writer.close()
+        return
+    statuses["lost"] += 1
+
+
+async def crowd(url: str, request: Request, clients: int, seconds: float) -> tuple[list[float], Counter[str]]:
+    """All clients at once; how long each request took, and what was answered."""
+    at, waits, statuses = urlsplit(url), list[float](), Counter[str]()
+    until = time.perf_counter() + seconds
+    await asyncio.gather(*(client(at.hostname or "", at.port or 0, request, until, waits, statuses) for _ in range(clients)))
+    return waits, statuses
+
+
+def main() -> None:
+    """Start each app, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--clients", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    wanted = {name: case for name, case in CASES.items() if not options.only or name in options.only.split(",")}
+    for script in dict.fromkeys(script for script, _ in wanted.values()):
+        with started(script=script) as url:
+            for name, (where, request) in wanted.items():
+                if where != script:
+                    continue
+                asyncio.run(crowd(url, request, 2, 1))
+                process = process_of(url)
+                cpu, began = cpu_s(process), time.perf_counter()
+                waits, statuses = asyncio.run(crowd(url, request, options.clients, options.seconds))
+                took, cpu = time.perf_counter() - began, cpu_s(process) - cpu
+                waits.sort()
+                print(  # noqa: T201 - a benchmark prints
+                    f"{name:15} {options.clients} clients: {len(waits) / took:6.0f}/s, {1000 * cpu / max(1, len(waits)):5.1f} ms of CPU,"
+                    f" p50 {1000 * waits[len(waits) // 2]:5.0f} p95 {1000 * waits[int(0.95 * (len(waits) - 1))]:5.0f} ms,"
+                    f" {dict(statuses)}, RSS {resident_mib(process)} MiB, load {os.getloadavg()[0]:.1f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
