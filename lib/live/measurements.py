@@ -5,7 +5,8 @@
     ledger.rows()         own rows and those shipped with the app, newest first
 
 The file lies at LEDGER_PATH, else on a volume mounted at /data, else in this user's data folder. Where it cannot be written, or belongs
-to another program or a newer version, rows are held in memory and `status()` says so.
+to another program or a newer version, rows are held in memory and `status()` says so. While another program keeps it locked (a copy being
+made, a shell left open), new rows wait in memory and are written when the lock is gone.
 
 A row states what was measured, on what device, beside the prediction. It says nothing about who measured: a model is a public Hub id or
 the class of its architecture with a digest of its shapes. There is no field for a prompt, a token, an address or a person, and a text
@@ -23,6 +24,7 @@ import os
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, astuple, dataclass, fields
@@ -167,6 +169,8 @@ MOST_ROWS = 20_000
 VOLUME = Path("/data")
 FILE = "ledger.sqlite3"
 _PATIENCE_S = 5.0
+_LATE_S = 5.0
+"""Between two tries to write rows that found the file locked."""
 _COLUMNS = ", ".join(f'"{name}"' for name in NAMES)  # quoted: "when" is a word of SQL
 _TABLE = f"CREATE TABLE IF NOT EXISTS measurement (digest TEXT PRIMARY KEY, {_COLUMNS})"
 _INSERT = f"INSERT OR IGNORE INTO measurement VALUES ({', '.join('?' * (1 + len(NAMES)))})"  # noqa: S608 only question marks are put in
@@ -230,16 +234,51 @@ class Ledger:
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
         self._read: dict[int, _StoredRow | None] = {}
+        self._late: list[Measurement] = []
         self._problem: str | None = None
 
     def keep(self, row: Measurement) -> bool:
-        """Write a row; false when it stood there already."""
+        """Write a row; false when it stood there already. Where the file is locked, the row is written later."""
         with self._lock:
-            try:
-                return self._write(row)
-            except (sqlite3.Error, OSError) as error:
-                self._to_memory(error, "could no longer be written")
-                return self._write(row)
+            if row in self._late:
+                return False
+            if not self._late:
+                try:
+                    return self._write(row)
+                except (sqlite3.Error, OSError) as error:
+                    if not _is_locked(error):
+                        self._to_memory(error, "could no longer be written")
+                        return self._write(row)
+                log.warning("the ledger at %s is locked; rows are written later", self._where.path)
+                threading.Thread(target=self._write_late, name="ledger-late", daemon=True).start()
+            self._late = [*self._late, row][-self._most :]
+            return True
+
+    def _write_late(self) -> None:
+        """In a thread of its own, until the rows that wait are written."""
+        while True:
+            time.sleep(_LATE_S)
+            with self._lock:
+                if self._try_late(0):
+                    return
+
+    def _try_late(self, patience_s: float) -> bool:
+        """Write the rows that wait, if the lock is gone within the patience; whether none waits any more."""
+        try:
+            known = self._connection()
+            known.execute(f"PRAGMA busy_timeout = {int(1000 * patience_s)}")
+            while self._late:
+                self._write(self._late[0])
+                del self._late[0]
+            known.execute(f"PRAGMA busy_timeout = {int(1000 * _PATIENCE_S)}")
+        except (sqlite3.Error, OSError) as error:
+            if _is_locked(error):
+                return False
+            self._to_memory(error, "could no longer be written")
+            for row in self._late:
+                self._write(row)
+            self._late.clear()
+        return True
 
     def rows(self) -> tuple[Measurement, ...]:
         """Own rows and shipped ones, newest first, each once."""
@@ -255,21 +294,28 @@ class Ledger:
             try:
                 self._catch_up()
             except (sqlite3.Error, OSError) as error:
-                self._to_memory(error, "could no longer be read")
-                self._catch_up()
-            return [one for one in self._read.values() if one is not None]
+                if not _is_locked(error):
+                    self._to_memory(error, "could no longer be read")
+                    self._catch_up()
+            late = [_StoredRow(digest=row.digest, row=row) for row in self._late]
+            return [one for one in self._read.values() if one is not None] + late
 
     def status(self) -> LedgerStatus:
         """Where rows are kept, how many, and what is wrong."""
         count = len(self.own_rows())
         if self._problem is not None:
             return LedgerStatus(kept="memory, until the app restarts", lasting=False, own_rows=count, problem=self._problem)
+        if self._late:
+            waits = f"Another program keeps the file locked: {len(self._late)} rows wait to be written."
+            return LedgerStatus(kept=self._where.words, lasting=False, own_rows=count, problem=waits)
         lost = "" if self._where.lasting else ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
         return LedgerStatus(kept=self._where.words + lost, lasting=self._where.lasting, own_rows=count, problem=None)
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file, with the rows that wait written into it if that can be done now; the next use opens it again."""
         with self._lock:
+            if self._late and not self._try_late(_PATIENCE_S):
+                log.error("the ledger at %s is still locked; %d rows wait", self._where.path, len(self._late))
             if self._open is not None:
                 self._open.close()
             self._open, self._read = None, {}
@@ -302,6 +348,8 @@ class Ledger:
             try:
                 self._open = _open_database(self._where.path)
             except (sqlite3.Error, OSError) as error:
+                if _is_locked(error):
+                    raise
                 self._to_memory(error, "cannot be used")
         assert self._open is not None, "a file or memory"  # noqa: S101 `_to_memory` sets it
         return self._open
@@ -321,6 +369,12 @@ class Ledger:
 
 class NotOurs(sqlite3.DatabaseError):
     """A file that is not a ledger of this app, or that a later version wrote."""
+
+
+def _is_locked(error: Exception) -> bool:
+    """Whether the file is fine and another connection has it for now; the lowest byte of SQLite's code is the kind of error."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _version(known: sqlite3.Connection) -> int:

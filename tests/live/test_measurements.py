@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -115,6 +116,34 @@ def test_two_writers_of_one_file_do_not_lose_rows(tmp_path: Path) -> None:
         thread.join()
     assert len({r.prompt_tokens for r in ledgers[0].own_rows()}) == 100
     assert [ledger.status().problem for ledger in ledgers] == [None, None]
+
+
+@pytest.mark.parametrize("opened_before", [True, False])
+def test_row_that_finds_the_file_locked_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened_before: bool) -> None:
+    """Another program holds the file longer than the patience: rows are seen and counted meanwhile, and in the file once it lets go."""
+    monkeypatch.setattr(measurements, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(measurements, "_LATE_S", 0.05)
+    path, late = tmp_path / "l.sqlite3", row(when="2026-11-22")
+    first, ledger = _ledger(path), _ledger(path)
+    first.keep(ROW)
+    first.close()
+    if opened_before:
+        assert ledger.own_rows() == (ROW,)
+    other = sqlite3.connect(path, isolation_level=None, timeout=5)
+    if not opened_before:
+        other.execute("PRAGMA journal_mode=DELETE")  # in which a lock keeps readers out too, and those who open the file
+    other.execute("BEGIN EXCLUSIVE")
+    assert ledger.keep(late)
+    assert not ledger.keep(late)
+    assert late in ledger.own_rows()
+    assert "1 rows wait to be written" in (ledger.status().problem or "")
+    other.execute("COMMIT")
+    until = time.monotonic() + 20
+    while ledger.status().problem and time.monotonic() < until:
+        time.sleep(0.02)
+    assert ledger.status().problem is None
+    assert _ledger(path).own_rows() == ledger.own_rows() == (ROW, late)
+    other.close()
 
 
 def test_unusable_place_means_memory_and_says_so(tmp_path: Path) -> None:
