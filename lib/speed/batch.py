@@ -60,9 +60,10 @@ class LawInputs:
     Model: `engine` and `kernel` are places in `ENGINES` and `KERNELS`; bytes of dense weights and of routed experts, experts and how many
     a token reaches, parameters that a token uses, layers, hidden size, width of attention, layers with full and with windowed attention,
     the sums of `lib.laws.forward_pass`, and into how many shards the cache can be cut (its heads). Hardware: datasheet ceilings of one
-    device by class and rates that were measured on it (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether
-    that is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's
-    two ways. Request: tokens in and out, requests that run at once, and the allocated length that static caches read (0 elsewhere).
+    device by class and rates that are reached on it, with the share of the datasheet that they are (`lib.speed.hardware`), memory of one
+    device, link of one device in bytes/s, whether that is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas;
+    `row_split` and `pipelined` are llama.cpp's two ways. Request: tokens in and out, requests that run at once, and the allocated length
+    that static caches read (0 elsewhere).
     """
 
     engine: NDArray[np.int64]
@@ -85,6 +86,7 @@ class LawInputs:
     cache_shards: Array
     bandwidth: Array
     compute: Array
+    of_datasheet: Array
     memory: Array
     link: Array
     over_pcie: NDArray[np.bool_]
@@ -205,7 +207,12 @@ def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens:
 
 def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> LawInputs:
     """N rows, with the ceilings of their devices, as columns."""
-    names = [f.name for f in fields(LawInputs) if f.name not in {"bandwidth", "compute"}]
+    names = [f.name for f in fields(LawInputs) if f.name not in {"bandwidth", "compute", "of_datasheet"}]
     table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}
-    return LawInputs(bandwidth=np.array([c.bandwidth for c in ceilings]), compute=np.array([c.compute for c in ceilings]), **columns)
+    return LawInputs(
+        bandwidth=np.array([c.bandwidth for c in ceilings]),
+        compute=np.array([c.compute for c in ceilings]),
+        of_datasheet=np.array([c.of_datasheet for c in ceilings]),
+        **columns,
+    )

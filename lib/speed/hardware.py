@@ -29,11 +29,11 @@ from lib.speed.calibration import CLASSES
 
 HALVES = ("fp16", "bf16")
 PCIE_SLOT = 32e9  # PCIe 4.0, 16 lanes, one direction
-APPLE_REACHED = 0.58, 0.65
-"""Shares of bandwidth and of arithmetic that llama.cpp reaches on Apple's GPUs, medians of published runs: tokens written 57 % (M1 Max, 8B
-Q4_K_M), 58 % (M1 Max, 27B IQ4_NL), 86 % (M4); prompts read 77 % (M1 Max), 78 % (M4), 65 % (M1 Ultra, 3B), 63 and 51 % (M2 Ultra, 7B F16 and
-Q4_K_M). Sources: github.com/brand-o/normiebench issues 40 and 3, ggml-org/llama.cpp issue 27525 and pull 3084, geerlingguy/ai-benchmarks
-issue 48, read 2026-11-22. Five machines are too few for a fit, so answers carry wider ranges and a caveat."""
+APPLE_REACHED = 0.6
+"""Share of bandwidth and of arithmetic that llama.cpp reaches on Apple's GPUs. Published runs reach, when they write tokens, 57 % (M1 Max,
+8B Q4_K_M), 58 % (M1 Max, 27B IQ4_NL) and 86 % (M4); when they read prompts, 77 % (M1 Max), 78 % (M4), 65 % (M1 Ultra, 3B), 63 and 51 %
+(M2 Ultra, 7B F16 and Q4_K_M). Sources: github.com/brand-o/normiebench issues 40 and 3, ggml-org/llama.cpp issue 27525 and pull 3084,
+geerlingguy/ai-benchmarks issue 48, read 2026-11-22. Too few machines for a fit, so answers carry wider ranges and a caveat."""
 SLOWEST_LINK = 100e9  # links between cards are faster, PCIe is slower
 
 
@@ -73,10 +73,14 @@ def find_peak(card: Accelerator, arithmetic: str) -> float:
 
 
 class Ceilings(NamedTuple):
-    """Bytes/s and FLOP/s of one device: one entry per card class, and a last one for rates that were measured on the machine itself."""
+    """Bytes/s and FLOP/s of one device: one entry per card class, and a last one for rates that are reached as they stand.
+
+    `of_datasheet` is the share of the datasheet's figures that the highest entries are; 0 where no datasheet bounds what was measured.
+    """
 
     bandwidth: tuple[float, ...]
     compute: tuple[float, ...]
+    of_datasheet: float = 1.0
 
 
 def with_measured_share(class_logit: Array) -> Array:
@@ -87,8 +91,9 @@ def with_measured_share(class_logit: Array) -> Array:
 def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerators: Mapping[str, Accelerator]) -> Ceilings:
     """The ceilings of a card of which `share` is rented; `accelerators` are the catalog's, among which weaker cards are looked for."""
     if card.reached or card.kind == "apple":
-        none, (bandwidth, compute) = (0.0,) * len(CLASSES), (1.0, 1.0) if card.reached else APPLE_REACHED
-        return Ceilings((*none, card.bandwidth * share * bandwidth), (*none, find_peak(card, arithmetic) * share * compute))
+        none, of_sheet = (0.0,) * len(CLASSES), 1.0 if card.reached else APPLE_REACHED
+        bandwidth, compute = card.bandwidth * share * of_sheet, find_peak(card, arithmetic) * share * of_sheet
+        return Ceilings((*none, bandwidth), (*none, compute), 0.0 if card.reached else of_sheet)
     return _ceilings(ById(accelerators), card.id, share, arithmetic)
 
 

@@ -186,7 +186,7 @@ def floor_seconds(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, c
         bandwidth=inputs.bandwidth.max(axis=1),
         peak=inputs.compute.max(axis=1),
     )
-    return np.where(inputs.bandwidth[:, -1] > 0, 0.0, least)
+    return np.asarray(least * inputs.of_datasheet)
 
 
 def _widening(of: Sequence[Deployment], calibration: Calibration) -> Array:

@@ -18,7 +18,7 @@ from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.batch import Deployment
-from lib.speed.hardware import find_peak
+from lib.speed.hardware import card_class, find_peak
 from lib.speed.predict import STATIC_BATCH_ENGINES
 
 CATALOG = load()
@@ -51,7 +51,9 @@ def machines() -> tuple[Offer | Cards, ...]:
 def engine_on(hardware: Offer | Cards) -> str:
     """The serving engine of GPUs and TPUs."""
     silicon = hardware.silicon
-    return "transformers" if silicon is None or silicon.kind in {"cpu", "neuron"} else "vllm-tpu" if silicon.kind == "tpu" else "vllm"
+    return (
+        "transformers" if silicon is None or silicon.kind in {"apple", "cpu", "neuron"} else "vllm-tpu" if silicon.kind == "tpu" else "vllm"
+    )
 
 
 def least_step(of: Deployment, sequences: float) -> float:
@@ -93,13 +95,17 @@ def test_no_prediction_beats_the_datasheet(precision: str, concurrency: int) -> 
 
 
 def ordered() -> list[tuple[Accelerator, Accelerator]]:
-    """Pairs of GPUs of which the second has both ceilings at least as high in every type, and its memory too."""
+    """Pairs of GPUs of which the second has both ceilings at least as high in every type, and its memory too.
+
+    A card that the fit has not seen says nothing of cards of another class.
+    """
     types = ("fp32", "fp16", "bf16", "fp8", "int8", "fp4")
     return [
         (low, high)
         for low in GPUS
         for high in GPUS
         if low is not high
+        and (low.in_calibration or card_class(low) == card_class(high))
         and low.bandwidth <= high.bandwidth
         and all(find_peak(low, kind) <= find_peak(high, kind) for kind in types)
         and (low.memory_usable or 0) <= (high.memory_usable or 0)
