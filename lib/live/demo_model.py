@@ -1,7 +1,8 @@
 """The model that the chat runs: which one it is, how its files are fetched, where it is put, and why it may be missing.
 
-    DEMO_MODEL    a Hub id or a folder; without it SmolLM3-3B on a GPU and SmolLM2-360M-Instruct on a CPU
-                  (both Apache-2.0, open, and in the bundled catalog, so that their predictions are exact)
+    DEMO_MODEL    a Hub id (owner/name, or owner/name@revision) or a folder; without it SmolLM3-3B on a GPU and
+                  SmolLM2-360M-Instruct on a CPU (both Apache-2.0, open, and in the bundled catalog, so that their predictions
+                  are exact), each at one commit: what runs here changes with this app, not with a push to a repository
 
 The files come from the owner's folder, from the Hub's cache, or from the Hub without a token, so the model has to be public. Fetched are
 the top-level files that `transformers` reads (settings, tokenizer, one copy of the safetensors weights), after a check of their sizes
@@ -87,34 +88,45 @@ def fetch_model(wanted: str, name: str, tell: NoteListener) -> Path:
     from huggingface_hub import constants  # noqa: PLC0415
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
 
+    wanted, revision = split_revision(wanted)
     try:
-        kept = _cached_copy(wanted)
+        kept = _cached_copy(wanted, revision)
         if kept is not None:
             return kept
         if constants.is_offline_mode():
             raise _load_refusal(
                 name, "this server runs offline (HF_HUB_OFFLINE=1) and holds no copy", "the owner of the Space lets it go online"
             )
-        return _download(wanted, name, tell)
+        return _download(wanted, revision, name, tell)
     except HFValidationError:
         raise _load_refusal(name, "that is neither a folder nor the id of a model", "the owner of the Space mends DEMO_MODEL") from None
 
 
-def _cached_copy(wanted: str) -> Path | None:
+def split_revision(wanted: str) -> tuple[str, str | None]:
+    """The id, and the revision that is named behind it or pinned here; None is the newest.
+
+    >>> split_revision("ada/chat@v1.0"), split_revision("ada/chat")
+    (('ada/chat', 'v1.0'), ('ada/chat', None))
+    """
+    name, _, revision = wanted.partition("@")
+    return name, revision or REVISIONS.get(name)
+
+
+def _cached_copy(wanted: str, revision: str | None) -> Path | None:
     """The copy in the Hub's cache, if it is whole; the Hub is not asked whether there is a newer one."""
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
 
-    config = try_to_load_from_cache(wanted, "config.json")
+    config = try_to_load_from_cache(wanted, "config.json", revision=revision)
     return Path(config).parent if isinstance(config, str) and is_complete(Path(config).parent) else None
 
 
-def _download(wanted: str, name: str, tell: NoteListener) -> Path:
+def _download(wanted: str, revision: str | None, name: str, tell: NoteListener) -> Path:
     from httpx2 import HTTPError  # noqa: PLC0415
     from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415
 
     tell(f"Asking the Hub for {name}.")
     try:
-        info = HfApi(token=False).model_info(wanted, files_metadata=True, timeout=_LOOK_S)
+        info = HfApi(token=False).model_info(wanted, revision=revision, files_metadata=True, timeout=_LOOK_S)
         files = choose_files({file.rfilename: file.size or 0 for file in info.siblings or ()})
         if not files:
             raise _load_refusal(
@@ -122,7 +134,7 @@ def _download(wanted: str, name: str, tell: NoteListener) -> Path:
             )
         _check_disk_space(name, sum(files.values()))
         tell(_progress(wanted, name, sum(files.values())))
-        return Path(snapshot_download(wanted, allow_patterns=list(files), token=False))
+        return Path(snapshot_download(wanted, revision=revision, allow_patterns=list(files), token=False))
     except ModelNotAtHand:
         raise
     except (OSError, HTTPError) as error:
@@ -189,6 +201,8 @@ log = logging.getLogger(__name__)
 
 ON_GPU = "HuggingFaceTB/SmolLM3-3B"
 ON_CPU = "HuggingFaceTB/SmolLM2-360M-Instruct"
+REVISIONS = {ON_GPU: "a07cc9a04f16550a088caea529712d1d335b0ac1", ON_CPU: "a10cc1512eabd3dde888204e902eca88bddb4951"}
+"""Commits of these two repositories, the newest on 2026-11-22 as far as public pins of them tell."""
 CONTEXT_ON_GPU, CONTEXT_ON_CPU = 8192, 2048
 """Tokens that a conversation may take. On two processors of Spaces' kind 512 tokens of prompt took 2.4 s to read (SmolLM2-360M's shape,
 random weights, float32, 2 vCPU of an AMD EPYC, 2026-11-21), so a longer one would let a visitor wait for ten seconds."""
@@ -226,7 +240,8 @@ def precision_for(device: Device) -> str:
 
 def display_name(model: str) -> str:
     """The model's name for visitors: of a folder, there or not, its last part only."""
-    return Path(model).name if Path(model).is_dir() or model.count("/") != 1 or model.startswith((".", "/", "~")) else model
+    is_folder = Path(model).is_dir() or model.count("/") != 1 or model.startswith((".", "/", "~"))
+    return Path(model).name if is_folder else split_revision(model)[0]
 
 
 class DemoModel:

@@ -26,6 +26,7 @@ from lib.live.device_queue import hardware_turn
 from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
 from lib.live.measure import ACTIVITY, MeasuredRun, MeasureRequest, Stage, measure_run
+from lib.live.scratch import scratch_folder
 from lib.live.zerogpu import gpu_task, start_seconds
 
 COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
@@ -42,7 +43,7 @@ def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longe
         TaskAborted: it was ended from outside, or took far longer than it was estimated to.
         LiveError: another measurement runs, or the process failed without a word.
     """
-    with hardware_turn(), tempfile.TemporaryDirectory(prefix="measure-", ignore_cleanup_errors=True) as home:
+    with hardware_turn(), tempfile.TemporaryDirectory(prefix="measure-", dir=scratch_folder(), ignore_cleanup_errors=True) as home:
         yield "starting"
         worker = start(command, environment(home) | {"HF_HUB_OFFLINE": "1"})
         try:

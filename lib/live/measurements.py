@@ -306,7 +306,7 @@ class Ledger:
         if self._problem is not None:
             return LedgerStatus(kept="memory, until the app restarts", lasting=False, own_rows=count, problem=self._problem)
         if self._late:
-            waits = f"Another program keeps the file locked: {len(self._late)} rows wait to be written."
+            waits = f"Another program keeps the file locked; rows that wait to be written: {len(self._late)}."
             return LedgerStatus(kept=self._where.words, lasting=False, own_rows=count, problem=waits)
         lost = "" if self._where.lasting else ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
         return LedgerStatus(kept=self._where.words + lost, lasting=self._where.lasting, own_rows=count, problem=None)

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from lib.live.measurements import Measurement
+from lib.live.scratch import scratch_folder
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class DatasetPush:
     def _append(self, rows: list[Measurement]) -> None:
         assert self._dataset is not None, "checked by `add`"  # noqa: S101
         if self._scheduler is None or self._file is None:
-            folder = Path(tempfile.mkdtemp(prefix="ledger-"))
+            folder = Path(tempfile.mkdtemp(prefix="ledger-", dir=scratch_folder()))
             self._scheduler = self._start(self._dataset, folder)
             self._file = folder / f"measured-{uuid4().hex[:12]}.jsonl"
         text = "".join(json.dumps(asdict(row), allow_nan=False) + "\n" for row in rows)

@@ -29,6 +29,7 @@ from typing import Any, Final
 from lib.errors import BadConfig, LiveError
 from lib.live import child_process
 from lib.live.faults import Fault
+from lib.live.scratch import scratch_folder
 from lib.model.spec import ModelSpec
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class _Child:
     """One worker with its pipes. Whoever holds it ends it."""
 
     def __init__(self, memory_bytes: int) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="build-", ignore_cleanup_errors=True)
+        self._home = tempfile.TemporaryDirectory(prefix="build-", dir=scratch_folder(), ignore_cleanup_errors=True)
         variables = child_process.environment(self._home.name) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         self._process = child_process.start((*COMMAND, str(memory_bytes)), variables)
         assert self._process.stdin is not None, "asked for by start"  # noqa: S101 a fact for the type checker

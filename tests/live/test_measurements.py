@@ -136,7 +136,7 @@ def test_row_that_finds_the_file_locked_is_written_later(tmp_path: Path, monkeyp
     assert ledger.keep(late)
     assert not ledger.keep(late)
     assert late in ledger.own_rows()
-    assert "1 rows wait to be written" in (ledger.status().problem or "")
+    assert "rows that wait to be written: 1" in (ledger.status().problem or "")
     other.execute("COMMIT")
     until = time.monotonic() + 20
     while ledger.status().problem and time.monotonic() < until:

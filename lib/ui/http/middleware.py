@@ -15,7 +15,8 @@ own buttons and have a visitor confirm a switch unknowingly.
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
 - Only the page's own events keep the browser's login. The session cookie travels with requests from any site (Gradio sets SameSite=None,
   for a Space is shown inside another site), and Gradio's CORS rules let any site send any header along with it, so a form on a foreign page
-  could act in the name of the user who is signed in here. A caller of the API sends a token with the call.
+  could act in the name of the user who is signed in here. A caller of the API sends a token with the call. Nor may a foreign page sign the
+  user out.
 - A call that has to wait for the device needs one of a bounded number of waiting places (`lib.live.device_queue`), and arguments that will
   be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
 
@@ -74,17 +75,28 @@ class FrameAncestors:
 
 
 def is_foreign(scope: Scope) -> bool:
-    """Whether a page of another site sent this request. A request without an Origin was not sent by a page.
+    """Whether a page of another site sent this request. One with neither Origin nor Sec-Fetch-Site was not sent by a page.
 
     A page cannot set Host, Origin and Sec-Fetch-Site; it can set X-Forwarded-Host, so that header is not read.
     """
     headers = Headers(scope=scope)
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    if origin is None:
+    if site is not None:  # the browser says so itself, whatever proxy stands between; "none" is an address that was typed
+        return site not in ("same-origin", "none")
+    return origin is not None and _host(origin) not in _own_hosts(headers.get("host", ""))
+
+
+def is_foreign_logout(scope: Scope) -> bool:
+    """Whether this signs a visitor out without having been asked to by our own page (or by hand): a picture elsewhere would do.
+
+    The sign-out is a GET, which has no Origin; a browser that does not tell where it comes from tells the page that it left.
+    """
+    if str(scope.get("path", "")).rstrip("/") != _LOGOUT or not has_cookies(scope):
         return False
-    if site is not None:  # the browser says so itself, whatever proxy stands between
-        return site != "same-origin"
-    return _host(origin) not in _own_hosts(headers.get("host", ""))
+    headers = Headers(scope=scope)
+    if "sec-fetch-site" in headers:
+        return is_foreign(scope)
+    return _host(headers.get("referer", "")) not in _own_hosts(headers.get("host", ""))
 
 
 def has_cookies(scope: Scope) -> bool:
@@ -114,6 +126,8 @@ def _own_hosts(host: str) -> set[str]:
     return {name.strip().lower() for name in names if name.strip()}
 
 
+_LOGOUT = "/logout"
+_SIGN_OUT = "A sign-out is taken from the page of this app only. Open it and press “Sign out” there."
 NO_FILES = "Files are not taken here. Paste the text of a config.json as the model instead."
 _FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
 _OPEN = frozenset(
@@ -250,6 +264,8 @@ class ApiMiddleware:
         sentence = (closed_route(path) or self._no_answer(scope, path)) if scope["type"] == "http" else None
         if sentence is not None:
             await error_response(InvalidInput(sentence), 404)(scope, receive, send)
+        elif scope["type"] == "http" and is_foreign_logout(scope):
+            await error_response(InvalidInput(_SIGN_OUT), 403)(scope, receive, send)
         elif scope["type"] != "http" or scope["method"] != "POST" or not path.startswith("/gradio_api/"):
             await self._app(scope, receive, send)
         else:

@@ -58,3 +58,13 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
         "ssr_mode": False,
         "state_session_capacity": CAPACITY,
     }
+
+
+KEEP_ALIVE_S = 75
+"""A connection without a request is kept so long. Common clients keep theirs for 5 s (httpx) to 60 s (proxies); a server that gives up
+first, as uvicorn does after 5 s, resets requests that are on their way."""
+
+
+def keep_connections(page: gr.Blocks) -> None:
+    """Keep the connections of a launched page open; Gradio's launch takes no such setting, and each connection reads it as it opens."""
+    page.server.config.timeout_keep_alive = KEEP_ALIVE_S

@@ -128,6 +128,12 @@ def test_a_direct_call_is_answered_in_the_form_of_gradio(client: TestClient) -> 
     assert answer.json()["is_generating"] is False
 
 
+def test_a_sign_out_from_elsewhere_gets_a_sentence(client: TestClient) -> None:
+    """The server behind never sees it."""
+    answer = client.get("/logout", headers={"cookie": "session=x", "sec-fetch-site": "cross-site"})
+    assert (answer.status_code, "Sign out" in answer.json()["error"]) == (403, True)
+
+
 @pytest.mark.parametrize("path", ["run/ask/", "api/ask", "api/ask/"])
 def test_a_direct_call_has_the_addresses_that_gradio_gives_it(client: TestClient, path: str) -> None:
     """`/api/` is Gradio's older name of `/run/`, and a closing slash changes nothing."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lib.ui.http.middleware import has_cookies, is_foreign, strip_login
+from lib.ui.http.middleware import has_cookies, is_foreign, is_foreign_logout, strip_login
 
 
 def scope(**headers: str) -> dict[str, Any]:
@@ -32,12 +32,35 @@ def scope(**headers: str) -> dict[str, Any]:
         ({"host": "", "origin": ""}, True),
         ({"host": "here.example", "origin": "https://there.example", "x_forwarded_host": "there.example"}, True),
         ({"host": "here.example", "origin": "https://here.example", "sec_fetch_site": "cross-site"}, True),
+        ({"host": "here.example", "sec_fetch_site": "cross-site"}, True),
+        ({"host": "here.example", "sec_fetch_site": "same-site"}, True),
+        ({"host": "here.example", "sec_fetch_site": "same-origin"}, False),
+        ({"host": "here.example", "sec_fetch_site": "none"}, False),
     ],
 )
 def test_a_foreign_page_is_told_from_ours(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], expected: bool) -> None:
     """Ours are the Host that was asked and the names in SPACE_HOST; what a page can set itself proves nothing."""
     monkeypatch.setenv("SPACE_HOST", "me-app.hf.space,my.domain")
     assert is_foreign(scope(**headers)) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "expected"),
+    [
+        ({"sec_fetch_site": "same-origin"}, "/logout", False),
+        ({"sec_fetch_site": "none"}, "/logout", False),
+        ({"sec_fetch_site": "cross-site"}, "/logout", True),
+        ({"sec_fetch_site": "cross-site", "referer": "https://here.example/"}, "/logout/", True),
+        ({"referer": "https://here.example/?tab=space"}, "/logout", False),
+        ({"referer": "https://there.example/?https://here.example/"}, "/logout", True),
+        ({}, "/logout", True),
+        ({"sec_fetch_site": "cross-site"}, "/", False),
+    ],
+)
+def test_only_our_own_page_signs_a_visitor_out(headers: dict[str, str], path: str, expected: bool) -> None:
+    """A picture or a link on a foreign page would otherwise do it; who is not signed in cannot be signed out."""
+    assert is_foreign_logout(scope(host="here.example", cookie="session=x", **headers) | {"path": path}) is expected
+    assert is_foreign_logout(scope(host="here.example", **headers) | {"path": path}) is False
 
 
 def test_an_anonymous_request_has_neither_cookies_nor_what_was_read_from_them() -> None:

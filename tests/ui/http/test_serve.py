@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 from lib.errors import TooLong
 from lib.ui.http import api, serve
 from lib.ui.http.api import FAILED, Endpoint
-from lib.ui.http.serve import QUEUE, launch_arguments
+from lib.ui.http.serve import KEEP_ALIVE_S, QUEUE, keep_connections, launch_arguments
 
 CALLERS = "hf_the_token_of_the_call"
 BROWSERS = "hf_the_token_of_the_cookie"
@@ -335,3 +335,14 @@ def test_on_a_space_the_queue_is_open_by_name(monkeypatch: pytest.MonkeyPatch) -
         assert post(url, "run/who", {"data": ["a"]}).status_code == 200
     finally:
         page.close(verbose=False)
+
+
+def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that is opened after the launch; uvicorn alone would close it after 5 s, while a client is sending its next request."""
+    page = small_page(login=False)
+    url = launched(page, monkeypatch)
+    keep_connections(page)
+    with httpx.Client(base_url=url) as client:
+        client.get("/config")
+        assert KEEP_ALIVE_S in {connection.timeout_keep_alive for connection in page.server.server_state.connections}
+    page.close()
