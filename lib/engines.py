@@ -2,6 +2,11 @@
 
 An engine is a row here and a name in `Engine`. Whatever treats engines differently asks the row (`traits_of`), so that no caller keeps a
 list of names of its own. Constants of speed are fitted, not stated (`lib.speed.calibration`).
+
+Sources of the rows, read 2026-11-22: vLLM's documentation of engine arguments and supported models; SGLang's server arguments and
+hyperparameter tuning (docs.sglang.io); TensorRT-LLM's `llm_args.py` and trtllm-serve (nvidia.github.io/TensorRT-LLM); TGI at db931fc
+(`models/globals.py`, `models/flash_causal_lm.py`, `launcher/src/main.rs`); text-embeddings-inference 1.9 (README, supported models);
+llama.cpp's README. Where a default depends on the release or the card, the field says what is taken.
 """
 
 from __future__ import annotations
@@ -9,13 +14,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
-Engine = Literal["transformers", "vllm", "llama.cpp", "vllm-tpu"]
+Engine = Literal["transformers", "vllm", "sglang", "tensorrt-llm", "tgi", "tei", "llama.cpp", "vllm-tpu"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
-CacheLayout = Literal["exact", "grouped blocks", "cells", "pages"]
+Work = Literal["decoder", "embedding decoder", "text encoder", "encoder-decoder", "speech", "other encoder", "pipeline"]
+"""What a model does: makes text token by token; reads text with a decoder's layers, to embed or rank it; reads text in one pass; reads one
+text and writes another; hears; reads pictures or sound in one pass; makes pictures."""
+CacheLayout = Literal["exact", "grouped blocks", "blocks", "even blocks", "cells", "pages", "none"]
 StartUp = Literal["forward pass", "profile run", "compute buffer"]
+Claims = Literal["what it needs", "a share", "a share, graphs beside it", "a share of the rest", "weights and cache"]
+"""Of a device's memory, at start (`lib.laws.memory_claim`)."""
+
+
+class Silicon(Protocol):
+    """The part of an accelerator that this module reads."""
+
+    @property
+    def kind(self) -> str:
+        """Of "gpu", "apple", "cpu", "tpu" and "neuron"."""
+
+    @property
+    def vendor(self) -> str:
+        """Who makes it."""
+
+    @property
+    def compute_capability(self) -> tuple[int, int] | None:
+        """CUDA's number; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +50,14 @@ class EngineTraits:
 
     silicon: frozenset[str]
     """Kinds of silicon that it runs on, of "gpu", "apple", "cpu", "tpu" and "neuron"."""
+    least_capability: tuple[int, int] = (0, 0)
+    """CUDA's compute capability from which on it runs on a card of NVIDIA."""
+    nvidia_only: bool = False
+    """Runs on GPUs of NVIDIA only."""
+    works: frozenset[Work]
+    """Kinds of models that it runs."""
+    in_process: bool = False
+    """Runs inside the Python process of a Gradio Space, too; the others are servers of their own, for a Docker Space."""
     tensor_parallel: bool = False
     """Splits every layer over several devices; the others give each device whole layers in turn."""
     pipelined: bool = False
@@ -38,48 +72,105 @@ class EngineTraits:
     """Its kernels read packed weights; the others unpack them first and gain no speed from a smaller format."""
     own_files: bool = False
     """Loads files of its own (GGUF) instead of the checkpoint."""
+    native: bool = False
+    """A program without Python: its process on a CPU is small."""
+    claims: Claims = "what it needs"
+    """Which part of a device it takes at start."""
     memory_share: float = 1.0
-    """Share of a device that it claims at start, whatever the requests need (`lib.laws.memory_claim`); 1 where it takes what it needs."""
+    """The share that `claims` speaks of, where it is a constant."""
     captured_graphs: bool = False
     """Captures its decode step as graphs, which take memory on a GPU."""
     cache: CacheLayout
     """How it lays out the cache (`lib.laws.kv_cache_by_engine`)."""
+    block_tokens: int = 1
+    """Tokens of a block, in a cache of blocks."""
     start_up: StartUp
     """What its activations are: the model's own forward pass, a run at start that sets them aside, or a fixed buffer."""
-    fp8: str
-    int8: str
-    int4: str
-    """What these words mean to it as a precision: a name of `lib.precision`."""
+    batched_tokens: tuple[tuple[int, int], ...] = ((0, 8192),)
+    """Tokens of that run at start by the GiB of a device from which on they hold, the largest first."""
+    fp8: str = ""
+    int8: str = ""
+    int4: str = ""
+    """What these words mean to it as a precision: a name of `lib.precision`; empty where it has no such thing."""
+    cannot_load: frozenset[str] = frozenset()
+    """Laws of number formats (`lib.precision`) that it does not load."""
+    not_in: frozenset[str] = frozenset()
+    """Plain formats that it does not compute in."""
     small_cache: str = "int8"
     """Its cache format of eight bits."""
+    timed: bool = True
+    """Enough measurements of it were published to fit its speed."""
 
     @property
     def preallocates(self) -> bool:
-        """Whether it fills its share of the device with cache at start."""
-        return self.memory_share < 1
+        """Whether it fills its share of the device with cache at start, whatever the requests need."""
+        return self.claims != "what it needs"
+
+    def profiled_tokens(self, memory: int | None) -> int:
+        """Tokens of the run at start on a device of this many bytes; where they are not known, those of the largest, to be safe."""
+        return next(tokens for gib, tokens in self.batched_tokens if memory is None or memory >= gib * 2**30)
+
+    def runs_on(self, silicon: Silicon) -> bool:
+        """Whether it runs on this silicon."""
+        if silicon.kind != "gpu":
+            return silicon.kind in self.silicon
+        if silicon.vendor != "NVIDIA":
+            return "gpu" in self.silicon and not self.nvidia_only
+        return "gpu" in self.silicon and (silicon.compute_capability is None or silicon.compute_capability >= self.least_capability)
 
 
-GPU, TPU = frozenset({"gpu"}), frozenset({"tpu"})
-ANYWHERE = frozenset({"gpu", "cpu", "tpu", "neuron"})
-ALSO_ON_MACS = ANYWHERE | {"apple"}
+_GPU, _TPU, _SERVER = frozenset({"gpu"}), frozenset({"tpu"}), frozenset({"gpu", "cpu"})
+_ANYWHERE = frozenset({"gpu", "cpu", "tpu", "neuron"})
+_ALSO_ON_MACS = _ANYWHERE | {"apple"}
+_DECODERS: frozenset[Work] = frozenset({"decoder", "embedding decoder"})
+_TEXT: frozenset[Work] = _DECODERS | {"text encoder"}
+_VOLTA, _T4, _AMPERE = (7, 0), (7, 5), (8, 0)
 
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
     {
         "transformers": EngineTraits(
-            silicon=ALSO_ON_MACS, static_batch=True, eager=True, cache="exact", start_up="forward pass",
-            fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
+            silicon=_ALSO_ON_MACS, works=frozenset(get_args(Work)), in_process=True, static_batch=True, eager=True, cache="exact",
+            start_up="forward pass", fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
         ),
         "vllm": EngineTraits(
-            silicon=ANYWHERE, tensor_parallel=True, packed_kernels=True, memory_share=0.9, captured_graphs=True, cache="grouped blocks",
-            start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
+            silicon=_ANYWHERE, least_capability=_VOLTA, works=_TEXT | {"speech"}, tensor_parallel=True, packed_kernels=True,
+            claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
+            batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
+        ),
+        "sglang": EngineTraits(
+            silicon=_SERVER, least_capability=_T4, works=_TEXT, tensor_parallel=True, max_num_seqs=2048, packed_kernels=True,
+            claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
+            batched_tokens=((160, 16_384), (60, 8192), (35, 4096), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
+            small_cache="fp8",
+        ),
+        "tensorrt-llm": EngineTraits(
+            silicon=_GPU, least_capability=_AMPERE, nvidia_only=True, works=frozenset({"decoder"}), tensor_parallel=True, max_num_seqs=1024,
+            packed_kernels=True, claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
+            start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
+            cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",
+        ),
+        "tgi": EngineTraits(
+            silicon=_SERVER, least_capability=_T4, works=frozenset({"decoder", "encoder-decoder"}), tensor_parallel=True, max_num_seqs=128,
+            packed_kernels=True, claims="a share, graphs beside it", memory_share=0.9, captured_graphs=True, cache="even blocks",
+            block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),), fp8="fp8-tensor", int8="bnb-int8", int4="awq-4",
+            cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8",
+        ),
+        "tei": EngineTraits(
+            silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}), native=True,
+            cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed=False, not_in=frozenset({"bf16"}),
+            cannot_load=frozenset({
+                "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
+                "mxfp4", "nvfp4", "gguf",
+            }),
         ),
         "llama.cpp": EngineTraits(
-            silicon=ALSO_ON_MACS, pipelined=True, static_batch=True, packed_kernels=True, own_files=True, cache="cells",
-            start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0", int4="gguf:Q4_K_M",
+            silicon=_ALSO_ON_MACS, works=_TEXT | {"encoder-decoder"}, in_process=True, pipelined=True, static_batch=True, packed_kernels=True,
+            own_files=True, native=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0", int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(
-            silicon=TPU, tensor_parallel=True, packed_kernels=True, memory_share=0.9, cache="pages", start_up="profile run",
-            fp8="fp8-channel", int8="int8-channel", int4="int4-group", small_cache="fp8",
+            silicon=_TPU, works=_DECODERS, tensor_parallel=True, packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
+            start_up="profile run", batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",
+            small_cache="fp8",
         ),
     }
 )  # fmt: skip
@@ -96,3 +187,8 @@ def traits_of(engine: str) -> EngineTraits:
         if name == engine:
             return row
     raise ValueError(f"no law of memory or speed for an engine named {engine}")
+
+
+def list_engines(work: Work) -> tuple[Engine, ...]:
+    """The engines that run models of this kind."""
+    return tuple(name for name, row in TRAITS.items() if work in row.works)

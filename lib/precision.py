@@ -117,11 +117,11 @@ _GGUF = tuple(
 _BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF)}
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
-    "fp8": {name: row.fp8 for name, row in TRAITS.items()},
-    "int8": {name: row.int8 for name, row in TRAITS.items()},
-    "int4": {name: row.int4 for name, row in TRAITS.items()},
+    "fp8": {name: row.fp8 for name, row in TRAITS.items() if row.fp8},
+    "int8": {name: row.int8 for name, row in TRAITS.items() if row.int8},
+    "int4": {name: row.int4 for name, row in TRAITS.items() if row.int4},
 }
-"""What a family name means to an engine: the form it can produce or load."""
+"""What a family name means to an engine: the form it can produce or load; an engine without such a form is not in it."""
 
 NAMES: tuple[str, ...] = (
     "auto",
@@ -179,8 +179,20 @@ def weight_format(name: str, engine: str = "transformers") -> WeightFormat:
     """
     found = _BY_NAME.get(FAMILIES[name].get(engine, "") if name in FAMILIES else name)
     if found is None:
-        raise BadArgument("precision", name, ", ".join(NAMES))
+        raise BadArgument("precision", name, ", ".join(NAMES) if name not in FAMILIES else _list_loadable(engine))
     return found
+
+
+def loads(engine: str, precision: str) -> bool:
+    """Whether an engine loads a format or a family of this name; "auto" depends on the checkpoint (`resolve`)."""
+    if precision in FAMILIES:
+        return engine in FAMILIES[precision]
+    traits = traits_of(engine)
+    return precision == "auto" or not (weight_format(precision).law in traits.cannot_load or precision in traits.not_in)
+
+
+def _list_loadable(engine: str) -> str:
+    return f"{', '.join(name for name in NAMES if loads(engine, name))} with {engine}"
 
 
 def parse(text: str, names: tuple[str, ...] = NAMES, argument: str = "precision") -> str:
@@ -201,8 +213,18 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
     """The format really used: "auto" becomes what the checkpoint is stored in, a family what the engine makes of it.
 
     A checkpoint that states no dtype is taken as bf16. Silicon without bf16 (T4) gets fp16, which has the same size;
-    silicon with neither (none named here) keeps the stored dtype.
+    silicon with neither (none named here) keeps the stored dtype. What an engine cannot compute in is halved or widened to what it can.
+
+    Raises:
+        BadArgument: no such name, or the engine does not load the format.
     """
+    name = _resolve(precision, spec, engine, accelerator)
+    if not loads(engine, name):
+        raise BadArgument("precision", name, _list_loadable(engine))
+    return name
+
+
+def _resolve(precision: str, spec: Spec, engine: str, accelerator: Silicon | None) -> str:
     if precision in FAMILIES:
         return weight_format(precision, engine).name
     if precision != "auto":
@@ -212,6 +234,8 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
     stored = DTYPES.get(spec.stored.dtype, "bf16")
     if traits_of(engine).own_files:
         return {"fp32": "gguf:F32", "fp16": "gguf:F16", "bf16": "gguf:BF16"}[stored]
+    if stored in traits_of(engine).not_in:
+        return "fp32" if accelerator is not None and not accelerator.supports("fp16") else "fp16"
     return _half(accelerator) if stored == "bf16" else stored
 
 

@@ -37,7 +37,7 @@ FAMILIES = (
     "openai/clip-vit-base-patch16",
 )
 COUNTS = ("7B", "350M", "70B", "1.5B", "405B", "22M", "1T")
-ENGINES = ("transformers", "vllm", "llama.cpp", "vllm-tpu")
+ENGINES = ("transformers", "vllm", "sglang", "tensorrt-llm", "tgi", "tei", "llama.cpp", "vllm-tpu")
 MODES = ("inference", "lora", "qlora", "full")
 PRECISIONS = ("auto", "fp32", "fp16", "bf16", "fp8", "int8", "int4")
 FORMATS = _words(

@@ -18,6 +18,7 @@ from lib.catalog.offers import PLATFORMS
 from lib.engines import ENGINES, TRAITS, CacheLayout
 from lib.laws import kv_cache, kv_cache_by_engine
 from lib.memory import estimate_memory
+from lib.model import bundled
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import CacheTerm, Growth
 from lib.precision import NAMES
@@ -118,10 +119,12 @@ def test_every_engine_stands_in_every_table() -> None:
     """A row of properties, a law for its cache, number formats that exist, constants of speed; and its memory can be counted."""
     assert set(TRAITS) == set(ENGINES)
     assert {row.cache for row in TRAITS.values()} == set(kv_cache_by_engine.LAWS) == set(get_args(CacheLayout))
-    assert {name for row in TRAITS.values() for name in (row.fp8, row.int8, row.int4)} <= set(NAMES)
-    assert set(ENGINES) <= set(calibration.ENGINES)
+    assert {name for row in TRAITS.values() for name in (row.fp8, row.int8, row.int4)} <= {*NAMES, ""}
+    assert {name for name, row in TRAITS.items() if row.timed} == set(ENGINES) & set(calibration.ENGINES)
     for engine in ENGINES:
-        assert estimate_memory(resolve_count("7B"), MemoryRequest(engine=engine)).total_bytes > 0
+        model = bundled.find_spec("google-bert/bert-base-uncased") if engine == "tei" else resolve_count("7B")
+        assert model is not None
+        assert estimate_memory(model, MemoryRequest(engine=engine)).total_bytes > 0
 
 
 def test_an_engine_without_a_law_is_refused() -> None:

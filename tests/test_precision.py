@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from lib.engines import ENGINES
 from lib.errors import BadArgument
 from lib.model.spec import Quantization, StoredWeights
-from lib.precision import KV_NAMES, NAMES, check_support, compute_dtype, element_bytes, lacks_stored_format, parse, resolve, weight_format
+from lib.precision import (
+    KV_NAMES,
+    NAMES,
+    check_support,
+    compute_dtype,
+    element_bytes,
+    lacks_stored_format,
+    loads,
+    parse,
+    resolve,
+    weight_format,
+)
 
 
 @dataclass
@@ -48,10 +59,27 @@ def test_any_text_is_a_name_or_refused(text: str) -> None:
 
 @given(st.sampled_from(NAMES), st.sampled_from(ENGINES))
 def test_every_name_means_a_format(name: str, engine: str) -> None:
-    """Every name but auto has a format with every engine, in any spelling of capitals."""
+    """Every name but auto has a format with every engine that loads it, in any spelling of capitals."""
     assert parse(name.upper()) == name
-    if name != "auto":
+    if name != "auto" and loads(engine, name):
         assert weight_format(name, engine).effective_bits > 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "stored"),
+    [("tei", "int4", ""), ("tei", "bf16", ""), ("tgi", "gguf:Q4_K_M", ""), ("tensorrt-llm", "bnb-nf4", ""), ("tgi", "auto", "mxfp4")],
+)
+def test_what_an_engine_does_not_load_is_refused(engine: str, name: str, stored: str) -> None:
+    """With the formats that it does load; also where the checkpoint is stored so."""
+    kept = Quantization(method=stored, format=stored) if stored else None
+    with pytest.raises(BadArgument, match=rf"precision was .*Accepted: .*fp16.* with {engine}"):
+        resolve(name, Model(StoredWeights(dtype="bfloat16", quantization=kept)), engine)
+
+
+def test_tei_computes_in_fp16_on_a_gpu_and_in_fp32_elsewhere() -> None:
+    """It has no bf16: `--dtype` takes float16 and float32."""
+    model = Model(StoredWeights(dtype="bfloat16"))
+    assert [resolve("auto", model, "tei", card) for card in (None, A100, Card({"fp32"}))] == ["fp16", "fp16", "fp32"]
 
 
 @pytest.mark.parametrize(("text", "name"), [("Q4_K_M", "gguf:Q4_K_M"), (" torch.bfloat16 ", "bf16"), ("float16", "fp16"), ("INT4", "int4")])

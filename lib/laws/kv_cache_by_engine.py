@@ -2,6 +2,8 @@
 
     transformers   `lib.laws.kv_cache`, exact
     vllm           `vllm_cache_bytes`, blocks of 16 tokens
+    sglang, tensorrt-llm, tgi    `block_cache_bytes`, blocks of 1 or 32 tokens
+    tei            none: one pass over a text keeps nothing
     llama.cpp      `llamacpp_cache_bytes`, cells of 256 tokens, allocated at start
     vllm-tpu       `tpu_cache_bytes`, pages whose rows are padded to the chip's registers
 
@@ -27,6 +29,15 @@ LAWS: Mapping[CacheLayout, Law] = {
         equation="B · Σ slots · ⌈n(T) / s⌉ · s · elements · b, in blocks of s tokens",
         source="vllm, v1/kv_cache_interface.py (001cabc); lib/laws/kv_cache_by_engine.py",
     ),
+    "blocks": Law(
+        equation="B · Σ layers · ⌈n(T) / s⌉ · s · elements · b, in blocks of s tokens",
+        source="sglang's page_size, TensorRT-LLM's tokens_per_block; lib/laws/kv_cache_by_engine.py",
+    ),
+    "even blocks": Law(
+        equation="B · Σ layers · max n(T) · elements · b, as many tokens in every layer",
+        source="text-generation-inference, models/flash_causal_lm.py (db931fc); lib/laws/kv_cache_by_engine.py",
+    ),
+    "none": Law(equation="0: one pass keeps no cache", source="text-embeddings-inference 1.9, README"),
     "cells": Law(
         equation="B · Σ layers · elements · b · cells(T)",
         source="llama.cpp, src/llama-kv-cache.cpp (25ae3a9); lib/laws/kv_cache_by_engine.py",
@@ -152,6 +163,52 @@ def vllm_cache_bytes(
         add(kind, size)
     codes = (("engine_state_dtype",) if states else ()) + (("engine_cache_layout",) if rest or (paged and not even) else ())
     return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, codes
+
+
+def block_cache_bytes(
+    terms: Sequence[Term],
+    *,
+    tokens: int,
+    batch: int,
+    element_bytes: float,
+    block: int,
+    even: bool,
+    encoder_tokens: int = 0,
+    state_bytes: float | None = None,
+) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+    """Cache blocks for B sequences of T tokens, by layer kind, and codes of what is left open: SGLang, TensorRT-LLM and TGI.
+
+        M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · e_k · b
+
+        s       tokens of a block: 1 in SGLang (page_size) and in TGI (with FlashInfer), 32 in TensorRT-LLM (tokens_per_block)
+        n(T)    full: T · sliding: the window, in a pool of its own; TGI has one pool, in which every layer holds as many tokens (`even`):
+                there a window only counts where all layers have it
+
+    Limits: latent attention is one row of r_kv + d_rope. Recurrent states, an indexer's keys, compressed and cross attention are counted as
+    transformers holds them. SGLang splits its pool between full and sliding layers by a fixed ratio, so that one of them may fill first.
+    TGI pages by 16 tokens where there is no FlashInfer (compute capability below 8.0), which adds at most 15 tokens a sequence.
+    Sources: sglang docs/advanced_features/server_arguments.md (page_size 1); TensorRT-LLM `tensorrt_llm/llmapi/llm_args.py`
+    (`tokens_per_block` 32); text-generation-inference `server/text_generation_server/models/globals.py` (`BLOCK_SIZE`) and
+    `flash_causal_lm.py` (`init_kv_cache`), db931fc; read 2026-11-22.
+
+    Codes: `engine_state_dtype`, `engine_cache_layout` as in `vllm_cache_bytes`.
+    """
+    by_kind: dict[str, float] = {}
+    codes: list[str] = []
+    slide_alone = not keeps_windows(terms)
+    for term in terms:
+        if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
+            whole = even and not slide_alone
+            count = tokens if whole or term.growth == "tokens" else min(tokens, term.span + 1)
+            size = batch * term.layers * math.ceil(count / block) * block * term.elements * element_bytes
+        else:
+            held = cache_bytes_by_kind(
+                [term], tokens=tokens, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes
+            )
+            size = float(sum(held.values()))
+            codes.append("engine_state_dtype" if is_state(term) else "engine_cache_layout")
+        by_kind[term.kind] = by_kind.get(term.kind, 0) + size
+    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes))
 
 
 _CELLS = 256
@@ -344,9 +401,16 @@ def engine_cache(
     """
     kinds = tuple(terms or ())
     size = {"tokens": tokens, "batch": batch, "encoder_tokens": encoder_tokens}
-    if not kinds:
+    traits = traits_of(engine)
+    layout = traits.cache
+    if not kinds or layout == "none":
         return EngineCache({}, ())
-    layout = traits_of(engine).cache
+    if layout in {"blocks", "even blocks"}:
+        return EngineCache(
+            *block_cache_bytes(
+                kinds, **size, element_bytes=element_bytes, block=traits.block_tokens, even=layout == "even blocks", state_bytes=state_bytes
+            )
+        )
     if layout == "exact":
         return EngineCache(cache_bytes_by_kind(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes), ())
     if layout == "grouped blocks":

@@ -14,8 +14,9 @@ figure:
     process on a CPU                    0.38 … 0.47 GiB             resident set measured here: torch 2.13.0+cpu, transformers 5.23.0,
                                         after a generate call; the high value with gradio 6.31.0 loaded
 
-Limits: collectives of several cards (NCCL buffers) are in the vLLM range only; TPU runtimes hold compiled programs whose size
-is not published: their figure is 0 and the estimate says so.
+Limits: the ranges of vLLM are taken for the other engines that capture graphs (SGLang, TensorRT-LLM, TGI), of which no such figures were
+published; a native process (llama.cpp, TEI) is a judgement. Collectives of several cards (NCCL buffers) are in those ranges only; TPU
+runtimes hold compiled programs whose size is not published: their figure is 0 and the estimate says so.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from lib.units import GIB, MIB, Bytes
 LAW = Law(
     equation="context + workspace + graphs, for each process and device", source="driver and start-up logs as listed in lib/laws/runtime.py"
 )
-WORKSPACE = "cuBLAS workspace"
+WORKSPACE, GRAPHS = "cuBLAS workspace", "captured graphs"
 
 
 class Range(NamedTuple):
@@ -49,7 +50,7 @@ CUDA_CONTEXT = _range(0.3 * GIB, 0.45 * GIB, 0.6 * GIB)
 VLLM_OUTSIDE_TORCH = _range(0.16 * GIB, 0.5 * GIB, 1.79 * GIB)
 VLLM_GRAPHS = _range(0.3 * GIB, 0.6 * GIB, 1.0 * GIB)
 CPU_TRANSFORMERS = _range(0.38 * GIB, 0.38 * GIB, 0.47 * GIB)
-CPU_LLAMA_CPP = _range(8 * MIB, 32 * MIB, 64 * MIB)
+CPU_NATIVE = _range(8 * MIB, 32 * MIB, 64 * MIB)
 _SMALL_WORKSPACE = 8_519_680
 _HOPPER = (9, 0)
 
@@ -69,10 +70,10 @@ def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, i
     468
     """
     if silicon == "cpu":
-        return {"process": CPU_LLAMA_CPP if traits_of(engine).own_files else CPU_TRANSFORMERS}
+        return {"process": CPU_NATIVE if traits_of(engine).native else CPU_TRANSFORMERS}
     if silicon != "gpu":
         return {"device runtime": NOTHING}
     context = {"context and libraries": CUDA_CONTEXT}
     if traits_of(engine).captured_graphs:
-        return {**context, "outside torch": VLLM_OUTSIDE_TORCH, "captured graphs": VLLM_GRAPHS}
+        return {**context, "outside torch": VLLM_OUTSIDE_TORCH, GRAPHS: VLLM_GRAPHS}
     return {**context, WORKSPACE: cublas_workspace(compute_capability)}

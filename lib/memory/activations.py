@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ActivationFit, ModelSpec
 
-SEQUENCES = 256  # vLLM's default max_num_seqs
-
-_LARGE_BATCH, _SMALL_BATCH = 8192, 2048
+SEQUENCES = 256  # of vLLM's profile run; the others are taken to sample as many
 
 
 def traced_kernel(spec: ModelSpec, element_bytes: int) -> Literal["sdpa", "eager"] | None:
@@ -100,12 +98,13 @@ class Activation:
         s = self._sizes
         symbols = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
         if self._start_up == "profile run" and self._request.mode == "inference":
-            symbols |= {"M": str(self._batched_tokens), "S": str(SEQUENCES)}
+            symbols |= {"M": str(self._request.profiled_tokens), "S": str(self._sampled)}
         return symbols | {"attention": self.kernel} if self.kernel and not self.by_law else symbols
 
     @property
-    def _batched_tokens(self) -> int:
-        return _LARGE_BATCH if self._request.large_card else _SMALL_BATCH
+    def _sampled(self) -> int:
+        """Sequences that are sampled at once; an engine without a cache samples none."""
+        return 0 if traits_of(self._request.engine).cache == "none" else SEQUENCES
 
     def bytes(self, tokens: int, batch: int) -> int:
         """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""
@@ -134,8 +133,8 @@ class Activation:
     def _profile_run(self) -> int:
         s, n = self._sizes, self._request.devices
         return law.paged_engine_bytes(
-            batched_tokens=self._batched_tokens,
-            sequences=SEQUENCES, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=ceil_divide(s.query_width, n),
+            batched_tokens=self._request.profiled_tokens,
+            sequences=self._sampled, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=ceil_divide(s.query_width, n),
             key_width=ceil_divide(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)),
             mlp_width=ceil_divide(s.mlp_width, n), vocabulary=s.vocabulary,
         )  # fmt: skip

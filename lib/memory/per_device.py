@@ -15,7 +15,7 @@ from lib.engines import traits_of
 from lib.identity import ById
 from lib.laws.memory_claim import Claim
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
-from lib.laws.runtime import Range, runtime_parts
+from lib.laws.runtime import GRAPHS, Range, runtime_parts
 from lib.memory.activations import Activation, training_bytes
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
 from lib.memory.weights import Weights, weights
@@ -76,7 +76,8 @@ class PerDevice:
         """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""
         active = sum(self.activations(tokens, batch).values())
         engine = self.request.engine if self.request.mode == "inference" else "transformers"
-        return Claim(engine, self.request.silicon, self.device_weights, active, self.device_runtime)
+        graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
+        return Claim(engine, self.request.silicon, self.device_weights, active, self.device_runtime, graphs, self.request.devices)
 
     def device(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device after the last step."""

@@ -6,12 +6,15 @@ degree, are read off the spec here too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
-from lib.engines import Engine
+from lib.engines import Engine, Work, list_engines, traits_of
+from lib.errors import BadArgument
 from lib.identity import ById
 from lib.laws import parallelism
 from lib.model.parameter_count import typical_decoder
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.workload import MemoryRequest
 
-LARGE_CARD = 70 * 2**30  # from here on vLLM's server profiles with 8192 tokens instead of 2048
 _HALF = 2
 _FLOAT32 = 4
 _AMPERE = (8, 0)
@@ -32,7 +34,8 @@ _AMPERE = (8, 0)
 class ResolvedRequest:
     """Names as resolved, sizes of an element in bytes, and what matters of the silicon.
 
-    `large_card` is true when the device's memory is unknown: an estimate without a card should not come out too small.
+    `profiled_tokens` are those of the run by which an engine sets activations aside; without a card those of the largest, so that the
+    estimate does not come out too small.
     """
 
     precision: str
@@ -45,7 +48,7 @@ class ResolvedRequest:
     kv_element_bytes: float
     silicon: str
     compute_capability: tuple[int, int] | None
-    large_card: bool
+    profiled_tokens: int
 
     @property
     def element_bytes(self) -> int:
@@ -63,18 +66,42 @@ class ResolvedRequest:
         return self.silicon == "gpu" and (old or self.element_bytes == _FLOAT32)
 
 
+_DOES: Mapping[Work, str] = MappingProxyType(
+    {
+        "decoder": "makes text token by token",
+        "embedding decoder": "embeds or ranks text with the layers of a decoder",
+        "text encoder": "reads text in one pass",
+        "encoder-decoder": "reads one text and writes another",
+        "speech": "turns sound into text",
+        "other encoder": "reads pictures, sound or other data in one pass",
+        "pipeline": "makes pictures",
+    }
+)
+
+
+def check_engine(spec: ModelSpec, engine: Engine) -> None:
+    """Refuse a model that the engine does not run.
+
+    Raises:
+        BadArgument: with the engines that do.
+    """
+    if spec.work not in traits_of(engine).works:
+        raise BadArgument("engine", engine, f"{', '.join(list_engines(spec.work))} for a model that {_DOES[spec.work]}")
+
+
 def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None) -> ResolvedRequest:
     """Decide precision, cache precision and compute dtype for this model on this card.
 
     Raises:
-        BadArgument: a precision that no format has.
+        BadArgument: a precision that no format has or that the engine does not load; a model that it does not run.
     """
+    check_engine(spec, request.engine)
     asked = "bnb-nf4" if request.mode == "qlora" and request.precision == "auto" else request.precision
     precision = formats.resolve(asked, spec, request.engine, accelerator)
     compute = formats.compute_dtype(precision, spec, accelerator)
     if precision == "gguf:F32":
         compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
-    kind = accelerator.kind if accelerator else "tpu" if request.engine == "vllm-tpu" else "gpu"
+    kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(request.engine).silicon else "tpu"
     memory = accelerator.memory_usable if accelerator else None
     return ResolvedRequest(
         precision=precision,
@@ -87,7 +114,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         kv_element_bytes=formats.element_bytes(request.kv_precision, compute),
         silicon=kind,
         compute_capability=accelerator.compute_capability if accelerator else None,
-        large_card=memory is None or memory >= LARGE_CARD,
+        profiled_tokens=traits_of(request.engine).profiled_tokens(memory),
     )
 
 

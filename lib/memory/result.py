@@ -109,9 +109,10 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
     open_points = [Caveat(code) for code, true in holds.items() if true]
-    share = traits_of(request.engine).memory_share
-    if share < 1 and inference:
-        open_points.append(Caveat("preallocates", {"engine": request.engine, "share": share}))
+    traits = traits_of(request.engine)
+    if traits.preallocates and inference:
+        variant = {"a share of the rest": "rest", "weights and cache": "computed"}.get(traits.claims, "")
+        open_points.append(Caveat("preallocates", {"engine": request.engine, "share": traits.memory_share}, variant=variant))
     limit = spec.context_limit
     if limit is not None and tokens > limit:
         open_points.append(Caveat("beyond_context_limit", {"limit_tokens": limit, "counted_tokens": tokens}))

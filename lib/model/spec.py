@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lib.engines import Work
 from lib.provenance import Caveat, Source
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
@@ -142,6 +143,15 @@ class StoredWeights:
     quantization: Quantization | None = None
 
 
+_EMBEDS = frozenset(
+    {
+        "feature-extraction", "sentence-similarity", "fill-mask", "text-classification", "token-classification", "text-ranking",
+        "question-answering", "zero-shot-classification",
+    }
+)  # fmt: skip
+_HEARS = frozenset({"automatic-speech-recognition", "text-to-speech", "text-to-audio"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """A model, resolved.
@@ -173,6 +183,20 @@ class ModelSpec:
     gated: bool | None = None
     caveats: tuple[Caveat, ...] = ()
     sources: tuple[Source, ...] = ()
+
+    @property
+    def work(self) -> Work:
+        """What it does: by its library, its cache and its task; a bare parameter count is a decoder."""
+        if self.library == "diffusers":
+            return "pipeline"
+        embeds = self.task in _EMBEDS
+        if self.cache_terms is None and not self.unknown_cache and self.tensors:
+            return "text encoder" if embeds or not self.task else "decoder" if self.task == "text-generation" else "other encoder"
+        if self.task in _HEARS:
+            return "speech"
+        if {"encoder", "decoder"} <= {group.component for group in self.tensors}:
+            return "encoder-decoder"
+        return "embedding decoder" if embeds else "decoder"
 
     @property
     def parameters_by_component(self) -> dict[str, int]:

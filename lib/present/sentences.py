@@ -405,6 +405,10 @@ _MEMORY = {
     "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
     "preallocates": "{engine} claims {share:.0%} of the device at start and fills what is left of it with cache; this is what the request "
     "needs. What fits, and the limits, are counted within that share.",
+    "preallocates:rest": "{engine} fills {share:.0%} of what the model leaves of the device with cache at start; this is what the request "
+    "needs. What fits, and the limits, are counted within that share.",
+    "preallocates:computed": "{engine} fills the device with cache at start, but for what it keeps by the device's size for activations "
+    "and graphs; this is what the request needs. What fits, and the limits, are counted without that reserve.",
     "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",

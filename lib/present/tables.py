@@ -136,8 +136,12 @@ def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
     free, capacity = int(fit["free_bytes"]), int(fit["capacity_bytes"])
     need = capacity - free
     drawn = memory_bar(memory, capacity, need)
-    verdict = '<em class="badge fits">fits</em>' if fit["fits"] else '<em class="badge lacks">too small</em>'
-    room = f"{verdict}<small>{gib(free)} left</small>" if fit["fits"] else f"{verdict}<small>{gib(-free)} short</small>"
+    if fit["fits"]:
+        room = f'<em class="badge fits">fits</em><small>{gib(free)} left</small>'
+    elif free >= 0:
+        room = f'<em class="badge lacks">not here</em><small>{escape(memory["engine"])} does not run on it</small>'
+    else:
+        room = f'<em class="badge lacks">too small</em><small>{gib(-free)} short</small>'
     shared = f" on each of {fit['devices']}" if fit["devices"] > 1 else ""
     return (
         hardware_name(fit["name"], fit["hardware"], fit["platform"]),

@@ -10,6 +10,7 @@ from lib import memory
 from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry, source_entries, usd
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
+from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import Part, fit_memory, usable_memory
 from lib.model.spec import ModelSpec
@@ -122,7 +123,10 @@ def _fits(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> Iterator
         if capacity is None:
             continue
         devices = _devices(request, offer)
-        fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.silicon or offer.host_cpu)
+        silicon = offer.silicon or offer.host_cpu
+        fit = fit_memory(spec, replace(request, devices=devices), capacity, silicon)
+        if silicon is not None and not traits_of(request.engine).runs_on(silicon):
+            fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
         yield {
             "hardware": offer.id,
             "platform": offer.platform,

@@ -21,6 +21,7 @@ from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.memory import count_sequences
+from lib.memory.resolve import check_engine
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed.calibration import EAGER, ENGINES, KERNELS, MAX_NUM_SEQS
@@ -130,13 +131,14 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
     """Decide precision, layout and how many requests run at once; `accelerators` are the catalog's, as in `lib.speed.hardware`.
 
     Raises:
-        BadArgument: the precision is unknown, or the engine needs other hardware.
+        BadArgument: the precision is unknown, or the engine needs other hardware, does not run the model or was not measured.
         UnknownHardware: a CPU of which nothing is known.
         UnsupportedModel: nothing is known about the model's work per token.
     """
     spec, hardware, request = question
     if spec.library == "diffusers":
         raise UnsupportedModel(f"{spec.id or 'A pipeline'} makes pictures: its speed does not follow from tokens.")
+    check_engine(spec, request.engine)
     devices = resolve_devices(hardware, accelerators)
     card = devices.silicon
     precision = precisions.resolve(request.precision, spec, request.engine, card)
@@ -164,7 +166,7 @@ def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout
         return float(request.concurrency)
     mean = MemoryRequest(
         precision=request.precision,
-        engine=next((name for name in engines.ENGINES if name == layout.engine), request.engine),
+        engine=next((name for name in engines.list_engines(spec.work) if name == layout.engine), request.engine),
         context_tokens=request.prompt_tokens + round(request.output_tokens * MEAN_FILL),
         kv_precision=request.kv_precision,
         devices=layout.tensor_parallel * layout.pipeline_stages,

@@ -32,8 +32,6 @@ KERNELS = ("half", "fp32", "fp8", "fp4", "int4", "int4-experts", "int8", "int8-e
 """Ways of storing weights that differ in the kernels that read them."""
 MAX_NUM_SEQS: dict[str, int] = {
     **{name: row.max_num_seqs for name, row in TRAITS.items()},
-    "tensorrt-llm": 1024,
-    "tgi": 128,
     "neuron": 16,
     "host": 128,
 }

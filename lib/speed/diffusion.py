@@ -10,6 +10,7 @@ import numpy as np
 from lib import precision as precisions
 from lib.errors import UnsupportedModel, quote_value
 from lib.laws.forward_pass import DENOISING, Quantity, denoising, fraction
+from lib.memory.resolve import check_engine
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
 from lib.speed.calibration import load_calibration
@@ -42,9 +43,11 @@ def predict_pictures(
     """Time of a batch of `request.concurrency` pictures, without compilation.
 
     Raises:
+        BadArgument: the engine makes no pictures.
         UnsupportedModel: no work per picture is known for this pipeline.
         UnknownHardware: a CPU of which nothing is known.
     """
+    check_engine(spec, request.engine)
     calibration = load_calibration()
     fit, table = calibration.pictures, calibration.pictures["work"]
     work = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())

@@ -217,20 +217,27 @@ def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
     return Layout(name, degree, 1, devices.count // degree, False, caveats)
 
 
+def _able(silicon: Accelerator) -> str:
+    """The engines whose speed is predicted on this silicon."""
+    return f"{', '.join(name for name, row in TRAITS.items() if row.timed and row.runs_on(silicon))} on {silicon.name}"
+
+
 def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ...]]:
     """The engine whose constants hold on this hardware, with a caveat where it is another than the one that was asked for.
 
     Raises:
         BadArgument: the engine needs other hardware.
     """
+    if not traits_of(engine).timed:
+        why = f"too few measurements of {engine} are published to predict its speed"
+        raise BadArgument("engine", engine, f"{_able(devices.silicon)}; {why}")
     match devices.silicon.kind:
-        case "cpu":
+        case "cpu" if traits_of(engine).runs_on(devices.silicon):
             return "host", ()
         case "tpu":
             return "vllm-tpu", () if engine == "vllm-tpu" else (ON_TPU,)
         case "neuron":
             return "neuron", (ON_NEURON,)
-    if devices.silicon.kind not in traits_of(engine).silicon:
-        able = ", ".join(name for name, row in TRAITS.items() if devices.silicon.kind in row.silicon)
-        raise BadArgument("engine", engine, f"one of {able} on {devices.silicon.name}")
+    if not traits_of(engine).runs_on(devices.silicon):
+        raise BadArgument("engine", engine, _able(devices.silicon))
     return engine, ()

@@ -64,7 +64,8 @@ def test_a_model_on_the_hub_is_read_from_its_headers(client: Client) -> None:
 
 def test_a_refusal_is_an_app_error_with_a_sentence(client: Client) -> None:
     """What was seen, and what is accepted."""
-    with pytest.raises(AppError, match=r"engine was 'tensorrt'\. Accepted: transformers, vllm, llama\.cpp, vllm-tpu\."):
+    accepted = r"transformers, vllm, sglang, tensorrt-llm, tgi, tei, llama\.cpp, vllm-tpu"
+    with pytest.raises(AppError, match=rf"engine was 'tensorrt'\. Accepted: {accepted}\."):
         client.predict("7B", engine="tensorrt", api_name="/estimate_memory")
 
 

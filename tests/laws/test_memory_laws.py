@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.engines import ENGINES
 from lib.laws import activation, parallelism, runtime, training
 from lib.units import GIB, MIB
 
@@ -56,7 +57,7 @@ def test_llamacpps_compute_buffer(hidden: int, vocabulary: int, printed_mib: flo
     assert activation.compute_buffer_bytes(hidden=hidden, vocabulary=vocabulary) == pytest.approx(printed_mib * MIB, rel=0.01)
 
 
-@pytest.mark.parametrize("engine", ["transformers", "vllm", "llama.cpp", "vllm-tpu"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("silicon", ["gpu", "cpu", "tpu", "neuron"])
 def test_runtime_is_a_range(engine: str, silicon: str) -> None:
     """Low ≤ typical ≤ high, and a GPU process takes at least its context of 0.3 GiB."""

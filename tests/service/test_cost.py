@@ -79,7 +79,7 @@ def test_hardware_is_found_by_older_names_and_platform() -> None:
     [
         ("hours_per_day", 25), ("hours_per_day", float("nan")), ("hours_per_day", "24"), ("hours_per_day", True), ("days_per_month", 32),
         ("replicas", 0), ("replicas", 1.5), ("requests_per_day", -1), ("requests_per_day", 10**10), ("sleep_after_s", -2),
-        ("storage_gb", -1), ("storage_gb", "huge"), ("account", "gold"), ("precision", "int3"), ("precision", 8), ("engine", "tgi"),
+        ("storage_gb", -1), ("storage_gb", "huge"), ("account", "gold"), ("precision", "int3"), ("precision", 8), ("engine", "triton"),
         ("prompt_tokens", 0), ("output_tokens", -1), ("output_tokens", None),
         ("concurrency", 0), ("provider_usd_per_million_output_tokens", -1), ("region", 7), ("region", "mars"),
     ],

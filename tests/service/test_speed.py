@@ -96,7 +96,7 @@ def test_hardware_decides_the_engine_where_it_must() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("prompt_tokens", 0), ("output_tokens", "256"), ("concurrency", 0), ("concurrency", 2.5), ("engine", "tgi"), ("precision", "fp7")],
+    [("prompt_tokens", 0), ("output_tokens", "256"), ("concurrency", 0), ("concurrency", 2.5), ("engine", "triton"), ("precision", "fp7")],
 )
 def test_wrong_arguments_are_named(name: str, value: object) -> None:
     """The refusal names the argument."""

@@ -1,0 +1,69 @@
+"""Questions about every engine: what it runs, where it runs, and the sentences of what it does not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lib.engines import ENGINES, TRAITS, Engine
+from lib.errors import BadArgument
+from lib.service.app import services
+
+LLAMA, BERT, EMBEDDER = "meta-llama/Llama-3.1-8B-Instruct", "BAAI/bge-small-en-v1.5", "Qwen/Qwen3-Embedding-0.6B"
+MEMORY, SPEED = services().estimate_memory, services().estimate_speed
+SERVERS: tuple[Engine, ...] = ("vllm", "sglang", "tensorrt-llm", "tgi")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_answers_for_a_model_that_it_runs(engine: Engine) -> None:
+    """With the engine's name, parts that add up, and a caveat where it claims a share of the device."""
+    answer = MEMORY(BERT if engine == "tei" else LLAMA, engine=engine)
+    assert answer["engine"] == engine
+    assert sum(part["bytes"] for part in answer["parts"]) == answer["total_bytes"]
+    assert ("preallocates" in {one["code"] for one in answer["caveats"]}) == TRAITS[engine].preallocates
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+def test_servers_run_as_many_as_fit(engine: Engine) -> None:
+    """128 users of Llama-3.1-8B on an L4: one law for the largest batch and for the requests that run at once."""
+    hardware = "L40S" if engine == "tensorrt-llm" else "l4x1"
+    answer = SPEED(LLAMA, hardware, engine=engine, concurrency=128)
+    assert answer["engine"] == engine
+    assert 20 < answer["running_requests"] <= 128
+    assert answer["throughput_tokens_per_s"]
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "able"),
+    [
+        (LLAMA, "tei", "transformers, vllm, sglang, tensorrt-llm, tgi, llama.cpp, vllm-tpu for a model that makes text token by token"),
+        ("google-t5/t5-base", "vllm", "transformers, tgi, llama.cpp for a model that reads one text and writes another"),
+        (BERT, "tgi", "transformers, vllm, sglang, tei, llama.cpp for a model that reads text in one pass"),
+        (EMBEDDER, "tensorrt-llm", "transformers, vllm, sglang, tei, llama.cpp, vllm-tpu for a model that embeds or ranks text"),
+        ("google/vit-base-patch16-224", "vllm", "transformers for a model that reads pictures, sound"),
+        ("black-forest-labs/FLUX.1-schnell", "vllm", "transformers for a model that makes pictures"),
+    ],
+)
+def test_a_model_that_an_engine_does_not_run_is_refused(model: str, engine: Engine, able: str) -> None:
+    """By memory and speed alike, with the engines that do run it."""
+    for ask in (lambda: MEMORY(model, engine=engine), lambda: SPEED(model, "l4x1", engine=engine)):
+        with pytest.raises(BadArgument, match=re.escape(f"engine was '{engine}'. Accepted: {able}")):
+            ask()
+
+
+def test_an_engine_that_was_not_measured_has_no_speed() -> None:
+    """One published point of TEI is not a fit: the memory is answered, the speed refused."""
+    assert MEMORY(BERT, engine="tei", precision="fp16")["kv_cache_bytes"] == 0
+    with pytest.raises(BadArgument, match=r"too few measurements of tei are published to predict its speed"):
+        SPEED(BERT, "l4x1", engine="tei")
+
+
+@pytest.mark.parametrize(("engine", "hardware"), [("tensorrt-llm", "t4-small"), ("tensorrt-llm", "cpu-upgrade"), ("vllm-tpu", "l4x1")])
+def test_an_engine_on_silicon_that_it_does_not_run_on(engine: Engine, hardware: str) -> None:
+    """Speed is refused with the engines that run there; in the table of memory it does not fit."""
+    with pytest.raises(BadArgument, match=rf"engine was '{engine}'. Accepted: transformers"):
+        SPEED("Qwen/Qwen3-0.6B", hardware, engine=engine)
+    entry = next(one for one in MEMORY("Qwen/Qwen3-0.6B", engine=engine)["fits"] if one["hardware"] == hardware)
+    assert (entry["fits"], entry["max_context_tokens"], entry["max_batch_size"]) == (False, 0, 0)
+    assert entry["free_bytes"] > 0
