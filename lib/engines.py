@@ -156,16 +156,17 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8",
         ),
         "tei": EngineTraits(
-            silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}), native=True,
-            cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed=False, not_in=frozenset({"bf16"}),
+            silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
+            native=True, cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed=False, not_in=frozenset({"bf16"}),
             cannot_load=frozenset({
                 "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
                 "mxfp4", "nvfp4", "gguf",
             }),
         ),
         "llama.cpp": EngineTraits(
-            silicon=_ALSO_ON_MACS, works=_TEXT | {"encoder-decoder"}, in_process=True, pipelined=True, static_batch=True, packed_kernels=True,
-            own_files=True, native=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0", int4="gguf:Q4_K_M",
+            silicon=_ALSO_ON_MACS, works=_TEXT | {"encoder-decoder"}, in_process=True, pipelined=True, static_batch=True,
+            packed_kernels=True, own_files=True, native=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0",
+            int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(
             silicon=_TPU, works=_DECODERS, tensor_parallel=True, packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",

@@ -4,7 +4,7 @@ A configuration is engine × precision × devices. Which engines an offer runs (
 
     ZeroGPU            transformers: it lends its card to PyTorch in a Gradio Space
     Space, Gradio      transformers on a GPU; on a CPU llama.cpp too, which is a Python package
-    Space, Docker      the same, and on a GPU servers of text: vLLM, llama.cpp
+    Space, Docker      the same, and on a GPU servers of text: vLLM, llama.cpp; SGLang, TensorRT-LLM, TGI and TEI if they are asked for
     Job, Endpoint      as a Docker Space
     Cloud TPU          vLLM for TPU
     Inferentia         nothing that is known here
@@ -31,7 +31,8 @@ from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
 from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
-from lib.precision import NAMES, weight_format
+from lib.precision import FAMILIES as FORMATS
+from lib.precision import NAMES, loads, weight_format
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Sdk, Workload
 
@@ -135,36 +136,42 @@ class Candidates:
     refused: Reason | None = None
 
 
-def engines_on(offer: Offer, family: Family, library: str, sdk: str) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
-    """The engines that can run this kind of work on an offer, each with what the Space has to be built with."""
+def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: str = AUTO) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
+    """The engines that can run this model on an offer, each with what the Space has to be built with.
+
+    Of the servers vLLM stands for all of its kind; `asked` names another one, which is then among them where it runs.
+    """
     kind = "cpu" if offer.silicon is None else offer.silicon.kind
-    served = family in SERVED_TASKS and library != "diffusers"
+    served = family in SERVED_TASKS and spec.library != "diffusers"
     if kind == "neuron" or (kind == "tpu" and not served):
         return ()
     if kind == "tpu":
-        return (("vllm-tpu", ""),)
+        return (("vllm-tpu", ""),) if spec.work in TRAITS["vllm-tpu"].works else ()
     if offer.platform == "zerogpu":
         return (("transformers", "gradio"),)
     space = offer.platform == "spaces"
     process: Sdk | Literal[""] = ("docker" if sdk == "docker" else "gradio") if space else ""
     server: Sdk | Literal[""] = "docker" if space else ""
     found: list[tuple[Engine, Sdk | Literal[""]]] = [("transformers", process)]
-    if kind == "gpu" and served and not (space and sdk == "gradio"):
-        found.append(("vllm", server))
-    if family == "generate" and library != "diffusers" and (kind == "cpu" or not (space and sdk == "gradio")):
+    if not (space and sdk == "gradio"):
+        named = {asked} | ({"vllm"} if kind == "gpu" and served else set())
+        found += [(name, server) for name, row in TRAITS.items() if name in named and not row.in_process and (kind == "gpu" or row.native)]
+    if family == "generate" and spec.library != "diffusers" and (kind == "cpu" or not (space and sdk == "gradio")):
         found.append(("llama.cpp", process if kind == "cpu" else server))
-    return tuple(found)
+    silicon = offer.silicon or offer.host_cpu
+    runs = {name for name, row in TRAITS.items() if spec.work in row.works and (silicon is None or row.runs_on(silicon))}
+    return tuple(pair for pair in found if pair[0] in runs)
 
 
 def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Workload, published: Sequence[str] = ()) -> Candidates:
     """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
-    possible = engines_on(offer, family, spec.library, workload.sdk)
+    possible = engines_on(offer, family, spec, workload.sdk, workload.engine)
     if not possible:
         return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
     engines = [pair for pair in possible if workload.engine in {AUTO, pair[0]}]
     if not engines:
         values: dict[str, Value] = {"engine": workload.engine, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
-        docker = workload.engine in dict(engines_on(offer, family, spec.library, "docker"))
+        docker = workload.engine in dict(engines_on(offer, family, spec, "docker", workload.engine))
         return Candidates((), Reason("engine_needs_docker" if docker else "engine_not_here", values))
     tried: list[Candidate] = []
     refused: Reason | None = None
@@ -203,8 +210,9 @@ def _forms(
     """Names with their step and note, and the refusal of the first one that the silicon or the engine cannot take."""
     if engine == "llama.cpp":
         return _gguf_forms(spec, silicon, precision)
-    if precision.startswith("gguf:"):
-        return (), Reason("engine_form", {"engine": engine, "precision": precision})
+    stored = spec.stored.quantization.format if spec.stored.quantization is not None and precision == AUTO else precision
+    if precision.startswith("gguf:") or (stored in NAMES and not loads(engine, stored)):
+        return (), Reason("engine_form", {"engine": engine, "precision": stored})
     if silicon is None:
         plain = precision in {AUTO, "fp32", "fp16", "bf16"}
         return ((("fp32" if precision == AUTO else precision, AS_STORED, ""),), None) if plain else ((), _missing(precision, "CPU"))
@@ -262,6 +270,8 @@ def _compressed(silicon: Accelerator, engine: Engine, family: Family, published:
     Four bits of text models: a checkpoint that is known to exist first, then AWQ, which its kernels read packed and which converts the
     experts of a mixture, then what the engine makes while loading.
     """
+    if engine not in FORMATS["int4"]:
+        return ()
     fp8, int8 = silicon.peak("fp8"), silicon.peak("int8")
     eight = ("fp8" if fp8 is not None and fp8 >= (int8 or 0) else "int8", EIGHT_BITS)
     if silicon.kind != "gpu":

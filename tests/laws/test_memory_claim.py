@@ -6,12 +6,13 @@ import pytest
 
 from lib import catalog
 from lib.catalog.silicon import Cards
-from lib.laws.memory_claim import Claim
+from lib.engines import ENGINES
+from lib.laws.memory_claim import Claim, sglang_reserve_bytes
 from lib.memory import count_sequences, fit_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.speed import SpeedRequest, predict_speed
-from lib.units import GIB
+from lib.units import GIB, MIB
 from lib.workload import MemoryRequest
 
 ACCELERATORS = catalog.load().accelerators
@@ -52,6 +53,35 @@ def test_as_many_run_at_once_as_fit(llama: ModelSpec) -> None:
 def test_a_share_is_claimed_of_devices_only(engine: str, silicon: str, room: int) -> None:
     """0.9 · 100 - 30 on a card or chip; on a CPU all that is left."""
     assert Claim(engine, silicon, weights=20, activation=7, runtime=3).cache_room_bytes(100) == room
+
+
+def test_what_the_other_engines_claim_by_hand() -> None:
+    """100 GiB, 30 GiB of weights, 7 of activations, 3 of runtime of which 1 is graphs.
+
+    TGI: 0.9 · 100 - 30 - 7 - 2. TensorRT-LLM: 0.9 · (100 - 30 - 7 - 2). SGLang keeps 512 + 1.5 · 8192 + 2 · 256 + 128 MiB = 13.125 GiB:
+    (1 - 0.13125) · (100 - 2) - 30.
+    """
+    room = {
+        engine: Claim(engine, "gpu", 30 * GIB, 7 * GIB, 3 * GIB, graphs=GIB).cache_room_bytes(100 * GIB) / GIB
+        for engine in ("tgi", "tensorrt-llm", "sglang")
+    }
+    assert room == pytest.approx({"tgi": 51, "tensorrt-llm": 54.9, "sglang": 55.1375})
+
+
+def test_the_reserve_of_sglang_by_its_table() -> None:
+    """16 GiB: 512 + 3072 + 2 · 8 + 128; four L40S of 44.4 GiB: 512 + 6144 + 2 · 160 + 512; 80 GiB: at least 10 GiB."""
+    assert sglang_reserve_bytes(memory=15 * GIB, devices=1) == 3728 * MIB
+    assert sglang_reserve_bytes(memory=int(44.4 * GIB), devices=4) == 7488 * MIB
+    assert sglang_reserve_bytes(memory=79 * GIB, devices=1) == 13_440 * MIB
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_engine_claims_more_than_there_is(engine: str) -> None:
+    """On any silicon, the cache and what lies beside it are at most the memory."""
+    for memory in (15 * GIB, 22 * GIB, 44 * GIB, 79 * GIB, 178 * GIB):
+        for silicon in ("gpu", "tpu", "cpu", "apple", "neuron"):
+            claim = Claim(engine, silicon, weights=GIB, activation=GIB // 2, runtime=GIB, graphs=GIB // 2)
+            assert claim.beside < claim.capacity_bytes(memory) <= memory
 
 
 def test_the_rest_claims_nothing_ahead() -> None:

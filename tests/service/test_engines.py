@@ -59,6 +59,22 @@ def test_an_engine_that_was_not_measured_has_no_speed() -> None:
         SPEED(BERT, "l4x1", engine="tei")
 
 
+@pytest.mark.parametrize("engine", [*SERVERS, "tei"])
+def test_a_server_that_is_asked_for_is_picked_on_a_docker_space(engine: Engine) -> None:
+    """With eight requests at a time; the free CPU is no obstacle that is left unsaid."""
+    answer = services().recommend(BERT if engine == "tei" else LLAMA, engine=engine, concurrency=8)
+    assert answer["pick"] is not None
+    assert (answer["pick"]["engine"], answer["pick"]["sdk"]) == (engine, "docker")
+    assert {one["engine"] for one in answer["ranked"]} == {engine}
+
+
+def test_a_checkpoint_that_an_engine_does_not_load() -> None:
+    """TGI has no kernels for MXFP4: gpt-oss is refused with that reason, not with a wrong size."""
+    answer = services().recommend("openai/gpt-oss-20b", engine="tgi")
+    assert answer["pick"] is None
+    assert "tgi does not load mxfp4." in {one["reason"] for one in answer["rejected"]}
+
+
 @pytest.mark.parametrize(("engine", "hardware"), [("tensorrt-llm", "t4-small"), ("tensorrt-llm", "cpu-upgrade"), ("vllm-tpu", "l4x1")])
 def test_an_engine_on_silicon_that_it_does_not_run_on(engine: Engine, hardware: str) -> None:
     """Speed is refused with the engines that run there; in the table of memory it does not fit."""
