@@ -142,6 +142,7 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
     "estimate_cost": {"hardware": "l4x1"},
     "recommend": {"model": LLAMA},
     "list_hardware": {},
+    "simulate_batching": {"model": LLAMA, "hardware": "l4x1", "duration_s": 20},
 }
 ARGUMENTS: Mapping[str, str] = {
     "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens",
@@ -151,6 +152,9 @@ ARGUMENTS: Mapping[str, str] = {
     "recommend": "task context_tokens concurrency requests_per_day hours_per_day precision account max_usd_per_month min_tokens_per_s "
     "priority platforms",
     "list_hardware": "platform include_retired",
+    "simulate_batching": "hardware policy requests_per_s prompt_tokens output_tokens max_batch_size timeout_s duration_s seed precision "
+    "arrivals burstiness clients trace capacity engine lengths spread replicas cold_start_s scale_to_zero_after_s concurrency_limit "
+    "shared_prefix_tokens token_budget max_ttft_s max_tpot_s",
 }
 
 
@@ -304,6 +308,8 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
     measured = {"hardware": "spaces:l4x1", "tokens_per_s": 20}
     yield "compare", {"model": "", "before": measured, "after": measured | {"tokens_per_s": 60}}
     yield "compare", {"model": "", "before": measured, "after": before}
+    for model, policy, rate in itertools.product((LLAMA, FAMILIES[1], "7B"), ("static", "dynamic", "continuous"), (0.2, 2)):
+        yield "simulate_batching", {"model": model, "hardware": "a100-large", "policy": policy, "requests_per_s": rate, "duration_s": 60}
 
 
 def _refused() -> Iterator[Call]:

@@ -17,7 +17,7 @@ from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.cost import BreakEvenPoint
 from lib.cost.compare import FULL_UTILISATION, Comparison, Side
-from lib.present import gpu_tpu_words
+from lib.present import gpu_tpu_words, traffic_words
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.provenance import Caveat, Reason, Statement, Value
 from lib.units import GIB
@@ -502,7 +502,7 @@ _TIER = {
     "renamed": "{name} is called '{hardware}' today.",
 }
 CAVEATS: Mapping[str, str] = MappingProxyType(
-    _MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | dict(gpu_tpu_words.CAVEATS)
+    _MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | dict(gpu_tpu_words.CAVEATS) | dict(traffic_words.CAVEATS)
 )
 
 # Break-even points and ways to save.

@@ -27,6 +27,7 @@ from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.service.resolve_model import resolve_model
 from lib.service.right_size import right_size
+from lib.service.simulate_batching import simulate_batching, stream_loads
 from lib.service.single_flight import nobody
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
@@ -78,6 +79,8 @@ class Services:
         self.list_hardware = bind_arguments(list_hardware, app)
         self.estimate_speed = bind_arguments(estimate_speed, app)
         self.estimate_cost = bind_arguments(estimate_cost, app)
+        self.simulate_batching = bind_arguments(simulate_batching, app)
+        self.stream_loads = bind_arguments(stream_loads, app)
         self.outlook = bind_arguments(outlook, app)
         self.roofline = bind_arguments(roofline, app)
         self.compare = bind_arguments(compare, app)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.laws.price import HOUR_S
+from lib.cost.usage import to_decimal
+from lib.laws.price import answer_price
 from lib.traffic.engine import Job, Simulation
 
 
@@ -75,7 +77,7 @@ class TrafficResult:
     preemptions: int
     cache_peak_bytes: int
     cache_bytes: int
-    usd_per_million_tokens: float | None
+    usd_per_million_tokens: Decimal | None
     events: int
 
 
@@ -88,7 +90,7 @@ def _column(jobs: Sequence[Job], name: str) -> NDArray[np.float64]:
     return np.array([getattr(job, name) for job in jobs], dtype=np.float64)
 
 
-def summarise(of: Simulation, *, duration_s: float, usd_per_hour: float | None = None, target: Target = Target()) -> TrafficResult | None:
+def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None = None, target: Target = Target()) -> TrafficResult | None:
     """The figures of a simulation that has ended; None where no request was answered."""
     jobs = of.jobs
     if not jobs:
@@ -96,8 +98,8 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: float | None =
     arrived = np.array([job.arrival.at_s for job in jobs])
     output = np.array([job.arrival.output_tokens for job in jobs], dtype=np.float64)
     first, done = _column(jobs, "first_s"), _column(jobs, "done_s")
-    span = max(duration_s, float(done.max()))
     outside = _column(jobs, "outside_s")
+    span = max(duration_s, float((done + outside).max()))
     ttft, latency, wait = first - arrived + outside, done - arrived + outside, _column(jobs, "started_s") - arrived
     several = output > 1
     tpot = (done - first)[several] / (output[several] - 1)
@@ -108,6 +110,7 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: float | None =
         kept[several] &= tpot <= target.tpot_s
     billed = sum(one.bill(span) for one in of.replicas)
     tokens = int(output.sum())
+    price = None if usd_per_hour is None else answer_price(usd_per_hour=usd_per_hour, tokens_per_s=to_decimal(tokens / billed))
     return TrafficResult(
         requests=len(jobs) + len(of.refused),
         completed=len(jobs),
@@ -131,6 +134,6 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: float | None =
         preemptions=sum(job.preemptions for job in jobs),
         cache_peak_bytes=max(one.peak_bytes for one in of.replicas) + of.room.shared_bytes,
         cache_bytes=of.room.capacity + of.room.shared_bytes,
-        usd_per_million_tokens=None if usd_per_hour is None else usd_per_hour * billed / float(HOUR_S) / tokens * 1e6,
+        usd_per_million_tokens=price,
         events=of.events,
     )

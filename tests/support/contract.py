@@ -116,6 +116,35 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "commitment": "on_demand",
         "torchtpu_claim": False,
     },
+    "simulate_batching": {
+        "model": REQUIRED,
+        "hardware": REQUIRED,
+        "policy": "continuous",
+        "requests_per_s": 1,
+        "prompt_tokens": 512,
+        "output_tokens": 256,
+        "max_batch_size": 32,
+        "timeout_s": 0.05,
+        "duration_s": 300,
+        "seed": 0,
+        "precision": "auto",
+        "arrivals": "poisson",
+        "burstiness": 0.25,
+        "clients": 0,
+        "trace": "",
+        "capacity": False,
+        "engine": "vllm",
+        "lengths": "fixed",
+        "spread": 0.5,
+        "replicas": 1,
+        "cold_start_s": 120,
+        "scale_to_zero_after_s": 0,
+        "concurrency_limit": 0,
+        "shared_prefix_tokens": 0,
+        "token_budget": 2048,
+        "max_ttft_s": 0,
+        "max_tpot_s": 0,
+    },
     "chat": {"message": REQUIRED, "history": [], "max_new_tokens": 256, "temperature": 0.7},
     "measure": {"model": REQUIRED, "prompt_tokens": 512, "output_tokens": 64, "precision": "bf16"},
     "heartbeat": {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"},
@@ -168,6 +197,10 @@ FIELDS: dict[str, set[str]] = {
         "verdict", "score", "by_stage", "reasons", "options", "generations", "guidance", "optimum_tpu", "retired", "side_by_side",
         "recipes",
     },
+    "simulate_batching": {
+        "throughput_tokens_per_s", "utilisation", "ttft_p50_s", "ttft_p99_s", "latency_p50_s", "latency_p99_s", "completed",
+        "usd_per_million_tokens", "tpot_p50_s", "tpot_p99_s", "queue_mean", "goodput_per_s", "capacity",
+    },
     "chat": {"text", "metrics"},
     "measure": {"device", "weights", "peak_bytes", "ttft_s", "decode_tokens_per_s", "predicted", "error_ratio", "verdict"},
     "heartbeat": {
@@ -194,7 +227,9 @@ COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", 
 REJECTED = {"hardware", "reason_code", "reason", "also"}
 CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "best_concurrency", "best_utilisation", "message"}
 WEIGHED = {"code", "message", "favours", "weight"}
+TIER = {"hardware", "platform", "replicas", "usd_per_hour", "ttft_p99_s", "tpot_p99_s"}
 OPTION = {"kind", "hardware", "ttft_s", "decode_tokens_per_s", "usd_per_hour", "usd_per_million_output_tokens"}
+ENTRIES = {"fits": FIT, "ranked": ENTRY, "rejected": REJECTED, "ways": WAY, "break_even": CROSSING}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
     "usd_per_hour", "usd_per_hour_by_region", "regions", "status", "since", "source", "checked",
@@ -218,6 +253,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     },
     "ways_to_save": {"hardware": "l4x1", "model": TINY_CONFIG, "requests_per_day": 1000},
     "compare_gpu_tpu": {"model": TINY_CONFIG, "framework": "jax", "torchtpu_claim": True},
+    "simulate_batching": {"model": TINY_CONFIG, "hardware": "l4x1", "duration_s": 30, "max_ttft_s": 0.5, "capacity": True},
 }
 
 
@@ -229,20 +265,15 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert set(caveat) == {"code", "message"}
     for source in answer["sources"]:
         assert set(source) == {"what", "source", "checked"}
-    for fit in answer.get("fits", []):
-        assert fit.keys() >= FIT
+    for name, fields in ENTRIES.items():
+        assert all(entry.keys() >= fields for entry in answer.get(name, []))
+    if endpoint == "simulate_batching":
+        assert all(tier.keys() >= TIER for tier in answer["capacity"]["tiers"])
     for entry in answer.get("ranked", []):
-        assert entry.keys() >= ENTRY
         assert entry["speed"].keys() >= SPEED
         assert entry["cost"].keys() >= COST
-    for entry in answer.get("rejected", []):
-        assert entry.keys() >= REJECTED
     if endpoint == "compare_gpu_tpu":
         assert all(reason.keys() >= WEIGHED for reason in answer["reasons"])
         assert all(option.keys() >= OPTION for option in answer["options"])
     for row in answer["hardware"] if endpoint == "list_hardware" else []:
         assert row.keys() >= HARDWARE
-    for way in answer.get("ways", []):
-        assert way.keys() >= WAY
-    for crossing in answer.get("break_even", []):
-        assert crossing.keys() >= CROSSING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -176,10 +177,10 @@ def test_a_replica_that_sleeps_is_not_billed_and_takes_its_cold_start() -> None:
     plan = ServerPlan(cold_start_s=2.0, scale_to_zero_after_s=5.0)
     of = served([Arrival(10.0, 1, 10), Arrival(100.0, 1, 10)], plan)
     assert [job.started_s for job in of.jobs] == pytest.approx([12.0, 102.0])
-    result = figures(of, duration_s=103.0, usd_per_hour=3.6)
+    result = figures(of, duration_s=103.0, usd_per_hour=Decimal("3.6"))
     assert result.cold_starts == 2
     assert result.billed_s == pytest.approx(7.01 + 3.0)
-    assert result.usd_per_million_tokens == pytest.approx(10.01 * 0.001 / 20 * 1e6)
+    assert float(result.usd_per_million_tokens or 0) == pytest.approx(10.01 * 0.001 / 20 * 1e6)
 
 
 def test_the_queue_of_a_space_lets_so_many_through() -> None:

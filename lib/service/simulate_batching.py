@@ -1,0 +1,367 @@
+"""`/simulate_batching`: requests that arrive together on a model and hardware, by policy; and what the tab *Traffic* draws of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+
+from lib.answers.common import SCHEMA, source_entries, usd
+from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LoadEntry, LoadsAnswer, TierNeedEntry, TrafficFigures
+from lib.catalog.offers import Offer
+from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, UnsupportedModel
+from lib.live.device_queue import DeviceQueue
+from lib.model.spec import ModelSpec
+from lib.present.sentences import caveat_entries
+from lib.provenance import Caveat, Source
+from lib.service.arguments import (
+    Arguments,
+    Checked,
+    Engine,
+    Flag,
+    Hardware,
+    Model,
+    Precision,
+    Tokens,
+    TokensOrNone,
+    argument,
+    check_number,
+    describe_value,
+    one_of,
+    whole_number,
+)
+from lib.service.endpoint import App
+from lib.speed import SpeedRequest, predict_speed
+from lib.traffic import arrivals as arriving
+from lib.traffic.arrivals import RequestShape, read_recording
+from lib.traffic.capacity import Need, find_replicas, rank_needs
+from lib.traffic.engine import POLICIES, TOKEN_BUDGET, Policy, ServerPlan, Simulation, run_all
+from lib.traffic.result import Target, TrafficResult, summarise
+from lib.traffic.server import (
+    Server,
+    TrafficQuestion,
+    describe_caveats,
+    lone_request_s,
+    most_requests_per_s,
+    resolve_server,
+    start_simulation,
+)
+from lib.traffic.sweep import LOADS, sweep_loads
+
+MOST_BATCH = 1_024
+MOST_REPLICAS = 64
+MOST_CLIENTS = 4_096
+LONGEST_S = 7 * 86_400
+MOST_RATE = 10_000
+_AT_ONCE, _WAIT_S = 2, 10.0
+_TURNS = DeviceQueue(_AT_ONCE)
+"""Simulations take a processor each while they run, so few run at a time and the others wait for a moment."""
+
+
+class ManySimulations(Busy):
+    """Too many simulations run at the same time."""
+
+    def __init__(self) -> None:
+        AdvisorError.__init__(
+            self, f"{_AT_ONCE} simulations run right now, and this one did not get its turn within {_WAIT_S:.0f} s. Try again."
+        )
+
+
+def _number(low: float, high: float) -> Checked:
+    return Checked(lambda name, value: check_number(name, value, low, high), float)
+
+
+def _check_trace(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadArgument(name, describe_value(value), "the text of a CSV, or an empty text")
+    return value
+
+
+Seconds = Annotated[float, _number(0, LONGEST_S)]
+
+
+class ServedArguments(Arguments):
+    """The model, how it is served, and the usual request."""
+
+    model: Model
+    hardware: Hardware = argument(..., "an id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8")
+    prompt_tokens: Tokens = argument(512, "tokens of a prompt, on average")
+    output_tokens: Tokens = argument(256, "tokens of an answer, on average")
+    max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = argument(32, "sequences that a replica takes at a time (max_num_seqs)")
+    timeout_s: Annotated[float, _number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
+    precision: Precision = "auto"
+    engine: Engine = "vllm"
+    lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS)] = argument("fixed", "fixed, uniform or lognormal around these means")
+    spread: Annotated[float, _number(0, 3)] = argument(0.5, "uniform: share of the mean either way (at most 1); lognormal: its variation")
+    replicas: Annotated[int, whole_number(1, MOST_REPLICAS)] = argument(1, "pieces of this hardware")
+    cold_start_s: Annotated[float, _number(0, 3_600)] = argument(120, "seconds that a replica takes to wake")
+    scale_to_zero_after_s: Seconds = argument(0, "seconds without requests after which a replica sleeps; 0 is never")
+    concurrency_limit: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(
+        0, "requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 is no limit"
+    )
+    shared_prefix_tokens: TokensOrNone = argument(0, "tokens with which all prompts begin, cached once")
+    token_budget: Annotated[int, whole_number(1, 65_536)] = argument(TOKEN_BUDGET, "tokens of a step at most (max_num_batched_tokens)")
+    max_ttft_s: Seconds = argument(0, "target: seconds to the first token; 0 is none")
+    max_tpot_s: Seconds = argument(0, "target: seconds between tokens; 0 is none")
+
+    @property
+    def shape(self) -> RequestShape:
+        """The usual request.
+
+        Raises:
+            BadArgument: a spread that would make lengths negative, or a shared prefix as long as the prompt.
+        """
+        if self.lengths == "uniform" and self.spread > 1:
+            raise BadArgument("spread", self.spread, "a number from 0 to 1 where lengths are uniform")
+        if self.shared_prefix_tokens >= self.prompt_tokens:
+            raise BadArgument("shared_prefix_tokens", self.shared_prefix_tokens, f"fewer than the {self.prompt_tokens:,} of the prompt")
+        return RequestShape(prompt_tokens=self.prompt_tokens, output_tokens=self.output_tokens, lengths=self.lengths, spread=self.spread)
+
+    def question(self, policy: Policy) -> TrafficQuestion:
+        """The question, of which requests and duration are still those by default."""
+        plan = ServerPlan(
+            policy=policy,
+            max_batch_size=self.max_batch_size,
+            timeout_s=self.timeout_s,
+            replicas=self.replicas,
+            token_budget=self.token_budget,
+            cold_start_s=self.cold_start_s,
+            scale_to_zero_after_s=self.scale_to_zero_after_s,
+            concurrency_limit=self.concurrency_limit,
+            shared_prefix_tokens=self.shared_prefix_tokens,
+        )
+        return TrafficQuestion(shape=self.shape, plan=plan, target=Target(ttft_s=self.max_ttft_s, tpot_s=self.max_tpot_s))
+
+
+class BatchingArguments(ServedArguments):
+    """Arguments of `/simulate_batching`."""
+
+    model: Model
+    hardware: Hardware = argument(..., "an id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8")
+    policy: Annotated[Policy, one_of(POLICIES)] = argument("continuous", "static, dynamic or continuous batching")
+    requests_per_s: Annotated[float, _number(0.0001, MOST_RATE)] = argument(1, "requests that arrive per second, on average")
+    prompt_tokens: Tokens = argument(512, "tokens of a prompt, on average")
+    output_tokens: Tokens = argument(256, "tokens of an answer, on average")
+    max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = argument(32, "sequences that a replica takes at a time (max_num_seqs)")
+    timeout_s: Annotated[float, _number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
+    duration_s: Annotated[float, _number(1, LONGEST_S)] = argument(300, "seconds in which requests arrive; all of them are answered")
+    seed: Annotated[int, whole_number(0, 2**31)] = argument(0, "of the random numbers: the same seed gives the same requests")
+    precision: Precision = "auto"
+    arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = argument("poisson", "poisson, bursty, recorded or closed")
+    burstiness: Annotated[float, _number(0.01, 1)] = argument(0.25, "bursty: shape of the gamma distributed gaps; 1 is poisson")
+    clients: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(0, "closed: clients that send the next request when one is answered")
+    trace: Annotated[str, Checked(_check_trace, str)] = argument(
+        "", "recorded: CSV with a time in each line, and prompt_tokens and output_tokens if recorded"
+    )
+    capacity: Flag = argument(False, "also find the replicas and tiers that keep max_ttft_s and max_tpot_s at the 99th percentile")
+
+    def asked(self) -> TrafficQuestion:
+        """The whole question.
+
+        Raises:
+            BadArgument: clients or a trace are missing, or the trace cannot be read.
+        """
+        question = self.question(self.policy)
+        if self.arrivals == "closed" and not self.clients:
+            raise BadArgument("clients", 0, f"a whole number from 1 to {MOST_CLIENTS:,} where arrivals are closed")
+        recording = ()
+        if self.arrivals == "recorded":
+            recording = tuple(read_recording(self.trace, question.shape, np.random.default_rng(self.seed)))
+        return replace(
+            question,
+            arrivals=self.arrivals,
+            requests_per_s=self.requests_per_s,
+            burstiness=self.burstiness,
+            clients=self.clients,
+            recording=recording,
+            duration_s=recording[-1].at_s if recording else self.duration_s,
+            seed=self.seed,
+        )
+
+
+def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
+    """What requests that arrive together get: throughput, queue, percentiles of TTFT, TPOT and latency, cost of a million tokens.
+
+    Returns:
+        The figures of one simulation, and with `capacity` the replicas and tiers that keep the targets.
+    """
+    catalog, spec, question = app.catalog(), app.models(arguments.model), arguments.asked()
+    hardware = catalog.resolve_hardware(arguments.hardware)
+    server = resolve_server(spec, hardware, question, catalog.accelerators, precision=arguments.precision, engine=arguments.engine)
+    with _TURNS.turn(_WAIT_S, ManySimulations):
+        simulation = run_all(start_simulation(server, question))
+        result = summarise_answered(simulation, server, question)
+        needs = None
+        if arguments.capacity:
+            needs = [step for step in _find_needs(app, spec, server, question, arguments) if step is not None]
+    alone, sources = _prediction(app, spec, server, arguments)
+    return {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "hardware": hardware.id,
+        "policy": server.plan.policy,
+        "precision": server.deployment.precision,
+        "engine": server.deployment.layout.engine,
+        "arrivals": question.arrivals,
+        "replicas": server.plan.replicas,
+        "max_batch_size": server.plan.max_batch_size,
+        **traffic_figures(result),
+        "span_s": result.span_s,
+        "billed_s": result.billed_s,
+        "most_requests_per_s": most_requests_per_s(server, question.shape),
+        "events": result.events,
+        "capacity": None if needs is None else _capacity(needs, question),
+        "caveats": caveat_entries((*describe_caveats(server, question, result), *alone)),
+        "sources": source_entries(sources),
+    }
+
+
+def summarise_answered(simulation: Simulation, server: Server, question: TrafficQuestion) -> TrafficResult:
+    """The figures of a simulation that has ended.
+
+    Raises:
+        BadArgument: nobody arrived, or nobody could be answered.
+    """
+    result = summarise(simulation, duration_s=question.duration_s, usd_per_hour=server.usd_per_engine_hour, target=question.target)
+    if result is not None:
+        return result
+    if simulation.refused:
+        raise BadArgument("trace", f"{len(simulation.refused):,} requests", "requests of which one at least fits the hardware's cache")
+    raise BadArgument(
+        "duration_s", question.duration_s, "a time in which at least one request arrives: ask for more seconds or requests_per_s"
+    )
+
+
+def traffic_figures(result: TrafficResult) -> TrafficFigures:
+    """The figures as answers carry them."""
+    tpot = result.tpot
+    return {
+        "requests": result.requests,
+        "completed": result.completed,
+        "refused": result.refused,
+        "requests_per_s": result.requests_per_s,
+        "throughput_tokens_per_s": result.throughput_tokens_per_s,
+        "utilisation": result.utilisation,
+        "queue_mean": result.queue_mean,
+        "queue_longest": result.queue_longest,
+        "backlog": result.backlog,
+        "wait_p50_s": result.wait.p50,
+        "wait_p99_s": result.wait.p99,
+        "ttft_mean_s": result.ttft.mean,
+        "ttft_p50_s": result.ttft.p50,
+        "ttft_p95_s": result.ttft.p95,
+        "ttft_p99_s": result.ttft.p99,
+        "tpot_mean_s": None if tpot is None else tpot.mean,
+        "tpot_p50_s": None if tpot is None else tpot.p50,
+        "tpot_p95_s": None if tpot is None else tpot.p95,
+        "tpot_p99_s": None if tpot is None else tpot.p99,
+        "latency_mean_s": result.latency.mean,
+        "latency_p50_s": result.latency.p50,
+        "latency_p95_s": result.latency.p95,
+        "latency_p99_s": result.latency.p99,
+        "goodput_per_s": result.goodput_per_s,
+        "on_target": result.on_target,
+        "preemptions": result.preemptions,
+        "cold_starts": result.cold_starts,
+        "cache_peak_bytes": result.cache_peak_bytes,
+        "cache_bytes": result.cache_bytes,
+        "usd_per_million_tokens": usd(result.usd_per_million_tokens),
+    }
+
+
+def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArguments) -> tuple[tuple[Caveat, ...], tuple[Source, ...]]:
+    """What the prediction of a lone request leaves open, and where the times come from."""
+    request = SpeedRequest(
+        precision=arguments.precision,
+        engine=arguments.engine,
+        prompt_tokens=arguments.prompt_tokens,
+        output_tokens=arguments.output_tokens,
+    )
+    speed = predict_speed(spec, server.hardware, request, app.catalog().accelerators)
+    return speed.caveats, speed.sources
+
+
+def _find_needs(app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments) -> Iterator[Need | None]:
+    """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between."""
+    once = server.with_replicas(1)
+    yield from find_replicas(once, question)
+    if not isinstance(server.hardware, Offer):
+        return
+    catalog = app.catalog()
+    for offer in catalog.on([server.hardware.platform]):
+        if offer.id == server.hardware.id or offer.accelerator is None or not offer.usd_per_hour:
+            continue
+        try:
+            asked = replace(question, plan=replace(question.plan, replicas=1))
+            other = resolve_server(spec, offer, asked, catalog.accelerators, precision=arguments.precision, engine=arguments.engine)
+        except (InvalidInput, UnsupportedModel):  # does not hold the model, or the engine does not run there
+            continue
+        yield from find_replicas(other, question)
+
+
+def _capacity(needs: list[Need], question: TrafficQuestion) -> CapacityNeedEntry:
+    return {
+        "max_ttft_s": question.target.ttft_s,
+        "max_tpot_s": question.target.tpot_s,
+        "replicas": needs[0].replicas,
+        "tiers": [_tier(need) for need in rank_needs(needs)],
+    }
+
+
+def _tier(need: Need) -> TierNeedEntry:
+    hardware, result = need.server.hardware, need.result
+    return {
+        "hardware": hardware.id,
+        "platform": hardware.platform if isinstance(hardware, Offer) else "",
+        "name": hardware.name if isinstance(hardware, Offer) else hardware.id,
+        "replicas": need.replicas,
+        "usd_per_hour": usd(need.usd_per_hour),
+        "ttft_p99_s": None if result is None else result.ttft.p99,
+        "tpot_p99_s": None if result is None or result.tpot is None else result.tpot.p99,
+        "usd_per_million_tokens": None if need.replicas is None or result is None else usd(result.usd_per_million_tokens),
+    }
+
+
+def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
+    """The three policies side by side along the load, load by load; each answer holds one load more.
+
+    Raises:
+        AdvisorError: an argument that is wrong, or hardware that does not hold the model.
+    """
+    catalog, spec = app.catalog(), app.models(arguments.model)
+    hardware = catalog.resolve_hardware(arguments.hardware)
+    asked = arguments.question("continuous")
+    servers: dict[Policy, Server] = {
+        policy: resolve_server(
+            spec, hardware, arguments.question(policy), catalog.accelerators, precision=arguments.precision, engine=arguments.engine
+        )
+        for policy in POLICIES
+    }
+    server = servers["continuous"]
+    caveats, sources = _prediction(app, spec, server, arguments)
+    answer: LoadsAnswer = {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "hardware": hardware.id,
+        "name": hardware.name if isinstance(hardware, Offer) else hardware.id,
+        "platform": hardware.platform if isinstance(hardware, Offer) else "",
+        "precision": server.deployment.precision,
+        "engine": server.deployment.layout.engine,
+        "usd_per_hour": usd(server.usd_per_hour),
+        "most_requests_per_s": most_requests_per_s(server, asked.shape),
+        "lone_request_s": lone_request_s(server, asked.shape),
+        "points": [],
+        "done": 0,
+        "total": len(LOADS) * len(POLICIES),
+        "caveats": caveat_entries((*describe_caveats(server, asked, None), *caveats)),
+        "sources": source_entries(sources),
+    }
+    with _TURNS.turn(_WAIT_S, ManySimulations):
+        for point in sweep_loads(servers, asked):
+            entry: LoadEntry = {"policy": point.policy, "asked_requests_per_s": point.requests_per_s, **traffic_figures(point.result)}
+            answer["points"].append(entry)
+            answer["done"] += 1
+            if answer["done"] % len(POLICIES) == 0:
+                yield answer

@@ -1,0 +1,242 @@
+"""A question about traffic as a simulation: a model on hardware becomes replicas with step times and room for the cache.
+
+Work is bounded: an engine's step costs about 0.1 ms of processor time, so a question of more than `MOST_EVENTS` steps (counted
+beforehand from its requests, and again as they are simulated) is refused with the arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+import numpy as np
+
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator, Cards
+from lib.engines import Engine
+from lib.errors import BadArgument, UnknownHardware, quote_value
+from lib.memory import CacheRoom, cache_room, fit_memory, usable_memory
+from lib.model.spec import ModelSpec
+from lib.provenance import Caveat
+from lib.speed import SpeedRequest
+from lib.speed.batch import Deployment
+from lib.speed.steps import StepTable, resolve_steps
+from lib.traffic.arrivals import Arrival, Arrivals, RequestShape, draw_arrivals
+from lib.traffic.engine import ServerPlan, Simulation, TooManyEvents
+from lib.traffic.result import Target, TrafficResult
+from lib.units import GIB
+from lib.workload import MemoryRequest
+
+MOST_EVENTS = 50_000
+"""Steps, or runs of equal steps, of one simulation: about 5 s of processor time with batches of 64."""
+_EVENTS_EACH = 2  # a request joins and leaves; its prompt takes as many more as it has chunks
+_STATIC = frozenset({"static", "dynamic"})
+FEW = 100
+"""Requests below which a 99th percentile is that of one or two of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficQuestion:
+    """The requests, how they are served, and what they have to keep.
+
+    `arrivals` "recorded" replays `recording`, "closed" keeps `clients` at work; both ignore the rate.
+    """
+
+    shape: RequestShape = field(default_factory=RequestShape)
+    plan: ServerPlan = field(default_factory=ServerPlan)
+    arrivals: Arrivals = "poisson"
+    requests_per_s: float = 1.0
+    burstiness: float = 0.25
+    clients: int = 0
+    recording: tuple[Arrival, ...] = ()
+    duration_s: float = 300.0
+    seed: int = 0
+    target: Target = field(default_factory=Target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A model on hardware as replicas. `engines` are the independent copies on one such hardware, `usd_per_hour` the price of all of it."""
+
+    hardware: Offer | Cards
+    deployment: Deployment
+    plan: ServerPlan
+    steps: StepTable
+    room: CacheRoom
+    engines: int
+    usd_per_hour: Decimal | None
+    longest_tokens: int
+
+    @property
+    def usd_per_engine_hour(self) -> Decimal | None:
+        """The price of one copy."""
+        return None if self.usd_per_hour is None else self.usd_per_hour / self.engines
+
+    def with_replicas(self, replicas: int) -> Server:
+        """The same with so many pieces of hardware."""
+        return replace(self, plan=replace(self.plan, replicas=replicas * self.engines))
+
+
+def resolve_server(
+    spec: ModelSpec,
+    hardware: Offer | Cards,
+    question: TrafficQuestion,
+    accelerators: Mapping[str, Accelerator],
+    *,
+    precision: str = "auto",
+    engine: Engine = "vllm",
+) -> Server:
+    """The server that a question describes; `plan.replicas` counts pieces of hardware.
+
+    Raises:
+        BadArgument: the precision is unknown, the engine needs other hardware, or one request does not fit the hardware.
+        UnknownHardware: hardware of which too little is known.
+        UnsupportedModel: a model that generates no tokens from tokens.
+    """
+    plan, shape = question.plan, question.shape
+    longest, prompt = _longest(question)
+    request = SpeedRequest(precision=precision, engine=engine, prompt_tokens=shape.prompt_tokens, output_tokens=shape.output_tokens)
+    together = plan.batch_limit if plan.policy in _STATIC else 1
+    served = resolve_steps(
+        spec, hardware, request, accelerators,
+        sequences=plan.batch_limit, prefill_tokens=max(plan.token_budget, together * prompt), longest=longest,
+    )  # fmt: skip
+    layout = served.deployment.layout
+    memory = usable_memory(hardware)
+    if memory is None:
+        raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of its cache.")
+    asked = MemoryRequest(precision=precision, engine=engine, devices=layout.tensor_parallel * layout.pipeline_stages)
+    if plan.policy in _STATIC:
+        asked = replace(asked, context_tokens=longest)
+        most = fit_memory(spec, asked, memory, hardware.silicon).max_batch_size
+        plan = replace(plan, max_batch_size=max(1, min(plan.max_batch_size, plan.max_batch_size if most is None else most)))
+        room = cache_room(spec, replace(asked, batch_size=plan.max_batch_size), memory, hardware.silicon)
+    else:
+        room = cache_room(spec, replace(asked, context_tokens=min(plan.token_budget, longest)), memory, hardware.silicon)
+    _check_room(room, hardware, shape)
+    return Server(
+        hardware=hardware,
+        deployment=served.deployment,
+        plan=replace(plan, replicas=plan.replicas * layout.replicas),
+        steps=served.steps,
+        room=room,
+        engines=layout.replicas,
+        usd_per_hour=hardware.usd_per_hour if isinstance(hardware, Offer) else None,
+        longest_tokens=longest,
+    )
+
+
+def _longest(question: TrafficQuestion) -> tuple[int, int]:
+    """Tokens of the longest request, and of the longest prompt."""
+    if not question.recording:
+        return question.shape.longest, question.shape.longest_prompt
+    longest = max(arrival.prompt_tokens + arrival.output_tokens for arrival in question.recording)
+    return longest, max(arrival.prompt_tokens for arrival in question.recording)
+
+
+def _check_room(room: CacheRoom, hardware: Offer | Cards, shape: RequestShape) -> None:
+    needed = room.sequence_bytes(shape.prompt_tokens + shape.output_tokens)
+    if needed > room.capacity_bytes:
+        left = f"leaves {room.capacity_bytes / GIB:.2f} GiB" if room.capacity_bytes > 0 else "leaves nothing"
+        accepted = (
+            f"hardware that holds the model and one request: this {left} for the cache, and a request of "
+            f"{shape.prompt_tokens + shape.output_tokens:,} tokens takes {needed / GIB:.2f} GiB"
+        )
+        raise BadArgument("hardware", hardware.id, accepted)
+
+
+def start_simulation(server: Server, question: TrafficQuestion, *, most_events: int = MOST_EVENTS) -> Simulation:
+    """The simulation, not yet begun.
+
+    Raises:
+        TooManyEvents: it would take too many steps.
+    """
+    _check_work(server, question, most_events)
+    random = np.random.default_rng(question.seed)
+    plan, steps, room = server.plan, server.steps, server.room
+    limit = 2 * most_events
+    if question.arrivals == "closed":
+        lengths = question.shape.draw(random)
+        return Simulation(plan, steps, room, clients=question.clients, lengths=lengths, until_s=question.duration_s, most_events=limit)
+    if question.arrivals == "recorded":
+        return Simulation(plan, steps, room, arrivals=question.recording, most_events=limit)
+    burstiness = question.burstiness if question.arrivals == "bursty" else 1.0
+    arrivals = draw_arrivals(question.requests_per_s, question.duration_s, question.shape, random, burstiness=burstiness)
+    return Simulation(plan, steps, room, arrivals=arrivals, most_events=limit)
+
+
+def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> None:
+    """Refuse before the work begins what would be too much of it."""
+    chunks = math.ceil(question.shape.prompt_tokens / server.plan.token_budget)
+    if question.arrivals == "recorded":
+        requests, how = float(len(question.recording)), f"{len(question.recording):,} recorded requests"
+    elif question.arrivals == "closed":
+        alone = lone_request_s(server, question.shape)
+        requests = question.clients * max(1.0, question.duration_s / alone)
+        how = f"{question.clients:,} clients, each at most once in {alone:.2g} s, for {question.duration_s:,.0f} s"
+    else:
+        requests = question.requests_per_s * question.duration_s
+        how = f"{question.requests_per_s:,.4g} requests per second for {question.duration_s:,.0f} s"
+    events = requests * (_EVENTS_EACH + chunks)
+    if events > most_events:
+        raise TooManyEvents(
+            f"That is too much to simulate: {how} are {requests:,.0f} requests, at {_EVENTS_EACH + chunks} events each "
+            f"{events:,.0f}, and at most {most_events:,} are simulated. Ask for a shorter duration_s: percentiles settle after some "
+            "thousands of requests."
+        )
+
+
+def lone_request_s(server: Server, shape: RequestShape) -> float:
+    """Seconds of a request that has a replica to itself, by the laws."""
+    steps, middle = server.steps, shape.prompt_tokens + shape.output_tokens / 2
+    read = steps.step_s(0, shape.prompt_tokens, 0.0) + steps.attention_s(0, shape.prompt_tokens)
+    return read + (steps.steps_waited + shape.output_tokens - 1) * steps.step_s(1, 0, middle) + steps.fixed_s
+
+
+def most_requests_per_s(server: Server, shape: RequestShape) -> float:
+    """Requests per second that all replicas serve when none of their slots is ever empty and prompts are read in full steps, at most.
+
+    With n sequences, a request takes its prompt and 1/n of each decode step; n is bounded by the slots and by the cache.
+    """
+    tokens = shape.prompt_tokens + shape.output_tokens / 2
+    fits = server.room.capacity_bytes / max(1, server.room.sequence_bytes(math.ceil(tokens)))
+    running = max(1, min(server.plan.batch_limit, int(fits)))
+    budget = max(1, server.plan.token_budget - running)
+    chunk = min(shape.prompt_tokens, budget)
+    step_s = server.steps.step_s(running, 0, tokens)
+    full_s = server.steps.step_s(running, budget, tokens)
+    prompt_s = max(0.0, full_s - step_s) * shape.prompt_tokens / max(chunk, budget) + server.steps.attention_s(0, shape.prompt_tokens)
+    return server.plan.replicas / (prompt_s + shape.output_tokens * step_s / running)
+
+
+def describe_caveats(server: Server, question: TrafficQuestion, result: TrafficResult | None) -> tuple[Caveat, ...]:
+    """What the figures leave open."""
+    spec, plan = server.deployment.spec, server.plan
+    caveats: Sequence[tuple[bool, Caveat]] = [
+        (True, Caveat("steps_predicted")),
+        (
+            spec.context_limit is not None and server.longest_tokens > spec.context_limit,
+            Caveat("beyond_context_limit", {"limit_tokens": spec.context_limit or 0, "counted_tokens": server.longest_tokens}),
+        ),
+        (
+            plan.policy == "continuous" and not server.steps.steps_waited,
+            Caveat("continuous_what_if", {"engine": server.deployment.layout.engine}),
+        ),
+        (
+            plan.max_batch_size < question.plan.max_batch_size,
+            Caveat("batch_cut", {"batch_size": plan.max_batch_size, "asked": question.plan.max_batch_size}),
+        ),
+        (plan.scale_to_zero_after_s > 0, Caveat("sleeps_at_start", {"cold_start_s": plan.cold_start_s})),
+    ]
+    if result is not None:
+        slots = plan.replicas * plan.batch_limit
+        caveats = [
+            *caveats,
+            (result.backlog > slots, Caveat("queue_grows", {"backlog": result.backlog, "requests": result.requests})),
+            (result.refused > 0, Caveat("requests_refused", {"refused": result.refused, "requests": result.requests})),
+            (result.completed < FEW, Caveat("few_requests", {"completed": result.completed})),
+            (result.preemptions > 0, Caveat("requests_preempted", {"preemptions": result.preemptions})),
+        ]
+    return tuple(caveat for holds, caveat in caveats if holds)

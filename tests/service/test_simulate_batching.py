@@ -1,0 +1,131 @@
+"""/simulate_batching in-process: checked arguments, figures as JSON, capacity, and the loads that the tab draws."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from contract import check_fields
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.catalog import load
+from lib.errors import AdvisorError, BadArgument, UnsupportedModel
+from lib.service.endpoint import App, bind_arguments
+from lib.service.models import Models
+from lib.service.simulate_batching import simulate_batching, stream_loads
+from lib.traffic.engine import TooManyEvents
+
+APP = App(catalog=load, models=Models())
+QUESTION, LOADS = bind_arguments(simulate_batching, APP), bind_arguments(stream_loads, APP)
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def test_the_answer_is_plain_json_with_the_fields_of_the_contract() -> None:
+    """Percentiles are in order, and the tokens are those of the answered requests."""
+    answer = QUESTION(LLAMA, "l4x1", requests_per_s=0.5, duration_s=120, max_ttft_s=1, capacity=True)
+    check_fields("simulate_batching", answer)
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+    assert answer["ttft_p50_s"] <= answer["ttft_p95_s"] <= answer["ttft_p99_s"] <= answer["latency_p99_s"]
+    assert answer["throughput_tokens_per_s"] * answer["span_s"] == pytest.approx(256 * answer["completed"])
+    assert answer["completed"] == answer["requests"]
+
+
+def test_a_million_tokens_cost_the_billed_time() -> None:
+    """Always on: span · 0.80 USD / 3600 for the tokens that came out of it."""
+    answer = QUESTION(LLAMA, "l4x1", requests_per_s=0.5, duration_s=120)
+    tokens = 256 * answer["completed"]
+    assert answer["usd_per_million_tokens"] == pytest.approx(answer["span_s"] * 0.8 / 3600 / tokens * 1e6)
+    assert answer["billed_s"] == pytest.approx(answer["span_s"])
+    assert QUESTION(LLAMA, "H100-SXM", requests_per_s=0.5, duration_s=60)["usd_per_million_tokens"] is None
+
+
+def test_capacity_names_replicas_and_tiers() -> None:
+    """The stated tier is among those of its platform, the cheapest first, each within the target."""
+    answer = QUESTION(LLAMA, "l4x1", requests_per_s=4, duration_s=60, max_ttft_s=2, max_tpot_s=0.1, capacity=True)
+    need = answer["capacity"]
+    rows = {tier["hardware"]: tier for tier in need["tiers"]}
+    assert rows["l4x1"]["replicas"] == need["replicas"] > 1
+    prices = [tier["usd_per_hour"] for tier in need["tiers"] if tier["replicas"]]
+    assert prices == sorted(prices)
+    assert rows["l4x1"]["usd_per_hour"] == pytest.approx(0.8 * need["replicas"])
+    assert all(tier["ttft_p99_s"] <= 2 for tier in need["tiers"] if tier["replicas"])
+    assert "t4-small" not in rows
+
+
+def test_arrivals_of_every_kind() -> None:
+    """Bursts wait longer than Poisson arrivals; four clients never have more than four requests on their way; a recording is replayed."""
+    poisson, bursty = (QUESTION(LLAMA, "l4x1", arrivals=kind, requests_per_s=1.2, max_batch_size=16) for kind in ("poisson", "bursty"))
+    assert bursty["wait_p99_s"] > poisson["wait_p99_s"]
+    closed = QUESTION(LLAMA, "l4x1", arrivals="closed", clients=4, duration_s=60)
+    assert closed["requests_per_s"] * closed["latency_mean_s"] <= 4.0001  # Little's law
+    recorded = QUESTION(LLAMA, "l4x1", arrivals="recorded", trace="arrival_s,prompt_tokens,output_tokens\n0,100,10\n2,200,20\n")
+    assert (recorded["completed"], recorded["throughput_tokens_per_s"] * recorded["span_s"]) == (2, pytest.approx(30))
+    assert {"few_requests"} <= {caveat["code"] for caveat in recorded["caveats"]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"policy": "greedy"}, "policy was 'greedy'"),
+        ({"requests_per_s": math.nan}, "requests_per_s was 'nan'"),
+        ({"arrivals": "closed"}, "clients was '0'"),
+        ({"arrivals": "recorded"}, "trace was ''"),
+        ({"trace": 7}, "trace was '7'"),
+        ({"lengths": "uniform", "spread": 2}, "spread was '2.0'"),
+        ({"shared_prefix_tokens": 512}, "shared_prefix_tokens was '512'"),
+        ({"capacity": True}, "capacity was 'true'"),
+        ({"hardware": "t4-small"}, "leaves nothing for the cache"),
+        ({"requests_per_s": 0.0001, "duration_s": 1}, "at least one request arrives"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], message: str) -> None:
+    """In a sentence that names the argument."""
+    with pytest.raises(BadArgument) as refused:
+        QUESTION(LLAMA, **({"hardware": "l4x1"} | asked))
+    assert message in str(refused.value)
+
+
+def test_too_much_work_and_models_without_steps_are_refused() -> None:
+    """10⁸ events, and an encoder."""
+    with pytest.raises(TooManyEvents, match="at most 50,000"):
+        QUESTION(LLAMA, "l4x1", requests_per_s=1000, duration_s=33_334)
+    with pytest.raises(UnsupportedModel, match="token by token"):
+        QUESTION("google-bert/bert-base-uncased", "l4x1")
+
+
+@settings(max_examples=15)
+@given(
+    policy=st.sampled_from(["static", "dynamic", "continuous"]),
+    prompt=st.integers(1, 5000),
+    output=st.integers(1, 400),
+    batch=st.integers(1, 64),
+    lengths=st.sampled_from(["fixed", "uniform", "lognormal"]),
+    replicas=st.integers(1, 3),
+    sleep=st.sampled_from([0, 5]),
+)
+def test_any_sensible_question_has_figures(
+    policy: str, prompt: int, output: int, batch: int, lengths: str, replicas: int, sleep: int
+) -> None:
+    """Finite, in order, and every request answered or refused."""
+    answer = QUESTION(
+        LLAMA, "a100-large", policy, 2, prompt, output, batch, duration_s=10,
+        lengths=lengths, replicas=replicas, scale_to_zero_after_s=sleep, cold_start_s=1,
+    )  # fmt: skip
+    assert answer["completed"] + answer["refused"] == answer["requests"]
+    assert 0 <= answer["wait_p50_s"] <= answer["wait_p99_s"]
+    assert 0 < answer["ttft_p50_s"] <= answer["latency_p99_s"] < math.inf
+    assert answer["cache_peak_bytes"] <= answer["cache_bytes"]
+    assert 0 < answer["utilisation"] <= 1.000001
+
+
+def test_the_loads_come_one_by_one() -> None:
+    """Each answer holds one load more, with all three policies."""
+    seen = [(answer["done"], len(answer["points"])) for answer in LOADS(LLAMA, "l4x1")]
+    assert seen == [(3 * load, 3 * load) for load in range(1, len(seen) + 1)]
+    *_, last = LOADS(LLAMA, "l4x1", max_batch_size=8)
+    assert last["done"] == last["total"]
+    with pytest.raises(AdvisorError):
+        list(LOADS(LLAMA, "t4-small"))
