@@ -79,12 +79,15 @@ def task_of(task: str, spec: ModelSpec | None) -> str:
     """The task to judge: the one asked for, or the model's own; a bare count or a model with a cache generates text.
 
     Raises:
-        BadArgument: the task is not known, or there is neither a task nor a model.
+        BadArgument: the task is not known, it is none that the model can do, or there is neither a task nor a model.
     """
     name = task.strip().casefold()
     if name != "auto":
         if name not in FAMILIES:
             raise BadArgument("task", task, "auto, or a Hub task such as text-generation, feature-extraction or text-to-image")
+        if spec is not None and FAMILIES[name] not in able_families(spec):
+            own = task_of("auto", spec)
+            raise BadArgument("task", task, f"auto or {own}: {spec.id or 'this model'} is a model for {own} and cannot do that")
         return _PLAIN.get(name, name)
     if spec is None:
         raise BadArgument("task", task, "inference-api when no model is named; otherwise name the model")
@@ -92,6 +95,24 @@ def task_of(task: str, spec: ModelSpec | None) -> str:
         return spec.task
     generates = spec.cache_terms is not None or spec.source == "rule_of_thumb"
     return "text-generation" if generates else "feature-extraction"
+
+
+def able_families(spec: ModelSpec) -> frozenset[Family]:
+    """The kinds of work that a model can do; of a bare parameter count nothing is known, so everything.
+
+    A decoder of text also makes vectors and labels, and one that sees can be asked without a picture; a Space that only calls a provider
+    needs no model at all.
+    """
+    if spec.source == "rule_of_thumb":
+        return frozenset(_MEMBERS)
+    own = FAMILIES[task_of("auto", spec)]
+    further: dict[Family, set[Family]] = {
+        "generate": {"encode"},
+        "vision_language": {"generate", "encode"},
+        "image": {"video"},
+        "video": {"image"},
+    }
+    return frozenset({own, "provider", *further.get(own, ())})
 
 
 def family_of(task: str) -> Family:

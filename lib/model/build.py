@@ -6,7 +6,8 @@ to the build (`lib.model.meta_device`), and a class is only ever looked up among
 
 The class is, in this order: the one named in `architectures`; the same name spelled with other capitals or underscores; the class of
 this `model_type` that has the same head ("…ForCausalLM"); without `architectures`, the class that `transformers`' auto classes take for
-it. A `model_type` that only remote code knows is refused, unless `lib.model.config` recognises it as a Llama.
+it. A `model_type` that only remote code knows is built as the class that it names in `architectures`, if that is one of `transformers`
+(Kimi-K2 is a DeepSeek-V3), or as a Llama where `lib.model.config` recognises one; else it is refused.
 
 Gemma 3n takes its vision tower from `timm`, which needs a `torchvision` built for the very same torch; an app that must run with any
 torch cannot ask for that. The modules of such towers are data here (`lib/data/vision_towers.json`, written by
@@ -18,6 +19,7 @@ This module imports `transformers`, and is itself imported only when something i
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import re
@@ -38,7 +40,7 @@ from transformers.models.auto import modeling_auto as auto
 from transformers.utils.import_utils import is_timm_available
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
-from lib.model.config import convert_to_llama
+from lib.model.config import convert_to_llama, list_unknown_sizes
 from lib.model.meta_device import MetaBuild, no_network
 from lib.provenance import Caveat
 
@@ -64,6 +66,25 @@ def config_class(config: Mapping[str, Any]) -> type[PreTrainedConfig]:
             "never run here. Give the parameter count instead (such as '7B') for an estimate by rule of thumb."
         )
     return CONFIG_MAPPING[model_type]
+
+
+def convert_to_named_class(config: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
+    """The file with the model_type of the class that it names in `architectures`, and that class; `None` where that is none of ours.
+
+    Publishers rename the type of an architecture that they took over, and keep its class. One that says anything more than that class knows
+    is another architecture with an old name (RWKV-5 names RWKV-4's class).
+    """
+    names = config.get("architectures")
+    name = names[0] if isinstance(names, (list, tuple)) and names else None
+    if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+        return None
+    kind = getattr(transformers, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)) or kind is PreTrainedModel:
+        return None
+    model_type = getattr(kind.config_class, "model_type", "")
+    if model_type not in CONFIG_MAPPING or list_unknown_sizes(config, functools.partial(hasattr, CONFIG_MAPPING[model_type]())):
+        return None
+    return {**config, "model_type": model_type}, name
 
 
 def _classes_beside(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
@@ -360,10 +381,13 @@ def _build(raw: Mapping[str, Any], dtype: str) -> BuiltModel:
     try:
         model_type = raw.get("model_type")
         has_class = not isinstance(model_type, str) or model_type in transformers.CONFIG_MAPPING
-        llama = None if has_class else convert_to_llama(raw)
-        if llama is not None:
+        named = None if has_class else convert_to_named_class(raw)
+        llama = None if has_class or named else convert_to_llama(raw)
+        if named is not None:
+            caveats = (Caveat("foreign_model_type", {"config": what, "class": named[1]}),)
+        elif llama is not None:
             caveats = (Caveat("remote_code_as_llama", {"config": what}),)
-        used = _clean(llama or raw)
+        used = _clean(named[0] if named else llama or raw)
         config = config_class(used).from_dict(dict(used))
         kind, inferred = model_class(config, used)
         what = kind.__name__

@@ -311,6 +311,16 @@ def _switched_off(value: object) -> bool:
     )
 
 
+def list_unknown_sizes(config: Mapping[str, Any], known: Callable[[str], bool]) -> list[str]:
+    """Keys that may add parameters or mean a forward pass of another kind, and that an architecture does not know."""
+    return [k for k, v in config.items() if not (known(k) or _adds_no_parameters(k) or _switched_off(v) or _trains_only(k))]
+
+
+def _trains_only(key: str) -> bool:
+    """Whether a key is about a loss of training."""
+    return "aux" in key.split("_") or "loss" in key.split("_")
+
+
 def convert_to_llama(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """The same model as a Llama configuration, or None when the file says anything that a Llama does not have."""
     remote, names = config.get("auto_map"), config.get("architectures")

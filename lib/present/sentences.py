@@ -368,6 +368,8 @@ _MODEL = {
     "architecture_spelling": "'{stated}' is spelled {class} in transformers; counted as that class.",
     "remote_code_as_llama": "{config} needs remote code, which is never run here; every size in it is one of a Llama decoder: counted as "
     "one.",
+    "foreign_model_type": "{config} is no type of transformers, but {class} is a class of it: counted as that class. What the publisher's "
+    "own code does otherwise is not known here.",
     "separate_head": "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights "
     "hold it.",
     "unknown_routing": "{architecture} has routed experts but does not say how many of them a token reaches; all are counted as active.",

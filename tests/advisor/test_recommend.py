@@ -46,6 +46,25 @@ def codes(one: Entry) -> set[str]:
     return {reason.code for reason in one.reasons}
 
 
+@pytest.mark.parametrize(
+    ("spec", "task"),
+    [
+        (MIDDLE, "text-to-image"), (MIDDLE, "automatic-speech-recognition"), (MIDDLE, "image-text-to-text"),
+        (encoder(1e8), "text-generation"), (pipeline(2e9, task="text-to-image"), "text-generation"),
+    ],
+)  # fmt: skip
+def test_a_task_that_the_model_cannot_do_is_refused(spec: ModelSpec, task: str) -> None:
+    """A decoder of text makes no pictures, an encoder no text; what the model is for is named."""
+    with pytest.raises(BadArgument, match=f"task was '{task}'. Accepted: auto or .* is a model for"):
+        answer(spec, task=task)
+
+
+def test_a_decoder_also_makes_vectors_and_labels() -> None:
+    """Text classification and embeddings are read off a decoder's last state; a Space that calls a provider fits every model."""
+    for task in ("text-classification", "feature-extraction", "inference-api"):
+        assert answer(MIDDLE, task=task).pick is not None
+
+
 # --- dtypes
 
 

@@ -46,6 +46,28 @@ def test_what_needs_remote_code_is_refused(name: str) -> None:
         build(facts()[name]["config"])
 
 
+def test_a_foreign_type_is_built_as_the_class_that_it_names() -> None:
+    """Kimi-K2 publishes a DeepSeek-V3 under the type kimi_k2: the same tensors as under its own type, and a caveat."""
+    own = {
+        "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 96,
+        "moe_intermediate_size": 32, "num_hidden_layers": 3, "first_k_dense_replace": 1, "num_attention_heads": 4, "num_key_value_heads": 4,
+        "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "q_lora_rank": 24,
+        "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "vocab_size": 200,
+    }  # fmt: skip
+    foreign = own | {"model_type": "kimi_k2", "auto_map": {"AutoModelForCausalLM": "modeling_deepseek.DeepseekV3ForCausalLM"}}
+    built = build(foreign)
+    assert (built.architecture, built.model_type) == ("DeepseekV3ForCausalLM", "kimi_k2")
+    assert group_parameters(built) == group_parameters(build(own))
+    assert [caveat.code for caveat in built.caveats] == ["foreign_model_type"]
+
+
+@pytest.mark.parametrize("name", ["PreTrainedModel", "os", "_LazyModule", "NoSuchClass", "__import__", "AutoModel", "a.b", 7])
+def test_a_foreign_type_with_no_class_of_its_own_is_refused(name: object) -> None:
+    """Only a model class of transformers counts; what else the package holds is none."""
+    with pytest.raises((UnsupportedModel, BadConfig)):
+        build({"architectures": [name], "model_type": "kimi_k2", "hidden_size": 64})
+
+
 def test_a_small_llama_by_hand() -> None:
     """Embedding 512·64 and head as much; a layer q 64·64, k and v 32·64 each, o 64·64, three 160·64, two norms 64; a last norm 64."""
     layer = 64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 160 * 64 + 2 * 64
