@@ -44,13 +44,18 @@ import re
 
 _SHOWN = 80
 _LOOKED_AT = 10_000
-_TOKEN = re.compile(r"hf_\S{16,}")  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
+_TOKEN = re.compile(r"hf_[^\s'\"()]{16,}")  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
+
+
+def hide_tokens(text: str) -> str:
+    """The text without what looks like a token of the Hub: pasted into the wrong place it is not repeated."""
+    return _TOKEN.sub("(what looks like a token)", text) if "hf_" in text else text
 
 
 def quote_value(value: object) -> str:
-    """A short, printable form of something a caller sent, for use inside a message. A token in the wrong place is not repeated."""
+    """A short, printable form of something a caller sent, for use inside a message."""
     text = value if isinstance(value, str) else repr(value)
-    text = _TOKEN.sub("(what looks like a token)", text[:_LOOKED_AT])
+    text = hide_tokens(text[:_LOOKED_AT])
     text = "".join(c if c.isprintable() else "·" for c in text[: _SHOWN + 1])
     return f"'{text[:_SHOWN]}…'" if len(text) > _SHOWN else f"'{text}'"
 
@@ -59,6 +64,9 @@ class AdvisorError(Exception):
     """Root of the tree. `str(error)` is the sentence for the visitor, `error.code` the stable code."""
 
     code = "error"
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(hide_tokens(sentence))
 
 
 class InvalidInput(AdvisorError):

@@ -162,6 +162,18 @@ def required_free_bytes(need: MemoryNeed, device: Device) -> int:
     return math.ceil(need.total_bytes / SHARE[device.kind]) + 1  # `usable_bytes` rounds down
 
 
+_LIBRARIES_BYTES = 1 << 30
+_TIMES_PREDICTED = 2
+
+
+def memory_limit_bytes(need: MemoryNeed, device: Device) -> int:
+    """Bytes that the process of a run may take on a CPU: twice the prediction and a gibibyte for libraries, never more than is free.
+
+    A run past it was predicted wrongly by far, and is ended before it takes what others need. 0 on a card: no bound.
+    """
+    return min(device.free_bytes, _TIMES_PREDICTED * need.total_bytes + _LIBRARIES_BYTES) if device.kind == "cpu" else 0
+
+
 def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
     """Refuse what is predicted not to fit.
 

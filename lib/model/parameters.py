@@ -1,6 +1,6 @@
 """What a built model is made of: its parameters in groups of equal role and shape, and its task, sizes, limits and layer kinds.
 
-Every parameter is counted once, a tied weight under its first name; buffers are not counted. The groups carry what the memory
+Every parameter is counted once, a tied weight under its first name; buffers are not counted among them. The groups carry what the memory
 laws ask about: kind, component, experts, and which dtype a load in half precision gives them. Sizes are read from `transformers`'
 normalised configuration, which answers to the customary names whatever the file calls them.
 """
@@ -55,6 +55,20 @@ class Place:
     module: nn.Module
     parents: tuple[nn.Module, ...]
     tensor: Tensor
+
+
+_LARGE_BUFFER = 1 << 20
+_WIDEST_FLOAT = 4
+
+
+def count_buffer_bytes(built: BuiltModel) -> int:
+    """Bytes of tensors beside the parameters that are large: masks over all positions, tables of positions, of routes.
+
+    Floats are taken at four bytes each, for such tables are often kept in float32 whatever the weights are in. A buffer of less than 1 MiB
+    (the frequencies of rotary embeddings have some hundred bytes) is left out.
+    """
+    sizes = (buffer.numel() * (_WIDEST_FLOAT if buffer.is_floating_point() else buffer.element_size()) for buffer in built.model.buffers())
+    return sum(size for size in sizes if size >= _LARGE_BUFFER)
 
 
 def iterate_parameters(model: nn.Module) -> Iterator[Place]:

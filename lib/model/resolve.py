@@ -118,6 +118,7 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
                 *cache_caveats,
             ),
             sources=(Source(what="parameters, cache and activations", source=executed, checked=""),),
+            buffer_bytes=parameters.count_buffer_bytes(built),
         )
     except AdvisorError:
         raise

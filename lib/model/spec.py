@@ -160,7 +160,8 @@ class ModelSpec:
     `parameters_total` counts every parameter of the architecture once, `parameters_active` those one token uses.
     `cache_terms` is None when the model keeps no cache (an encoder) and () is never used. `unknown_cache` says that a cache
     exists whose growth could not be told (then no number is given and a caveat says so).
-    `layer_kinds` counts layers by kind for people. `context_limit` is in tokens, None when the config states none.
+    `layer_kinds` counts layers by kind for people. `context_limit` is in tokens, None when the config states none. `buffer_bytes` is what
+    large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`).
     """
 
     id: str
@@ -183,6 +184,7 @@ class ModelSpec:
     gated: bool | None = None
     caveats: tuple[Caveat, ...] = ()
     sources: tuple[Source, ...] = ()
+    buffer_bytes: int = 0
 
     @property
     def work(self) -> Work:

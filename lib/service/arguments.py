@@ -156,14 +156,20 @@ def check_number(name: str, value: object, low: float, high: float) -> float:
     return float(value)
 
 
+_LEAST_DECIMAL = Decimal("1e-12")
+
+
 def check_decimal(name: str, value: object, low: int, high: int) -> Decimal:
     """A number in [low, high], read as it was written: 0.1 is exactly a tenth.
 
     Raises:
-        BadArgument: not a number, NaN, infinite, or out of range.
+        BadArgument: not a number, NaN, infinite, out of range, or so small that what is divided by it has too many digits.
     """
     check_number(name, value, low, high)
-    return Decimal(str(value))
+    read = Decimal(str(value))
+    if 0 < abs(read) < _LEAST_DECIMAL:
+        raise BadArgument(name, value, f"0, or a number from {_LEAST_DECIMAL} to {high:,}")
+    return read
 
 
 def _is_finite(value: float | Decimal) -> bool:

@@ -24,6 +24,7 @@ from lib.live.limits import (
     Work,
     apply_measured_rates,
     check_memory,
+    memory_limit_bytes,
     rates_caveat,
     required_free_bytes,
     usable_bytes,
@@ -58,6 +59,8 @@ class Run:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPrediction:
     """What to expect of a run: the cache at its end, the activations of its prompt; `speed` is None where nothing is known of the device.
+
+    `weights_bytes` are all that is made before the run: parameters, and large tensors beside them.
 
     `hardware` names what the speed is predicted for: a row of the catalog, or this very machine.
     """
@@ -119,11 +122,11 @@ def predict_run(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) ->
         whole = _memory(run, catalog, 1) if single else _memory(run, catalog, run.output_tokens, run.prompt_tokens)
         cache, activations = whole.kv_cache.bytes, whole.activation.bytes
         moments = [(cache, activations)]
-    workspace = prompt.runtime.details.get(WORKSPACE, 0)
+    workspace, weights = prompt.runtime.details.get(WORKSPACE, 0), prompt.weights.bytes + run.spec.buffer_bytes
     speed = _speed(run, catalog)
     return RunPrediction(
-        peak_bytes=generation_peak_bytes(weights=prompt.weights.bytes, moments=moments, workspace=workspace),
-        weights_bytes=prompt.weights.bytes,
+        peak_bytes=generation_peak_bytes(weights=weights, moments=moments, workspace=workspace),
+        weights_bytes=weights,
         kv_cache_bytes=cache,
         activation_bytes=activations,
         speed=None if isinstance(speed, Caveat) else speed,
@@ -198,7 +201,7 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         limit_s=_limit_s(run, expected),
         size=size_for(catalog, required_free_bytes(need, run.device) + placed_bytes),
         placed_bytes=placed_bytes,
-        memory_limit_bytes=run.device.free_bytes if run.device.kind == "cpu" else 0,
+        memory_limit_bytes=memory_limit_bytes(need, run.device),
     )
     return PreparedRun(run=run, expected=expected, need=need, ask=ask)
 

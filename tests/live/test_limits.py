@@ -8,7 +8,17 @@ import pytest
 
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import Device
-from lib.live.limits import DeviceRates, Duration, MemoryNeed, Work, check_memory, check_time, estimate_duration, measure_rates
+from lib.live.limits import (
+    DeviceRates,
+    Duration,
+    MemoryNeed,
+    Work,
+    check_memory,
+    check_time,
+    estimate_duration,
+    measure_rates,
+    memory_limit_bytes,
+)
 from lib.live.measure import ComparedRate, judge_prediction
 
 GIB, MIB = 2**30, 2**20
@@ -96,3 +106,10 @@ def test_the_verdict(
     """One code and one sentence; a rate above what the bandwidth allows makes the whole measurement invalid."""
     found, said = judge_prediction(predicted * MIB, measured * MIB, rate, floor_tokens_per_s=floor, resolution=resolution * MIB)
     assert (found, words in said) == (code, True), said
+
+
+def test_a_process_is_bounded_near_its_prediction() -> None:
+    """Twice the 9 GiB that are predicted and one for libraries, never more than is free; a card's memory is not the process's."""
+    assert memory_limit_bytes(NEED, replace(DEVICE, free_bytes=64 * GIB)) == 19 * GIB
+    assert memory_limit_bytes(NEED, DEVICE) == 10 * GIB
+    assert memory_limit_bytes(NEED, replace(DEVICE, kind="cuda")) == 0

@@ -106,3 +106,10 @@ def test_a_pipeline_that_cannot_be_built_says_why(components: dict[str, Any], re
     """Only model classes of diffusers are constructed, within the same bounds."""
     with pytest.raises(refusal, match=said):
         resolve_pipeline(components)
+
+
+def test_masks_over_all_positions_count_beside_the_parameters() -> None:
+    """GPT-Neo keeps a mask of bytes for each layer: 2 x 1,100 x 1,100; below a mebibyte (1,024 x 1,024) they are left out."""
+    config = {"model_type": "gpt_neo", "num_layers": 2, "hidden_size": 16, "num_heads": 2, "attention_types": [[["global", "local"], 1]]}
+    assert resolve_config(config | {"max_position_embeddings": 1_100}).buffer_bytes == 2 * 1_100 * 1_100
+    assert resolve_config(config | {"max_position_embeddings": 1_000}).buffer_bytes == 0
