@@ -13,6 +13,9 @@ VERDICTS: Mapping[str, str] = MappingProxyType(
 )
 SIDES: Mapping[str, str] = MappingProxyType({"gpu": "GPU", "tpu": "TPU", "either": "either"})
 WEIGHTS: Mapping[int, str] = MappingProxyType({1: "slightly", 2: "clearly", 3: "strongly"})
+COMMITMENTS: Mapping[str, str] = MappingProxyType(
+    {"on_demand": "on demand", "spot": "spot", "1_year": "one year committed", "3_years": "three years committed"}
+)
 
 RULES: Mapping[str, str] = MappingProxyType(
     {

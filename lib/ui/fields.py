@@ -212,6 +212,78 @@ COST: tuple[Field, ...] = (
     Field(argument="replicas", name="replicas", default=1, low=1, high=1_000),
     Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000),
 )
+PHASE_WORDS: tuple[tuple[str, str], ...] = (("Serve", "inference"), ("Train", "training"), ("Both", "both"))
+FRAMEWORK_WORDS: tuple[tuple[str, str], ...] = (("PyTorch", "pytorch"), ("JAX", "jax"), ("TensorFlow", "tensorflow"))
+SHAPE_WORDS: tuple[tuple[str, str], ...] = (
+    ("Not stated", "not_stated"),
+    ("Never", "never"),
+    ("Within a few buckets", "buckets"),
+    ("At every step", "every_step"),
+)
+KERNEL_WORDS: tuple[tuple[str, str], ...] = (("None", "none"), ("CUDA", "cuda"), ("Triton", "triton"), ("Pallas", "pallas"))
+PRECISION_NEEDED: tuple[tuple[str, str], ...] = (
+    ("BF16", "bf16"), ("FP16", "fp16"), ("FP8", "fp8"), ("INT8", "int8"), ("INT4", "int4"), ("FP4", "fp4"), ("FP32", "fp32"),
+    ("FP64", "fp64"), ("As stored", "auto"),
+)  # fmt: skip
+PLACE_WORDS: tuple[tuple[str, str], ...] = (
+    ("On Google Cloud already", "on_gcp"),
+    ("Only outside Google Cloud", "outside_gcp"),
+    ("In several clouds", "multi_cloud"),
+    ("In our own data centre", "on_prem"),
+    ("At the edge", "edge"),
+    ("Rules on where data may be", "regulated"),
+)
+TRAIT_WORDS: tuple[tuple[str, str], ...] = (
+    ("A limit on the slowest requests (p99)", "latency_sensitive"),
+    ("Branches depend on the data", "irregular_control_flow"),
+    ("Unstructured sparsity", "unstructured_sparsity"),
+    ("Very large embedding tables", "large_embeddings"),
+    ("Experiments: the program changes often", "experiments"),
+)
+BATCH_WORDS: tuple[tuple[str, str], ...] = (
+    ("Not stated", "not_stated"), ("Large and regular", "large_regular"), ("Small or irregular", "small_irregular"),
+)  # fmt: skip
+TEAM_WORDS: tuple[tuple[str, str], ...] = (("Not stated", "not_stated"), ("CUDA", "cuda"), ("JAX and XLA", "jax"))
+BUDGET_WORDS: tuple[tuple[str, str], ...] = (
+    ("Not stated", "not_stated"), ("May be interrupted (spot)", "interruptible"), ("Used for one to three years", "committed"),
+)  # fmt: skip
+COMMITMENT_WORDS: tuple[tuple[str, str], ...] = (("On demand", "on_demand"), ("Spot", "spot"), ("1 year", "1_year"), ("3 years", "3_years"))
+
+
+def _values(words: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(value for _, value in words)
+
+
+GPU_TPU: tuple[Field, ...] = (
+    Field(argument="phase", name="phase", default="inference", choices=_values(PHASE_WORDS)),
+    Field(argument="framework", name="framework", default="pytorch", choices=_values(FRAMEWORK_WORDS)),
+    Field(argument="shapes", name="shapes", default="not_stated", choices=_values(SHAPE_WORDS)),
+    Field(argument="kernels", name="kernels", default="none", choices=_values(KERNEL_WORDS)),
+    Field(argument="precision", name="precision", default="bf16", choices=_values(PRECISION_NEEDED)),
+    Field(argument="places", name="places", default=[], choices=_values(PLACE_WORDS)),
+    Field(argument="traits", name="traits", default=[], choices=_values(TRAIT_WORDS)),
+    Field(argument="batch", name="batch", default="not_stated", choices=_values(BATCH_WORDS)),
+    Field(argument="chips_at_scale", name="chips", default=0, low=0, high=100_000),
+    Field(argument="training_steps", name="steps", default=0, low=0, high=10**12),
+    Field(argument="team", name="team", default="not_stated", choices=_values(TEAM_WORDS)),
+    Field(argument="budget", name="budget", default="not_stated", choices=_values(BUDGET_WORDS)),
+    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT),
+    Field(argument="concurrency", name="concurrency", default=8, low=1, high=MOST_AT_ONCE),
+    Field(argument="max_ttft_s", name="ttft", default=0.0, low=0, high=3_600),
+    Field(argument="region", name="region", default="us-central1", choices=("us-central1",)),
+    Field(argument="commitment", name="commitment", default="on_demand", choices=_values(COMMITMENT_WORDS)),
+    Field(argument="torchtpu_claim", name="claim", default="no", choices=("no", "yes")),
+)
+
+
+def tpu_regions(catalog: Catalog) -> list[str]:
+    """Regions where Cloud TPU has a price."""
+    return sorted({region for offer in catalog.on(("tpu",)) for region in offer.usd_per_hour_by_region})
+
+
+def gpu_tpu_fields(catalog: Catalog) -> tuple[Field, ...]:
+    """`GPU_TPU` with every region of today."""
+    return tuple(replace(one, choices=tuple(tpu_regions(catalog))) if one.argument == "region" else one for one in GPU_TPU)
 
 
 def cost_fields(catalog: Catalog) -> tuple[Field, ...]:
@@ -220,7 +292,7 @@ def cost_fields(catalog: Catalog) -> tuple[Field, ...]:
     return (hardware, *COST[1:])
 
 
-TABS = ("recommend", "memory", "cost", "live", "space")
+TABS = ("recommend", "memory", "cost", "tpu", "live", "space")
 
 
 def precision_choices() -> list[tuple[str, str]]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint_note, refusal_note
-from lib.ui import cost_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
+from lib.ui import cost_tab, gpu_tpu_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
 from lib.ui.events import AT_ONCE, Page
+from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
@@ -41,9 +42,11 @@ class PageView:
     recommend: RecommendView
     memory: MemoryView
     cost: CostView
+    gpu_tpu: GpuTpuView
     live: LiveView
     space: SpaceView
     cost_tab: gr.Tab
+    gpu_tpu_tab: gr.Tab
     live_tab: gr.Tab
     others: tuple[gr.Tab, ...]
     costs_shown: gr.State
@@ -60,6 +63,8 @@ class PageView:
             *self.recommend.outputs(),
             *self.memory.outputs(),
             *self.memory.curve_outputs(),
+            *self.gpu_tpu.inputs.all(),
+            self.gpu_tpu.shown,
             *self.cost.inputs.all(),
             self.costs_shown,
         ]
@@ -104,6 +109,8 @@ def build_view(services: Services) -> PageView:
             memory = memory_tab.build()
         with gr.Tab("Cost", id="cost", render_children=True) as third:
             cost = cost_tab.build(services)
+        with gr.Tab("GPU or TPU", id="tpu", render_children=True) as choice:
+            gpu_tpu = gpu_tpu_tab.build(services)
         with gr.Tab("Live demo", id="live", render_children=True) as fourth:
             live = live_tab.build(services)
         with gr.Tab("My Space", id="space", render_children=True) as fifth:
@@ -114,11 +121,13 @@ def build_view(services: Services) -> PageView:
         recommend=recommend,
         memory=memory,
         cost=cost,
+        gpu_tpu=gpu_tpu,
         live=live,
         space=space,
         cost_tab=third,
+        gpu_tpu_tab=choice,
         live_tab=fourth,
-        others=(first, second, fourth, fifth),
+        others=(first, second, choice, fourth, fifth),
         costs_shown=gr.State(value=False),
     )
 
@@ -148,6 +157,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         api_visibility="private",
     )
     _wire_cost(view, services, opening, changing)
+    gpu_tpu_tab.wire(view.gpu_tpu, view.gpu_tpu_tab, services, view.model.reference, opening)
 
 
 def _wire_cost(view: PageView, services: Services, opening: Dependency, changing: Dependency) -> None:
@@ -208,17 +218,31 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
     model = params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost"} else {})
+    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost", "tpu"} else {})
     memory_values, more = ask.read_link(ask.MEMORY, params if tab == "memory" else {})
     cost_values, rest = ask.read_link(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
+    choice_values, left = ask.read_link(ask.gpu_tpu_fields(services.catalog()), params if tab == "tpu" else {})
     facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*recommend_values, *memory_values])
     recommend_context, memory_context, *answers = sliders_and_answers
     if not reference:
         recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (recommend_values[1], memory_values[0]))
     inputs = [recommend_values[0], recommend_context, *recommend_values[2:], memory_context, *memory_values[1:]]
-    if unread or more or rest:
+    if unread or more or rest or left:
         facts += refusal_note(
-            f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest])}. The defaults stand there."
+            f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest, *left])}. The defaults stand there."
         )
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
-    return [selected, model, *inputs, facts, reference, fingerprint, limit, *answers, *cost_values, tab == "cost"]
+    return [
+        selected,
+        model,
+        *inputs,
+        facts,
+        reference,
+        fingerprint,
+        limit,
+        *answers,
+        *choice_values,
+        tab == "tpu",
+        *cost_values,
+        tab == "cost",
+    ]

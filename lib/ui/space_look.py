@@ -12,7 +12,7 @@ import gradio as gr
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import AdvisorError
 from lib.present.cards import prices_line
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.space_cards import STATIC, price_words, size_card, status_card, status_text
 from lib.present.tables import answer_json
 from lib.ui import fields as ask
@@ -94,7 +94,15 @@ def status_markup(status: SpaceStatus) -> str:
         query=None if status["private"] else "?" + urlencode({"tab": "space", "space": status["space"]}),
         files=(("Download JSON", "space.json", "application/json", answer_json(status)),),
     )
-    return status_card(status) + acts + prices_line(status["prices"])
+    return status_card(status) + acts + tpu_link(status) + prices_line(status["prices"])
+
+
+def tpu_link(status: SpaceStatus) -> str:
+    """Where to read what the Space's first model would take on a TPU; nothing for a private Space, whose models may be private too."""
+    if status["private"] or not status["models"]:
+        return ""
+    query = "?" + urlencode({"tab": "tpu", "model": status["models"][0]})
+    return f'<p class="notes"><a href="{escape(query)}">What would {escape(status["models"][0])} take on a TPU?</a></p>'
 
 
 def size_markup(services: Services, space: str, values: Sequence[Any], token: str | None) -> SizeMarkup:

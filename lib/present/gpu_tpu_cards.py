@@ -1,0 +1,202 @@
+"""The choice between GPU and TPU as markup: verdict, reasons, options, slices, prices, the table to read, retired tiers, recipes."""
+
+from __future__ import annotations
+
+from lib.answers.gpu_tpu import GpuTpuAnswer, OptionEntry, RecipeEntry, WeighedReasonEntry
+from lib.present.cards import PLATFORM_NAMES, link_source
+from lib.present.gpu_tpu_words import COMMITMENTS, SIDES, VERDICTS, WEIGHTS
+from lib.present.markup import bullet_list, escape
+from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour
+from lib.present.snippets import code_blocks
+from lib.present.tables import hardware_name, table_markup
+
+_NONE = "–"
+_MOST_REGIONS = 20
+
+
+def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
+    """The verdict, the score behind it, and what each stage goes to where both were asked for."""
+    stages = " · ".join(f"{stage}: {SIDES[side]}" for stage, side in answer["by_stage"].items()) if len(answer["by_stage"]) > 1 else ""
+    hard = [reason for reason in answer["reasons"] if reason["hard"]]
+    why = f"{len(hard)} constraint{'s' if len(hard) > 1 else ''} that no TPU meets" if hard else _ahead(answer["score"])
+    about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
+    return (
+        f'<section class="card" aria-label="Verdict"><p class="eyebrow">{about}</p>'
+        f'<p class="headline"><span class="figure">{VERDICTS[answer["verdict"]]}</span></p>'
+        f'<p class="quiet">{escape(why)}{f" ({stages})" if stages else ""}.</p></section>'
+    )
+
+
+def _ahead(score: int) -> str:
+    if score == 0:
+        return "The reasons balance"
+    side = "TPU" if score > 0 else "GPU"
+    return f"The reasons for a {side} weigh {abs(score)} more (from 2 on that decides)"
+
+
+def reasons_table(answer: GpuTpuAnswer) -> str:
+    """Constraints first, then preferences by weight, each with its source and date."""
+    if not answer["reasons"]:
+        return '<p class="hint">Nothing that was answered speaks for either. Answer more of the questions.</p>'
+    rows = [_reason_row(reason) for reason in answer["reasons"]]
+    return table_markup("Why", ("Reason", "Favours", "How strongly"), rows, "reasons")
+
+
+def _reason_row(reason: WeighedReasonEntry) -> tuple[str, str, str]:
+    origin = f"<small>{link_source(reason['source'])}, {escape(reason['checked'])}</small>"
+    strength = "<strong>constraint</strong>" if reason["hard"] else WEIGHTS[reason["weight"]]
+    stage = f"<small>{escape(reason['stages'][0])} only</small>" if len(reason["stages"]) == 1 else ""
+    return f"{escape(reason['message'])}{origin}", f"{SIDES[reason['favours']]}{stage}", strength
+
+
+def options_table(answer: GpuTpuAnswer) -> str:
+    """The slices and the GPU offers with memory, speed and price."""
+    if not answer["options"]:
+        return ""
+    first = answer["options"][0]
+    where = f"TPU prices: {first['region']}, {COMMITMENTS[first['commitment']]}" if first["kind"] == "tpu" else "No TPU slice holds it"
+    heads = ("Hardware", "Memory per device", "First token", "Tokens per second", "Price")
+    return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer["options"]], "options")
+
+
+def _option_row(option: OptionEntry) -> tuple[str, ...]:
+    mark = f' <span class="badge">{escape(_role(option))}</span>'
+    return (
+        hardware_name(option["name"], option["hardware"], option["platform"], mark),
+        f"{gib(option['per_device_bytes'])}<small>of {gib(option['capacity_bytes'] or 0)}, on {_devices(option)}</small>",
+        _first_token(option),
+        _rates(option),
+        _price(option),
+    )
+
+
+def _devices(option: OptionEntry) -> str:
+    """Those that share the model; a slice can have more."""
+    unit = "chip" if option["kind"] == "tpu" else "card"
+    return f"{option['devices']} {unit}{'s' if option['devices'] > 1 else ''}"
+
+
+def _first_token(option: OptionEntry) -> str:
+    if not option["ttft_s"]:
+        return _NONE
+    return f"{seconds(option['ttft_s'])}{'' if option['within_ttft'] else '<small>above the limit</small>'}"
+
+
+def _rates(option: OptionEntry) -> str:
+    """Of one request, and of all together."""
+    one, together = option["decode_tokens_per_s"], option["throughput_tokens_per_s"]
+    if not one:
+        return _NONE
+    return f"{tokens_per_s(one)}<small>{f'{tokens_per_s(together)} together' if together else ''}</small>"
+
+
+def _price(option: OptionEntry) -> str:
+    """USD per million tokens, per hour, and with the claim where it was asked for."""
+    million, hourly, claimed = option["usd_per_million_output_tokens"], option["usd_per_hour"], option["what_if"]
+    if hourly is None:
+        return f"{_NONE}<small>no such price was found</small>"
+    head = _NONE if million is None else f"{usd(million)} per million tokens"
+    what_if = ""
+    if claimed is not None:
+        low, high = claimed["usd_per_million_output_tokens_low"], claimed["usd_per_million_output_tokens_high"]
+        what_if = f"<small>what if: {usd(low)} to {usd(high)}</small>"
+    return f"{head}<small>{usd_per_hour(hourly)} an hour</small>{what_if}"
+
+
+def _role(option: OptionEntry) -> str:
+    if option["kind"] == "gpu":
+        return "GPU"
+    return {"smallest": "TPU, smallest", "cheapest": "TPU, cheapest"}.get(option["role"], "TPU")
+
+
+def options_notes(answer: GpuTpuAnswer) -> str:
+    """The old advice, Optimum TPU, the what-if."""
+    guidance, optimum = answer["guidance"], answer["optimum_tpu"]
+    notes = [] if guidance is None else [escape(guidance["message"])]
+    if guidance is not None:
+        listed = "lists models of this family" if optimum["lists_this_family"] else "lists no model of this family"
+        notes.append(escape(f"Optimum TPU {optimum['version']} {listed}; it is in {optimum['state']}."))
+    claims = [option["what_if"]["label"] for option in answer["options"] if option["what_if"] is not None]
+    notes += [escape(f"{claims[0]} No other figure here contains it.")] if claims else []
+    return bullet_list(notes, "notes")
+
+
+def generations_table(answer: GpuTpuAnswer) -> str:
+    """The generations: chips that the model needs, slices that exist, what vLLM was tested with."""
+    rows = []
+    for one in answer["generations"]:
+        fitting = [each["hardware"] for each in one["slices"] if each["fits"]]
+        chips = _NONE if one["chips_needed"] is None else str(one["chips_needed"])
+        held = f"{gib(one['memory_bytes_per_chip'] or 0)}<small>{one['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s</small>"
+        slices = ", ".join(f"{each['topology']} ({each['chips']:,})" for each in one["slices"])
+        runs = f"<small>runs on {fitting[0]} and larger</small>" if fitting else "<small>runs on none of them</small>"
+        tested = f"{escape(one['support_message'])}<small>vLLM: {escape(one['vllm'])}</small>"
+        rows.append((escape(one["name"]), chips, held, f'<span class="wraps">{slices}</span>{runs}', tested))
+    if not rows:
+        return ""
+    heads = ("Generation", "Chips needed", "Memory per chip", "Topologies (chips)", "This model on vLLM")
+    return table_markup("Slices of Cloud TPU", heads, rows, "generations")
+
+
+def region_table(answer: GpuTpuAnswer) -> str:
+    """Prices of the cheapest slice in every region."""
+    slices = [option for option in answer["options"] if option["prices"]]
+    if not slices:
+        return ""
+    best = min(slices, key=lambda option: option["usd_per_million_output_tokens"] or float("inf"))
+    rows = [
+        (
+            escape(price["region"]),
+            usd(price["usd_per_hour"]),
+            *(
+                _NONE if amount is None else usd(amount)
+                for amount in (price["spot_usd_per_hour"], price["one_year_usd_per_hour"], price["three_years_usd_per_hour"])
+            ),
+        )
+        for price in best["prices"][:_MOST_REGIONS]
+    ]
+    table = table_markup(f"{best['hardware']}, USD per hour", ("Region", "On demand", "Spot", "1 year", "3 years"), rows, "regions")
+    return f'<details class="rest"><summary>Prices of {best["hardware"]} by region and commitment</summary>{table}</details>'
+
+
+def side_by_side_table(answer: GpuTpuAnswer) -> str:
+    """Properties of both, to read."""
+    rows = [(escape(row["property"]), escape(row["gpu"]), escape(row["tpu"])) for row in answer["side_by_side"]]
+    return table_markup("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides")
+
+
+def retired_table(answer: GpuTpuAnswer) -> str:
+    """TPU tiers that Spaces and Endpoints once had."""
+    rows = [
+        (
+            hardware_name(one["name"], one["hardware"], one["platform"]),
+            escape(one["since"] or _NONE),
+            usd_per_hour(one["last_usd_per_hour"]),
+            f"<code>{escape(one['successor'] or '')}</code><small>{escape(PLATFORM_NAMES['tpu'])}</small>",
+        )
+        for one in answer["retired"]
+    ]
+    heads = ("Tier", "Gone since", "Last price per hour", "Instead")
+    return table_markup("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired")
+
+
+def recipe_boxes(answer: GpuTpuAnswer) -> str:
+    """Every recipe behind one line."""
+    return "".join(_recipe_box(recipe) for recipe in answer["recipes"])
+
+
+def _recipe_box(recipe: RecipeEntry) -> str:
+    notes = bullet_list([escape(note) for note in recipe["notes"]], "notes")
+    blocks = code_blocks([(recipe["title"], recipe["code"])])
+    return f'<details class="rest code-rest"><summary>{escape(recipe["title"])}</summary>{blocks}{notes}</details>'
+
+
+def verdict_text(answer: GpuTpuAnswer, model: str) -> str:
+    """The verdict and its reasons in plain words."""
+    head = f"{VERDICTS[answer['verdict']]}{f' for {model}' if model else ''}."
+    lines = [f"- {SIDES[reason['favours']]} ({_strength(reason)}): {reason['message']}" for reason in answer["reasons"]]
+    return "\n".join([head, *lines])
+
+
+def _strength(reason: WeighedReasonEntry) -> str:
+    return "constraint" if reason["hard"] else WEIGHTS[reason["weight"]]

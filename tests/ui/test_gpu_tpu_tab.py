@@ -1,0 +1,87 @@
+"""The tab *GPU or TPU*: values in, markup out, with the real services and no network."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from lib.service.app import Services
+from lib.ui import fields as ask
+from lib.ui import page
+from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_markup
+from lib.ui.space_look import tpu_link
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+DEFAULTS: list[Any] = [field.default for field in ask.GPU_TPU]
+
+
+def asked(**named: Any) -> list[Any]:
+    """The defaults with some questions answered, by the name in a link."""
+    return [named.get(field.name, field.default) for field in ask.GPU_TPU]
+
+
+@pytest.mark.parametrize("model", [LLAMA, "", "7B", "openai/whisper-large-v3", "{not a config"])
+def test_every_output_has_a_value(whole: Services, model: str) -> None:
+    """With a model, without one, with one that no slice runs, and with nonsense."""
+    assert len(gpu_tpu_markup(whole, model, DEFAULTS).updates()) == 5
+
+
+def test_the_form_becomes_the_flags_of_the_api() -> None:
+    """Ticks are flags, shapes are one of three, an emptied number is its default."""
+    sent = asked_arguments(asked(places=["on_gcp", "regulated"], traits=["latency_sensitive"], shapes="buckets", chips=None, claim="yes"))
+    flags = {"on_gcp", "regulated", "latency_sensitive", "shape_changes", "torchtpu_claim"}
+    assert {name for name, value in sent.items() if value is True} == flags
+    assert sent["chips_at_scale"] == 0
+    assert asked_arguments(DEFAULTS)["torchtpu_claim"] is False
+
+
+@pytest.mark.parametrize("field", [field for field in ask.GPU_TPU if field.choices], ids=lambda field: field.name)
+def test_every_choice_is_one_that_the_api_takes(whole: Services, field: ask.Field) -> None:
+    """No word of the form is refused."""
+    for choice in field.choices:
+        value = [choice] if isinstance(field.default, list) else choice
+        whole.compare_gpu_tpu("", **asked_arguments(asked(**{field.name: value})))
+
+
+def test_a_constraint_is_told_apart(whole: Services) -> None:
+    """In one's own data centre: a GPU, by a constraint, whatever else speaks for a TPU."""
+    shown = gpu_tpu_markup(whole, LLAMA, asked(places=["on_prem"], framework="jax", chips=512))
+    assert "Choose a GPU" in shown.verdict
+    assert "1 constraint that no TPU meets" in shown.verdict
+    assert "<strong>constraint</strong>" in shown.verdict
+
+
+def test_options_regions_and_retired_tiers_are_there(whole: Services) -> None:
+    """Slices beside GPU offers, prices by region, and the tiers that are gone with their last price and successor."""
+    shown = gpu_tpu_markup(whole, LLAMA, asked(commitment="spot", claim="yes"))
+    for text in ("v6e-1", "TPU prices: us-central1, spot", "$0.54", "europe-west4", "what if:", "Chips needed"):
+        assert text in shown.options
+    for text in ("v5e-2x2", "$5.50", "2025-04-02", "v5litepod-4", "gcp-tpu-2x4", "$9.50"):
+        assert text in shown.table
+    assert "vllm serve" in shown.recipes
+
+
+def test_what_comes_from_outside_is_escaped(whole: Services) -> None:
+    """A model that is markup stays text."""
+    assert "<script>" not in "".join(gpu_tpu_markup(whole, "<script>alert(1)</script>/x", DEFAULTS).updates())
+
+
+def test_a_link_repeats_the_question(whole: Services) -> None:
+    """The page that a link opens has its values in the form, and the tab answers."""
+    values = asked(framework="jax", places=["on_gcp", "multi_cloud"], chips=256, region="europe-west4")
+    query = ask.link_query("tpu", LLAMA, ask.GPU_TPU, values)
+    assert query is not None
+    params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
+    opened, cost = page.answer_link(whole, params), len(ask.COST) + 1
+    assert opened[-cost - len(values) - 1 : -cost] == [*values, True]
+
+
+def test_my_space_links_to_its_model() -> None:
+    """Of a public Space with a model; the models of a private one are not put into an address."""
+    status: Any = {"private": False, "models": ["a/b&c"]}
+    assert 'href="?tab=tpu&amp;model=a%2Fb%26c"' in tpu_link(status)
+    for hidden in ({"private": True}, {"models": []}):
+        without: Any = status | hidden
+        assert tpu_link(without) == ""
