@@ -20,7 +20,7 @@ from lib.catalog.gpu_or_tpu import OldGuidance, OptimumTpu, SpeedClaim, SupportM
 from lib.catalog.offers import Offer, TpuGeneration
 from lib.model.spec import ModelSpec
 from lib.provenance import Value
-from lib.workload import Workload
+from lib.workload import OUTPUT_TOKENS, Workload
 
 Support = Literal["passing", "untested", "not_enough_hbm"]
 GPU_PLATFORMS = ("spaces", "endpoints", "jobs")
@@ -117,8 +117,8 @@ def find_general_values(catalog: Catalog, software: TpuSoftware) -> dict[str, Ma
 
 def find_tpu_options(spec: ModelSpec, workload: Workload, catalog: Catalog, software: TpuSoftware, *, max_ttft_s: float = 0) -> TpuOptions:
     """Judge every slice and every GPU offer; `max_ttft_s` = 0 sets no limit. The platforms of `workload` are not read."""
-    on_tpu = recommend(spec, replace(workload, platforms=("tpu",)), catalog)
-    on_gpu = recommend(spec, replace(workload, platforms=GPU_PLATFORMS), catalog)
+    on_tpu = _judge_at_full_length(spec, replace(workload, platforms=("tpu",)), catalog)
+    on_gpu = _judge_at_full_length(spec, replace(workload, platforms=GPU_PLATFORMS), catalog)
     generations = tuple(_by_generation(spec, on_tpu, software, max_ttft_s))
     gpu_entries = [entry for entry in on_gpu.ranked if entry.offer.silicon is not None and entry.offer.silicon.kind == "gpu"]
     gpu = _one_per_silicon(_cheapest_first(gpu_entries, max_ttft_s))
@@ -132,6 +132,26 @@ def find_tpu_options(spec: ModelSpec, workload: Workload, catalog: Catalog, soft
         runs_on_optimum=runs_on_optimum(spec, software.optimum),
         findings=_find(spec, on_tpu, gpu_entries, generations, gpu, support, max_ttft_s, software.support),
     )
+
+
+def _judge_at_full_length(spec: ModelSpec, workload: Workload, catalog: Catalog) -> Recommendation:
+    """What holds all sequences at their full length at once, as a static cache does, with the speed and price of the usual request.
+
+    An engine with pages would take fewer bytes and let the rest wait.
+    """
+    usual = {(entry.offer.platform, entry.offer.id): entry for entry in recommend(spec, workload, catalog).ranked}
+    longest = min(workload.context_tokens, spec.context_limit or workload.context_tokens)
+    output = min(OUTPUT_TOKENS, max(1, longest // 2))
+    full = replace(workload, prompt_tokens=max(1, longest - output), output_tokens=output)
+    judged = recommend(spec, full, catalog)
+    entries = tuple(
+        replace(
+            usual[held.offer.platform, held.offer.id], memory=held.memory, capacity_bytes=held.capacity_bytes, free_bytes=held.free_bytes
+        )
+        for held in judged.ranked
+        if (held.offer.platform, held.offer.id) in usual
+    )
+    return replace(judged, ranked=entries)
 
 
 def _by_generation(spec: ModelSpec, on_tpu: Recommendation, software: TpuSoftware, max_ttft_s: float) -> Iterable[GenerationOption]:
