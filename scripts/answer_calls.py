@@ -143,6 +143,7 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
     "recommend": {"model": LLAMA},
     "list_hardware": {},
     "simulate_batching": {"model": LLAMA, "hardware": "l4x1", "duration_s": 20},
+    "diagnose_latency": {"model": LLAMA, "hardware": "l4x1"},
 }
 ARGUMENTS: Mapping[str, str] = {
     "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens",
@@ -155,6 +156,8 @@ ARGUMENTS: Mapping[str, str] = {
     "simulate_batching": "hardware policy requests_per_s prompt_tokens output_tokens max_batch_size timeout_s duration_s seed precision "
     "arrivals burstiness clients trace capacity engine lengths spread replicas cold_start_s scale_to_zero_after_s concurrency_limit "
     "shared_prefix_tokens token_budget max_ttft_s max_tpot_s",
+    "diagnose_latency": "hardware preprocess_ms queue_ms transfer_ms ttft_ms tpot_ms postprocess_ms metrics_text precision engine "
+    "prompt_tokens output_tokens concurrency",
 }
 
 
@@ -309,6 +312,7 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
     yield "compare", {"model": "", "before": measured, "after": measured | {"tokens_per_s": 60}}
     yield "compare", {"model": "", "before": measured, "after": before}
     for model, policy, rate in itertools.product((LLAMA, FAMILIES[1], "7B"), ("static", "dynamic", "continuous"), (0.2, 2)):
+        yield "diagnose_latency", {"model": model, "hardware": "a100-large", "ttft_ms": 100 * rate, "tpot_ms": 20, "queue_ms": 30}
         yield "simulate_batching", {"model": model, "hardware": "a100-large", "policy": policy, "requests_per_s": rate, "duration_s": 60}
 
 

@@ -145,6 +145,9 @@ class LatencyAnswer(Answer):
     hardware: str
     precision: str
     engine: str
+    prompt_tokens: int
+    output_tokens: int
+    concurrency: int
     parts: list[LatencyPartEntry]
     total_ms: float
     dominant: str | None

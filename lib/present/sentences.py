@@ -354,6 +354,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
     | _COMPARISON
     | _SLEEP
     | dict(gpu_tpu_words.RULES)
+    | dict(traffic_words.REASONS)
 )
 
 # Caveats: what an answer leaves open.

@@ -17,6 +17,7 @@ from lib.service.chat import chat
 from lib.service.compare import compare
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.cost import estimate_cost
+from lib.service.diagnose_latency import diagnose_latency
 from lib.service.endpoint import App, bind_arguments
 from lib.service.hardware import list_hardware
 from lib.service.heartbeat import heartbeat, stream_heartbeat
@@ -80,6 +81,7 @@ class Services:
         self.estimate_speed = bind_arguments(estimate_speed, app)
         self.estimate_cost = bind_arguments(estimate_cost, app)
         self.simulate_batching = bind_arguments(simulate_batching, app)
+        self.diagnose_latency = bind_arguments(diagnose_latency, app)
         self.stream_loads = bind_arguments(stream_loads, app)
         self.outlook = bind_arguments(outlook, app)
         self.roofline = bind_arguments(roofline, app)

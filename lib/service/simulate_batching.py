@@ -35,9 +35,9 @@ from lib.service.arguments import (
 from lib.service.endpoint import App
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
-from lib.traffic.arrivals import RequestShape, read_recording
+from lib.traffic.arrivals import Arrival, RequestShape, read_recording
 from lib.traffic.capacity import Need, find_replicas, rank_needs
-from lib.traffic.engine import POLICIES, TOKEN_BUDGET, Policy, ServerPlan, Simulation, run_all
+from lib.traffic.engine import POLICIES, Policy, ServerPlan, Simulation, run_all
 from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.server import (
     Server,
@@ -102,7 +102,9 @@ class ServedArguments(Arguments):
         0, "requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 is no limit"
     )
     shared_prefix_tokens: TokensOrNone = argument(0, "tokens with which all prompts begin, cached once")
-    token_budget: Annotated[int, whole_number(1, 65_536)] = argument(TOKEN_BUDGET, "tokens of a step at most (max_num_batched_tokens)")
+    token_budget: Annotated[int, whole_number(0, 65_536)] = argument(
+        0, "tokens of a step at most (max_num_batched_tokens); 0 is the engine's own default"
+    )
     max_ttft_s: Seconds = argument(0, "target: seconds to the first token; 0 is none")
     max_tpot_s: Seconds = argument(0, "target: seconds between tokens; 0 is none")
 
@@ -166,7 +168,7 @@ class BatchingArguments(ServedArguments):
         question = self.question(self.policy)
         if self.arrivals == "closed" and not self.clients:
             raise BadArgument("clients", 0, f"a whole number from 1 to {MOST_CLIENTS:,} where arrivals are closed")
-        recording = ()
+        recording: tuple[Arrival, ...] = ()
         if self.arrivals == "recorded":
             recording = tuple(read_recording(self.trace, question.shape, np.random.default_rng(self.seed)))
         return replace(

@@ -147,6 +147,20 @@ class ServedModel:
     steps: StepTable
 
 
+def ridge_sequences(of: Deployment, most: int = 4096) -> int | None:
+    """The fewest sequences with which the arithmetic of a decode step takes longer than reading the weights; None up to `most`.
+
+    Below it, weights of fewer bytes make a step shorter; from it on, only faster arithmetic does (Williams et al. 2009, the ridge point).
+    """
+    row, _ = describe_passes(of)
+    counts = np.arange(1, most + 1, dtype=np.float64)
+    rows, constants = tabulate([row], [of.ceilings]).take(np.zeros(most, dtype=np.int64)), load_calibration().constants
+    rates = reach_rates(rows, constants)
+    step = time_forward_pass(rows, constants, rates, tokens=counts, cached_tokens=0.0, sequences=counts)
+    bound = np.flatnonzero(step.compute >= step.weights)
+    return int(counts[bound[0]]) if len(bound) else None
+
+
 def resolve_steps(
     spec: ModelSpec,
     hardware: Offer | Cards,

@@ -37,8 +37,6 @@ Policy = Literal["static", "dynamic", "continuous"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 BLOCK_TOKENS = 16
 """Tokens of a block of the cache, vLLM's default (cache.block_size)."""
-TOKEN_BUDGET = 2048
-"""Tokens of a step at most: vLLM's default for online serving (max_num_batched_tokens, docs.vllm.ai/en/stable/configuration)."""
 _EPSILON_S = 1e-9
 _REFUSAL_S = 1.0  # until a client whose request was refused sends another
 Process = Generator[simpy.Event, Any, None]
@@ -93,7 +91,7 @@ class ServerPlan:
     max_batch_size: int = 32
     timeout_s: float = 0.05
     replicas: int = 1
-    token_budget: int = TOKEN_BUDGET
+    token_budget: int = 2048
     cold_start_s: float = 0.0
     scale_to_zero_after_s: float = 0.0
     concurrency_limit: int = 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
-from lib.engines import Engine
+from lib.engines import Engine, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.memory import CacheRoom, cache_room, fit_memory, usable_memory
 from lib.model.spec import ModelSpec
@@ -88,14 +88,18 @@ def resolve_server(
     precision: str = "auto",
     engine: Engine = "vllm",
 ) -> Server:
-    """The server that a question describes; `plan.replicas` counts pieces of hardware.
+    """The server that a question describes; its `plan.replicas` counts pieces of hardware, and a token budget of 0 is the engine's own.
 
     Raises:
         BadArgument: the precision is unknown, the engine needs other hardware, or one request does not fit the hardware.
         UnknownHardware: hardware of which too little is known.
         UnsupportedModel: a model that generates no tokens from tokens.
     """
-    plan, shape = question.plan, question.shape
+    shape = question.shape
+    memory = usable_memory(hardware)
+    if memory is None:
+        raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of its cache.")
+    plan = replace(question.plan, token_budget=question.plan.token_budget or traits_of(engine).profiled_tokens(memory))
     longest, prompt = _longest(question)
     request = SpeedRequest(precision=precision, engine=engine, prompt_tokens=shape.prompt_tokens, output_tokens=shape.output_tokens)
     together = plan.batch_limit if plan.policy in _STATIC else 1
@@ -104,9 +108,6 @@ def resolve_server(
         sequences=plan.batch_limit, prefill_tokens=max(plan.token_budget, together * prompt), longest=longest,
     )  # fmt: skip
     layout = served.deployment.layout
-    memory = usable_memory(hardware)
-    if memory is None:
-        raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of its cache.")
     asked = MemoryRequest(precision=precision, engine=engine, devices=layout.tensor_parallel * layout.pipeline_stages)
     if plan.policy in _STATIC:
         asked = replace(asked, context_tokens=longest)

@@ -141,9 +141,25 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "scale_to_zero_after_s": 0,
         "concurrency_limit": 0,
         "shared_prefix_tokens": 0,
-        "token_budget": 2048,
+        "token_budget": 0,
         "max_ttft_s": 0,
         "max_tpot_s": 0,
+    },
+    "diagnose_latency": {
+        "model": REQUIRED,
+        "hardware": REQUIRED,
+        "preprocess_ms": 0,
+        "queue_ms": 0,
+        "transfer_ms": 0,
+        "ttft_ms": 0,
+        "tpot_ms": 0,
+        "postprocess_ms": 0,
+        "metrics_text": "",
+        "precision": "auto",
+        "engine": "vllm",
+        "prompt_tokens": 512,
+        "output_tokens": 256,
+        "concurrency": 1,
     },
     "chat": {"message": REQUIRED, "history": [], "max_new_tokens": 256, "temperature": 0.7},
     "measure": {"model": REQUIRED, "prompt_tokens": 512, "output_tokens": 64, "precision": "bf16"},
@@ -201,6 +217,7 @@ FIELDS: dict[str, set[str]] = {
         "throughput_tokens_per_s", "utilisation", "ttft_p50_s", "ttft_p99_s", "latency_p50_s", "latency_p99_s", "completed",
         "usd_per_million_tokens", "tpot_p50_s", "tpot_p99_s", "queue_mean", "goodput_per_s", "capacity",
     },
+    "diagnose_latency": {"parts", "dominant", "reasons", "next_steps", "precisions"},
     "chat": {"text", "metrics"},
     "measure": {"device", "weights", "peak_bytes", "ttft_s", "decode_tokens_per_s", "predicted", "error_ratio", "verdict"},
     "heartbeat": {
@@ -254,6 +271,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "ways_to_save": {"hardware": "l4x1", "model": TINY_CONFIG, "requests_per_day": 1000},
     "compare_gpu_tpu": {"model": TINY_CONFIG, "framework": "jax", "torchtpu_claim": True},
     "simulate_batching": {"model": TINY_CONFIG, "hardware": "l4x1", "duration_s": 30, "max_ttft_s": 0.5, "capacity": True},
+    "diagnose_latency": {"model": TINY_CONFIG, "hardware": "l4x1", "ttft_ms": 40, "tpot_ms": 9},
 }
 
 
@@ -269,6 +287,8 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert all(entry.keys() >= fields for entry in answer.get(name, []))
     if endpoint == "simulate_batching":
         assert all(tier.keys() >= TIER for tier in answer["capacity"]["tiers"])
+    if endpoint == "diagnose_latency":
+        assert all(part.keys() >= {"name", "measured_ms", "expected_ms"} for part in answer["parts"])
     for entry in answer.get("ranked", []):
         assert entry["speed"].keys() >= SPEED
         assert entry["cost"].keys() >= COST

@@ -1,0 +1,249 @@
+"""Where the time of a request goes: measured parts beside what the laws expect, the largest of them, and what to do next.
+
+    total = preprocess + transfer + queue + prefill + decode + postprocess
+    prefill = TTFT - queue        decode = TPOT · (output tokens - 1)
+
+The time to first token of a server begins when it has the request, so its queue is inside. The laws expect of a lone request its prefill;
+of `concurrency` requests the wait that these add to the first token (counted as queue) and the longer steps. Nothing is expected of what
+happens outside the engine: preprocessing, transfer, postprocessing.
+
+Fewer bits help where the bytes of the weights are what a step waits for, below the ridge point (`lib.speed.steps.ridge_sequences`); above
+it only units that compute faster in that format help. Both are read off the predictions: a format cuts latency here when it takes a
+twentieth off a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator, Cards
+from lib.engines import traits_of
+from lib.memory import estimate_memory
+from lib.model.spec import ModelSpec
+from lib.provenance import Caveat, Reason, Value
+from lib.speed import Band, ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
+from lib.speed.batch import Deployment, resolve_deployment
+from lib.speed.steps import ridge_sequences
+from lib.traffic.metrics_text import MeasuredTimes
+from lib.workload import MemoryRequest
+
+Part = Literal["preprocess", "transfer", "queue", "prefill", "decode", "postprocess"]
+PARTS: tuple[Part, ...] = get_args(Part)
+Verdict = Literal["as_expected", "slower", "faster", "no_law", "not_measured"]
+WORTH = 0.05
+"""Share of a step that a format has to take off to be called faster."""
+_MS = 1e3
+_OUTSIDE = frozenset({"preprocess", "transfer", "postprocess"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPart:
+    """One part, in ms: measured (0: not), expected with its range (None: no law), and how they compare."""
+
+    name: Part
+    measured_ms: float
+    expected: Band[float] | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatEffect:
+    """A smaller format here: times of a step and of the first token in ms, bytes of weights; whether it cuts latency or only memory."""
+
+    precision: str
+    tpot_ms: float
+    ttft_ms: float
+    weights_bytes: int
+    effect: Literal["latency", "prompt", "memory", "slower"]
+    saved: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The parts, the dominant one (None: nothing was measured), why, what to do next, and what formats would do."""
+
+    parts: tuple[LatencyPart, ...]
+    total_ms: float
+    dominant: LatencyPart | None
+    speed: ExplainedSpeed
+    ridge: int | None
+    reasons: tuple[Reason, ...]
+    next_steps: tuple[Reason, ...]
+    formats: tuple[FormatEffect, ...]
+    caveats: tuple[Caveat, ...]
+
+
+def diagnose_latency(
+    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, measured: MeasuredTimes, accelerators: Mapping[str, Accelerator]
+) -> Diagnosis:
+    """The diagnosis of one kind of request; `request.concurrency` requests are on their way at a time.
+
+    Raises:
+        BadArgument: the precision is unknown, or the engine needs other hardware.
+        UnknownHardware: a CPU of which nothing is known.
+        UnsupportedModel: no speed is predicted for such a model.
+    """
+    speed = predict_speed(spec, hardware, request, accelerators)
+    alone = predict_speed(spec, hardware, replace(request, concurrency=1), accelerators)
+    of = resolve_deployment((spec, hardware, request), accelerators)
+    ridge = ridge_sequences(of) if of.work.decoder is not None else None
+    parts = _parts(measured, request, speed, alone)
+    total = sum(part.measured_ms for part in parts)
+    dominant = max(parts, key=lambda part: part.measured_ms) if total > 0 else None
+    formats = _formats(spec, hardware, request, speed, of, accelerators)
+    return Diagnosis(
+        parts=parts,
+        total_ms=total,
+        dominant=dominant,
+        speed=speed,
+        ridge=ridge,
+        reasons=tuple(_reasons(parts, total, dominant, speed, ridge)),
+        next_steps=tuple(_next_steps(parts, dominant, speed, ridge, formats)),
+        formats=formats,
+        caveats=tuple(_caveats(measured, speed)),
+    )
+
+
+def _parts(measured: MeasuredTimes, request: SpeedRequest, speed: ExplainedSpeed, alone: ExplainedSpeed) -> tuple[LatencyPart, ...]:
+    steps = request.output_tokens - 1
+    prefill = _in_ms(alone.ttft_s)
+    wait = speed.ttft_s.value - alone.ttft_s.value
+    queue = Band(value=max(0.0, wait), low=0.0, high=max(0.0, speed.ttft_s.high - alone.ttft_s.low)).times(_MS)
+    decode = None if speed.tpot_s is None else _in_ms(speed.tpot_s).times(steps)
+    prompt_ms = max(0.0, measured.ttft_ms - measured.queue_ms)
+    if not measured.queue_ms:  # the wait for others is then inside the time to the first token
+        prefill, queue = _in_ms(speed.ttft_s), Band(value=0.0, low=0.0, high=0.0)
+    times: dict[Part, tuple[float, Band[float] | None]] = {
+        "preprocess": (measured.preprocess_ms, None),
+        "transfer": (measured.transfer_ms, None),
+        "queue": (measured.queue_ms, queue),
+        "prefill": (prompt_ms, prefill),
+        "decode": (measured.tpot_ms * steps, decode),
+        "postprocess": (measured.postprocess_ms, None),
+    }
+    return tuple(
+        LatencyPart(name=name, measured_ms=ms, expected=expected, verdict=_verdict(ms, expected)) for name, (ms, expected) in times.items()
+    )
+
+
+def _in_ms(band: Band[float]) -> Band[float]:
+    return band.times(_MS)
+
+
+def _verdict(measured_ms: float, expected: Band[float] | None) -> Verdict:
+    if measured_ms <= 0:
+        return "not_measured"
+    if expected is None:
+        return "no_law"
+    if measured_ms > expected.high:
+        return "slower"
+    return "faster" if measured_ms < expected.low else "as_expected"
+
+
+def _formats(
+    spec: ModelSpec,
+    hardware: Offer | Cards,
+    request: SpeedRequest,
+    now: SpeedEstimate,
+    of: Deployment,
+    accelerators: Mapping[str, Accelerator],
+) -> tuple[FormatEffect, ...]:
+    """What 8 and 4 bits would do to a step, to the first token and to the weights, by the same laws."""
+    row = traits_of(request.engine)
+    names = [name for name in dict.fromkeys((row.fp8, row.int8, row.int4)) if name and name != of.precision]
+    asked = [(spec, hardware, replace(request, precision=name)) for name in names]
+    effects = []
+    for name, estimate in zip(names, predict_each(asked, accelerators), strict=True):
+        if estimate is None or estimate.tpot_s is None or now.tpot_s is None:
+            continue
+        step = 1 - estimate.tpot_s.value / now.tpot_s.value
+        first = 1 - estimate.ttft_s.value / now.ttft_s.value
+        effect: Literal["latency", "prompt", "memory", "slower"] = (
+            "latency" if step >= WORTH else "slower" if step <= -WORTH else "prompt" if first >= WORTH else "memory"
+        )
+        memory = estimate_memory(spec, MemoryRequest(precision=name, engine=request.engine), hardware.silicon)
+        effects.append(
+            FormatEffect(
+                precision=name,
+                tpot_ms=estimate.tpot_s.value * _MS,
+                ttft_ms=estimate.ttft_s.value * _MS,
+                weights_bytes=memory.weights.bytes,
+                effect=effect,
+                saved=first if effect == "prompt" else step,
+            )
+        )
+    return tuple(effects)
+
+
+def _reasons(
+    parts: tuple[LatencyPart, ...], total_ms: float, dominant: LatencyPart | None, speed: ExplainedSpeed, ridge: int | None
+) -> list[Reason]:
+    reasons = []
+    if dominant is not None:
+        part_s = dominant.measured_ms / _MS
+        reasons.append(Reason("dominant_part", {"part": dominant.name, "part_s": part_s, "percent": 100 * dominant.measured_ms / total_ms}))
+    for part in parts:
+        if part.expected is not None and part.verdict in {"slower", "faster"}:
+            values: dict[str, Value] = {
+                "part": part.name,
+                "measured_s": part.measured_ms / _MS,
+                "low_s": part.expected.low / _MS,
+                "high_s": part.expected.high / _MS,
+            }
+            reasons.append(Reason("part_slower", values) if part.verdict == "slower" else Reason("part_faster", values))
+    if speed.tpot_s is not None:
+        running = speed.running_requests
+        values = {"running": running, "ridge": ridge or 0, "bound": speed.bound}
+        if ridge is None:
+            reasons.append(Reason("never_ridge", values))
+        else:
+            reasons.append(Reason("below_ridge", values) if running < ridge else Reason("above_ridge", values))
+    if speed.running_requests < speed.request.concurrency:
+        reasons.append(Reason("too_many_at_once", {"concurrency": speed.request.concurrency, "running": speed.running_requests}))
+    return reasons
+
+
+def _next_steps(
+    parts: tuple[LatencyPart, ...],
+    dominant: LatencyPart | None,
+    speed: ExplainedSpeed,
+    ridge: int | None,
+    formats: tuple[FormatEffect, ...],
+) -> list[Reason]:
+    """First whether to mend, to add or to change; then the steps for the dominant part."""
+    if dominant is None:
+        return [Reason("measure_first")]
+    steps = []
+    slow = [part for part in parts if part.verdict == "slower" and part.name != "queue"]
+    if dominant.name in _OUTSIDE:
+        steps.append(Reason("optimise_outside", {"part": dominant.name}))
+    elif dominant.name == "queue":
+        steps.append(Reason("mend_before_scaling") if slow else Reason("add_replicas"))
+    elif dominant.verdict == "slower":
+        steps.append(Reason("optimise_engine", {"part": dominant.name}))
+    else:
+        steps.append(Reason("as_fast_as_laws", {"part": dominant.name}))
+    steps += [Reason("optimise_also", {"part": part.name}) for part in slow if part is not dominant]
+    steps.append(Reason(f"next_{dominant.name}"))
+    if dominant.name == "queue" and speed.running_requests < speed.request.concurrency:
+        steps.append(Reason("more_cache", {"running": speed.running_requests}))
+    wanted = {"decode": "latency", "prefill": "prompt"}.get(dominant.name)
+    helps = [one for one in formats if one.effect in {wanted, "latency"} and one.saved > 0]
+    if wanted is not None and helps:
+        best = max(helps, key=lambda one: one.saved)
+        steps.append(Reason("smaller_format", {"precision": best.precision, "percent": 100 * best.saved, "part": dominant.name}))
+    elif wanted is not None and ridge is not None and speed.running_requests >= ridge:
+        steps.append(Reason("format_only_memory", {"ridge": ridge}))
+    return steps
+
+
+def _caveats(measured: MeasuredTimes, speed: ExplainedSpeed) -> list[Caveat]:
+    possible = (
+        (measured.origin in {"vllm", "tgi"}, Caveat("means_since_start")),
+        (measured.origin == "tgi" and measured.ttft_ms > 0, Caveat("tgi_first_token")),
+        (measured.ttft_ms > 0 and measured.queue_ms > measured.ttft_ms, Caveat("queue_beyond_first_token")),
+    )
+    return [*(caveat for holds, caveat in possible if holds), *speed.caveats]
