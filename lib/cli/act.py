@@ -18,8 +18,7 @@ from typing import Any
 import click
 
 from lib.answers.common import RankedEntry
-from lib.catalog import load
-from lib.catalog.rules import ZeroGpuRules
+from lib.catalog import Catalog, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
 from lib.cli.show import action_lines, preview_lines, progress_line
 from lib.errors import NotSignedIn
@@ -136,17 +135,19 @@ def watch_stages(account: Account, space: str, hardware: str, token: str | None)
     return last, DONE if last is not None and last["arrived"] else FAILED
 
 
-def files_entry(entry: RankedEntry, zerogpu: ZeroGpuRules, model: str, framework: str) -> dict[str, Any]:
-    """README front matter (null where it is not a Space), requirements.txt, and what to know about them.
+def files_entry(entry: RankedEntry, catalog: Catalog, framework: str, *, model: str, context_tokens: int, sequences: int) -> dict[str, Any]:
+    """README front matter, requirements.txt, Dockerfile and the `hf` line, each null where there is none, and what to know about them.
 
     Raises:
         BadArgument: the hardware does not run this framework.
     """
-    made = write_setup(entry, zerogpu, model=model, framework=framework)
+    made = write_setup(entry, catalog, model=model, framework=framework, context_tokens=context_tokens, sequences=sequences)
     return {
         "framework": made.framework,
         "readme_front_matter": made.front_matter,
         "requirements_txt": made.requirements,
+        "dockerfile": made.dockerfile,
+        "command": made.command,
         "notes": list(made.notes),
         "sources": [{"what": one.what, "source": one.source, "checked": one.checked} for one in made.sources],
     }
@@ -154,5 +155,6 @@ def files_entry(entry: RankedEntry, zerogpu: ZeroGpuRules, model: str, framework
 
 def files_text(files: Mapping[str, Any]) -> str:
     """The files one below the other, each under its name."""
-    front = [] if files["readme_front_matter"] is None else ["README.md:", "", files["readme_front_matter"]]
-    return "\n".join([*front, "requirements.txt:", "", files["requirements_txt"], *(f"note: {note}" for note in files["notes"])])
+    named = {"readme_front_matter": "README.md", "requirements_txt": "requirements.txt", "dockerfile": "Dockerfile", "command": "Command"}
+    blocks = [part for key, name in named.items() if files[key] is not None for part in (f"{name}:", "", files[key])]
+    return "\n".join([*blocks, *(f"note: {note}" for note in files["notes"])])

@@ -255,7 +255,8 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
     if files and found["pick"]:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 
-        written = files_entry(found["pick"], services.catalog().rules.zerogpu, model, files)
+        sizes = {"context_tokens": asked["context_tokens"], "sequences": asked["concurrency"]}
+        written = files_entry(found["pick"], services.catalog(), files, model=model, **sizes)
         found, shown = {**found, "files": written}, f"{shown}\n\n{files_text(written)}"
     print_answer(found, shown, as_json=as_json)
 

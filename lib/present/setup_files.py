@@ -1,10 +1,10 @@
-"""Files to copy for a recommendation: the README's front matter, and requirements.txt for the chosen framework.
+"""Files to copy for a recommendation: the README's front matter, requirements.txt or a Dockerfile, the line that starts a server.
 
-    setup(entry, catalog.rules.zerogpu, model="Qwen/Qwen3-8B", framework="pytorch").requirements
+    write_setup(entry, catalog, model="Qwen/Qwen3-8B", framework="pytorch").requirements
 
-`entry` is a place of `/recommend` (its hardware, platform, accelerator, engine and precision are read). Versions are the releases of the
-day in `lib/data/frameworks.json`, with their source; nothing is looked up while the app runs. ZeroGPU takes the newest torch of its own
-list. Endpoints, Jobs and Cloud TPU have no front matter.
+`entry` is a place of `/recommend` (its hardware, platform, accelerator, engine, sdk, devices, replicas and precision are read). Versions
+are the releases of the day in `lib/data/frameworks.json`, with their source; nothing is looked up while the app runs. ZeroGPU takes the
+newest torch of its own list. Endpoints, Jobs and Cloud TPU have no front matter; how servers are started is in `lib.present.serve_files`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,23 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lib.answers.common import RankedEntry
+from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, ZEROGPU_TIER
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
+from lib.engines import Engine
 from lib.errors import BadArgument
 from lib.precision import weight_format
+from lib.present.serve_files import (
+    MADE_WHILE_LOADING,
+    PORT,
+    Instance,
+    Start,
+    command_words,
+    dockerfile,
+    endpoint_command,
+    job_command,
+)
 from lib.provenance import Source
 
 FILE = Path(__file__).parent.parent / "data" / "frameworks.json"
@@ -67,6 +79,19 @@ class SuggestedHardware(_Fact):
     values: frozenset[Text]
 
 
+class Image(_Fact):
+    """A container image of a server, as its project names it."""
+
+    engine: Engine
+    silicon: Literal["gpu", "cpu"]
+    image: Text
+
+    @property
+    def source(self) -> Source:
+        """Where the name was read."""
+        return self.as_source(f"image of {self.engine}")
+
+
 class Versions(Row):
     """frameworks.json: everything that is pinned."""
 
@@ -75,10 +100,11 @@ class Versions(Row):
     python: Python
     suggested_hardware: SuggestedHardware
     packages: Annotated[tuple[Package, ...], require_distinct("name")]
+    images: tuple[Image, ...]
 
     @model_validator(mode="after")
     def _nothing_is_dated_later(self) -> Self:
-        for fact in (self.python, self.suggested_hardware, *self.packages):
+        for fact in (self.python, self.suggested_hardware, *self.packages, *self.images):
             if fact.checked > self.as_of:
                 raise ValueError(f"{fact.where}: checked is '{fact.checked}'. Accepted: a day not after {self.as_of}.")
         return self
@@ -86,6 +112,18 @@ class Versions(Row):
     def __getitem__(self, name: str) -> Package:
         """The release of a package that is known to be there: names are written in the code, not asked for by callers."""
         return next(package for package in self.packages if package.name == name)
+
+    def image(self, engine: str, *, on_gpu: bool) -> Image:
+        """The image of a server; its rows are checked by a test.
+
+        Raises:
+            BadArgument: there is no image of this engine for a host without a GPU.
+        """
+        kind = "gpu" if on_gpu else "cpu"
+        found = next((image for image in self.images if (image.engine, image.silicon) == (engine, kind)), None)
+        if found is None:
+            raise BadArgument("engine", engine, f"{', '.join(image.engine for image in self.images if image.silicon == kind)} on a {kind}")
+        return found
 
 
 @cache
@@ -97,6 +135,7 @@ def load_versions() -> Versions:
 Framework = Literal["pytorch", "jax", "tensorflow"]
 FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
 _SPACES = ("spaces", "zerogpu")
+_SOME_MODEL = "organization/model"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _TORCH_INDEX = "https://download.pytorch.org/whl"
@@ -105,11 +144,17 @@ _PORT = "# transformers 5 has PyTorch classes only: the model itself needs a por
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """The two files; `front_matter` is `None` where the hardware is not that of a Space. Both end with a line break."""
+    """The files, each ending with a line break; `None` for those that it does not take.
+
+    `front_matter` heads the README.md of a Space, `requirements` lists Python packages, `dockerfile` builds a Docker Space, and `command`
+    is a line of `hf` that starts a Job or an Inference Endpoint.
+    """
 
     framework: Framework
     front_matter: str | None
-    requirements: str
+    requirements: str | None
+    dockerfile: str | None = None
+    command: str | None = None
     notes: tuple[str, ...]
     sources: tuple[Source, ...]
 
@@ -119,12 +164,15 @@ def list_frameworks(platform: str) -> tuple[Framework, ...]:
     return {"zerogpu": ("pytorch",), "tpu": ("pytorch", "jax")}.get(platform, tuple(FRAMEWORKS))  # type: ignore[return-value]
 
 
-def write_setup(entry: RankedEntry, zerogpu: ZeroGpuRules, *, model: str = "", framework: str = "pytorch") -> Setup:
-    """The files for one place of a recommendation; `zerogpu` says which releases of torch run there.
+def write_setup(
+    entry: RankedEntry, catalog: Catalog, *, model: str = "", framework: str = "pytorch", context_tokens: int = 0, sequences: int = 1
+) -> Setup:
+    """The files for one place of a recommendation, for requests of at most `context_tokens` (0: the engine's own), so many at a time.
 
     Raises:
-        BadArgument: the platform or the hardware cannot be one, or the platform does not run the framework.
+        BadArgument: the platform or the hardware cannot be one, or the platform or the engine does not run the framework.
     """
+    zerogpu = catalog.rules.zerogpu
     platform = str(entry["platform"])
     if platform not in PLATFORMS:
         raise BadArgument("platform", platform, ", ".join(PLATFORMS))
@@ -134,6 +182,10 @@ def write_setup(entry: RankedEntry, zerogpu: ZeroGpuRules, *, model: str = "", f
     if chosen is None:
         raise BadArgument("framework", framework, f"{', '.join(list_frameworks(platform))} on {platform}")
     known = load_versions()
+    if entry["engine"] != "transformers" and (entry["sdk"] == "docker" or platform in {"jobs", "endpoints"}):
+        if chosen != "pytorch":
+            raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
+        return _server(entry, catalog, known, model, context_tokens, sequences)
     lines, used = _requirements(entry, chosen, known, zerogpu)
     cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
     metadata = (
@@ -145,8 +197,70 @@ def write_setup(entry: RankedEntry, zerogpu: ZeroGpuRules, *, model: str = "", f
         framework=chosen,
         front_matter=_front_matter(entry, model, known) if platform in _SPACES else None,
         requirements="\n".join(lines) + "\n",
+        dockerfile=_PYTHON_DOCKERFILE.format(version=known.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
         notes=_notes(platform),
         sources=tuple(dict.fromkeys((*(known[name].source for name in used), *cards, *(metadata if platform in _SPACES else ())))),
+    )
+
+
+GRADIO_PORT = 7860
+_PYTHON_DOCKERFILE = """FROM python:{version}
+# a Space runs its container as user 1000
+RUN mkdir -p /home/user && chown 1000 /home/user
+USER 1000
+ENV HOME=/home/user PATH=/home/user/.local/bin:$PATH GRADIO_SERVER_NAME=0.0.0.0
+WORKDIR /home/user
+COPY --chown=1000 requirements.txt .
+RUN pip install --no-cache-dir --user -r requirements.txt
+COPY --chown=1000 . .
+CMD ["python", "app.py"]
+"""
+
+
+def _server(entry: RankedEntry, catalog: Catalog, known: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
+    """The files of an engine that is a server: a Docker Space, or the line that starts a Job or an Endpoint."""
+    engine, platform, precision = str(entry["engine"]), str(entry["platform"]), str(entry["precision"])
+    on_gpu = entry["accelerator"] is not None
+    image = known.image(engine, on_gpu=on_gpu)
+    start = Start(precision=precision, devices=entry["devices"], context_tokens=context_tokens, sequences=max(1, sequences), on_gpu=on_gpu)
+    name = model if _HUB_ID.fullmatch(model) else _SOME_MODEL
+    words = command_words(engine, name, start)
+    command = None
+    if platform == "jobs":
+        command = job_command(image.image, words, str(entry["hardware"])) + "\n"
+    elif platform == "endpoints":
+        at = catalog.offer(str(entry["hardware"]), "endpoints").endpoint
+        if at is None:
+            raise BadArgument("hardware", entry["hardware"], "an instance of Inference Endpoints, such as aws-nvidia-l4-x1")
+        instance = Instance(
+            accelerator="gpu" if on_gpu else "cpu",
+            vendor=at.vendor,
+            region=at.regions[0],
+            instance_type=at.instance_type,
+            instance_size=at.instance_size,
+            replicas=max(1, entry["replicas"]),
+        )
+        command = endpoint_command(engine, name, image.image, start, instance) + "\n"
+    answers = "/embed and /rerank" if engine == "tei" else "/v1 in the format of OpenAI's API"
+    notes = [f"The server answers on port {PORT} at {answers}."]
+    if weight_format(precision).law == "gguf":
+        notes.append("-hf takes a repository of GGUF files: put the one that holds this model in place of its own.")
+    elif weight_format(precision).law not in MADE_WHILE_LOADING:
+        notes.append(f"{precision} is a checkpoint of its own: put the repository that holds it in place of the model's, if they differ.")
+    where = {
+        "jobs": "A Job ends after its timeout, and costs until it does; the port is reached through the Jobs proxy with a token.",
+        "endpoints": "Check the region in `hf endpoints hardware`; the Endpoint scales to zero after an hour without requests.",
+    }
+    notes.append(where.get(platform, "For a gated model, add HF_TOKEN to the secrets of the Space."))
+    suggested = (known.suggested_hardware.as_source("Values that suggested_hardware takes"),) if platform in _SPACES else ()
+    return Setup(
+        framework="pytorch",
+        front_matter=_front_matter(entry, model, known) if platform in _SPACES else None,
+        requirements=None,
+        dockerfile=dockerfile(image.image, words) if platform in _SPACES else None,
+        command=command,
+        notes=tuple(notes),
+        sources=(image.source, *suggested),
     )
 
 
@@ -170,13 +284,12 @@ def _front_matter(entry: RankedEntry, model: str, known: Versions) -> str:
 
     hardware = ZEROGPU_TIER if entry["platform"] == "zerogpu" else str(entry["hardware"])
     listed = hardware in known.suggested_hardware.values
-    metadata: dict[str, object] = {
-        "title": _title(model),
-        "sdk": "gradio",
-        "sdk_version": known["gradio"].version,
-        "python_version": known.python.version,
-        "app_file": "app.py",
-    }
+    metadata: dict[str, object] = {"title": _title(model)}
+    if entry["sdk"] == "docker":
+        metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if entry["engine"] == "transformers" else PORT}
+    else:
+        version = known["gradio"].version
+        metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": known.python.version, "app_file": "app.py"}
     read = known.suggested_hardware.checked
     why = f"# the values documented for suggested_hardware lack {hardware} ({read}): choose it in the settings"
     if listed:
@@ -198,14 +311,12 @@ def _pytorch(entry: RankedEntry, known: Versions, zerogpu: ZeroGpuRules) -> tupl
     engine, platform = str(entry["engine"]), entry["platform"]
     if platform == "tpu":
         return _pytorch_tpu(engine, known)
-    if engine == "vllm" and platform != "zerogpu":
-        return [f"# brings its own {known['vllm'].brings}: pin no other", known["vllm"].line()], ("vllm",)
     if engine == "llama.cpp" and platform != "zerogpu":
         built = "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
         return [built, known["llama-cpp-python"].line()], ("llama-cpp-python",)
     head, used = _torch(entry, known, zerogpu)
     also = _packed(str(entry["precision"]))
-    names = ("transformers", "accelerate", *also)
+    names = ("transformers", "accelerate", *also, *(("gradio",) if entry["sdk"] == "docker" else ()))
     return [*head, *(known[name].line() for name in names)], (*used, *names)
 
 

@@ -1,4 +1,4 @@
-"""Code to copy for the pick: the head of a Space's README.md and requirements.txt for the chosen framework."""
+"""Code to copy for the pick: the files of its Space for the chosen framework, or the line that starts its server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ class CodeView:
 
 def build() -> CodeView:
     """The layout of the box."""
-    with gr.Accordion("Code to copy: README.md and requirements.txt", open=False, elem_classes="quiet-accordion", elem_id="code") as box:
+    with gr.Accordion(
+        "Code to copy: README.md, requirements.txt or Dockerfile",
+        open=False,
+        elem_classes="quiet-accordion",
+        elem_id="code",
+    ) as box:
         words = [(name, key) for key, name in FRAMEWORKS.items()]
         framework = gr.Radio(words, value="pytorch", label="Framework", elem_classes="segments")
         code = gr.HTML(elem_id="setup-code")
@@ -52,7 +57,8 @@ def setup_html(services: Services, model: str, framework: str, values: Sequence[
         answer = services.recommend(model, **asked)
         if answer["pick"] is None:
             return hint_note("Nothing qualifies, so there is nothing to set up.")
-        return setup_code(write_setup(answer["pick"], services.catalog().rules.zerogpu, model=answer["model"], framework=framework))
+        sizes = {"context_tokens": int(asked["context_tokens"]), "sequences": int(asked["concurrency"])}
+        return setup_code(write_setup(answer["pick"], services.catalog(), model=answer["model"], framework=framework, **sizes))
     except AdvisorError as refused:
         return refusal_note(str(refused))
 

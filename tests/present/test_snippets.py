@@ -24,6 +24,7 @@ from packaging.version import Version
 from lib.catalog import load
 from lib.catalog.rows import read_rows
 from lib.cli.app import main as ours
+from lib.engines import TRAITS
 from lib.errors import BadArgument, BadCatalog
 from lib.present import snippets
 from lib.present.setup_files import FILE, FRAMEWORKS, Versions, list_frameworks, load_versions, write_setup
@@ -176,19 +177,27 @@ def test_a_real_shell_agrees() -> None:
     assert told.stdout.decode() == "".join(f"{text}\0" for text in NASTY if not text.startswith("-"))
 
 
-def entry(platform: str, hardware: str, accelerator: str | None, engine: str = "transformers", precision: str = "bf16") -> dict[str, Any]:
+def entry(
+    platform: str, hardware: str, accelerator: str | None, engine: str = "transformers", precision: str = "bf16", sdk: str = ""
+) -> dict[str, Any]:
     """What is read of a place of a recommendation."""
-    return {"platform": platform, "hardware": hardware, "accelerator": accelerator, "engine": engine, "precision": precision}
+    built = sdk or ("gradio" if platform in {"spaces", "zerogpu"} else "")
+    return {
+        "platform": platform, "hardware": hardware, "accelerator": accelerator, "engine": engine, "precision": precision, "sdk": built,
+        "devices": 1, "replicas": 1,
+    }  # fmt: skip
 
 
 TRANSFORMERS: dict[str, set[str]] = {"torch": set(), "transformers": set(), "accelerate": set()}
-ZEROGPU = load().rules.zerogpu
-TIERS = [entry(row.platform, row.id, row.accelerator) for row in load().on(["spaces", "zerogpu"])]
+CATALOG = load()
+ZEROGPU = CATALOG.rules.zerogpu
+TIERS = [entry(row.platform, row.id, row.accelerator) for row in CATALOG.on(["spaces", "zerogpu"])]
 EVERY = [(place, framework) for place in TIERS for framework in list_frameworks(place["platform"])]
 
 
-def packages(requirements: str) -> dict[str, Requirement]:
+def packages(requirements: str | None) -> dict[str, Requirement]:
     """The packages of a requirements.txt by name; every other line is a comment or an index."""
+    assert requirements is not None
     lines = [
         line for line in requirements.splitlines() if not line.startswith(("# ", "--extra-index-url https://download.pytorch.org/whl/"))
     ]
@@ -198,7 +207,7 @@ def packages(requirements: str) -> dict[str, Requirement]:
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
 def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
     """The Hub's own card parser reads the front matter of every tier, and finds only values that the platform documents."""
-    made = write_setup(place, ZEROGPU, model="Qwen/Qwen3-8B", framework=framework)
+    made = write_setup(place, CATALOG, model="Qwen/Qwen3-8B", framework=framework)
     assert made.front_matter is not None
     card = SpaceCard(f"{made.front_matter}\n# Qwen3\n").data.to_dict()
     suggested = card.pop("suggested_hardware", None)
@@ -220,7 +229,7 @@ def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
 @given(st.one_of(texts, st.text(alphabet="ab/-\n: #'\"{", max_size=20)))
 def test_hostile_models_stay_out_of_the_card(model: str) -> None:
     """A model that is no Hub id adds nothing to the card; one that is stands there as it was."""
-    made = write_setup(TIERS[0], ZEROGPU, model=model)
+    made = write_setup(TIERS[0], CATALOG, model=model)
     card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
     if "models" in card:
         assert card["models"] == [model]
@@ -232,7 +241,7 @@ def test_hostile_models_stay_out_of_the_card(model: str) -> None:
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
 def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None:
     """Every line is a requirement that pip's own grammar takes, with the pin of the data file, and its source is told."""
-    made = write_setup(place, ZEROGPU, framework=framework)
+    made = write_setup(place, CATALOG, framework=framework)
     for name, wanted in packages(made.requirements).items():
         if name == "torch" and place["platform"] == "zerogpu":
             continue
@@ -245,7 +254,7 @@ def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None
 def test_zerogpu_takes_its_newest_torch() -> None:
     """On ZeroGPU torch is the newest of the platform's list (2.11.0), never the newest release (2.15.0)."""
     admitted = ZEROGPU.torch_versions
-    torch = packages(write_setup(entry("zerogpu", "zero-a10g", "RTX-PRO-6000-Blackwell-Server"), ZEROGPU).requirements)["torch"]
+    torch = packages(write_setup(entry("zerogpu", "zero-a10g", "RTX-PRO-6000-Blackwell-Server"), CATALOG).requirements)["torch"]
     assert [version for version in admitted if torch.specifier.contains(version)] == [str(max(map(Version, admitted)))]
     assert not torch.specifier.contains(load_versions()["torch"].version)
 
@@ -253,8 +262,8 @@ def test_zerogpu_takes_its_newest_torch() -> None:
 def test_pytorch_by_host() -> None:
     """A GPU gets PyPI's CUDA build and is told which CUDA; a CPU tier gets the CPU index."""
     gpu, cpu = (
-        write_setup(entry("spaces", "l4x1", "L4"), ZEROGPU).requirements,
-        write_setup(entry("spaces", "cpu-upgrade", None), ZEROGPU).requirements,
+        str(write_setup(entry("spaces", "l4x1", "L4"), CATALOG).requirements),
+        str(write_setup(entry("spaces", "cpu-upgrade", None), CATALOG).requirements),
     )
     assert "CUDA 13.2" in gpu
     assert "\n--extra-index-url https://download.pytorch.org/whl/cpu\n" in cpu
@@ -271,7 +280,6 @@ def test_pytorch_by_host() -> None:
         (entry("tpu", "v6e-8", "TPU-v6e", "vllm-tpu"), "pytorch", {"vllm-tpu": set()}),
         (entry("spaces", "l4x1", "L4"), "tensorflow", {"tensorflow": {"and-cuda"}}),
         (entry("spaces", "cpu-upgrade", None), "tensorflow", {"tensorflow": set()}),
-        (entry("spaces", "l4x1", "L4", "vllm"), "pytorch", {"vllm": set()}),
         (entry("spaces", "cpu-upgrade", None, "llama.cpp", "gguf:Q4_K_M"), "pytorch", {"llama-cpp-python": set()}),
         (entry("jobs", "h200", "H200", precision="bnb-nf4"), "pytorch", {**TRANSFORMERS, "bitsandbytes": set()}),
         (entry("endpoints", "x", "L4", precision="awq-4"), "pytorch", {**TRANSFORMERS, "gptqmodel": set()}),
@@ -280,9 +288,112 @@ def test_pytorch_by_host() -> None:
 )  # fmt: skip
 def test_framework_lines(place: dict[str, Any], framework: str, wanted: dict[str, set[str]]) -> None:
     """Each framework and engine brings its own packages and extras, and a card only where there is a Space."""
-    made = write_setup(place, ZEROGPU, framework=framework)
+    made = write_setup(place, CATALOG, framework=framework)
     assert {name: one.extras for name, one in packages(made.requirements).items()} == wanted
     assert (made.front_matter is None) == (place["platform"] not in {"spaces", "zerogpu"})
+
+
+MODEL = "Qwen/Qwen3-8B"
+SERVED = [
+    (entry("spaces", "l4x1", "L4", "vllm", "bf16", "docker"), "vllm/vllm-openai:",
+     "--max-model-len 8192 --tensor-parallel-size 1 --gpu-memory-utilization 0.9 --dtype bfloat16"),
+    (entry("spaces", "l40sx1", "L40S", "vllm", "fp8-tensor", "docker"), "vllm/vllm-openai:", "--quantization fp8"),
+    (entry("spaces", "l4x1", "L4", "sglang", "awq-4", "docker"), "lmsysorg/sglang:", "--context-length 8192 --tp-size 1"),
+    (entry("spaces", "t4-small", "T4", "tgi", "fp16", "docker"), "ghcr.io/huggingface/text-generation-inference:",
+     "--num-shard 1 --max-total-tokens 8192 --dtype float16"),
+    (entry("spaces", "t4-small", "T4", "tei", "fp16", "docker"), "ghcr.io/huggingface/text-embeddings-inference:cuda", "--dtype float16"),
+    (entry("spaces", "cpu-upgrade", None, "tei", "fp32", "docker"), "ghcr.io/huggingface/text-embeddings-inference:cpu", "--dtype float32"),
+    (entry("spaces", "l4x1", "L4", "llama.cpp", "gguf:Q4_K_M", "docker"), "ghcr.io/ggml-org/llama.cpp:server-cuda",
+     "-hf Qwen/Qwen3-8B:Q4_K_M --host 0.0.0.0 --port 8000 -np 4 -c 32768 -ngl 99"),
+    (entry("spaces", "l40sx1", "L40S", "tensorrt-llm", "bf16", "docker"), "nvcr.io/nvidia/tensorrt-llm/release:",
+     "--tp_size 1 --max_seq_len 8192 --kv_cache_free_gpu_memory_fraction 0.9"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
+def test_a_server_runs_in_a_docker_space(place: dict[str, Any], image: str, flags: str) -> None:
+    """The card asks for Docker and the port that the server listens on; the flags are those of the recommendation."""
+    made = write_setup(place, CATALOG, model=MODEL, context_tokens=8192, sequences=4)
+    card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
+    assert (card["sdk"], card["app_port"], card["models"]) == ("docker", 8000, [MODEL])
+    assert "sdk_version" not in card
+    assert (made.requirements, made.command) == (None, None)
+    lines = dict(line.split(" ", 1) for line in str(made.dockerfile).splitlines())
+    words = json.loads(lines["ENTRYPOINT"])
+    assert lines["FROM"].startswith(image)
+    assert lines["USER"] == "1000"
+    assert words[words.index("--port") + 1] == lines["EXPOSE"] == "8000"
+    assert flags in " ".join(words)
+    assert any(source.what == f"image of {place['engine']}" for source in made.sources)
+
+
+@pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
+def test_a_server_runs_as_a_job(place: dict[str, Any], image: str, flags: str) -> None:
+    """The installed client's parser reads the line: flavor, port, image, and the server's command word by word."""
+    made = write_setup(place | {"platform": "jobs", "sdk": ""}, CATALOG, model=MODEL, context_tokens=8192, sequences=4)
+    assert (made.front_matter, made.dockerfile, made.requirements) == (None, None, None)
+    name, read = parsed(hf, shlex.split(str(made.command))[1:])
+    assert name == "run"
+    assert (str(read["flavor"]), [*read["expose"]], [*read["secrets"]]) == (place["hardware"], [8000], ["HF_TOKEN"])
+    assert str(read["image"]).startswith(image)
+    assert flags in " ".join(read["command"])
+
+
+@pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
+def test_a_server_runs_as_an_endpoint(place: dict[str, Any], image: str, flags: str) -> None:
+    """The same for Inference Endpoints, which start the engines that they manage: the model is mounted, devices have an option."""
+    offer = next(row for row in CATALOG.on(["endpoints"]) if row.accelerator == place["accelerator"] and row.endpoint is not None)
+    made = write_setup(place | {"platform": "endpoints", "hardware": offer.id, "sdk": ""}, CATALOG, model=MODEL, context_tokens=8192)
+    name, read = parsed(hf, shlex.split(str(made.command))[1:])
+    assert name == "deploy"
+    assert offer.endpoint is not None
+    assert (read["repo"], read["vendor"], read["region"]) == (MODEL, offer.endpoint.vendor, offer.endpoint.regions[0])
+    assert (read["instance_type"], read["instance_size"]) == (offer.endpoint.instance_type, offer.endpoint.instance_size)
+    assert str(read["custom_image"]).startswith(image)
+    managed = {"llama.cpp": "llamacpp", "tensorrt-llm": None}.get(place["engine"], place["engine"])
+    assert (None if read["engine"] is None else str(getattr(read["engine"], "value", read["engine"]))) == managed
+    told = shlex.split(read["container_args"] or read["container_command"])
+    assert told[-1] in flags.split()
+    assert "--" not in told
+
+
+def test_devices_of_a_server() -> None:
+    """Four cards: one flag in a Dockerfile, an option of the Endpoint's own."""
+    place = entry("spaces", "l4x4", "L4", "vllm", "bf16", "docker") | {"devices": 4}
+    assert '"--tensor-parallel-size", "4"' in str(write_setup(place, CATALOG, model=MODEL).dockerfile)
+    at_endpoints = place | {"platform": "endpoints", "hardware": "aws-nvidia-l4-x4", "sdk": ""}
+    _, read = parsed(hf, shlex.split(str(write_setup(at_endpoints, CATALOG, model=MODEL).command))[1:])
+    assert read["tensor_parallel_size"] == 4
+    assert "--tensor-parallel-size" not in read["container_args"]
+
+
+def test_a_docker_space_of_ones_own_code() -> None:
+    """Transformers in Docker: a Python image that installs requirements.txt, with Gradio in it, on Gradio's port."""
+    made = write_setup(entry("spaces", "l4x1", "L4", sdk="docker"), CATALOG, model=MODEL)
+    card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
+    assert (card["sdk"], card["app_port"]) == ("docker", 7860)
+    assert {"transformers", "gradio"} <= packages(made.requirements).keys()
+    assert "pip install --no-cache-dir --user -r requirements.txt" in str(made.dockerfile)
+    assert str(made.dockerfile).startswith("FROM python:3.12\n")
+
+
+@pytest.mark.parametrize("model", NASTY)
+def test_hostile_models_stay_out_of_a_dockerfile_and_a_command(model: str) -> None:
+    """Text that is no Hub id is not written: a placeholder stands there."""
+    docker = write_setup(entry("spaces", "l4x1", "L4", "vllm", sdk="docker"), CATALOG, model=model)
+    job = write_setup(entry("jobs", "l4x1", "L4", "vllm"), CATALOG, model=model)
+    for text in (str(docker.dockerfile), str(job.command)):
+        assert "organization/model" in text
+
+
+def test_every_server_has_an_image() -> None:
+    """Each engine that is no part of the Python process, and llama.cpp, which is both; only for the hosts it runs on."""
+    servers = {name for name, row in TRAITS.items() if not row.in_process and "gpu" in row.silicon} | {"llama.cpp"}
+    assert {image.engine for image in load_versions().images if image.silicon == "gpu"} == servers
+    with pytest.raises(BadArgument, match=r"Accepted: tei, llama\.cpp on a cpu"):
+        write_setup(entry("jobs", "cpu-upgrade", None, "vllm"), CATALOG, model=MODEL)
+    with pytest.raises(BadArgument, match="Accepted: pytorch with vllm"):
+        write_setup(entry("spaces", "l4x1", "L4", "vllm", sdk="docker"), CATALOG, framework="jax")
 
 
 def test_torch_tpu_takes_this_torch() -> None:
@@ -290,7 +401,7 @@ def test_torch_tpu_takes_this_torch() -> None:
     brings = str(load_versions()["torch_tpu"].brings)
     low, high = brings.removeprefix("torch ").split(",")[0].split(" to ")
     assert Version(low) <= Version(load_versions()["torch"].version) <= Version(high)
-    assert "not beside torch_tpu" in write_setup(entry("tpu", "v6e-8", "TPU-v6e"), ZEROGPU, framework="jax").requirements
+    assert "not beside torch_tpu" in str(write_setup(entry("tpu", "v6e-8", "TPU-v6e"), CATALOG, framework="jax").requirements)
 
 
 def test_transformers_has_pytorch_classes_only() -> None:
@@ -313,7 +424,7 @@ def test_transformers_has_pytorch_classes_only() -> None:
 def test_what_does_not_run_is_refused(place: dict[str, Any], framework: str) -> None:
     """A framework that the platform does not run, an unknown platform and an id with a line break are refused by name."""
     with pytest.raises(BadArgument, match="Accepted"):
-        write_setup(place, ZEROGPU, framework=framework)
+        write_setup(place, CATALOG, framework=framework)
 
 
 def test_every_framework_is_offered_somewhere() -> None:
