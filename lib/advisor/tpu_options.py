@@ -27,7 +27,7 @@ GPU_PLATFORMS = ("spaces", "endpoints", "jobs")
 MOST_GPU_OFFERS = 3
 HOME_REGION = "us-central1"
 """The region of an offer's list price."""
-_NO_ENGINE = frozenset({"no_engine", "dtype_missing"})
+_NO_ENGINE = frozenset({"no_engine", "dtype_missing", "engine_form", "engine_not_here"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +144,15 @@ def _judge_at_full_length(spec: ModelSpec, workload: Workload, catalog: Catalog)
     output = min(OUTPUT_TOKENS, max(1, longest // 2))
     full = replace(workload, prompt_tokens=max(1, longest - output), output_tokens=output)
     judged = recommend(spec, full, catalog)
-    entries = tuple(
-        replace(
-            usual[held.offer.platform, held.offer.id], memory=held.memory, capacity_bytes=held.capacity_bytes, free_bytes=held.free_bytes
-        )
-        for held in judged.ranked
-        if (held.offer.platform, held.offer.id) in usual
-    )
+    entries = tuple(_join(held, usual.get((held.offer.platform, held.offer.id))) for held in judged.ranked)
     return replace(judged, ranked=entries)
+
+
+def _join(held: Entry, usual: Entry | None) -> Entry:
+    """The usual request's entry with the memory of full length; `held` itself where that is another configuration."""
+    if usual is None or (usual.precision, usual.engine, usual.devices) != (held.precision, held.engine, held.devices):
+        return held
+    return replace(usual, memory=held.memory, capacity_bytes=held.capacity_bytes, free_bytes=held.free_bytes)
 
 
 def _by_generation(spec: ModelSpec, on_tpu: Recommendation, software: TpuSoftware, max_ttft_s: float) -> Iterable[GenerationOption]:
