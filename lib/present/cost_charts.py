@@ -52,7 +52,8 @@ def bills_foot(answer: OutlookAnswer) -> str:
     numbered = "".join(f"<li>{escape(change['message'])}</li>" for change in answer["changes"][:_MOST_MARKS])
     listed = f'<ol class="marks">{numbered}</ol>' if numbered else ""
     dotted = any(_full(line, answer["x"]) is not None for line in answer["lines"])
-    note = '<p class="quiet">Dotted: more than the hardware serves one request at a time.</p>' if dotted else ""
+    at_once = answer["bill"]["concurrency"]
+    note = f'<p class="quiet">Dotted: more than the hardware serves, {at_once} at a time.</p>' if dotted else ""
     return f'<div class="chart-foot">{listed}{note}</div>' if listed or note else ""
 
 

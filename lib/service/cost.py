@@ -105,6 +105,7 @@ class UsageArguments(TrafficArguments):
     sleep_after_s: SleepAfter = 0
     storage_gb: Storage = 0
     account: Account = "free"
+    concurrency: Concurrency = 1
 
 
 class CostArguments(UsageArguments):
@@ -174,9 +175,8 @@ def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_o
 
 
 def asked_usage(arguments: CostArguments, catalog: Catalog) -> Usage:
-    """How hardware is used, with the region and the requests at a time of the call."""
-    usage = usage_of(arguments, catalog.rules.storage)
-    return replace(usage, concurrency=arguments.concurrency, region=arguments.region.casefold() or None)
+    """How hardware is used, in the region of the call."""
+    return replace(usage_of(arguments, catalog.rules.storage), region=arguments.region.casefold() or None)
 
 
 def asked_price(arguments: CostArguments) -> TokenPrice | None:
@@ -219,6 +219,7 @@ def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
         sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
         storage_gb=_storage_gb(arguments.storage_gb, prices),
         account=arguments.account,
+        concurrency=arguments.concurrency,
     )
 
 

@@ -146,6 +146,7 @@ def _workload(usage: Usage) -> Workload:
     """Everything is judged, so that hardware of any platform can be named."""
     return Workload(
         context_tokens=max(1, usage.prompt_tokens + usage.output_tokens),
+        concurrency=usage.concurrency,
         requests_per_day=int(usage.requests_per_day),
         hours_per_day=usage.hours_per_day,
         account=usage.account,

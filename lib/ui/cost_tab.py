@@ -47,6 +47,7 @@ class CostInputs:
     days: gr.Number
     replicas: gr.Number
     storage: gr.Number
+    at_once: gr.Number
 
     def all(self) -> list[Any]:
         """Every input, in order."""
@@ -133,6 +134,7 @@ def _inputs(services: Services) -> CostInputs:
     with gr.Row(elem_classes="pair"):
         prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=130)
         output = gr.Number(256, label="Answer tokens", minimum=0, precision=0, min_width=130)
+    at_once = gr.Number(1, label="Requests at a time", info="That each replica serves.", minimum=1, maximum=ask.MOST_AT_ONCE, precision=0)
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
         gr.HTML(hint_note("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
         with gr.Row(elem_classes="pair"):
@@ -160,6 +162,7 @@ def _inputs(services: Services) -> CostInputs:
         days=days,
         replicas=replicas,
         storage=storage,
+        at_once=at_once,
     )
 
 

@@ -211,6 +211,7 @@ COST: tuple[Field, ...] = (
     Field(argument="days_per_month", name="days", default=30.0, low=0, high=31),
     Field(argument="replicas", name="replicas", default=1, low=1, high=1_000),
     Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000),
+    Field(argument="concurrency", name="once", default=1, low=1, high=MOST_AT_ONCE),
 )
 PHASE_WORDS: tuple[tuple[str, str], ...] = (("Serve", "inference"), ("Train", "training"), ("Both", "both"))
 FRAMEWORK_WORDS: tuple[tuple[str, str], ...] = (("PyTorch", "pytorch"), ("JAX", "jax"), ("TensorFlow", "tensorflow"))
