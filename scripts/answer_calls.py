@@ -311,6 +311,16 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
     measured = {"hardware": "spaces:l4x1", "tokens_per_s": 20}
     yield "compare", {"model": "", "before": measured, "after": measured | {"tokens_per_s": 60}}
     yield "compare", {"model": "", "before": measured, "after": before}
+    choices: Sequence[dict[str, Any]] = (
+        {},
+        {"framework": "jax", "chips_at_scale": 256},
+        {"on_prem": True},
+        {"phase": "both", "training_steps": 10**6, "dynamic_shapes": True},
+        {"max_ttft_s": 0.2, "region": "europe-west4", "commitment": "spot"},
+        {"torchtpu_claim": True, "concurrency": 64},
+    )
+    for model, choice in itertools.product(("", LLAMA, "7B", FAMILIES[1]), choices):
+        yield "compare_gpu_tpu", {"model": model, **choice}
     for model, policy, rate in itertools.product((LLAMA, FAMILIES[1], "7B"), ("static", "dynamic", "continuous"), (0.2, 2)):
         yield "diagnose_latency", {"model": model, "hardware": "a100-large", "ttft_ms": 100 * rate, "tpot_ms": 20, "queue_ms": 30}
         yield "simulate_batching", {"model": model, "hardware": "a100-large", "policy": policy, "requests_per_s": rate, "duration_s": 60}

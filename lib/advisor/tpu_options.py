@@ -85,6 +85,8 @@ class TpuOptions:
 
     generations: tuple[GenerationOption, ...]
     gpu: tuple[Entry, ...]
+    gpu_by_platform: tuple[Entry, ...]
+    """The cheapest per token of each platform."""
     guidance: GuidanceCheck
     support: Support
     runs_on_optimum: bool
@@ -121,12 +123,14 @@ def find_tpu_options(spec: ModelSpec, workload: Workload, catalog: Catalog, soft
     on_gpu = _judge_at_full_length(spec, replace(workload, platforms=GPU_PLATFORMS), catalog)
     generations = tuple(_by_generation(spec, on_tpu, software, max_ttft_s))
     gpu_entries = [entry for entry in on_gpu.ranked if entry.offer.silicon is not None and entry.offer.silicon.kind == "gpu"]
-    gpu = _one_per_silicon(_cheapest_first(gpu_entries, max_ttft_s))
+    cheapest = _cheapest_first(gpu_entries, max_ttft_s)
+    gpu = _one_per_silicon(cheapest)
     support = _best_support([option.support for option in generations])
     v5e = next(option for option in generations if option.generation.id == software.guidance.generation)
     return TpuOptions(
         generations=generations,
         gpu=gpu,
+        gpu_by_platform=tuple({entry.offer.platform: entry for entry in reversed(cheapest)}.values()),
         guidance=check_guidance(spec.parameters_total, v5e.chips_needed, software.guidance),
         support=support,
         runs_on_optimum=runs_on_optimum(spec, software.optimum),

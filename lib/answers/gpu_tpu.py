@@ -146,7 +146,7 @@ class PropertyEntry(TypedDict):
 
 
 class RecipeEntry(TypedDict):
-    """Code to copy. `language`: bash, python or yaml."""
+    """Code to copy. `language`: bash, python, yaml, dockerfile or text."""
 
     name: str
     title: str

@@ -40,13 +40,16 @@ from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec
+from lib.present.cards import PLATFORM_NAMES
 from lib.present.gpu_tpu_words import SUPPORT, guidance_sentence
 from lib.present.sentences import caveat_entries, sentence
+from lib.present.setup_files import write_setup
 from lib.present.side_by_side import list_properties
 from lib.present.tpu_recipes import Recipe, RecipeChoice, tpu_recipes
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_number, one_of, whole_number
 from lib.service.endpoint import App
+from lib.service.recommend import ranked_entry
 from lib.workload import Workload
 
 Commitment = Literal["on_demand", "spot", "1_year", "3_years"]
@@ -189,7 +192,10 @@ def _answer(
         "optimum_tpu": _optimum(options, software),
         "retired": _retired(catalog),
         "side_by_side": list_properties(catalog),
-        "recipes": [_recipe(recipe) for recipe in _recipes(arguments, spec, options, catalog, software)],
+        "recipes": [
+            *(_recipe(recipe) for recipe in _recipes(arguments, spec, options, catalog, software)),
+            *(_gpu_recipes(arguments, spec, options, catalog) if spec is not None and options is not None else ()),
+        ],
         "caveats": caveat_entries(_caveats(arguments, spec, options)),
         "sources": source_entries(_sources(decision, options, software)),
     }
@@ -401,6 +407,30 @@ def _recipes(
             optimum_lists_model=options is not None and options.runs_on_optimum,
         )
     )
+
+
+def _gpu_recipes(arguments: GpuTpuArguments, spec: ModelSpec, options: TpuOptions, catalog: Catalog) -> Iterable[RecipeEntry]:
+    """The files and commands of the cheapest GPU offer of each platform, as the recommendation writes them."""
+    for entry in options.gpu_by_platform:
+        setup = write_setup(
+            ranked_entry(entry), catalog, model=spec.id, context_tokens=arguments.context_tokens, sequences=arguments.concurrency
+        )
+        where = f"GPU: {entry.engine} on {entry.offer.id}, {PLATFORM_NAMES[entry.offer.platform]}"
+        parts = (
+            ("README.md", "yaml", setup.front_matter),
+            ("Dockerfile", "dockerfile", setup.dockerfile),
+            ("requirements.txt", "text", setup.requirements),
+            ("command", "bash", setup.command),
+        )
+        for name, language, code in parts:
+            if code is not None:
+                yield {
+                    "name": f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
+                    "title": f"{where}: {name}",
+                    "language": language,
+                    "code": code,
+                    "notes": list(setup.notes),
+                }
 
 
 def _usd_of(entry: Entry | None) -> Decimal:

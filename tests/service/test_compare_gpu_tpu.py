@@ -135,3 +135,13 @@ def test_untested_is_an_answer() -> None:
     assert support["v5e"] == "untested"
     assert support["v6e"] == "tested, passes"
     assert any("vllm-tpu 0.32.0" in reason["message"] and "2026-08-22" in reason["message"] for reason in answer["reasons"])
+
+
+def test_gpu_recipes_are_those_of_the_recommendation() -> None:
+    """A Docker Space, a Job and an Endpoint with vLLM, each on the cheapest offer of its platform."""
+    recipes = {recipe["name"]: recipe for recipe in ASK(LLAMA)["recipes"]}
+    assert recipes["gpu_spaces_dockerfile"]["code"].startswith("FROM vllm/vllm-openai:")
+    assert "sdk: docker" in recipes["gpu_spaces_readme"]["code"]
+    assert recipes["gpu_jobs_command"]["code"].startswith("hf jobs run ")
+    assert recipes["gpu_endpoints_command"]["code"].startswith("hf endpoints deploy ")
+    assert LLAMA in recipes["gpu_jobs_command"]["code"]
