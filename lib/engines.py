@@ -56,6 +56,8 @@ class EngineTraits:
     """Runs on GPUs of NVIDIA only."""
     works: frozenset[Work]
     """Kinds of models that it runs."""
+    on_zerogpu: bool = False
+    """Runs on ZeroGPU, which lends its card to PyTorch in a Gradio Space."""
     in_process: bool = False
     """Runs inside the Python process of a Gradio Space, too; the others are servers of their own, for a Docker Space."""
     tensor_parallel: bool = False
@@ -129,8 +131,8 @@ _VOLTA, _T4, _AMPERE = (7, 0), (7, 5), (8, 0)
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
     {
         "transformers": EngineTraits(
-            silicon=_ALSO_ON_MACS, works=frozenset(get_args(Work)), in_process=True, static_batch=True, eager=True, cache="exact",
-            start_up="forward pass", fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
+            silicon=_ALSO_ON_MACS, works=frozenset(get_args(Work)), on_zerogpu=True, in_process=True, static_batch=True, eager=True,
+            cache="exact", start_up="forward pass", fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
         ),
         "vllm": EngineTraits(
             silicon=_ANYWHERE, least_capability=_VOLTA, works=_TEXT | {"speech"}, tensor_parallel=True, packed_kernels=True,

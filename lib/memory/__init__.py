@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
+from lib.memory.per_device import ENDLESS, PerDevice, max_batch, max_context, per_device
 from lib.memory.resolve import resolve_request, tensor_parallel_degree
 from lib.memory.result import MemoryEstimate, MemoryFit, Part, compose
 
@@ -61,18 +61,22 @@ def fit_memory(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accel
     return _fit(per_device(spec, resolve_request(spec, request, accelerator)), memory_bytes, request.context_tokens, request.batch_size)
 
 
-def count_sequences(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None) -> int | None:
+def count_sequences(
+    spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None, *, at_most: int = ENDLESS
+) -> int | None:
     """Most sequences of the request's length that the engine holds at once on such devices; None where nothing bounds them.
+
+    With `at_most` nothing is searched for beyond it: few requests that all fit are one look.
 
     Raises:
         BadArgument: a precision that no format has.
     """
-    return _count_sequences(per_device(spec, resolve_request(spec, request, accelerator)), memory_bytes, request.context_tokens)
+    return _count_sequences(per_device(spec, resolve_request(spec, request, accelerator)), memory_bytes, request.context_tokens, at_most)
 
 
 @lru_cache(maxsize=4096)
-def _count_sequences(of: PerDevice, memory_bytes: int, tokens: int) -> int | None:
-    return max_batch(of, of.claim(tokens, 1).capacity_bytes(memory_bytes), tokens)
+def _count_sequences(of: PerDevice, memory_bytes: int, tokens: int, at_most: int = ENDLESS) -> int | None:
+    return max_batch(of, of.claim(tokens, 1).capacity_bytes(memory_bytes), tokens, at_most)
 
 
 @lru_cache(maxsize=4096)

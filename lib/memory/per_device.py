@@ -156,7 +156,7 @@ def max_context(of: PerDevice, capacity: int, batch: int) -> int | None:
     return None if limit is None and most == ENDLESS else most
 
 
-def max_batch(of: PerDevice, capacity: int, tokens: int) -> int | None:
-    """Most sequences of this length that fit; None when nothing bounds them."""
-    most = find_largest(lambda batch: of.peak(tokens, batch), capacity, ENDLESS)
+def max_batch(of: PerDevice, capacity: int, tokens: int, at_most: int = ENDLESS) -> int | None:
+    """Most sequences of this length that fit, of `at_most` that are asked about; None when nothing bounds them."""
+    most = find_largest(lambda batch: of.peak(tokens, batch), capacity, at_most)
     return None if most == ENDLESS else most

@@ -125,7 +125,8 @@ def _fits(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> Iterator
         devices = _devices(request, offer)
         silicon = offer.silicon or offer.host_cpu
         fit = fit_memory(spec, replace(request, devices=devices), capacity, silicon)
-        if silicon is not None and not traits_of(request.engine).runs_on(silicon):
+        traits = traits_of(request.engine)
+        if (silicon is not None and not traits.runs_on(silicon)) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
         yield {
             "hardware": offer.id,

@@ -20,6 +20,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import UnsupportedModel
 from lib.laws.forward_pass import Array
+from lib.laws.parallelism import ceil_divide
 from lib.memory import count_sequences
 from lib.memory.resolve import check_engine
 from lib.model.spec import ModelSpec
@@ -171,10 +172,11 @@ def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout
         kv_precision=request.kv_precision,
         devices=layout.tensor_parallel * layout.pipeline_stages,
     )
-    held = count_sequences(spec, mean, int(devices.memory), devices.silicon)
-    limit = float("inf") if layout.engine in EAGER else MAX_NUM_SEQS.get(layout.engine, 256)
-    of_one_replica = limit if held is None else max(1, min(limit, held))  # where nothing fits, the estimate says so and times one
-    return min(float(request.concurrency), float(of_one_replica) * layout.replicas)
+    each = ceil_divide(request.concurrency, layout.replicas)
+    wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS.get(layout.engine, 256))
+    held = count_sequences(spec, mean, int(devices.memory), devices.silicon, at_most=wanted)
+    of_one_replica = wanted if held is None else max(1, held)  # where nothing fits, the estimate says so and times one
+    return float(min(request.concurrency, of_one_replica * layout.replicas))
 
 
 def describe_passes(of: Deployment) -> tuple[Columns, Columns | None]:

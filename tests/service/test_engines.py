@@ -83,3 +83,9 @@ def test_an_engine_on_silicon_that_it_does_not_run_on(engine: Engine, hardware: 
     entry = next(one for one in MEMORY("Qwen/Qwen3-0.6B", engine=engine)["fits"] if one["hardware"] == hardware)
     assert (entry["fits"], entry["max_context_tokens"], entry["max_batch_size"]) == (False, 0, 0)
     assert entry["free_bytes"] > 0
+
+
+def test_zerogpu_runs_pytorch_in_the_spaces_own_process() -> None:
+    """A server does not fit ZeroGPU, however large its slice; transformers does."""
+    held = {engine: {one["hardware"]: one["fits"] for one in MEMORY(LLAMA, engine=engine)["fits"]} for engine in ("vllm", "transformers")}
+    assert (held["vllm"]["zero-a10g"], held["transformers"]["zero-a10g"]) == (False, True)

@@ -8,6 +8,7 @@ from typing import Any
 from llama import llama_config
 
 REQUIRED = object()
+ENGINES = ["transformers", "vllm", "sglang", "tensorrt-llm", "tgi", "tei", "llama.cpp", "vllm-tpu"]
 COMMON = {"schema", "caveats", "sources"}
 COST_ARGUMENTS: dict[str, Any] = {
     "hardware": REQUIRED,

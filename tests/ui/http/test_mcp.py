@@ -6,9 +6,8 @@ import inspect
 
 import jsonschema
 import pytest
-from contract import ARGUMENTS, REQUIRED
+from contract import ARGUMENTS, ENGINES, REQUIRED
 
-from lib.engines import ENGINES
 from lib.service.app import services
 from lib.ui.http.api import endpoints, public_signature
 from lib.ui.http.mcp import description, input_schema, output_schema
@@ -31,7 +30,7 @@ def test_both_schemas_are_schemas_and_every_argument_is_described(name: str) -> 
 def test_choices_are_listed() -> None:
     """An agent sees which engines there are."""
     schema = input_schema(ASKED["estimate_memory"])
-    assert schema["properties"]["engine"]["enum"] == list(ENGINES)
+    assert schema["properties"]["engine"]["enum"] == ENGINES
     assert schema["properties"]["context_tokens"] == {
         "type": "integer",
         "description": "tokens that each sequence's cache has seen (decoder tokens of an encoder-decoder)",
