@@ -12,7 +12,7 @@ from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.mcp import routes
 from lib.ui.http.middleware import ApiMiddleware, FrameAncestors, WaitingPlaces
 from lib.ui.http.rendered import RenderedOnce
-from lib.ui.http.sessions import CAPACITY, Sessions
+from lib.ui.http.sessions import CAPACITY, Sessions, begin_without_settings
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -26,6 +26,7 @@ QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "stat
 def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
     """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
     public_endpoints = endpoints(services)
+    begin_without_settings()
     page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.http.mcp)
 
     def public() -> dict[int, str]:

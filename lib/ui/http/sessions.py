@@ -6,9 +6,10 @@ fetched.
 
 Here:
 
+- no session begins with the settings of every component, which serve nothing but the "deep links" that are closed here
+  (`lib.ui.http.middleware`): to collect them takes 30 ms of the thread that serves everybody, for each call;
 - a session that only asked public questions is dropped when its calls have ended: they touch no component and keep no state;
-- a session of the page keeps its state (`gr.State`), up to `CAPACITY` sessions, and loses the copy of its components' settings, which
-  serves nothing but the "deep links" that are closed here (`lib.ui.http.middleware`). Gradio writes anew what it needs of it;
+- a session of the page keeps its state (`gr.State`), up to `CAPACITY` sessions, and loses the settings that Gradio notes as they change;
 - an answer is dropped when it was read, or `ANSWER_S` after the last call of its session ended.
 
 Gradio offers the capacity as a setting and nothing for the rest, so the rest reads and deletes in its own tables: `state_holder.py` and
@@ -20,14 +21,38 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from gradio.state_holder import SessionState
 
 if TYPE_CHECKING:
     import gradio as gr
+    from gradio.blocks import Block, BlocksConfig
 
 CAPACITY = 500
 ANSWER_S = 60.0
 _EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _NoSettings:
+    """A page as a new session reads it: with its functions, and without components whose settings to collect."""
+
+    default_config: BlocksConfig
+    blocks: Mapping[int, Block] = field(default_factory=dict)
+
+
+def begin_without_settings() -> None:
+    """From now on sessions of any page in this process begin so."""
+    begin = SessionState.__init__
+    if begin.__module__ != __name__:
+
+        def __init__(self: SessionState, blocks: gr.Blocks) -> None:  # noqa: N807  in place of Gradio's
+            begin(self, _NoSettings(blocks.default_config))  # type: ignore[arg-type]
+
+        SessionState.__init__ = __init__  # type: ignore[method-assign]
 
 
 class Sessions:

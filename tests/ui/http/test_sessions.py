@@ -10,11 +10,12 @@ from uuid import uuid4
 import gradio as gr
 import httpx
 import pytest
+from gradio.state_holder import SessionState
 from starlette.middleware import Middleware
 
 from lib.ui.http.api import Endpoint
 from lib.ui.http.middleware import ApiMiddleware
-from lib.ui.http.sessions import ANSWER_S, CAPACITY, Sessions
+from lib.ui.http.sessions import ANSWER_S, CAPACITY, Sessions, begin_without_settings
 
 MIB = 2**20
 
@@ -154,3 +155,16 @@ def test_hostile_bodies_leave_memory_flat(app: App) -> None:
         assert "at most 10,000 values" in refused.json()["error"]
     assert resident_mib() - before < 100
     assert app.held() == (0, 0, 0)
+
+
+def test_a_session_begins_without_the_settings_of_every_component(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for twice, as by two launches in one process: no setting is collected, and state and components are there."""
+    monkeypatch.setattr(SessionState, "__init__", SessionState.__init__)  # put back after the test
+    with gr.Blocks() as page:
+        text, state = gr.Textbox("7B"), gr.State([1])
+    begin_without_settings()
+    begin_without_settings()
+    monkeypatch.setattr(page.default_config, "config_for_block", lambda *_: pytest.fail("a setting was collected"))
+    session = SessionState(page)
+    assert (session.config_values, session[state._id]) == ({}, [1])
+    assert session[text._id] is text
