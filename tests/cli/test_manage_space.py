@@ -361,9 +361,13 @@ def test_the_script_itself(hub: SpaceStandIn, tmp_path: Path) -> None:
     assert not any(TOKEN.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
-OWN_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-"""Makes the terminal on stdin the process's own, so that Ctrl-C reaches it, and becomes the command. As `preexec_fn` it would run between
-fork and exec, where a lock that another thread held (here one of the stand-in's) is never released."""
+OWN_TERMINAL = (
+    "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Makes the terminal on stdin the process's own, so that Ctrl-C reaches it, and becomes the command. Tests that a shell started in the
+background hand down that Ctrl-C is ignored. As `preexec_fn` it would run between fork and exec, where a lock that another thread held (here
+one of the stand-in's) is never released."""
 
 
 PATIENCE_S = 120.0
