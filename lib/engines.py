@@ -104,6 +104,11 @@ class EngineTraits:
     """Enough measurements of it were published to fit its speed."""
 
     @property
+    def own_modules(self) -> bool:
+        """Whether it runs the model's modules as `transformers` defines them."""
+        return self.start_up == "forward pass"
+
+    @property
     def preallocates(self) -> bool:
         """Whether it fills its share of the device with cache at start, whatever the requests need."""
         return self.claims != "what it needs"

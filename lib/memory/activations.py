@@ -57,7 +57,7 @@ class Activation:
         self.kernel = traced_kernel(spec, request.element_bytes)
         self._fits = self._of(spec, self.kernel)
         self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()
-        self.by_law = not self._fits or request.engine != "transformers" or request.mode != "inference"
+        self.by_law = not self._fits or self._start_up != "forward pass" or request.mode != "inference"
 
     def _of(self, spec: ModelSpec, kernel: str | None) -> tuple[Callable[[int, int], float], ...]:
         of = self._request
@@ -65,7 +65,7 @@ class Activation:
 
     def _may_hold_scores(self, spec: ModelSpec) -> bool:
         shared = spec.dimensions.kv_heads < spec.dimensions.attention_heads
-        inference = self._request.mode == "inference" and self._request.engine == "transformers"
+        inference = self._request.mode == "inference" and traits_of(self._request.engine).own_modules
         return inference and shared and self.kernel == "sdpa" and self._request.shared_heads_need_scores
 
     def scores(self, tokens: int, batch: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from lib.engines import traits_of
 from lib.laws.kv_cache import peak_tokens, units, width
 from lib.laws.kv_cache_by_engine import LONG_CONTEXT, EngineCache, engine_cache
 from lib.laws.parallelism import ceil_divide
@@ -75,7 +76,7 @@ class Cache:
 
     def _summed(self) -> tuple[_Kind, ...] | None:
         """The kinds as sums; None where the law itself has to be asked."""
-        if self._request.engine != "transformers" or any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
+        if traits_of(self._request.engine).cache != "exact" or any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
             return None
         kinds = []
         for name in dict.fromkeys(t.kind for t in self._terms):

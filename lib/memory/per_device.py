@@ -43,7 +43,7 @@ class PerDevice:
         self.cache = Cache(spec.cache_terms if request.mode == "inference" else None, request, spec.dimensions.head_dim, self._shares())
         self.device_weights = self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
-        unpacks = request.engine == "transformers" and request.precision in _UNPACKED
+        unpacks = traits_of(request.engine).own_modules and request.precision in _UNPACKED
         self.unpacked = of.largest_matrix * request.element_bytes if unpacks else 0
 
     def _shares(self) -> Shares:
@@ -107,7 +107,8 @@ def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_
 
 @lru_cache(maxsize=1024)
 def _remembered(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
-    of = _weights(key, request.precision, request.compute_dtype, keeps_fp32=request.engine == "transformers", several=request.devices > 1)
+    own = traits_of(request.engine).own_modules
+    of = _weights(key, request.precision, request.compute_dtype, keeps_fp32=own, several=request.devices > 1)
     return PerDevice(key.value, request, of)
 
 

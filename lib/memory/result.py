@@ -92,7 +92,7 @@ CHECK_DATE = "2026-11-21"
 def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
     """The caveats of this estimate at this length."""
     spec, request = of.spec, of.request
-    inference, own = request.mode == "inference", request.engine == "transformers"
+    inference, own = request.mode == "inference", traits_of(request.engine).own_modules
     untraced = own and inference and not spec.activations
     holds = {
         "unknown_cache": spec.unknown_cache,
@@ -196,7 +196,7 @@ def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int
         return low + half_precision_states_saving(of.spec, of.request) * n, high + no_checkpointing_bytes(of.activation, tokens, batch) * n
     if of.activation.by_law:
         low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
-    if of.request.engine == "transformers" and of.request.silicon == "gpu":
+    if traits_of(of.request.engine).own_modules and of.request.silicon == "gpu":
         high += cache + of.activation.scores(tokens, batch) * n
     return low, high
 

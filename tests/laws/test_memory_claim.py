@@ -41,6 +41,15 @@ def test_vllms_longest_context_on_an_l4_by_hand(llama: ModelSpec) -> None:
     assert fit.max_context_tokens == room // PER_TOKEN // BLOCK * BLOCK == 22_448
 
 
+def test_a_published_start_up_log_of_vllm() -> None:
+    """15.77 GiB x 0.90; weights 7.51, other memory 0.39, activations 2.53 GiB: 3.76 GiB are reserved for the cache.
+
+    github.com/vllm-project/vllm/issues/11251, comment of 2024-12-21 (graphs came on top then). The printed figures are rounded.
+    """
+    claim = Claim("vllm", "gpu", weights=int(7.51 * GIB), activation=int(2.53 * GIB), runtime=int(0.39 * GIB))
+    assert claim.cache_room_bytes(int(15.77 * GIB)) / GIB == pytest.approx(3.76, abs=0.02)
+
+
 def test_as_many_run_at_once_as_fit(llama: ModelSpec) -> None:
     """128 users of 512 tokens in and 256 out hold 640 tokens each on average: 22,459 / 640 = 35 run at once, the others wait."""
     answer = predict_speed(llama, Cards(silicon=L4, count=1), SpeedRequest(engine="vllm", concurrency=128), ACCELERATORS)
