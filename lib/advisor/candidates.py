@@ -4,13 +4,14 @@ A configuration is engine × precision × devices. Which engines an offer runs (
 
     ZeroGPU            transformers: it lends its card to PyTorch in a Gradio Space
     Space, Gradio      transformers on a GPU; on a CPU llama.cpp too, which is a Python package
-    Space, Docker      the same, and on a GPU servers of text: vLLM, llama.cpp; SGLang, TensorRT-LLM, TGI and TEI if they are asked for
+    Space, Docker      the same, and on a GPU servers of text: vLLM, SGLang, TensorRT-LLM, TGI, TEI, llama.cpp
     Job, Endpoint      as a Docker Space
     Cloud TPU          vLLM for TPU
     Inferentia         nothing that is known here
 
-One request at a time is simplest in the Space's own process; several at a time want a server that batches continuously, as do Jobs and
-Endpoints, whose images are servers. What the silicon cannot compute is left out, and `refused` says which precision that was.
+One request at a time on one card is simplest in the Space's own process; several at a time want a server that batches continuously, several
+cards one that splits every layer over them, and Jobs and Endpoints run images of servers. What the silicon cannot compute
+is left out, and `refused` says which precision that was.
 
 Tasks are grouped by the kind of work they are. Their names are the Hub's pipeline tags, and the words of the community's hardware guide:
 
@@ -157,10 +158,24 @@ class Candidates:
     refused: Reason | None = None
 
 
+LLAMA_CPP_MODELS = frozenset(
+    {
+        "", "llama", "llama4", "mistral", "mistral3", "mixtral", "qwen2", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe",
+        "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "gemma", "gemma2", "gemma3", "gemma3_text",
+        "gemma3n", "gemma4", "phi", "phi3", "phimoe", "gpt2", "gpt_neox", "gpt_oss", "bloom", "falcon", "falcon_h1",
+        "starcoder2", "stablelm", "olmo", "olmo2", "olmo3", "olmoe", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "glm4",
+        "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "granite", "granitemoe", "granitemoehybrid", "internlm2", "exaone",
+        "exaone4", "smollm3", "lfm2", "lfm2_moe", "minicpm", "minicpm3", "minimax_m2", "mamba", "mamba2", "jamba", "nemotron",
+        "nemotron_h", "seed_oss", "hunyuan_v1_dense", "mimo_v2_flash", "ernie4_5", "dbrx", "mpt", "t5",
+    }
+)  # fmt: skip
+"""Model types whose architectures llama.cpp runs ("" is a bare parameter count): `MODEL_ARCH_NAMES` of package gguf 0.19.0."""
+
+
 def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: str = AUTO) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
     """The engines that can run this model on an offer, each with what the Space has to be built with.
 
-    Of the servers vLLM stands for all of its kind; `asked` names another one, which is then among them where it runs.
+    Servers of text are for text, TEI for encoders; `asked` names one that is wanted for other work that it can do.
     """
     kind = "cpu" if offer.silicon is None else offer.silicon.kind
     served = family in SERVED_TASKS and spec.library != "diffusers"
@@ -175,12 +190,13 @@ def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: s
     server: Sdk | Literal[""] = "docker" if space else ""
     found: list[tuple[Engine, Sdk | Literal[""]]] = [("transformers", process)]
     if not (space and sdk == "gradio"):
-        named = {asked} | ({"vllm"} if kind == "gpu" and served else set())
-        found += [(name, server) for name, row in TRAITS.items() if name in named and not row.in_process and (kind == "gpu" or row.native)]
+        fitting = (name for name, row in TRAITS.items() if not row.in_process and (kind == "gpu" or row.native))
+        found += [(name, server) for name in fitting if served or name in {"tei", asked}]
     if family == "generate" and spec.library != "diffusers" and (kind == "cpu" or not (space and sdk == "gradio")):
         found.append(("llama.cpp", process if kind == "cpu" else server))
     silicon = offer.silicon or offer.host_cpu
     runs = {name for name, row in TRAITS.items() if spec.work in row.works and (silicon is None or row.runs_on(silicon))}
+    runs -= set() if spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
     return tuple(pair for pair in found if pair[0] in runs)
 
 
@@ -209,9 +225,12 @@ def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Wor
 def _by_preference(
     engines: Sequence[tuple[Engine, Sdk | Literal[""]]], offer: Offer, workload: Workload
 ) -> list[tuple[Engine, Sdk | Literal[""]]]:
-    """Servers first where several requests come at a time or the image is a server; else the Space's own process."""
-    crowd = workload.concurrency > 1 or offer.platform in {"endpoints", "jobs"}
-    return sorted(engines, key=lambda pair: (pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
+    """Servers first where several requests come at a time, on several cards, or where the image is a server; else the own process.
+
+    Of the servers those come first that stand first in `TRAITS`; what was never timed comes last.
+    """
+    crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.platform in {"endpoints", "jobs"}
+    return sorted(engines, key=lambda pair: (not TRAITS[pair[0]].timed, pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
 
 
 def _device_counts(spec: ModelSpec, offer: Offer, engine: Engine) -> tuple[int, ...]:
@@ -260,6 +279,8 @@ def _automatic_forms(
         for name, step in _compressed(silicon, engine, family, published)
         if step == FOUR_BITS and bits > _FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
     )
+    if engine == "transformers" and stored.method == "modelopt":  # a format of NVIDIA's servers
+        return again, Reason("engine_form", {"engine": engine, "precision": stored.format})
     if _computes(silicon, stored.format) and _has_kernel(silicon, engine, stored.format):
         return ((AUTO, AS_STORED, ""), *again), None
     unpacked: Forms = ((half, AS_STORED, "unpacked"),) if _has_kernel(silicon, engine, stored.format) else ()
@@ -278,7 +299,8 @@ def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, precision: str) ->
             packed = stored.format in NAMES and weight_format(stored.format).bits <= _FOUR_BITS
             eight: Forms = () if packed else ((AUTO, EIGHT_BITS, "converted"),)
             return (*eight, (AUTO if packed else "gguf:Q4_K_M", FOUR_BITS, "converted")), None
-        whole: Forms = () if silicon is None else ((AUTO, AS_STORED, ""),)
+        half = AUTO if silicon is None or silicon.supports("bf16") else "gguf:F16"
+        whole: Forms = () if silicon is None else ((half, AS_STORED, ""),)
         return (*whole, ("gguf:Q8_0", EIGHT_BITS, ""), ("gguf:Q4_K_M", FOUR_BITS, "")), None
     if precision.startswith("gguf:") or precision in {"int8", "int4"}:
         return (({"int8": "gguf:Q8_0", "int4": "gguf:Q4_K_M"}.get(precision, precision), AS_STORED, ""),), None
@@ -319,6 +341,6 @@ def _computes(silicon: Accelerator, precision: str) -> bool:
 
 
 def _has_kernel(silicon: Accelerator, engine: Engine, precision: str) -> bool:
-    """Whether the engine has a kernel for the format on this GPU: vLLM reads MXFP4 from compute capability 8.0 on (its Marlin kernels)."""
+    """Whether the engine has a kernel for the format on this GPU: servers read MXFP4 from compute capability 8.0 on (Marlin kernels)."""
     old = silicon.kind == "gpu" and (silicon.compute_capability or _AMPERE) < _AMPERE
-    return not (old and engine == "vllm" and precision in NAMES and weight_format(precision, engine).law == "mxfp4")
+    return not (old and engine in SERVERS and precision in NAMES and weight_format(precision, engine).law == "mxfp4")

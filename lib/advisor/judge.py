@@ -9,7 +9,8 @@ quick enough and serves the traffic. Otherwise the best of those that pass is ta
                                 doi:10.1016/j.jml.2019.104047), at 1.3 tokens a word; a stated least speed takes its place
     encode                      one pass takes more than 5 s
     speech                      half a minute of sound takes more than half a minute
-    image, video                no limit
+    image                       one picture takes more than 30 s
+    video                       no limit
 
 A CPU is refused where it is slow, and its limits are stricter: 8 tokens per second, since the slowest machines of a class have two thirds
 of its bandwidth (5.2 · 3/2), and a first token within 5 s, half of the ten seconds that keep a visitor's attention (Nielsen 1993, Usability
@@ -26,12 +27,12 @@ from decimal import Decimal
 from itertools import groupby
 
 from lib.advisor import zerogpu
-from lib.advisor.candidates import AS_STORED, Candidate, Family, list_candidates
-from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, place_candidate
+from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
+from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
 from lib.advisor.rank import order_configurations
 from lib.advisor.result import Configuration, Cost, Entry, Rejection, Speed, explain_configuration, explain_offer
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
-from lib.advisor.traffic import plan_traffic
+from lib.advisor.traffic import LEVELS, plan_traffic
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
@@ -49,6 +50,7 @@ CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
 PASS_S = 5.0
 SOUND_S = 30.0
+PICTURE_S = 30.0
 PICTURE_ON_32_CORES_S = 45.0
 
 
@@ -85,11 +87,24 @@ class Trial:
         for candidate in self.waves.pop(0):
             at_once = requirements.at_once(self.offer)
             placed = place_candidate(self.offer, candidate, requirements, model, self.device_bytes, at_once)
+            if isinstance(placed, Shortage) and at_once > 1 and candidate.engine in SERVERS:
+                placed = self._place_fewer(candidate, requirements, model, placed, at_once)
             if isinstance(placed, Shortage):
                 self.shortages.append(placed)
             else:
                 fitting.append(placed)
         return fitting
+
+    def _place_fewer(
+        self, candidate: Candidate, requirements: Requirements, model: HostedModel, short: Shortage, at_once: int
+    ) -> Placement | Shortage:
+        """A server on several machines: each with the most requests at a time that it holds."""
+        most = most_at_once(self.offer, candidate, requirements, model, self.device_bytes)
+        for level in sorted((level for level in (1, *LEVELS) if level <= min(most, at_once - 1)), reverse=True):
+            placed = place_candidate(self.offer, candidate, requirements, model, self.device_bytes, level)
+            if isinstance(placed, Placement) and placed.headroom.comfortable:
+                return placed
+        return short
 
     @property
     def obstacles(self) -> tuple[Reason, ...]:
@@ -201,7 +216,7 @@ def _below_floor(family: Family, speed: Speed, least: float) -> tuple[Reason, ..
         rate = speed.tokens_per_s
         missed = not least and rate is not None and rate < READING_TOKENS_PER_S
         return (Reason("below_reading", {"tokens_per_s": rate or 0.0, "reading_tokens_per_s": READING_TOKENS_PER_S}),) if missed else ()
-    limit_s = {"encode": PASS_S, "speech": SOUND_S}.get(family)
+    limit_s = {"encode": PASS_S, "speech": SOUND_S, "image": PICTURE_S}.get(family)
     seconds = speed.predicted.request_s
     return (Reason("slow_request", {"seconds": seconds, "limit_s": limit_s}),) if limit_s is not None and seconds > limit_s else ()
 

@@ -1,9 +1,10 @@
 """What the day's requests need of an offer: how many run at the same time, and how many machines.
 
-    served = open seconds a day / seconds of a request · requests at the same time        machines = ⌈requests a day / served⌉
+    served = open seconds a day / seconds of a request · requests at the same time
+    machines = max(⌈requests a day / served⌉, ⌈stated requests at the same time / those of one machine⌉)
 
 With a static batch the requests at the same time are those that were stated. A server takes more while its cache holds them and every one
-of them stays quick enough: the fewest that serve the day, else those that serve most. ZeroGPU is judged by its quota instead.
+of them stays quick enough, and fewer where it does not: the load that takes the fewest machines. ZeroGPU is judged by its quota instead.
 """
 
 from __future__ import annotations
@@ -46,38 +47,39 @@ def count_served(requirements: Requirements, speed: Speed, at_once: int) -> int 
 
 
 def plan_traffic(timed: Sequence[Timed], requirements: Requirements, model: HostedModel) -> list[Plan]:
-    """The plan of each placement; the speeds of all busier servers are predicted together."""
-    asked = requirements.workload.requests_per_day
-    busy: dict[int, list[Placement]] = {}
-    for at, (offer, placement, speed) in enumerate(timed):
-        served = count_served(requirements, speed, placement.at_once)
-        if offer.platform != "zerogpu" and served is not None and served < asked and placement.candidate.engine in SERVERS:
-            busy[at] = _busier(offer, placement, requirements, model)
-    pairs = [(timed[at][0], placement) for at, placements in busy.items() for placement in placements]
+    """The plan of each placement; the speeds of all servers at other loads are predicted together."""
+    others = {at: _other_loads(*of, requirements, model) for at, of in enumerate(timed)}
+    pairs = [(timed[at][0], placement) for at, placements in others.items() for placement in placements]
     estimates = predict_placements(model.spec, requirements.family, pairs, requirements.speed_request, requirements.accelerators)
     predicted = iter(None if one is None else attach_bounds(one) for one in estimates)
     plans = []
     for at, (offer, placement, speed) in enumerate(timed):
-        levels = [(placement, speed)]
-        for busier in busy.get(at, ()):
+        loads = [(placement, speed)]
+        for other in others[at]:
             reached = next(predicted)
             if reached is not None and _quick_enough(reached, requirements):
-                levels.append((busier, reached))
-        plans.append(_plan(offer, levels, requirements))
+                loads.append((other, reached))
+        if len(loads) > 1 and not _quick_enough(speed, requirements):
+            del loads[0]
+        plans.append(_plan(offer, sorted(loads, key=lambda load: load[0].at_once), requirements))
     return plans
 
 
-def _busier(offer: Offer, placement: Placement, requirements: Requirements, model: HostedModel) -> list[Placement]:
-    """The same configuration with more requests at the same time, as many as fit with the room that there was."""
+def _other_loads(offer: Offer, placement: Placement, speed: Speed, requirements: Requirements, model: HostedModel) -> list[Placement]:
+    """The same configuration at other loads: more at a time where the day's requests want it, fewer where each would be too slow."""
+    if placement.candidate.engine not in SERVERS:
+        return []
+    served, asked = count_served(requirements, speed, placement.at_once), requirements.workload.requests_per_day
+    more = served is not None and served < asked
+    fewer = placement.at_once > 1 and not _quick_enough(speed, requirements)
+    if not more and not fewer:
+        return []
     device_bytes = placement.headroom.device_bytes
-    most = most_at_once(offer, placement.candidate, requirements, model, device_bytes)
-    found = []
-    for level in LEVELS:
-        if placement.at_once < level <= most:
-            placed = place_candidate(offer, placement.candidate, requirements, model, device_bytes, level)
-            if isinstance(placed, Placement) and placed.headroom.comfortable >= placement.headroom.comfortable:
-                found.append(placed)
-    return found
+    most = most_at_once(offer, placement.candidate, requirements, model, device_bytes) if more else placement.at_once
+    levels = [level for level in LEVELS if (more and placement.at_once < level <= most) or (fewer and level < placement.at_once)]
+    placed = [place_candidate(offer, placement.candidate, requirements, model, device_bytes, level) for level in levels]
+    comfortable = placement.headroom.comfortable
+    return [of for of in placed if isinstance(of, Placement) and of.headroom.comfortable >= comfortable]
 
 
 def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
@@ -87,21 +89,31 @@ def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
     return fast and (ttft_s is None or ttft_s <= (workload.max_ttft_s or LONGEST_WAIT_S))
 
 
-def _plan(offer: Offer, levels: Sequence[tuple[Placement, Speed]], requirements: Requirements) -> Plan:
-    """The first level that serves the day, else the one that serves most, on as many machines as that takes."""
-    asked = requirements.workload.requests_per_day
-    placement, speed = levels[0]
+def _plan(offer: Offer, loads: Sequence[tuple[Placement, Speed]], requirements: Requirements) -> Plan:
+    """The load that takes the fewest machines for the day's requests and for those at the same time; of several the smallest."""
+    asked, together = requirements.workload.requests_per_day, requirements.at_once(offer)
+    if offer.platform == "zerogpu":
+        return Plan(placement=loads[0][0], speed=loads[0][1])
+
+    def machines(load: tuple[Placement, Speed]) -> int:
+        served = count_served(requirements, load[1], load[0].at_once)
+        of_day = 1 if served is None else math.ceil(asked / served) if served else asked
+        return max(1, of_day, math.ceil(together / load[0].at_once))
+
+    best = min(loads, key=machines)
+    (placement, speed), replicas = best, machines(best)
     served = count_served(requirements, speed, placement.at_once)
-    if served is None or served >= asked or offer.platform == "zerogpu":
-        return Plan(placement=placement, speed=speed)
-    counted = [(count_served(requirements, one, of.at_once) or 0, of, one) for of, one in levels]
-    enough = [level for level in counted if level[0] >= asked]
-    served, placement, speed = enough[0] if enough else max(counted, key=lambda level: level[0])
-    values: dict[str, Value] = {"requests_per_day": asked, "served": served, "concurrency": placement.at_once}
-    if served >= asked:
-        return Plan(placement=placement, speed=speed, reasons=(Reason("traffic_in_flight", values),))
-    rules = requirements.rules.sleep
-    if served == 0 or (offer.usd_per_hour == 0 and rules.replicas_paid_only):
+    values: dict[str, Value] = {
+        "requests_per_day": asked,
+        "served": served or 0,
+        "concurrency": placement.at_once,
+        "together": together,
+        "replicas": replicas,
+    }
+    if replicas == 1:
+        busier = (Reason("traffic_in_flight", values),) if placement.at_once > together else ()
+        return Plan(placement=placement, speed=speed, reasons=busier)
+    if served == 0 or (offer.usd_per_hour == 0 and requirements.rules.sleep.replicas_paid_only):
         return Plan(placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values),))
-    replicas = math.ceil(asked / served)
-    return Plan(placement=placement, speed=speed, replicas=replicas, reasons=(Reason("replicas_needed", values | {"replicas": replicas}),))
+    variant = "together" if served is None or served * (replicas - 1) >= asked else ""
+    return Plan(placement=placement, speed=speed, replicas=replicas, reasons=(Reason("replicas_needed", values, variant=variant),))

@@ -179,6 +179,7 @@ _TRAFFIC = {
     "traffic_exceeds": "Serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected, and it cannot "
     "run more than once.",
     "traffic_in_flight": "{requests_per_day} requests a day want {concurrency} at a time, which it serves: speed and memory are those.",
+    "replicas_needed:together": "One takes {concurrency} at a time; {together} are expected: {replicas} of them, each billed.",
     "replicas_needed": "One serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected: {replicas} "
     "of them, each billed.",
 }
