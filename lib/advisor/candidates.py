@@ -266,11 +266,11 @@ def _automatic_forms(
     spec: ModelSpec, family: Family, silicon: Accelerator, engine: Engine, published: Sequence[str]
 ) -> tuple[Forms, Reason | None]:
     """As stored, with float32 loaded in the silicon's 16 bits; then compressed."""
-    half = "bf16" if silicon.supports("bf16") else "fp16"
+    half = "bf16" if silicon.supports("bf16") and loads(engine, "bf16") else "fp16"
     stored = spec.stored.quantization
     if stored is None:
         plain_forms = ((half, AS_STORED, "halved" if spec.stored.dtype == "float32" else ""),)
-        if silicon.kind != "tpu" and spec.stored.dtype != "float32":
+        if silicon.kind != "tpu" and spec.stored.dtype != "float32" and loads(engine, "bf16"):
             plain_forms = ((AUTO, AS_STORED, ""),)
         return (*plain_forms, *((name, step, "") for name, step in _compressed(silicon, engine, family, published))), None
     bits = weight_format(stored.format).bits if stored.format in NAMES else 0

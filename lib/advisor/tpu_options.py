@@ -169,12 +169,13 @@ def _by_generation(spec: ModelSpec, on_tpu: Recommendation, software: TpuSoftwar
         generation = generations[terms.id]
         own = [offer for offer in offers if offer.tpu is not None and offer.tpu.generation.id == generation.id]
         entries = [runs[offer.id] for offer in own if offer.id in runs]
+        alone = [entry for entry in entries if entry.replicas == 1] or entries
         cheapest = _cheapest_first(entries, max_ttft_s)
         yield GenerationOption(
             generation=generation,
             support=find_support(spec.id, generation.accelerator, software.support),
             slices=tuple(SliceOption(offer=offer, entry=runs.get(offer.id), rejection=refused.get(offer.id)) for offer in own),
-            smallest=entries[0] if entries else None,
+            smallest=alone[0] if alone else None,
             cheapest=cheapest[0] if cheapest else None,
         )
 

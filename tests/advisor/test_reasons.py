@@ -124,12 +124,14 @@ def recompute(obstacle: Reason, rejection: Rejection, spec: ModelSpec, workload:
             named = str(values["precision"])
             assert spec.stored.quantization is not None or workload.precision == named
         case "no_engine":
-            assert engines_on(offer, family, spec, workload.sdk) == ()
+            assert engines_on(offer, family, spec, workload.sdk, workload.engine) == ()
         case "engine_not_here" | "engine_needs_docker":
-            possible = {engine for engine, _ in engines_on(offer, family, spec, workload.sdk)}
+            possible = {engine for engine, _ in engines_on(offer, family, spec, workload.sdk, workload.engine)}
             assert workload.engine not in possible
-            assert str(values["others"]).split(", ") == [engine for engine, _ in engines_on(offer, family, spec, workload.sdk)]
-            docker = {engine for engine, _ in engines_on(offer, family, spec, "docker")}
+            assert str(values["others"]).split(", ") == [
+                engine for engine, _ in engines_on(offer, family, spec, workload.sdk, workload.engine)
+            ]
+            docker = {engine for engine, _ in engines_on(offer, family, spec, "docker", workload.engine)}
             assert (workload.engine in docker) is (obstacle.code == "engine_needs_docker")
         case "engine_form":
             assert list_candidates(spec, family, offer, workload).tried == ()
