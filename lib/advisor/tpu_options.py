@@ -154,7 +154,7 @@ def _judge_at_full_length(spec: ModelSpec, workload: Workload, catalog: Catalog)
 
 def _join(held: Entry, usual: Entry | None) -> Entry:
     """The usual request's entry with the memory of full length; `held` itself where that is another configuration."""
-    if usual is None or (usual.precision, usual.engine, usual.devices) != (held.precision, held.engine, held.devices):
+    if usual is None or any(getattr(usual, name) != getattr(held, name) for name in ("precision", "engine", "devices", "replicas")):
         return held
     return replace(usual, memory=held.memory, capacity_bytes=held.capacity_bytes, free_bytes=held.free_bytes)
 
