@@ -171,13 +171,18 @@ def retired_table(answer: GpuTpuAnswer) -> str:
         (
             hardware_name(one["name"], one["hardware"], one["platform"]),
             escape(one["since"] or _NONE),
-            usd_per_hour(one["last_usd_per_hour"]),
+            _last_price(one["last_usd_per_hour"]),
             f"<code>{escape(one['successor'] or '')}</code><small>{escape(PLATFORM_NAMES['tpu'])}</small>",
         )
         for one in answer["retired"]
     ]
     heads = ("Tier", "Gone since", "Last price per hour", "Instead")
     return table_markup("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired")
+
+
+def _last_price(amount: float | None) -> str:
+    """To the tenth of a cent: 1.375 was a list price."""
+    return usd_per_hour(amount) if amount is None or round(amount, 2) == amount else f"${amount:.3f}"
 
 
 def recipe_boxes(answer: GpuTpuAnswer) -> str:

@@ -42,9 +42,9 @@ RULES: Mapping[str, str] = MappingProxyType(
         "precision_fp64": "No TPU computes in FP64.",
         "precision_fp32": "TPUs multiply in bf16; arithmetic of high precision is among what they are not suited to.",
         "precision_fp4": "No TPU of this catalog computes in FP4; Blackwell GPUs do.",
-        "chips_pod": "{answer} chips work together over one interconnect: a slice goes up to {largest_slice!s} chips in this catalog, "
-        "an offer of GPUs to {largest_gpu_offer!s} cards.",
-        "chips_many": "{answer} chips are one slice of TPUs; here an offer of GPUs goes up to {largest_gpu_offer!s} cards.",
+        "chips_pod": "{answer} chips work together over one interconnect: a slice goes up to {largest_slice} chips in this catalog, "
+        "an offer of GPUs to {largest_gpu_offer} cards.",
+        "chips_many": "{answer} chips are one slice of TPUs; here an offer of GPUs goes up to {largest_gpu_offer} cards.",
         "training_steps_long": "{answer} steps pay for compiling once; models that train for weeks are what TPUs are optimised for.",
         "training_steps_short": "{answer} steps: compiling takes a large part of so short a run.",
         "latency_tail": "A TPU reaches its rate at large batches (v6e does {v6e_flop_per_byte!s} FLOP per byte read); a limit on the "

@@ -76,7 +76,7 @@ def _range(cards: list[Accelerator], figure: Callable[[Accelerator], tuple[float
 
 
 def _short(card: Accelerator) -> str:
-    return card.name.removeprefix("Google ").removeprefix("NVIDIA ")
+    return card.name.removeprefix("Google ").removeprefix("NVIDIA ").partition(" (")[0]
 
 
 def _memory(card: Accelerator) -> tuple[float, str]:

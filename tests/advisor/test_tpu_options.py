@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import cache
 
 import pytest
 
@@ -24,6 +25,7 @@ from lib.workload import Workload
 CATALOG, SOFTWARE, MODELS = load(), load_tpu_software(), Models()
 
 
+@cache
 def options(model: str, *, context: int = 4096, concurrency: int = 1, precision: str = "bf16", max_ttft_s: float = 0) -> TpuOptions:
     """The options of a bundled model."""
     work = Workload(context_tokens=context, concurrency=concurrency, precision=precision)
