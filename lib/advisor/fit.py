@@ -80,12 +80,13 @@ def measure_headroom(memory: MemoryEstimate, device_bytes: int, family: Family) 
 class HostedModel:
     """The model that the hardware runs.
 
-    `stored_bytes` is the size of the download, `published` the quantized checkpoints that are known to exist: repository by format.
+    `stored_bytes` is the size of the download, `published` the quantized checkpoints that the Hub lists: repository by format; `None`
+    where it was not asked.
     """
 
     spec: ModelSpec
     stored_bytes: int
-    published: Mapping[str, str]
+    published: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,7 @@ def _start(offer: Offer, requirements: Requirements, model: HostedModel) -> Tria
     capacity = usable_memory(offer)
     if capacity is None:
         return Reason("memory_unknown")
-    candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload, tuple(model.published))
+    candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload, tuple(model.published or ()))
     together = requirements.workload.priority == "fastest"  # then the engines of a step compete
     waves = [tuple(group) for _, group in groupby(candidates.tried, lambda of: of.step if together else (of.step, of.engine))]
     return Trial(offer, capacity, waves, candidates.refused)
@@ -273,7 +273,7 @@ def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -
         return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
     cost = price_offer(offer, workload, requirements.rules, best.speed.predicted, best.replicas)
     model = requirements.model
-    published = {} if model is None else model.published
+    published = None if model is None else model.published
     others = [of for of in trial.passing if of.candidate.step < best.candidate.step]
     return Entry(
         offer=offer,

@@ -69,9 +69,7 @@ def recommend(
     hosted = None if family == "provider" else spec
     context = _context(spec, workload)
     requirements = Requirements(
-        model=None
-        if hosted is None
-        else HostedModel(spec=hosted, stored_bytes=_download_bytes(hosted), published={} if published is None else published),
+        model=None if hosted is None else HostedModel(spec=hosted, stored_bytes=_download_bytes(hosted), published=published),
         family=family,
         workload=workload,
         context_tokens=context,

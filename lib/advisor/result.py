@@ -171,12 +171,12 @@ NEEDS: Mapping[Rule, str] = {
 
 
 def explain_configuration(
-    offer: Offer, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str], *, was_refused: bool
+    offer: Offer, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str] | None, *, was_refused: bool
 ) -> tuple[Reason, ...]:
     """The model that is placed, its precision, its number of devices and its speed.
 
     `whole` are the configurations with less compressed weights that pass here too, `was_refused` says whether one that fits was
-    refused, `published` the quantized checkpoints that are known to exist.
+    refused, `published` the quantized checkpoints that the Hub lists.
     """
     return (
         *_explain_memory(best.headroom),
@@ -200,7 +200,7 @@ def _explain_memory(headroom: Headroom) -> list[Reason]:
     return reasons
 
 
-def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str]) -> list[Reason]:
+def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str] | None) -> list[Reason]:
     """How the checkpoint comes into this precision, and what the Space has to be built with."""
     candidate, precision = best.candidate, best.headroom.memory.precision
     reasons = []
@@ -213,8 +213,8 @@ def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str
     if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
         reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
     if candidate.step and weight_format(precision).law in PUBLISHED_LAWS:
-        known = published.get(precision, "")
-        variant = "found" if known else ""
+        known = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
+        variant = "" if published is None else "found" if known else "none"
         reasons.append(Reason("checkpoint", {"precision": precision, "repository": known}, variant=variant))
     return reasons
 

@@ -146,7 +146,8 @@ _HOLDS = {
     "quantized:replicas": "In {bits} bits ({precision}), so that one machine serves more; less compressed weights fit too.",
     "checkpoint": "{precision} is loaded from a checkpoint made in it: look for one on the Hub, or make it. Whether one exists was not "
     "looked up.",
-    "checkpoint:found": "{precision} is published: {repository}.",
+    "checkpoint:found": "Published quantized: {repository} (for {precision}).",
+    "checkpoint:none": "{precision} is loaded from a checkpoint made in it, and the Hub lists none of this model: make it.",
     "halved": "The checkpoint is in 32 bits and is loaded in {precision}, which hardly changes it.",
     "needs_docker": "Needs a Docker Space: {engine} is a server of its own.",
     "no_bf16": "{silicon} does not compute in bf16, so the model runs in fp16.",

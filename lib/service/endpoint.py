@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from lib.hub.providers import find_providers
-from lib.hub.search import suggest_models
+from lib.hub.search import find_quantized, suggest_models
 from lib.hub.spaces import Spaces
 from lib.live import measure_process
 from lib.live.chat import Conversations
@@ -78,6 +78,9 @@ class App:
 
     providers: Callable[[str], ProviderOffers] = find_providers
     """Who serves a model per token, as the router says."""
+
+    quantized: Callable[[str], Mapping[str, str] | None] = find_quantized
+    """The quantized checkpoints of a model on the Hub, repository by format; None where it cannot be asked."""
 
     predict: Predict = predict_speed
     """How fast an offer runs a model, for bills."""

@@ -46,6 +46,7 @@ from lib.service.arguments import (
     TokensPerSecond,
     UsdPerMonth,
     argument,
+    read_reference,
     whole_number,
 )
 from lib.service.endpoint import App
@@ -101,7 +102,18 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     """
     calls_provider = FAMILIES.get(arguments.task) == "provider" and arguments.model == ""  # such a Space needs no model
     spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
-    return _answer_once(spec, arguments.workload, catalog, arguments.limit)
+    answer = _answer_once(spec, arguments.workload, catalog, arguments.limit)
+    on_hub = spec is not None and spec.id and read_reference(arguments.model).kind == "id"
+    if spec is None or not on_hub or not _needs_checkpoint(answer):
+        return answer
+    published = app.quantized(spec.id)
+    return answer if published is None else _answer_once(spec, arguments.workload, catalog, arguments.limit, tuple(published.items()))
+
+
+def _needs_checkpoint(answer: RecommendationAnswer) -> bool:
+    """Whether the pick is loaded from a checkpoint that somebody has to have made."""
+    pick = answer["pick"]
+    return pick is not None and any(reason["code"] == "checkpoint" for reason in pick["reasons"])
 
 
 KEPT = 64
@@ -110,15 +122,18 @@ KEPT = 64
 
 @cached(
     LRUCache(KEPT),
-    key=lambda spec, workload, catalog, limit: (ById(spec), workload, ById(catalog), limit),
+    key=lambda spec, workload, catalog, limit, published=None: (ById(spec), workload, ById(catalog), limit, published),
     condition=threading.Condition(),
 )
-def _answer_once(spec: ModelSpec | None, workload: Workload, catalog: Catalog, limit: int) -> RecommendationAnswer:
+def _answer_once(
+    spec: ModelSpec | None, workload: Workload, catalog: Catalog, limit: int, published: tuple[tuple[str, str], ...] | None = None
+) -> RecommendationAnswer:
     """The same question about the same model and prices is answered once, also for those who ask it at the same time.
 
     Everybody gets the same object, which nobody may change.
     """
-    return recommendation_answer(advisor.recommend(spec, workload, catalog), spec, catalog, limit=limit)
+    known = None if published is None else dict(published)
+    return recommendation_answer(advisor.recommend(spec, workload, catalog, published=known), spec, catalog, limit=limit)
 
 
 def recommendation_answer(

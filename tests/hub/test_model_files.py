@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from lib.errors import RepoNotFound
 from lib.hub import model_files, search
 from lib.hub.model_files import read_model
-from lib.hub.search import suggest_models
+from lib.hub.search import find_quantized, suggest_models
 
 # Llama 3.1 8B: 8 030 261 248 parameters (its card on the Hub), two bytes each.
 LLAMA_8B_PARAMETERS = 8_030_261_248
@@ -319,6 +319,35 @@ def test_search_suggests_public_models_once(hub: StandIn) -> None:
     assert len(hub.requests) == 1
 
 
+def test_quantized_checkpoints_are_found_by_their_base_model(hub: StandIn) -> None:
+    """By the Hub's tags, the most downloaded of a format; eight bits are no four bits; asked once."""
+    base = "base_model:quantized:org/llama-8b"
+    hub.add(llama_8b())
+    for name, *tags in (
+        ("org/llama-8b-gptq8", base, "gptq", "8-bit"),
+        ("org/llama-8b-gptq", base, "gptq", "4-bit"),
+        ("org/llama-8b-awq", base, "awq", "4-bit"),
+        ("org/llama-8b-other-awq", base, "awq"),
+        ("org/llama-8b-files", base, "gguf"),
+        ("org/other-awq", "base_model:quantized:org/other", "awq"),
+    ):
+        hub.add(llama_8b(name)).info["tags"] = tags
+    found = find_quantized("org/llama-8b")
+    assert found == {"gptq-4": "org/llama-8b-gptq", "awq-4": "org/llama-8b-awq", "gguf": "org/llama-8b-files"}
+    assert find_quantized("org/llama-8b") is found
+    assert len(hub.requests) == 1
+    assert find_quantized("org/llama-70b") == {}
+
+
+def test_a_hub_that_fails_is_not_asked_for_every_model(hub: StandIn) -> None:
+    """It is not known then whether there are any, and the next question waits for nothing."""
+    hub.faults["/api/models?"] = Fault(status=500)
+    assert find_quantized("org/llama-8b") is None
+    asked = len(hub.requests)
+    assert find_quantized("org/llama-70b") is None
+    assert len(hub.requests) == asked
+
+
 @pytest.mark.parametrize("words", ["", "x", "x" * 97, "a\0b"])
 def test_words_that_cannot_be_searched_are_not_sent(hub: StandIn, words: str) -> None:
     """Too short, too long or unprintable: a reason, and no request."""
@@ -331,7 +360,7 @@ def test_words_that_cannot_be_searched_are_not_sent(hub: StandIn, words: str) ->
 def test_hf_endpoint_is_honoured_and_the_servers_token_is_not_sent() -> None:
     """A fresh process with HF_ENDPOINT and HF_TOKEN set reads the stand-in, and sends no Authorization."""
     code = (
-        "from lib.hub.model_files import read_model; from lib.hub.search import suggest_models;"
+        "from lib.hub.model_files import read_model; from lib.hub.search import find_quantized, suggest_models;"
         "print(read_model('org/llama-8b').total_bytes, suggest_models('llama').ids)"
     )
     with StandIn() as hub:

@@ -1,62 +1,71 @@
-"""Equal questions of `/recommend` are answered once, as long as model and prices are the same."""
+"""`/recommend` asks the Hub for quantized checkpoints only where the pick needs one."""
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from lib import advisor
 from lib.catalog import load
+from lib.errors import BadArgument
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.recommend import recommend
 
-MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+LARGE, SMALL = "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the advisor is asked from now on."""
-    workloads: list[Any] = []
-    answer = advisor.recommend
+class Hub:
+    """What the Hub lists, and what it was asked."""
 
-    def note(spec: Any, workload: Any, catalog: Any) -> Any:
-        workloads.append(workload)
-        return answer(spec, workload, catalog)
+    def __init__(self, listed: Mapping[str, str] | None) -> None:
+        self.listed, self.asked = listed, list[str]()
 
-    monkeypatch.setattr(advisor, "recommend", note)
-    return workloads
+    def find(self, model: str) -> Mapping[str, str] | None:
+        """As `lib.hub.search.find_quantized`."""
+        self.asked.append(model)
+        return self.listed
 
 
-def test_the_same_question_is_answered_once_and_another_one_anew(asked: list[Any]) -> None:
-    """The same arguments in other words are the same question; another context, another length of the lists or other prices are not."""
-    catalog = load()
-    prices = [replace(catalog)]  # a catalog of its own, whatever other tests asked
-    ask = bind_arguments(recommend, App(catalog=lambda: prices[-1], models=Models()))
-    first = ask(MODEL, context_tokens=4096, hours_per_day=24)
-    assert ask(MODEL, hours_per_day=24.0) is first
-    assert len(asked) == 1
-    assert ask(MODEL, context_tokens=2048)["pick"] is not None
-    assert len(ask(MODEL, limit=1)["ranked"]) == 1
-    prices.append(replace(catalog))  # as a refresh of the prices does
-    assert ask(MODEL) == first
-    assert len(asked) == 4
+def question(hub: Hub) -> Any:
+    """The endpoint with this Hub."""
+    return bind_arguments(recommend, App(catalog=load, models=Models(), quantized=hub.find))
 
 
-def test_who_asks_meanwhile_waits_for_the_answer_of_the_first(asked: list[Any]) -> None:
-    """Eight at the same time, one answer."""
-    catalog, together = replace(load()), threading.Barrier(8)
-    ask = bind_arguments(recommend, App(catalog=lambda: catalog, models=Models()))
+@pytest.mark.parametrize(
+    ("listed", "precision", "said"),
+    [
+        (None, "awq-4", "Whether one exists was not looked up"),
+        ({}, "awq-4", "the Hub lists none of this model"),
+        ({"gptq-4": "org/large-gptq", "gguf": "org/large-gguf"}, "gptq-4", "org/large-gptq"),
+    ],
+)
+def test_a_checkpoint_on_the_hub_is_preferred_and_named(listed: Mapping[str, str] | None, precision: str, said: str) -> None:
+    """70B on one L40S needs four bits: the format that is published, else AWQ with what is to be done."""
+    hub = Hub(listed)
+    pick = question(hub)(LARGE, platforms="spaces")["pick"]
+    assert hub.asked == [LARGE]
+    assert pick["precision"] == precision
+    assert said in " ".join(reason["message"] for reason in pick["reasons"])
 
-    def visit(_: int) -> Any:
-        together.wait(10)
-        return ask(MODEL)
 
-    with ThreadPoolExecutor(8) as visitors:
-        answers = list(visitors.map(visit, range(8)))
-    assert all(answer is answers[0] for answer in answers)
-    assert len(asked) == 1
+def test_what_is_loaded_as_stored_asks_nobody() -> None:
+    """8B in bf16, and a bare parameter count, which no checkpoint belongs to."""
+    hub = Hub({})
+    assert question(hub)(SMALL)["pick"]["precision"] == "bf16"
+    assert question(hub)("70B")["pick"] is not None
+    assert hub.asked == []
+
+
+def test_a_request_beyond_the_models_limit_is_refused() -> None:
+    """gpt2 has 1,024 positions: a prompt of 2,000 tokens is refused with the limit, not cut."""
+    with pytest.raises(BadArgument, match=r"at most 1,024 together"):
+        question(Hub(None))("openai-community/gpt2", prompt_tokens=2000)
+
+
+def test_a_request_beyond_the_context_raises_it() -> None:
+    """6,000 tokens of prompt do not fit the default context of 4,096: what is held follows the request, and a note says so."""
+    answer = question(Hub(None))(SMALL, prompt_tokens=6000, output_tokens=500)
+    assert answer["pick"]["speed"]["prompt_tokens"] == 6000
+    assert "context_raised" in {note["code"] for note in answer["notes"]}

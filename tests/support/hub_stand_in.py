@@ -4,7 +4,7 @@ In a test:            with StandIn() as hub: hub.add(Repo(id="org/name", files={
 As a process:         python tests/support/hub_stand_in.py --port 8931     then start the app with HF_ENDPOINT=http://127.0.0.1:8931
                       (the repositories that it then serves are those of `hub_repos.demo_repos`)
 
-What is answered: /api/models/{id}[/revision/{rev}], /api/models?search=, /{id}/resolve/{rev}/{file}. Statuses and the headers
+What is answered: /api/models/{id}[/revision/{rev}], /api/models?search=&filter=, /{id}/resolve/{rev}/{file}. Statuses and the headers
 X-Error-Code, X-Error-Message, X-Repo-Commit follow what huggingface_hub 2.4 reads from the Hub (utils/_http.py).
 A file may be larger than its bytes: `Blob(head, size)` serves zeros after its head, so a 100 GB file costs nothing.
 """
@@ -166,7 +166,9 @@ class StandIn:
 
     def _searched(self, query: dict[str, list[str]]) -> Answer:
         words, limit = query.get("search", [""])[0].lower(), int(query.get("limit", ["10"])[0])
+        tags = query.get("filter", [])
         found = [repo.described(blobs=False) for repo in self.repos.values() if words in repo.id.lower() and not repo.private]
+        found = [described for described in found if set(tags) <= set(described["tags"])]
         return Answer(body=json.dumps(found[:limit]).encode())
 
     def _closed(self, repo: Repo | None, seen: Seen, *, api: bool) -> Answer | None:
