@@ -66,8 +66,8 @@ class GenerationOption:
 
     @property
     def chips_needed(self) -> int | None:
-        """Chips of the smallest slice that holds the model."""
-        return None if self.smallest is None else self.smallest.offer.accelerator_count
+        """Chips of the smallest slice that holds the work; where none does alone, of all the slices that share the requests."""
+        return None if self.smallest is None else self.smallest.offer.accelerator_count * self.smallest.replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,8 @@ class WhatIfEntry(TypedDict):
 class OptionEntry(TypedDict):
     """Hardware that serves the model; of TPU with its slice, and the price in a region by commitment (null where none was found).
 
-    `role`: smallest (fewest chips that hold it), cheapest (per token, within the limit), both, or gpu.
+    `role`: smallest (fewest chips that hold it), cheapest (per token, within the limit), both, or gpu. Memory, speed and price per hour are
+    those of one of `replicas` machines.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class OptionEntry(TypedDict):
     precision: str
     engine: str
     devices: int
+    replicas: int
     weights_bytes: int
     kv_cache_bytes: int
     per_device_bytes: int

@@ -100,7 +100,8 @@ def _price(option: OptionEntry) -> str:
     if claimed is not None:
         low, high = claimed["usd_per_million_output_tokens_low"], claimed["usd_per_million_output_tokens_high"]
         what_if = f"<small>what if: {usd(low)} to {usd(high)}</small>"
-    return f"{head}<small>{usd_per_hour(hourly)} an hour</small>{what_if}"
+    each = f" each, {option['replicas']} machines" if option["replicas"] > 1 else ""
+    return f"{head}<small>{usd_per_hour(hourly)} an hour{each}</small>{what_if}"
 
 
 def _role(option: OptionEntry) -> str:
@@ -129,7 +130,8 @@ def generations_table(answer: GpuTpuAnswer) -> str:
         chips = _NONE if one["chips_needed"] is None else str(one["chips_needed"])
         held = f"{gib(one['memory_bytes_per_chip'] or 0)}<small>{one['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s</small>"
         slices = ", ".join(f"{each['topology']} ({each['chips']:,})" for each in one["slices"])
-        runs = f"<small>runs on {fitting[0]} and larger</small>" if fitting else "<small>runs on none of them</small>"
+        alone = "runs on none of them" if one["chips_needed"] is None else "several slices would share the requests"
+        runs = f"<small>{f'runs on {fitting[0]} and larger' if fitting else alone}</small>"
         tested = f"{escape(one['support_message'])}<small>vLLM: {escape(one['vllm'])}</small>"
         rows.append((escape(one["name"]), chips, held, f'<span class="wraps">{slices}</span>{runs}', tested))
     if not rows:

@@ -92,6 +92,11 @@ SUPPORT: Mapping[str, str] = MappingProxyType(
 )
 
 
+def replicas_sentence(replicas: int) -> str:
+    """A slice that holds the model, but not all sequences at once."""
+    return f"It holds the model, but not all requests at once: {replicas} of them would share the requests."
+
+
 def guidance_sentence(parameters: int, advised: int, by_laws: int | None, limit: int) -> str:
     """The old advice on sizes beside what memory takes."""
     size = f"{parameters / 1e9:.1f} billion parameters"

@@ -14,6 +14,7 @@ from lib.advisor.tpu_options import (
     HOME_REGION,
     GenerationOption,
     RegionPrice,
+    SliceOption,
     TpuOptions,
     apply_claim,
     find_general_values,
@@ -41,7 +42,7 @@ from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_so
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.gpu_tpu_words import SUPPORT, guidance_sentence
+from lib.present.gpu_tpu_words import SUPPORT, guidance_sentence, replicas_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.present.setup_files import write_setup
 from lib.present.side_by_side import list_properties
@@ -247,6 +248,7 @@ def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: Gen
         "precision": entry.precision,
         "engine": entry.engine,
         "devices": entry.devices,
+        "replicas": entry.replicas,
         "weights_bytes": 0 if memory is None else memory.weights.bytes,
         "kv_cache_bytes": 0 if memory is None else memory.kv_cache.bytes,
         "per_device_bytes": 0 if memory is None else memory.per_device_bytes,
@@ -323,9 +325,15 @@ def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
                 "chips": each.offer.accelerator_count,
                 "hosts": tpu.hosts,
                 "usd_per_hour": float(each.offer.usd_per_hour or 0),
-                "fits": each.entry is not None,
-                "reason": "" if each.rejection is None else sentence(each.rejection.reason),
+                "fits": each.entry is not None and each.entry.replicas == 1,
+                "reason": _why_not(each),
             }
+
+
+def _why_not(option: SliceOption) -> str:
+    if option.rejection is not None:
+        return sentence(option.rejection.reason)
+    return "" if option.entry is None or option.entry.replicas == 1 else replicas_sentence(option.entry.replicas)
 
 
 def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> GuidanceEntry:

@@ -86,6 +86,15 @@ def test_more_sequences_never_take_fewer_chips() -> None:
     assert {option.generation.id: option.chips_needed for option in many.generations}["v6e"] == 4
 
 
+def test_chips_of_slices_that_share_the_requests_are_added_up() -> None:
+    """256 sequences of 16,384 tokens hold 256 × 2.1 GB of cache: no slice of v6e splits it over more than the 8 key/value heads."""
+    crowd = {each.generation.id: each for each in options("meta-llama/Llama-3.1-8B-Instruct", context=16_384, concurrency=256).generations}
+    smallest = crowd["v6e"].smallest
+    assert smallest is not None
+    assert smallest.replicas > 1
+    assert crowd["v6e"].chips_needed == smallest.replicas * smallest.offer.accelerator_count
+
+
 def test_the_cheapest_keeps_the_limit_on_the_first_token() -> None:
     """A limit can only make the price per token higher, and what keeps none is not named."""
     free, bound = options("Qwen/Qwen3-32B", concurrency=8), options("Qwen/Qwen3-32B", concurrency=8, max_ttft_s=0.2)
