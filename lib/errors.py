@@ -11,6 +11,7 @@
     │   └── AgainstRules        the platform's rules forbid it (tier retired, Gradio only, fixed sleep, hosting limit)
     ├── UnsupportedModel        readable, but needs code that is not run here (remote code, unknown class)
     │   └── UnknownGrowth       its cache was run, and grows by no law that is known here
+    ├── SwitchedOff             whoever runs this copy of the app does not offer it
     ├── NotSignedIn             an account action, and the caller sent no token of their own
     ├── HubError                the Hub did not give what was asked for
     │   ├── RepoNotFound        no such public repository (or private, and no token)
@@ -134,6 +135,12 @@ class UnknownGrowth(UnsupportedModel):
     """A cache that was run and grows by no law that is known here."""
 
     code = "unknown_growth"
+
+
+class SwitchedOff(AdvisorError):
+    """Whoever runs this copy of the app does not offer it."""
+
+    code = "switched_off"
 
 
 class NotSignedIn(AdvisorError):

@@ -203,6 +203,11 @@ def _driver() -> str | None:
     return found[1] if found else None
 
 
+def device_kind() -> Kind:
+    """What models run on here, as the system tells; torch is not asked."""
+    return "zerogpu" if on_zero_gpu() else "cuda" if _driver() else "cpu"
+
+
 @cache
 def _card() -> Card | None:
     """The CUDA device of this process, None without one; imports torch."""

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import functools
+import os
+import tomllib
 from collections.abc import Callable, Hashable, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TypedDict, TypeVar
 
 from lib.answers.common import PriceEntry, price_entry
 from lib.catalog import load
+from lib.errors import SwitchedOff
 from lib.hub.client import Places
 from lib.hub.prices import PriceFeed
 from lib.hub.space_session import install_session
 from lib.hub.spaces import MOST_CALLS, OWN_CALLS, Spaces
 from lib.live import measure_process
+from lib.live.device import device_kind
 from lib.service.arguments import check_text
 from lib.service.chat import chat
 from lib.service.compare import compare
@@ -35,6 +42,21 @@ from lib.service.spaces import pause_space, preview, restart_space, set_sleep_ti
 from lib.service.speed import estimate_speed, roofline
 from lib.service.ways_to_save import ways_to_save
 
+Answer = TypeVar("Answer")
+VERSION: str = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
+class Health(TypedDict):
+    """What `/healthz` says. `prices` is "live" or "bundled", `catalog` the day of the bundled facts."""
+
+    status: str
+    version: str
+    prices: str
+    prices_checked: str
+    prices_age_days: int
+    catalog: str
+    device: str
+
 
 class Live:
     """What the app answers by running it on the device at hand, and the ledger of what was measured."""
@@ -54,16 +76,31 @@ class Live:
         self._app.demo.place(self._app.catalog())
 
 
+def _bind_refusal(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:
+    """An action as callers see it, which refuses whatever it is asked."""
+    act = bind_arguments(function, app)
+
+    def refuse(*_: object, **__: object) -> Answer:
+        raise SwitchedOff(
+            "Changing a Space is switched off in this copy of the app (ACCOUNT_ACTIONS=0). Looking at Spaces and right-sizing them works. "
+            "Change it in the Space's own settings on huggingface.co, or with scripts/manage_space.py from your own machine."
+        )
+
+    functools.update_wrapper(refuse, act)  # its signature and its words, which the listings show
+    return refuse
+
+
 class Account:
     """What a visitor can ask about a Space, and do with it by a token of their own."""
 
     def __init__(self, app: App) -> None:
+        act = bind_arguments if app.account_actions else _bind_refusal
         self.space_status = bind_arguments(space_status, app)
         self.right_size = bind_arguments(right_size, app)
-        self.switch_hardware = bind_arguments(switch_hardware, app)
-        self.set_sleep_time = bind_arguments(set_sleep_time, app)
-        self.pause_space = bind_arguments(pause_space, app)
-        self.restart_space = bind_arguments(restart_space, app)
+        self.switch_hardware = act(switch_hardware, app)
+        self.set_sleep_time = act(set_sleep_time, app)
+        self.pause_space = act(pause_space, app)
+        self.restart_space = act(restart_space, app)
         self.preview = bind_arguments(preview, app)
         self.watch = bind_arguments(watch, app)
 
@@ -99,6 +136,26 @@ class Services:
         """Ids on the Hub that match; none when the Hub cannot be reached."""
         return self._app.search(check_text("text", text, "llama"))
 
+    @property
+    def account_actions(self) -> bool:
+        """Whether a Space may be changed from here."""
+        return self._app.account_actions
+
+    def health(self, today: date | None = None) -> Health:
+        """Whether the app answers, with what; cheap, for whoever watches it. `today` is the day to count the prices' age from."""
+        catalog = self.catalog()
+        prices = price_entry(catalog.prices["spaces"])
+        age = (today or datetime.now(UTC).date()) - date.fromisoformat(prices["checked"][:10])
+        return {
+            "status": "ok",
+            "version": VERSION,
+            "prices": prices["basis"],
+            "prices_checked": prices["checked"],
+            "prices_age_days": age.days,
+            "catalog": catalog.as_of,
+            "device": device_kind(),
+        }
+
     def prices(self) -> PriceEntry:
         """Which prices the answers use now, and how old they are."""
         return price_entry(self.catalog().prices["spaces"])
@@ -117,4 +174,7 @@ def services(caller: Callable[[], Hashable] = nobody) -> Services:
     install_session()  # before the first request: taking over the Hub client's session closes the one that was there
     feed, places = PriceFeed(load()), Places(MOST_CALLS, OWN_CALLS, caller)
     spaces = functools.partial(Spaces, places=places)
-    return Services(App(catalog=feed.catalog, refreshed_catalog=feed.refresh, models=Models(caller=caller), spaces=spaces))
+    acts = os.environ.get("ACCOUNT_ACTIONS") != "0"
+    return Services(
+        App(account_actions=acts, catalog=feed.catalog, refreshed_catalog=feed.refresh, models=Models(caller=caller), spaces=spaces)
+    )

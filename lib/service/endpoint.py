@@ -104,6 +104,9 @@ class App:
     find_device: Callable[..., Device] | None = None
     """The device as it is now, of a size on ZeroGPU; None: what the catalog makes of this machine."""
 
+    account_actions: bool = True
+    """Whether a Space may be changed from here (`ACCOUNT_ACTIONS=0` switches that off); looking at one is always offered."""
+
     ledger: MeasurementLedger = field(default_factory=MeasurementLedger)
     """Where measurements are written down."""
 

@@ -18,6 +18,7 @@ from lib.present.markup import hint_note
 
 OAUTH = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 _STATUS_EVENT = "_check_login_status"
+_ACTIONS_OFF = "To look at a public Space no sign-in is needed. Changing one is switched off in this copy of the app."
 _NO_LOGIN = "To look at a public Space no sign-in is needed. To change one, paste a token of your own: this copy of the app has no sign-in."
 _LOGIN = "To look at a public Space no sign-in is needed. To change one, sign in or paste a token of your own."
 _SCOPES = (
@@ -66,11 +67,11 @@ def _machine_is_known() -> bool:
         return False
 
 
-def build() -> LoginView:
-    """The box that says who acts."""
+def build(*, acts: bool = True) -> LoginView:
+    """The box that says who acts; where Spaces cannot be changed from here (`acts`), who looks."""
     with gr.Column(elem_classes="login"):
-        there = can_sign_in()
-        gr.HTML(hint_note(_LOGIN if there else _NO_LOGIN))
+        there = acts and can_sign_in()
+        gr.HTML(hint_note(_ACTIONS_OFF if not acts else _LOGIN if there else _NO_LOGIN))
         button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", icon=None, size="md", elem_id="login") if there else None
         if there:
             gr.HTML(_FRAMED)

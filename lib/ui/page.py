@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint_note, refusal_note
+from lib.present.privacy import privacy_note
 from lib.ui import cost_tab, gpu_tpu_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
@@ -93,6 +94,7 @@ def build_page(services: Services) -> gr.Blocks:
         gr.HTML((ASSETS / "header.html").read_text(encoding="utf-8"), elem_id="masthead")
         view = build_view(services)
         gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")
+        gr.HTML(privacy_note(account_actions=services.account_actions), elem_id="sends-and-keeps")
         _wire(page, view, services)
         api.register(endpoints(services))
     login.close_status(page)

@@ -226,8 +226,8 @@ class TabParts:
 
 
 def build(services: Services) -> FormView:
-    """The layout of the form, hidden until a Space was found."""
-    with gr.Column(visible=False, elem_id="change") as box:
+    """The layout of the form, hidden until a Space was found, and for good where actions are switched off."""
+    with gr.Column(visible=services.account_actions), gr.Column(visible=False, elem_id="change") as box:
         gr.HTML("<h2>Change it</h2>")
         action = gr.Radio(list(ACTION_WORDS), value="switch", label="What to do", elem_classes="segments wraps")
         with gr.Row(elem_classes="change-fields"):

@@ -48,7 +48,7 @@ def build(services: Services) -> SpaceView:
                 max_length=MODEL_LENGTH,
             )
             look = gr.Button("Look", variant="primary", elem_id="look")
-            who = login.build()
+            who = login.build(acts=services.account_actions)
             size = space_look.build_size()
             resize = gr.Button("Size it", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):

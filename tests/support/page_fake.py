@@ -30,6 +30,8 @@ def _common() -> dict[str, Any]:
 class FakeServices:
     """Answers for one model; anything else is refused. `asked` records every question."""
 
+    account_actions = True
+
     def __init__(self, *, hub: bool = True) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self._hub = hub

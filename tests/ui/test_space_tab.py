@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,8 @@ from space_fake import preview, progress, size, status
 from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
 from lib.service.app import Services
+from lib.service.endpoint import App
+from lib.service.models import Models
 from lib.ui import code_box, login, space_actions, space_look
 from lib.ui import fields as ask
 from lib.ui.space_actions import Confirmation, SpaceRequest, action_scenes, review_request
@@ -313,6 +316,27 @@ def test_gradios_own_question_is_not_public(monkeypatch: pytest.MonkeyPatch) -> 
     login.close_status(page)
     assert [fn.api_visibility for fn in page.fns.values() if fn.api_name == "_check_login_status"] == ["private"]
     assert page.get_api_info()["named_endpoints"] == {}
+
+
+def test_the_sign_in_names_no_path_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradio's own button carries the path of its picture, from the server's root on."""
+    monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: {"userinfo": {}})
+    monkeypatch.setattr(login, "can_sign_in", lambda: True)
+    with pytest.warns(UserWarning, match="OAuth"), gr.Blocks() as page:
+        login.build()
+    assert any(isinstance(block, gr.LoginButton) for block in page.blocks.values())
+    assert "site-packages" not in json.dumps(page.config, default=str)
+
+
+def test_where_actions_are_switched_off_the_page_hides_them() -> None:
+    """No form even after a Space was found, no sign-in, and the page says so; looking stays."""
+    from lib.ui.page import build_page  # noqa: PLC0415
+
+    page = build_page(Services(App(catalog=load, models=Models(), account_actions=False)))
+    (form,) = (block for block in page.blocks.values() if getattr(block, "elem_id", None) == "change")
+    assert form.parent is not None
+    assert form.parent.visible is False
+    assert "Changing one is switched off" in json.dumps(page.config, default=str)
 
 
 def test_the_files_of_the_pick(whole: Services) -> None:

@@ -348,6 +348,7 @@ _STATUS = {
     "repo_not_found": 404,
     "repo_gated": 403,
     "not_permitted": 403,
+    "switched_off": 403,
     "rate_limited": 429,
     "hub_garbage": 502,
     "hub_error": 502,

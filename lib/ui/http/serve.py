@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from lib.ui import live_ledger
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints, run_routes
@@ -34,7 +37,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
 
     return {
         "app_kwargs": {
-            "routes": [*run_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services)],
+            "routes": [*run_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services), _health_route(services)],
             "exception_handlers": HANDLERS,
             "middleware": [
                 Middleware(Failures),
@@ -59,6 +62,15 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
         "ssr_mode": False,
         "state_session_capacity": CAPACITY,
     }
+
+
+def _health_route(services: Services) -> Route:
+    """`/healthz`, for whoever watches the app: from memory, without a login, and nothing of the request in it."""
+
+    async def answer(_: Request) -> JSONResponse:
+        return JSONResponse(services.health(), headers={"Cache-Control": "no-store"})
+
+    return Route("/healthz", answer, methods=["GET"])
 
 
 KEEP_ALIVE_S = 75
