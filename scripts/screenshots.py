@@ -37,6 +37,7 @@ TABS = {
     "recommend": "?tab=recommend",
     "memory": "?tab=memory&context=32768&batch=4",
     "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6",
+    "tpu": "?tab=tpu&places=on_gcp",
     "live": f"?tab=live&model={MEASURED}",
     "space": "?tab=space&space=ada/chat",
 }

@@ -116,7 +116,9 @@ def options_notes(answer: GpuTpuAnswer) -> str:
     notes = [] if guidance is None else [escape(guidance["message"])]
     if guidance is not None:
         listed = "lists models of this family" if optimum["lists_this_family"] else "lists no model of this family"
-        notes.append(escape(f"Optimum TPU {optimum['version']} {listed}; it is in {optimum['state']}."))
+        notes.append(
+            escape(f"Optimum TPU {optimum['version']} {listed}; it is in {optimum['state']}. Its models: {', '.join(optimum['models'])}.")
+        )
     claims = [option["what_if"]["label"] for option in answer["options"] if option["what_if"] is not None]
     notes += [escape(f"{claims[0]} No other figure here contains it.")] if claims else []
     return bullet_list(notes, "notes")

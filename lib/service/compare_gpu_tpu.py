@@ -48,7 +48,7 @@ from lib.present.setup_files import write_setup
 from lib.present.side_by_side import list_properties
 from lib.present.tpu_recipes import Recipe, RecipeChoice, tpu_recipes
 from lib.provenance import Caveat, Source
-from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_number, one_of, whole_number
+from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number
 from lib.service.endpoint import App
 from lib.service.recommend import ranked_entry
 from lib.workload import Workload
@@ -141,7 +141,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     """
     _check_consistent(arguments)
     catalog, software, rules = app.catalog(), load_tpu_software(), load_decision_rules()
-    _check_region(arguments.region, catalog)
+    arguments = arguments.model_copy(update={"region": _check_region(arguments.region, catalog)})
     named = not (isinstance(arguments.model, str) and not arguments.model.strip())
     spec = app.models(arguments.model) if named else None
     workload = Workload(
@@ -165,10 +165,13 @@ def _check_consistent(arguments: GpuTpuArguments) -> None:
         raise BadArgument("on_gcp", "true", "false where outside_gcp is true")
 
 
-def _check_region(region: object, catalog: Catalog) -> None:
-    known = sorted({name for offer in catalog.on(("tpu",)) for name in offer.usd_per_hour_by_region})
-    if region not in known:
-        raise BadArgument("region", str(region)[:80], ", ".join(known))
+def _check_region(region: object, catalog: Catalog) -> str:
+    """A region where some generation of TPU has a price.
+
+    Raises:
+        BadArgument: there is none of this name.
+    """
+    return check_choice("region", region, sorted({name for offer in catalog.on(("tpu",)) for name in offer.usd_per_hour_by_region}))
 
 
 def _answer(

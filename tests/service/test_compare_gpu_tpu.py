@@ -75,7 +75,8 @@ def test_every_answer_is_worded(others: dict[str, Any]) -> None:
     [
         ({"on_gcp": True, "outside_gcp": True}, "on_gcp was 'true'. Accepted: false where outside_gcp is true"),
         ({"static_shapes": True, "dynamic_shapes": True}, "static_shapes was 'true'"),
-        ({"region": "mars-north1"}, "region was 'mars-north1'. Accepted: asia-east1"),
+        ({"region": "us-centra1"}, "region was 'us-centra1'. Accepted: one of 17 names, the nearest: us-central1"),
+        ({"region": 10**400}, "region was 'a whole number of about 400 digits'"),
         ({"framework": "caffe"}, "framework was 'caffe'. Accepted: pytorch, jax, tensorflow"),
         ({"chips_at_scale": -1}, "chips_at_scale was '-1'"),
         ({"shape_changes": "yes"}, "shape_changes was 'yes'. Accepted: true or false"),
