@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Literal, Protocol, get_args
 
@@ -185,6 +186,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
 """One row for each engine."""
 
 
+@cache
 def traits_of(engine: str) -> EngineTraits:
     """The row of an engine.
 

@@ -195,7 +195,8 @@ def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: s
     if family == "generate" and spec.library != "diffusers" and (kind == "cpu" or not (space and sdk == "gradio")):
         found.append(("llama.cpp", process if kind == "cpu" else server))
     silicon = offer.silicon or offer.host_cpu
-    runs = {name for name, row in TRAITS.items() if spec.work in row.works and (silicon is None or row.runs_on(silicon))}
+    work = spec.work
+    runs = {name for name, row in TRAITS.items() if work in row.works and (silicon is None or row.runs_on(silicon))}
     runs -= set() if spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
     return tuple(pair for pair in found if pair[0] in runs)
 

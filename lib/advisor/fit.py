@@ -7,9 +7,9 @@ call a slice of its own, so that it holds one request. A disk that is too small 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from lib.advisor.candidates import PUBLISHED_LAWS, SERVERS, Candidate, Family
 from lib.catalog.offers import Offer
@@ -122,10 +122,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """What stands in the way of a configuration, and how many bytes are missing."""
+    """What stands in the way of a configuration, how many bytes are missing, and how the reason is worked out where it is told."""
 
     missing_bytes: int
-    reason: Reason
+    explain: Callable[[], Reason]
 
 
 def place_candidate(
@@ -138,12 +138,13 @@ def place_candidate(
     headroom = max(headrooms, key=lambda of: of.needed_bytes)
     if not headroom.fits:
         request = requests[headrooms.index(headroom)]
-        return Shortage(missing_bytes=-headroom.free_bytes, reason=_too_small(candidate, headroom, model.spec, request, silicon))
+        return Shortage(missing_bytes=-headroom.free_bytes, explain=partial(_too_small, candidate, headroom, model.spec, request, silicon))
     download = model.stored_bytes
     if weight_format(headroom.memory.precision).law in PUBLISHED_LAWS:
         download = headroom.memory.weights.bytes
     if offer.disk_bytes is not None and download > offer.disk_bytes:
-        return Shortage(missing_bytes=0, reason=Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes}))
+        too_small = Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
+        return Shortage(missing_bytes=0, explain=lambda: too_small)
     return Placement(candidate=candidate, headroom=headroom, at_once=at_once)
 
 

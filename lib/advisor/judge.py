@@ -52,6 +52,8 @@ PASS_S = 5.0
 SOUND_S = 30.0
 PICTURE_S = 30.0
 PICTURE_ON_32_CORES_S = 45.0
+HOPELESS = 0.5
+"""Share of a device that is missing for one server, from which on no other of its kind is tried: they differ by less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class Trial:
     passing: list[Configuration] = field(default_factory=list)
     too_slow: list[Refusal] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
+    hopeless: set[tuple[int, int]] = field(default_factory=set)
 
     @property
     def is_open(self) -> bool:
@@ -86,11 +89,16 @@ class Trial:
         fitting = []
         for candidate in self.waves.pop(0):
             at_once = requirements.at_once(self.offer)
+            form = (candidate.step, candidate.devices)
+            if candidate.engine in SERVERS and form in self.hopeless:
+                continue
             placed = place_candidate(self.offer, candidate, requirements, model, self.device_bytes, at_once)
             if isinstance(placed, Shortage) and at_once > 1 and candidate.engine in SERVERS:
                 placed = self._place_fewer(candidate, requirements, model, placed, at_once)
             if isinstance(placed, Shortage):
                 self.shortages.append(placed)
+                if candidate.engine in SERVERS and placed.missing_bytes > HOPELESS * self.device_bytes:
+                    self.hopeless.add(form)
             else:
                 fitting.append(placed)
         return fitting
@@ -112,7 +120,7 @@ class Trial:
         if self.too_slow:
             return max(self.too_slow, key=lambda of: (-len(of.obstacles), of.tokens_per_s)).obstacles
         if self.shortages:
-            return (min(self.shortages, key=lambda of: of.missing_bytes).reason,)
+            return (min(self.shortages, key=lambda of: of.missing_bytes).explain(),)
         return (self.refused or Reason("no_engine", {"silicon": self.offer.name, "family": ""}),)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lib.advisor.candidates import SERVERS
 from lib.advisor.fit import HostedModel, Placement, Requirements, most_at_once, place_candidate
@@ -61,8 +61,32 @@ def plan_traffic(timed: Sequence[Timed], requirements: Requirements, model: Host
                 loads.append((other, reached))
         if len(loads) > 1 and not _quick_enough(speed, requirements):
             del loads[0]
-        plans.append(_plan(offer, sorted(loads, key=lambda load: load[0].at_once), requirements))
+        plans.append(_plan(offer, _hold(offer, (placement, speed), loads, requirements, model), requirements))
     return plans
+
+
+def _hold(
+    offer: Offer, at_hand: tuple[Placement, Speed], loads: list[tuple[Placement, Speed]], requirements: Requirements, model: HostedModel
+) -> tuple[Placement, Speed]:
+    """The load that takes the fewest machines, of several the smallest, and leaves as much room as the placement at hand."""
+    placement = at_hand[0]
+    loads = sorted(loads, key=lambda load: (count_machines(offer, load, requirements), load[0].at_once))
+    for load, speed in loads:
+        if load is placement:
+            return load, speed
+        device_bytes = placement.headroom.device_bytes
+        held = place_candidate(offer, load.candidate, requirements, model, device_bytes, load.at_once)
+        if isinstance(held, Placement) and held.headroom.comfortable >= placement.headroom.comfortable:
+            return held, speed
+    return at_hand
+
+
+def count_machines(offer: Offer, load: tuple[Placement, Speed], requirements: Requirements) -> int:
+    """Machines that the day's requests and those at the same time take."""
+    asked, together = requirements.workload.requests_per_day, requirements.at_once(offer)
+    served = count_served(requirements, load[1], load[0].at_once)
+    of_day = 1 if served is None else math.ceil(asked / served) if served else asked
+    return max(1, of_day, math.ceil(together / load[0].at_once))
 
 
 def _other_loads(offer: Offer, placement: Placement, speed: Speed, requirements: Requirements, model: HostedModel) -> list[Placement]:
@@ -77,9 +101,7 @@ def _other_loads(offer: Offer, placement: Placement, speed: Speed, requirements:
     device_bytes = placement.headroom.device_bytes
     most = most_at_once(offer, placement.candidate, requirements, model, device_bytes) if more else placement.at_once
     levels = [level for level in LEVELS if (more and placement.at_once < level <= most) or (fewer and level < placement.at_once)]
-    placed = [place_candidate(offer, placement.candidate, requirements, model, device_bytes, level) for level in levels]
-    comfortable = placement.headroom.comfortable
-    return [of for of in placed if isinstance(of, Placement) and of.headroom.comfortable >= comfortable]
+    return [replace(placement, at_once=level) for level in levels]
 
 
 def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
@@ -89,19 +111,13 @@ def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
     return fast and (ttft_s is None or ttft_s <= (workload.max_ttft_s or LONGEST_WAIT_S))
 
 
-def _plan(offer: Offer, loads: Sequence[tuple[Placement, Speed]], requirements: Requirements) -> Plan:
-    """The load that takes the fewest machines for the day's requests and for those at the same time; of several the smallest."""
+def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirements) -> Plan:
+    """What the load means for the offer: machines, or the traffic that it cannot serve."""
     asked, together = requirements.workload.requests_per_day, requirements.at_once(offer)
+    placement, speed = load
     if offer.platform == "zerogpu":
-        return Plan(placement=loads[0][0], speed=loads[0][1])
-
-    def machines(load: tuple[Placement, Speed]) -> int:
-        served = count_served(requirements, load[1], load[0].at_once)
-        of_day = 1 if served is None else math.ceil(asked / served) if served else asked
-        return max(1, of_day, math.ceil(together / load[0].at_once))
-
-    best = min(loads, key=machines)
-    (placement, speed), replicas = best, machines(best)
+        return Plan(placement=placement, speed=speed)
+    replicas = count_machines(offer, load, requirements)
     served = count_served(requirements, speed, placement.at_once)
     values: dict[str, Value] = {
         "requests_per_day": asked,
