@@ -92,6 +92,11 @@ class TpuOptions:
     runs_on_optimum: bool
     findings: Findings
 
+    @property
+    def best_slice(self) -> Entry | None:
+        """The slice with the lowest price per token of all generations."""
+        return _best_slice(self.generations)
+
 
 FIRST_COMPILE, CACHED_COMPILE = "20 to 30 minutes", "5 minutes"
 """The first start of vLLM on TPU, and a later one from its cache (rule `shapes_every_step` names the source)."""
@@ -307,7 +312,7 @@ def _find(
     """What the decision can use of all this."""
     named = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
-    tpu_best = min((each.cheapest for each in generations if each.cheapest is not None), key=_usd, default=None)
+    tpu_best = _best_slice(generations)
     gpu_best = gpu[0] if gpu else None
     prices: dict[str, Value] = {}
     if tpu_best is not None and gpu_best is not None:
@@ -333,6 +338,10 @@ def _find(
         tpu_price=round(100 * _usd(tpu_best) / _usd(gpu_best)) if tpu_best is not None and gpu_best is not None else None,
         values=values,
     )
+
+
+def _best_slice(generations: Iterable[GenerationOption]) -> Entry | None:
+    return min((each.cheapest for each in generations if each.cheapest is not None), key=_usd, default=None)
 
 
 def _usd(entry: Entry) -> Decimal:

@@ -41,16 +41,13 @@ from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec
-from lib.present.cards import PLATFORM_NAMES
 from lib.present.gpu_tpu_words import SUPPORT, guidance_sentence, replicas_sentence
 from lib.present.sentences import caveat_entries, sentence
-from lib.present.setup_files import write_setup
 from lib.present.side_by_side import list_properties
-from lib.present.tpu_recipes import Recipe, RecipeChoice, tpu_recipes
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number
 from lib.service.endpoint import App
-from lib.service.recommend import ranked_entry
+from lib.service.gpu_tpu_recipes import RecipeQuestion, gpu_recipes, slice_recipes
 from lib.workload import Workload
 
 Commitment = Literal["on_demand", "spot", "1_year", "3_years"]
@@ -196,10 +193,7 @@ def _answer(
         "optimum_tpu": _optimum(options, software),
         "retired": _retired(catalog),
         "side_by_side": list_properties(catalog),
-        "recipes": [
-            *(_recipe(recipe) for recipe in _recipes(arguments, spec, options, catalog, software)),
-            *(_gpu_recipes(arguments, spec, options, catalog) if spec is not None and options is not None else ()),
-        ],
+        "recipes": list(_recipes(arguments, spec, options, catalog, software)),
         "caveats": caveat_entries(_caveats(arguments, spec, options)),
         "sources": source_entries(_sources(decision, options, software)),
     }
@@ -382,71 +376,19 @@ def _retired(catalog: Catalog) -> list[RetiredEntry]:
     ]
 
 
-def _recipe(recipe: Recipe) -> RecipeEntry:
-    return {
-        "name": recipe.name,
-        "title": recipe.title,
-        "language": recipe.language,
-        "code": recipe.code,
-        "notes": list(recipe.notes),
-    }
-
-
 def _recipes(
     arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware
-) -> tuple[Recipe, ...]:
-    """For the slice with the lowest price per token; without a model that runs on one, for the smallest of today's newest small chip."""
-    entry = None
-    if options is not None:
-        generations = [each for each in options.generations if each.cheapest is not None]
-        best = min(generations, key=lambda each: _usd_of(each.cheapest), default=None)
-        entry = None if best is None else best.cheapest
-    offer = catalog.offer("v6e-1", "tpu") if entry is None else entry.offer
-    terms = None if offer.tpu is None else software.terms(offer.tpu.generation.id)
-    if terms is None:
-        return ()
-    return tpu_recipes(
-        RecipeChoice(
-            offer=offer,
-            terms=terms,
-            model="" if spec is None else spec.id,
-            devices=1 if entry is None else entry.devices,
-            context_tokens=arguments.context_tokens,
-            region=arguments.region,
-            spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
-            optimum=software.optimum,
-            optimum_lists_model=options is not None and options.runs_on_optimum,
-        )
+) -> Iterable[RecipeEntry]:
+    asked = RecipeQuestion(
+        model="" if spec is None else spec.id,
+        context_tokens=arguments.context_tokens,
+        concurrency=arguments.concurrency,
+        region=arguments.region,
+        spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
     )
-
-
-def _gpu_recipes(arguments: GpuTpuArguments, spec: ModelSpec, options: TpuOptions, catalog: Catalog) -> Iterable[RecipeEntry]:
-    """The files and commands of the cheapest GPU offer of each platform, as the recommendation writes them."""
-    for entry in options.gpu_by_platform:
-        setup = write_setup(
-            ranked_entry(entry), catalog, model=spec.id, context_tokens=arguments.context_tokens, sequences=arguments.concurrency
-        )
-        where = f"GPU: {entry.engine} on {entry.offer.id}, {PLATFORM_NAMES[entry.offer.platform]}"
-        parts = (
-            ("README.md", "yaml", setup.front_matter),
-            ("Dockerfile", "dockerfile", setup.dockerfile),
-            ("requirements.txt", "text", setup.requirements),
-            ("command", "bash", setup.command),
-        )
-        for name, language, code in parts:
-            if code is not None:
-                yield {
-                    "name": f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
-                    "title": f"{where}: {name}",
-                    "language": language,
-                    "code": code,
-                    "notes": list(setup.notes),
-                }
-
-
-def _usd_of(entry: Entry | None) -> Decimal:
-    price = None if entry is None else entry.cost.usd_per_million_output_tokens
-    return Decimal("Infinity") if price is None else price
+    yield from slice_recipes(asked, options, catalog, software)
+    if options is not None:
+        yield from gpu_recipes(asked, options, catalog)
 
 
 def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:
