@@ -31,6 +31,7 @@ from lib import precision as precisions
 from lib.advisor import TASKS
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
+from lib.catalog.silicon import Cards
 from lib.errors import BadArgument, NotSignedIn, UnknownModel, quote_value
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
@@ -200,6 +201,17 @@ def check_offer(catalog: Catalog, hardware: object) -> Offer:
         if platform.strip().casefold() in PLATFORMS:
             return catalog.resolve_offer(name, cast("Platform", platform.strip().casefold()))
     return catalog.resolve_offer(hardware)
+
+
+def check_hardware(catalog: Catalog, hardware: object) -> Offer | Cards:
+    """As `check_offer`, or plain silicon with a count.
+
+    Raises:
+        UnknownHardware: neither an offer nor silicon has this name.
+    """
+    if isinstance(hardware, str) and len(hardware) <= MAX_HARDWARE and ":" in hardware:
+        return check_offer(catalog, hardware)
+    return catalog.resolve_hardware(hardware)
 
 
 def check_platforms(name: str, value: object) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from lib.service.arguments import (
     Precision,
     Tokens,
     argument,
+    check_hardware,
     check_number,
     describe_value,
 )
@@ -89,7 +90,7 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
         The parts with their ranges and verdicts, reasons and next steps in sentences, and the effect of each smaller format.
     """
     catalog, spec, measured = app.catalog(), app.models(arguments.model), arguments.measured()
-    hardware = catalog.resolve_hardware(arguments.hardware)
+    hardware = check_hardware(catalog, arguments.hardware)
     request = SpeedRequest(
         precision=arguments.precision,
         engine=arguments.engine,

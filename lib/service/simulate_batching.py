@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, TypeVar, cast
 
 import numpy as np
 
 from lib.answers.common import SCHEMA, source_entries, usd
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LoadEntry, LoadsAnswer, TierNeedEntry, TrafficFigures
 from lib.catalog.offers import Offer
+from lib.catalog.silicon import Cards
 from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, UnsupportedModel
 from lib.live.device_queue import DeviceQueue
 from lib.model.spec import ModelSpec
@@ -27,6 +28,7 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     argument,
+    check_hardware,
     check_number,
     describe_value,
     one_of,
@@ -183,15 +185,33 @@ class BatchingArguments(ServedArguments):
         )
 
 
+Step = TypeVar("Step")
+
+
+def _in_turns(steps: Iterator[Step]) -> Iterator[Step]:
+    """The same steps, each worked out at its turn: who reads slowly keeps nobody waiting.
+
+    Raises:
+        ManySimulations: no turn was granted in time.
+    """
+    end = object()
+    while True:
+        with _TURNS.turn(_WAIT_S, ManySimulations):
+            step = next(steps, end)
+        if step is end:
+            return
+        yield cast("Step", step)
+
+
 def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     """What requests that arrive together get: throughput, queue, percentiles of TTFT, TPOT and latency, cost of a million tokens.
 
     Returns:
         The figures of one simulation, and with `capacity` the replicas and tiers that keep the targets.
     """
-    catalog, spec, question = app.catalog(), app.models(arguments.model), arguments.asked()
-    hardware = catalog.resolve_hardware(arguments.hardware)
-    server = resolve_server(spec, hardware, question, catalog.accelerators, precision=arguments.precision, engine=arguments.engine)
+    spec, question = app.models(arguments.model), arguments.asked()
+    hardware = check_hardware(app.catalog(), arguments.hardware)
+    server = _server(app, spec, hardware, question, arguments)
     with _TURNS.turn(_WAIT_S, ManySimulations):
         simulation = run_all(start_simulation(server, question))
         result = summarise_answered(simulation, server, question)
@@ -285,6 +305,11 @@ def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArgu
     return speed.caveats, speed.sources
 
 
+def _server(app: App, spec: ModelSpec, hardware: Offer | Cards, question: TrafficQuestion, arguments: ServedArguments) -> Server:
+    accelerators = app.catalog().accelerators
+    return resolve_server(spec, hardware, question, accelerators, precision=arguments.precision, engine=arguments.engine)
+
+
 def _find_needs(app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments) -> Iterator[Need | None]:
     """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between."""
     once = server.with_replicas(1)
@@ -296,8 +321,7 @@ def _find_needs(app: App, spec: ModelSpec, server: Server, question: TrafficQues
         if offer.id == server.hardware.id or offer.accelerator is None or not offer.usd_per_hour:
             continue
         try:
-            asked = replace(question, plan=replace(question.plan, replicas=1))
-            other = resolve_server(spec, offer, asked, catalog.accelerators, precision=arguments.precision, engine=arguments.engine)
+            other = _server(app, spec, offer, replace(question, plan=replace(question.plan, replicas=1)), arguments)
         except (InvalidInput, UnsupportedModel):  # does not hold the model, or the engine does not run there
             continue
         yield from find_replicas(other, question)
@@ -332,15 +356,9 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
     Raises:
         AdvisorError: an argument that is wrong, or hardware that does not hold the model.
     """
-    catalog, spec = app.catalog(), app.models(arguments.model)
-    hardware = catalog.resolve_hardware(arguments.hardware)
+    spec, hardware = app.models(arguments.model), check_hardware(app.catalog(), arguments.hardware)
     asked = arguments.question("continuous")
-    servers: dict[Policy, Server] = {
-        policy: resolve_server(
-            spec, hardware, arguments.question(policy), catalog.accelerators, precision=arguments.precision, engine=arguments.engine
-        )
-        for policy in POLICIES
-    }
+    servers: dict[Policy, Server] = {policy: _server(app, spec, hardware, arguments.question(policy), arguments) for policy in POLICIES}
     server = servers["continuous"]
     caveats, sources = _prediction(app, spec, server, arguments)
     answer: LoadsAnswer = {
@@ -360,10 +378,24 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         "caveats": caveat_entries((*describe_caveats(server, asked, None), *caveats)),
         "sources": source_entries(sources),
     }
-    with _TURNS.turn(_WAIT_S, ManySimulations):
-        for point in sweep_loads(servers, asked):
-            entry: LoadEntry = {"policy": point.policy, "asked_requests_per_s": point.requests_per_s, **traffic_figures(point.result)}
-            answer["points"].append(entry)
-            answer["done"] += 1
-            if answer["done"] % len(POLICIES) == 0:
-                yield answer
+    for point in _in_turns(sweep_loads(servers, asked)):
+        entry: LoadEntry = {"policy": point.policy, "asked_requests_per_s": point.requests_per_s, **traffic_figures(point.result)}
+        answer["points"].append(entry)
+        answer["done"] += 1
+        if answer["done"] % len(POLICIES) == 0:
+            yield answer
+
+
+def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNeedEntry]:
+    """What the traffic needs within the targets, tier by tier; each answer holds one tier more, the stated hardware first.
+
+    Raises:
+        AdvisorError: an argument that is wrong, no target, or hardware that does not hold the model.
+    """
+    spec, question = app.models(arguments.model), arguments.asked()
+    server = _server(app, spec, check_hardware(app.catalog(), arguments.hardware), question, arguments)
+    needs: list[Need] = []
+    for need in _in_turns(_find_needs(app, spec, server, question, arguments)):
+        if need is not None:
+            needs.append(need)
+            yield _capacity(needs, question)

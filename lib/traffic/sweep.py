@@ -9,7 +9,7 @@ from lib.traffic.engine import Policy, run_all
 from lib.traffic.result import TrafficResult, summarise
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation
 
-LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 """Rates, as shares of what continuous batching serves at most by the laws."""
 POINT_REQUESTS = 400
 """Requests of each point."""

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from lib import precision as precisions
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
-from lib.engines import ENGINES
+from lib.engines import ENGINES, TRAITS
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd_per_hour
 from lib.workload import ACCOUNTS, AUTO, MODES, PRIORITIES, SDKS
@@ -277,6 +277,58 @@ GPU_TPU: tuple[Field, ...] = (
 )
 
 
+POLICY_WORDS: tuple[tuple[str, str], ...] = (("Static", "static"), ("Dynamic", "dynamic"), ("Continuous", "continuous"))
+ARRIVAL_WORDS: tuple[tuple[str, str], ...] = (
+    ("At random (Poisson)", "poisson"),
+    ("In bursts", "bursty"),
+    ("Closed loop: clients that wait", "closed"),
+    ("As recorded (CSV)", "recorded"),
+)
+LENGTH_WORDS: tuple[tuple[str, str], ...] = (("Fixed", "fixed"), ("Uniform", "uniform"), ("Lognormal", "lognormal"))
+MEASURE_WORDS: tuple[tuple[str, str], ...] = (
+    ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
+)  # fmt: skip
+SERVERS = tuple(name for name in ENGINES if TRAITS[name].timed)
+"""Engines whose speed was fitted."""
+TRAFFIC: tuple[Field, ...] = (
+    Field(argument="hardware", name="hardware", default="auto", choices=("auto",)),
+    Field(argument="policy", name="policy", default="continuous", choices=_values(POLICY_WORDS)),
+    Field(argument="requests_per_s", name="rate", default=1.0, low=0.0001, high=10_000),
+    Field(argument="prompt_tokens", name="prompt", default=512, low=1, high=LONGEST_CONTEXT),
+    Field(argument="output_tokens", name="answer", default=256, low=1, high=LONGEST_CONTEXT),
+    Field(argument="max_ttft_s", name="ttft", default=2.0, low=0, high=604_800),
+    Field(argument="max_tpot_s", name="tpot", default=0.2, low=0, high=604_800),
+    Field(argument="arrivals", name="arrivals", default="poisson", choices=_values(ARRIVAL_WORDS)),
+    Field(argument="duration_s", name="duration", default=300.0, low=1, high=604_800),
+    Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1),
+    Field(argument="clients", name="clients", default=8, low=1, high=4_096),
+    Field(argument="trace", name="trace", default="", choices=("",)),
+    Field(argument="lengths", name="lengths", default="fixed", choices=_values(LENGTH_WORDS)),
+    Field(argument="spread", name="spread", default=0.5, low=0, high=3),
+    Field(argument="seed", name="seed", default=0, low=0, high=2**31),
+    Field(argument="max_batch_size", name="batch", default=32, low=1, high=1_024),
+    Field(argument="timeout_s", name="timeout", default=0.05, low=0, high=3_600),
+    Field(argument="engine", name="engine", default="vllm", choices=SERVERS),
+    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES)),
+    Field(argument="shared_prefix_tokens", name="prefix", default=0, low=0, high=LONGEST_CONTEXT),
+    Field(argument="replicas", name="replicas", default=1, low=1, high=64),
+    Field(argument="scale_to_zero_after_s", name="sleep", default=0.0, low=0, high=604_800),
+    Field(argument="cold_start_s", name="cold", default=120.0, low=0, high=3_600),
+    Field(argument="concurrency_limit", name="limit", default=0, low=0, high=4_096),
+)
+
+
+def traffic_hardware(catalog: Catalog) -> list[tuple[str, str]]:
+    """Offers of today with an accelerator that serves one visitor after another as it is rented."""
+    return [_hardware(offer) for offer in catalog.on(PLATFORMS) if offer.platform != "zerogpu"]
+
+
+def traffic_fields(catalog: Catalog) -> tuple[Field, ...]:
+    """`TRAFFIC` with every offer of today among the choices of its hardware."""
+    hardware = replace(TRAFFIC[0], choices=("auto", *(value for _, value in traffic_hardware(catalog))))
+    return (hardware, *TRAFFIC[1:])
+
+
 def tpu_regions(catalog: Catalog) -> list[str]:
     """Regions where Cloud TPU has a price."""
     return sorted({region for offer in catalog.on(("tpu",)) for region in offer.usd_per_hour_by_region})
@@ -293,7 +345,7 @@ def cost_fields(catalog: Catalog) -> tuple[Field, ...]:
     return (hardware, *COST[1:])
 
 
-TABS = ("recommend", "memory", "cost", "tpu", "live", "space")
+TABS = ("recommend", "memory", "cost", "tpu", "traffic", "live", "space")
 
 
 def precision_choices() -> list[tuple[str, str]]:

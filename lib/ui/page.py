@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.present.markup import hint_note, refusal_note
 from lib.present.privacy import privacy_note
-from lib.ui import cost_tab, gpu_tpu_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab
+from lib.ui import cost_tab, gpu_tpu_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab, traffic_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
 from lib.ui.events import AT_ONCE, Page
@@ -23,6 +23,7 @@ from lib.ui.model_field import ModelReference, ModelView, ResolvedModel
 from lib.ui.recommend_tab import RecommendView
 from lib.ui.space_tab import SpaceView
 from lib.ui.theme import ASSETS, launch_options
+from lib.ui.traffic_tab import TrafficView
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -44,10 +45,12 @@ class PageView:
     memory: MemoryView
     cost: CostView
     gpu_tpu: GpuTpuView
+    traffic: TrafficView
     live: LiveView
     space: SpaceView
     cost_tab: gr.Tab
     gpu_tpu_tab: gr.Tab
+    traffic_tab: gr.Tab
     live_tab: gr.Tab
     others: tuple[gr.Tab, ...]
     costs_shown: gr.State
@@ -64,6 +67,8 @@ class PageView:
             *self.recommend.outputs(),
             *self.memory.outputs(),
             *self.memory.curve_outputs(),
+            *self.traffic.inputs.all(),
+            self.traffic.shown,
             *self.gpu_tpu.inputs.all(),
             self.gpu_tpu.shown,
             *self.cost.inputs.all(),
@@ -113,6 +118,8 @@ def build_view(services: Services) -> PageView:
             cost = cost_tab.build(services)
         with gr.Tab("GPU or TPU", id="tpu", render_children=True) as choice:
             gpu_tpu = gpu_tpu_tab.build(services)
+        with gr.Tab("Traffic", id="traffic", render_children=True) as busy:
+            traffic = traffic_tab.build(services)
         with gr.Tab("Live demo", id="live", render_children=True) as fourth:
             live = live_tab.build(services)
         with gr.Tab("My Space", id="space", render_children=True) as fifth:
@@ -124,12 +131,14 @@ def build_view(services: Services) -> PageView:
         memory=memory,
         cost=cost,
         gpu_tpu=gpu_tpu,
+        traffic=traffic,
         live=live,
         space=space,
         cost_tab=third,
         gpu_tpu_tab=choice,
+        traffic_tab=busy,
         live_tab=fourth,
-        others=(first, second, choice, fourth, fifth),
+        others=(first, second, choice, busy, fourth, fifth),
         costs_shown=gr.State(value=False),
     )
 
@@ -160,6 +169,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     )
     _wire_cost(view, services, opening, changing)
     gpu_tpu_tab.wire(view.gpu_tpu, view.gpu_tpu_tab, services, view.model.reference, opening)
+    traffic_tab.wire(view.traffic, view.traffic_tab, services, view.model.reference, opening)
 
 
 def _wire_cost(view: PageView, services: Services, opening: Dependency, changing: Dependency) -> None:
@@ -220,18 +230,19 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
     model = params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost", "tpu"} else {})
+    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost", "tpu", "traffic"} else {})
     memory_values, more = ask.read_link(ask.MEMORY, params if tab == "memory" else {})
     cost_values, rest = ask.read_link(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
     choice_values, left = ask.read_link(ask.gpu_tpu_fields(services.catalog()), params if tab == "tpu" else {})
+    traffic_values, over = ask.read_link(ask.traffic_fields(services.catalog()), params if tab == "traffic" else {})
     facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*recommend_values, *memory_values])
     recommend_context, memory_context, *answers = sliders_and_answers
     if not reference:
         recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (recommend_values[1], memory_values[0]))
     inputs = [recommend_values[0], recommend_context, *recommend_values[2:], memory_context, *memory_values[1:]]
-    if unread or more or rest or left:
+    if unread or more or rest or left or over:
         facts += refusal_note(
-            f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest, *left])}. The defaults stand there."
+            f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest, *left, *over])}. The defaults stand there."
         )
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
     return [
@@ -243,6 +254,8 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
         fingerprint,
         limit,
         *answers,
+        *traffic_values,
+        tab == "traffic",
         *choice_values,
         tab == "tpu",
         *cost_values,

@@ -1,0 +1,193 @@
+"""The answers of the tab *Traffic* in words: one simulation, policies along the load, what a target needs, where the latency goes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
+from lib.present.cards import caveat_list, source_list
+from lib.present.markup import bullet_list, escape
+from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
+from lib.present.tables import hardware_name, table_markup
+from lib.present.traffic_charts import POLICY_NAMES, policy_swatch
+
+PART_NAMES = {
+    "preprocess": "Preprocessing on the host",
+    "transfer": "Transfer",
+    "queue": "Queue",
+    "prefill": "Prefill, to the first token",
+    "decode": "Decode, the other tokens",
+    "postprocess": "Postprocessing on the host",
+}
+VERDICTS = {
+    "as_expected": '<em class="badge fits">as expected</em>',
+    "slower": '<em class="badge lacks">slower</em>',
+    "faster": '<em class="badge">faster</em>',
+    "no_law": "no law",
+    "not_measured": "not measured",
+}
+
+
+def per_s(rate: float) -> str:
+    """Requests per second: "0.35/s", "12/s"."""
+    return f"{rate:.2g}/s" if rate < 10 else f"{rate:,.0f}/s"  # noqa: PLR2004  two figures
+
+
+def optional_seconds(value: float | None) -> str:
+    """A time, or a dash."""
+    return "–" if value is None else seconds(value)
+
+
+def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
+    """One simulation: the 99th percentiles, the rate, the queue, the cache, the price."""
+    late = answer["backlog"] > answer["replicas"] * answer["max_batch_size"]
+    head = "More arrives than is served" if late else f"{seconds(answer['ttft_p99_s'])} to the first token at p99"
+    price, share = answer["usd_per_million_tokens"], answer["on_target"]
+    figures = [
+        ("TTFT p50, p95, p99", _three(answer["ttft_p50_s"], answer["ttft_p95_s"], answer["ttft_p99_s"])),
+        ("TPOT p50, p95, p99", _three(answer["tpot_p50_s"], answer["tpot_p95_s"], answer["tpot_p99_s"])),
+        ("Latency p50, p95, p99", _three(answer["latency_p50_s"], answer["latency_p95_s"], answer["latency_p99_s"])),
+        ("Throughput", tokens_per_s(answer["throughput_tokens_per_s"])),
+        ("Waiting, mean and most", f"{answer['queue_mean']:.2g}, {whole(answer['queue_longest'])}"),
+        ("Engine busy", f"{100 * answer['utilisation']:.0f} %"),
+        ("Cache at its fullest", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
+    ]
+    if share is not None and answer["goodput_per_s"] is not None:
+        figures.append(("Goodput, within both targets", f"{per_s(answer['goodput_per_s'])} ({100 * share:.0f} %)"))
+    if price is not None:
+        figures.append(("Per million output tokens", usd(price)))
+    if answer["cold_starts"]:
+        figures.append(("Cold starts", whole(answer["cold_starts"])))
+    cells = "".join(f"<div><dt>{title}</dt><dd>{text}</dd></div>" for title, text in figures)
+    copies = f"{answer['replicas']} replicas of " if answer["replicas"] > 1 else ""
+    return (
+        '<section class="card" aria-label="Simulated traffic">'
+        f'<p class="eyebrow">{escape(model)} on {copies}{escape(name)} <code>{escape(answer["hardware"])}</code>, '
+        f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
+        f'<p class="headline"><span class="figure">{head}</span></p>'
+        f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
+        f"{seconds(answer['span_s'])} · at most about {per_s(answer['most_requests_per_s'])} by the laws</p>"
+        f'<dl class="figures">{cells}</dl></section>'
+    )
+
+
+def _three(*values: float | None) -> str:
+    return " · ".join(optional_seconds(value) for value in values)
+
+
+def batching_text(answer: BatchingAnswer, model: str) -> str:
+    """The simulation in a few plain lines."""
+    return "\n".join(
+        (
+            f"{model} on {answer['replicas']} × {answer['hardware']}, {answer['policy']} batching, {answer['completed']} requests:",
+            f"TTFT p50, p95, p99: {_three(answer['ttft_p50_s'], answer['ttft_p95_s'], answer['ttft_p99_s'])}",
+            f"TPOT p50, p95, p99: {_three(answer['tpot_p50_s'], answer['tpot_p95_s'], answer['tpot_p99_s'])}",
+            f"Latency p50, p95, p99: {_three(answer['latency_p50_s'], answer['latency_p95_s'], answer['latency_p99_s'])}",
+            f"Throughput: {tokens_per_s(answer['throughput_tokens_per_s'])}",
+        )
+    )
+
+
+def loads_table(answer: LoadsAnswer) -> str:
+    """Every point of the plot, folded behind a line."""
+    heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per million")
+    rows = [_load_row(point) for point in answer["points"]]
+    table = table_markup("Three policies along the load", heads, rows, "loads")
+    return f'<details class="rest"><summary>The plot as a table</summary>{table}</details>'
+
+
+def _load_row(point: LoadEntry) -> tuple[str, ...]:
+    price = point["usd_per_million_tokens"]
+    return (
+        policy_swatch(point["policy"]) + POLICY_NAMES[point["policy"]],
+        per_s(point["asked_requests_per_s"]),
+        per_s(point["requests_per_s"]),
+        seconds(point["ttft_p50_s"]),
+        seconds(point["ttft_p99_s"]),
+        optional_seconds(point["tpot_p99_s"]),
+        seconds(point["latency_p99_s"]),
+        f"{point['throughput_tokens_per_s']:,.0f}",
+        "–" if price is None else usd(price),
+    )
+
+
+def loads_csv(points: Sequence[LoadEntry]) -> str:
+    """The points as CSV in base units."""
+    out = io.StringIO()
+    if points:
+        sheet = csv.DictWriter(out, list(points[0]), lineterminator="\n")
+        sheet.writeheader()
+        sheet.writerows([dict(point) for point in points])
+    return out.getvalue()
+
+
+def needs_table(need: CapacityNeedEntry, rate: float) -> str:
+    """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
+    targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need["max_ttft_s"]), ("TPOT", need["max_tpot_s"])) if limit > 0]
+    caption = f"What {per_s(rate)} need at p99 within {' and '.join(targets)}, cheapest first"
+    heads = ("Hardware", "Replicas", "All per hour", "TTFT p99", "TPOT p99", "USD per million")
+    return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs")
+
+
+def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
+    price = tier["usd_per_million_tokens"]
+    return (
+        hardware_name(tier["name"], tier["hardware"], tier["platform"]),
+        "not within 64" if tier["replicas"] is None else f"<strong>{tier['replicas']}</strong>",
+        "–" if tier["replicas"] is None else usd_per_hour(tier["usd_per_hour"]),
+        optional_seconds(tier["ttft_p99_s"]),
+        optional_seconds(tier["tpot_p99_s"]),
+        "–" if price is None else usd(price),
+    )
+
+
+def traffic_notes(answer: BatchingAnswer) -> str:
+    """What the simulation leaves open, and its sources."""
+    return f'<div class="explain">{caveat_list(answer["caveats"])}{source_list(answer["sources"])}</div>'
+
+
+def latency_card(answer: LatencyAnswer) -> str:
+    """The dominant part and the first step; then reasons, the parts and the formats."""
+    dominant = answer["dominant"]
+    head = "Nothing measured yet" if dominant is None else f"{PART_NAMES[dominant]} takes the most"
+    first, *others = answer["next_steps"]
+    reasons = bullet_list([escape(reason["message"]) for reason in (*others, *answer["reasons"])], "notes")
+    return (
+        '<section class="card" aria-label="Where the latency goes">'
+        f'<p class="headline"><span class="figure">{escape(head)}</span></p><p>{escape(first["message"])}</p>{reasons}</section>'
+    )
+
+
+def latency_table(answer: LatencyAnswer) -> str:
+    """Each part measured beside expected, then what each format would do."""
+    heads = ("Part", "Measured", "Share", "Expected here", "Verdict")
+    title = (
+        f"Parts of a request: {answer['prompt_tokens']:,} tokens in, {answer['output_tokens']:,} out, {answer['concurrency']:,} at a time"
+    )
+    parts = table_markup(title, heads, [_part_row(part) for part in answer["parts"]], "latency")
+    formats = [
+        (escape(one["precision"]), seconds(one["tpot_ms"] / 1e3), gib(one["weights_bytes"]), escape(one["message"]))
+        for one in answer["precisions"]
+    ]
+    heads = ("Format", "A step", "Weights", "What it does here")
+    return parts + (table_markup("Smaller formats: latency or only memory", heads, formats, "formats") if formats else "")
+
+
+def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:
+    expected, low, high = part["expected_ms"], part["low_ms"], part["high_ms"]
+    shown = "–" if expected is None or low is None or high is None else _range(expected, low, high)
+    return (
+        PART_NAMES[part["name"]],
+        seconds(part["measured_ms"] / 1e3) if part["measured_ms"] > 0 else "–",
+        "–" if not part["share"] else f"{100 * part['share']:.0f} %",
+        shown,
+        VERDICTS[part["verdict"]],
+    )
+
+
+def _range(expected: float, low: float, high: float) -> str:
+    if high <= 0:
+        return "none"
+    return f"{seconds(expected / 1e3)}<small>{seconds(low / 1e3)} to {seconds(high / 1e3)}</small>"

@@ -1,0 +1,390 @@
+"""The tab *Traffic*: requests that arrive together, simulated; three policies along the load; what a target needs; where latency goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError, UnknownHardware
+from lib.present.cards import model_name
+from lib.present.live_cards import progress_line, stopped_line
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.tables import answer_json
+from lib.present.traffic_charts import draw_loads, loads_head
+from lib.present.traffic_rows import (
+    batching_card,
+    batching_text,
+    latency_card,
+    latency_table,
+    loads_csv,
+    loads_table,
+    needs_table,
+    traffic_notes,
+)
+from lib.ui import fields as ask
+from lib.ui.events import AT_ONCE, changes, follow, wire_box
+from lib.ui.fields import Value, link_query
+from lib.ui.live_run import close_on_exit
+from lib.ui.model_field import ModelReference
+
+if TYPE_CHECKING:
+    from gradio.events import Dependency
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+    from lib.answers.traffic import LoadsAnswer
+    from lib.service.app import Services
+
+CHOOSE = "Name a model above to see what happens when requests arrive together."
+OF_LOADS = (
+    "prompt_tokens", "output_tokens", "max_batch_size", "timeout_s", "precision", "engine", "lengths", "spread", "replicas", "cold_start_s",
+    "scale_to_zero_after_s", "concurrency_limit", "shared_prefix_tokens", "max_ttft_s", "max_tpot_s",
+)  # fmt: skip
+"""Arguments of the loads: all but which requests arrive."""
+PARTS = ("preprocess_ms", "queue_ms", "transfer_ms", "ttft_ms", "tpot_ms", "postprocess_ms", "concurrency")
+_AT_ONCE = 2
+_STEPS = 14  # the simulation, the loads, the tiers: of the progress bar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficInputs:
+    """The questions, in the order of `lib.ui.fields.TRAFFIC`."""
+
+    hardware: gr.Dropdown
+    policy: gr.Radio
+    rate: gr.Number
+    prompt: gr.Number
+    output: gr.Number
+    ttft: gr.Number
+    tpot: gr.Number
+    arrivals: gr.Dropdown
+    duration: gr.Number
+    burstiness: gr.Number
+    clients: gr.Number
+    trace: gr.Textbox
+    lengths: gr.Dropdown
+    spread: gr.Number
+    seed: gr.Number
+    batch: gr.Number
+    timeout: gr.Number
+    engine: gr.Dropdown
+    precision: gr.Dropdown
+    prefix: gr.Number
+    replicas: gr.Number
+    sleep: gr.Number
+    cold: gr.Number
+    limit: gr.Number
+
+    def all(self) -> list[Any]:
+        """Every input, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyView:
+    """The box that says where the latency goes; `is_open` tells whether it is open."""
+
+    box: gr.Accordion
+    times: tuple[gr.Number, ...]
+    metrics: gr.Textbox
+    answer: gr.HTML
+    is_open: gr.State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficView:
+    """Inputs and outputs of the tab. `loads` holds the points that are drawn, `shown` whether the tab has answered."""
+
+    inputs: TrafficInputs
+    run: gr.Button
+    stop: gr.Button
+    status: gr.HTML
+    card: gr.HTML
+    chart_box: gr.Column
+    measure: gr.Radio
+    head: gr.HTML
+    chart: gr.Plot
+    table: gr.HTML
+    needs: gr.HTML
+    notes_box: gr.Accordion
+    notes: gr.HTML
+    latency: LatencyView
+    loads: gr.State
+    shown: gr.State
+
+    def outputs(self) -> list[Any]:
+        """Where an answer goes, in the order of `TrafficScene.updates`."""
+        return [
+            self.status, self.card, self.chart_box, self.head, self.chart, self.table, self.needs, self.notes_box, self.notes, self.loads,
+            self.run, self.stop,
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficScene:
+    """What is shown at one moment; None leaves what is there, and without loads there is no chart."""
+
+    status: str = ""
+    card: str | None = None
+    head: str | None = None
+    chart: Figure | None = None
+    table: str | None = None
+    needs: str | None = None
+    notes: str | None = None
+    loads: LoadsAnswer | None = None
+    busy: bool = False
+    cleared: bool = False
+
+    def updates(self) -> list[Any]:
+        """One value for each of `TrafficView.outputs`."""
+
+        def kept(value: Any) -> Any:
+            return value if value is not None else "" if self.cleared else gr.skip()
+
+        hidden = gr.update(visible=False) if self.cleared else gr.skip()
+        return [
+            self.status,
+            kept(self.card),
+            gr.update(visible=True) if self.chart is not None else hidden,
+            kept(self.head),
+            self.chart if self.chart is not None else None if self.cleared else gr.skip(),
+            kept(self.table),
+            kept(self.needs),
+            gr.update(visible=True) if self.notes is not None else hidden,
+            kept(self.notes),
+            self.loads if self.loads is not None or self.cleared else gr.skip(),
+            gr.update(interactive=not self.busy),
+            gr.update(visible=self.busy),
+        ]
+
+
+def build(services: Services) -> TrafficView:
+    """The layout of the tab."""
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            inputs = _inputs(services)
+            with gr.Row(elem_classes="act-row"):
+                run = gr.Button("Simulate", variant="primary", elem_id="simulate")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="simulate-stop")
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            status = gr.HTML(hint_note(CHOOSE), elem_id="traffic-status")
+            card = gr.HTML(elem_id="traffic")
+            with gr.Column(elem_classes="chart", visible=False) as chart_box:
+                head = gr.HTML()
+                measure = gr.Radio(list(ask.MEASURE_WORDS), value="ttft", label="Draw", elem_classes="segments wraps")
+                chart = gr.Plot(label="Policies along the load", show_label=False)
+            table = gr.HTML(elem_id="loads")
+            needs = gr.HTML(elem_id="needs")
+            with gr.Accordion("What this leaves open, and sources", open=False, visible=False, elem_classes="quiet-accordion") as notes_box:
+                notes = gr.HTML()
+            latency = _latency_box()
+    return TrafficView(
+        inputs=inputs, run=run, stop=stop, status=status, card=card, chart_box=chart_box, measure=measure, head=head, chart=chart,
+        table=table, needs=needs, notes_box=notes_box, notes=notes, latency=latency, loads=gr.State(), shown=gr.State(value=False),
+    )  # fmt: skip
+
+
+def _inputs(services: Services) -> TrafficInputs:
+    choices = [("The best Space for the model", "auto"), *ask.traffic_hardware(services.catalog())]
+    hardware = gr.Dropdown(choices, value="auto", label="Hardware", info="Type to search: l4, a100, v6e…")
+    policy = gr.Radio(list(ask.POLICY_WORDS), value="continuous", label="Batching", elem_classes="segments")
+    rate = gr.Number(1, label="Requests per second", minimum=0.0001)
+    with gr.Row(elem_classes="pair"):
+        prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=130)
+        output = gr.Number(256, label="Output tokens", minimum=1, precision=0, min_width=130)
+    with gr.Row(elem_classes="pair"):
+        ttft = gr.Number(2, label="Target: TTFT, s", minimum=0, min_width=130)
+        tpot = gr.Number(0.2, label="Target: TPOT, s", minimum=0, min_width=130)
+    with gr.Accordion("Arrivals and lengths", open=False, elem_classes="quiet-accordion"):
+        arrivals = gr.Dropdown(list(ask.ARRIVAL_WORDS), value="poisson", label="Arrivals")
+        with gr.Row(elem_classes="pair"):
+            duration = gr.Number(300, label="Duration, s", minimum=1, min_width=130)
+            clients = gr.Number(8, label="Clients (closed loop)", minimum=1, precision=0, min_width=130)
+        burstiness = gr.Number(0.25, label="Shape of bursts", info="Of the gaps; 1 is random, less is burstier.", minimum=0.01, maximum=1)
+        trace = gr.Textbox(
+            "", label="Recorded arrivals, CSV", info="A time in each line; prompt_tokens, output_tokens.", lines=3, max_lines=6
+        )
+        with gr.Row(elem_classes="pair"):
+            lengths = gr.Dropdown(list(ask.LENGTH_WORDS), value="fixed", label="Lengths", min_width=130)
+            spread = gr.Number(0.5, label="Spread", minimum=0, maximum=3, min_width=130)
+        seed = gr.Number(0, label="Seed", minimum=0, precision=0)
+    with gr.Accordion("Engine", open=False, elem_classes="quiet-accordion"):
+        with gr.Row(elem_classes="pair"):
+            batch = gr.Number(32, label="Largest batch", minimum=1, precision=0, min_width=130)
+            timeout = gr.Number(0.05, label="Time-out, s (dynamic)", minimum=0, min_width=130)
+        engine = gr.Dropdown(list(ask.SERVERS), value="vllm", label="Engine")
+        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision")
+        prefix = gr.Number(0, label="Shared prefix, tokens", minimum=0, precision=0)
+    with gr.Accordion("Replicas, cold starts, a Space's own queue", open=False, elem_classes="quiet-accordion"):
+        replicas = gr.Number(1, label="Replicas", minimum=1, maximum=64, precision=0)
+        sleep = gr.Number(0, label="Scale to zero after, s", info="Without requests; 0 is never.", minimum=0)
+        cold = gr.Number(120, label="Cold start, s", minimum=0)
+        limit = gr.Number(
+            0, label="Concurrency limit of the app", info="default_concurrency_limit of a Space; 0: none.", minimum=0, precision=0
+        )
+    return TrafficInputs(
+        hardware=hardware, policy=policy, rate=rate, prompt=prompt, output=output, ttft=ttft, tpot=tpot, arrivals=arrivals,
+        duration=duration, burstiness=burstiness, clients=clients, trace=trace, lengths=lengths, spread=spread, seed=seed, batch=batch,
+        timeout=timeout, engine=engine, precision=precision, prefix=prefix, replicas=replicas, sleep=sleep, cold=cold, limit=limit,
+    )  # fmt: skip
+
+
+def _latency_box() -> LatencyView:
+    with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency") as box:
+        gr.HTML(hint_note("Means of a request in ms, as you measured them on this hardware; 0 is not measured. Lengths are those above."))
+        with gr.Row(elem_classes="pair"):
+            preprocess = gr.Number(0, label="Preprocessing, ms", minimum=0, min_width=130)
+            queue = gr.Number(0, label="Queue, ms", minimum=0, min_width=130)
+            transfer = gr.Number(0, label="Transfer, ms", minimum=0, min_width=130)
+        with gr.Row(elem_classes="pair"):
+            ttft = gr.Number(0, label="TTFT, ms (queue included)", minimum=0, min_width=130)
+            tpot = gr.Number(0, label="TPOT, ms", minimum=0, min_width=130)
+            postprocess = gr.Number(0, label="Postprocessing, ms", minimum=0, min_width=130)
+        at_once = gr.Number(1, label="Concurrent requests while measured", minimum=1, precision=0)
+        metrics = gr.Textbox(
+            "", label="Or paste /metrics of vLLM or TGI, or the JSON of vllm bench serve", lines=3, max_lines=8, elem_id="latency-metrics"
+        )
+        answer = gr.HTML(elem_id="latency-answer")
+    times = (preprocess, queue, transfer, ttft, tpot, postprocess, at_once)
+    return LatencyView(box=box, times=times, metrics=metrics, answer=answer, is_open=gr.State(value=False))
+
+
+def traffic_arguments(values: Sequence[Value]) -> dict[str, Any]:
+    """The form as arguments of the API; an emptied number is its default."""
+    pairs = zip(ask.TRAFFIC, values, strict=True)
+    named: dict[str, Any] = {field.argument: field.default if value is None else value for field, value in pairs}
+    if named["arrivals"] != "closed":
+        named["clients"] = 0
+    if named["arrivals"] != "recorded":
+        named["trace"] = ""
+    return named
+
+
+def choose_hardware(services: Services, model: str, asked: dict[str, Any]) -> str:
+    """The hardware that was named, or the best paid Space for the model.
+
+    Raises:
+        AdvisorError: nothing runs the model.
+    """
+    if asked["hardware"] != "auto":
+        return str(asked["hardware"])
+    context = int(asked["prompt_tokens"]) + int(asked["output_tokens"])
+    judged = services.recommend(model, context_tokens=context, concurrency=8)
+    best = next((entry for entry in judged["ranked"] if entry["platform"] == "spaces" and entry["accelerator"]), None)
+    if best is None:
+        raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Name hardware to simulate it.")
+    return f"spaces:{best['hardware']}"
+
+
+def traffic_scenes(services: Services, model: str, values: Sequence[Value], measure: str) -> Iterator[TrafficScene]:
+    """The stated traffic first, then the policies load by load, then what the targets need; a refusal becomes a sentence."""
+    if not model:
+        yield TrafficScene(status=hint_note(CHOOSE), cleared=True)
+        return
+    try:
+        yield TrafficScene(status=progress_line("Simulating the requests.", 0, _STEPS), busy=True, cleared=True)
+        asked = traffic_arguments(values)
+        asked["hardware"] = choose_hardware(services, model, asked)
+        answer = services.simulate_batching(model, **asked)
+        name = model_name(answer["model"], model)
+        of_loads = {argument: asked[argument] for argument in OF_LOADS}
+        done = 1
+        card = ""
+        with close_on_exit(services.stream_loads(model, asked["hardware"], **of_loads)) as loads:
+            for answered in loads:
+                if not card:
+                    card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
+                    yield TrafficScene(status=_progress(done), card=card, notes=traffic_notes(answer), busy=True)
+                done += 1
+                drawn = draw_loads(answered, measure, float(asked["requests_per_s"]))
+                yield TrafficScene(status=_progress(done), head=loads_head(measure), chart=drawn, loads=answered, busy=True)
+        card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
+        yield TrafficScene(status=_progress(done), card=card, table=loads_table(answered), busy=True)
+        needs = ""
+        if asked["arrivals"] in {"poisson", "bursty"} and (asked["max_ttft_s"] or asked["max_tpot_s"]):
+            with close_on_exit(services.stream_needs(model, **asked)) as tiers:
+                for need in tiers:
+                    needs = needs_table(need, float(asked["requests_per_s"]))
+                    yield TrafficScene(status=_progress(done), needs=needs, busy=True)
+        yield TrafficScene(needs=needs)
+    except AdvisorError as refused:
+        yield TrafficScene(status=refusal_note(str(refused)))
+
+
+def _progress(done: int) -> str:
+    return progress_line("Simulating policies and loads." if done < _STEPS - 1 else "Finding what the targets need.", done, _STEPS)
+
+
+def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequence[Value]) -> str:
+    linked = [(field, value) for field, value in zip(ask.TRAFFIC, values, strict=True) if field.argument != "trace"]
+    return answer_actions(
+        text=batching_text(answer, name),
+        query=link_query("traffic", model, [field for field, _ in linked], [value for _, value in linked]),
+        files=(
+            ("Download CSV", "traffic.csv", "text/csv", loads_csv(loads["points"])),
+            ("Download JSON", "traffic.json", "application/json", answer_json(answer)),
+        ),
+    )
+
+
+def latency_html(services: Services, model: str, values: Sequence[Value], own: Sequence[Value]) -> str:
+    """Where the latency goes, under the lengths and the hardware of the tab (`values`, as `lib.ui.fields.TRAFFIC`)."""
+    if not model:
+        return hint_note(CHOOSE)
+    asked = traffic_arguments(values)
+    times = {name: (name == "concurrency") * 1 if value is None else value for name, value in zip(PARTS, own[:-1], strict=True)}
+    shape = {name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
+    try:
+        hardware = choose_hardware(services, model, asked)
+        answer = services.diagnose_latency(model, hardware, metrics_text=own[-1] or "", **times, **shape)
+    except AdvisorError as refused:
+        return refusal_note(str(refused))
+    return latency_card(answer) + latency_table(answer) + traffic_notes(answer)
+
+
+def wire(view: TrafficView, tab: gr.Tab, services: Services, model: ModelReference, opening: Dependency) -> None:
+    """It answers when it is first opened, by a click or by a link, and then when Simulate is pressed; Stop ends a run."""
+    inputs = [view.measure, model.text, *view.inputs.all()]
+
+    def run(measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
+        for scene in traffic_scenes(services, ref, values, measure):
+            yield [True, *scene.updates()]
+
+    def open_tab(shown: bool, measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
+        if shown:
+            yield [gr.skip() for _ in (view.shown, *view.outputs())]
+            return
+        yield from run(measure, ref, *values)
+
+    def open_page(wanted: bool, measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
+        yield from open_tab(not wanted, measure, ref, *values)
+
+    def stop() -> list[Any]:
+        return TrafficScene(status=stopped_line("Stopped. What was simulated until then stands.")).updates()
+
+    def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None) -> list[Any]:
+        return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0)]
+
+    def diagnose(ref: str, *values: Value) -> list[Any]:
+        asked = len(ask.TRAFFIC)
+        return [latency_html(services, ref, values[:asked], values[asked:])]
+
+    outputs = [view.shown, *view.outputs()]
+    options: dict[str, Any] = {
+        "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
+    }  # fmt: skip
+    running = view.run.click(run, inputs, outputs, api_name="traffic_run", **options)
+    showing = tab.select(open_tab, [view.shown, *inputs], outputs, api_name="traffic_shown", **options)
+    linked = opening.then(open_page, [view.shown, *inputs], outputs, api_name="traffic_opened", **options)
+    # The words come after the run has ended: its last scene would write over them.
+    stopping = view.stop.click(None, cancels=[running, showing, linked], api_name="traffic_cancelled", **AT_ONCE)
+    stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
+    follow([view.measure.input], redraw, [view.measure, view.loads, view.inputs.rate], [view.head, view.chart], "traffic_drawn")
+    own = [*view.latency.times, view.latency.metrics]
+    asked = [*view.inputs.all(), *own]
+    wire_box(
+        view.latency.box, view.latency.is_open, diagnose, [model.text, *asked], [view.latency.answer],
+        follows=[model.fingerprint.change, *changes(asked)], name="latency",
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""The tab *Traffic*: values in, markup and figures out, with the real services and no network."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import pytest
+
+from lib.engines import TRAITS
+from lib.present.traffic_charts import MEASURES, POLICY_NAMES, draw_loads
+from lib.service.app import Services
+from lib.traffic.arrivals import ARRIVALS, LENGTHS
+from lib.traffic.engine import POLICIES
+from lib.ui import fields as ask
+from lib.ui import page
+from lib.ui.traffic_tab import TrafficScene, choose_hardware, latency_html, traffic_arguments, traffic_scenes
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+DEFAULTS: list[Any] = [field.default for field in ask.TRAFFIC]
+NOTHING: list[Any] = [0, 0, 0, 0, 0, 0, 1, ""]
+
+
+def asked(**named: Any) -> list[Any]:
+    """The defaults with some questions answered, by the name in a link."""
+    return [named.get(field.name, field.default) for field in ask.TRAFFIC]
+
+
+def last(scenes: list[TrafficScene], name: str) -> Any:
+    """What a field shows in the end."""
+    return next(value for scene in reversed(scenes) if (value := getattr(scene, name)) is not None)
+
+
+def test_a_run_shows_the_simulation_then_loads_then_tiers(whole: Services) -> None:
+    """Scene by scene, with progress, the chart growing; at the end nothing is busy any more."""
+    scenes = list(traffic_scenes(whole, LLAMA, asked(hardware="spaces:l4x1", duration=60.0), "ttft"))
+    assert all(len(scene.updates()) == 12 for scene in scenes)
+    assert [scene.busy for scene in scenes] == [True] * (len(scenes) - 1) + [False]
+    drawn = [scene.loads["done"] for scene in scenes if scene.loads is not None]
+    assert len(drawn) > 10
+    card = last(scenes, "card")
+    assert "to the first token at p99" in card
+    assert "continuous batching" in card
+    assert "Continuous" in last(scenes, "table")
+    assert "cheapest first" in last(scenes, "needs")
+    assert "steps_predicted" not in last(scenes, "notes")
+    rows = list(csv.DictReader(io.StringIO(unquote(re.search(r'href="data:text/csv[^,]*,([^"]+)"', card)[1].replace("&amp;", "&")))))  # type: ignore[index]
+    assert {row["policy"] for row in rows} == set(POLICY_NAMES)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_every_measure_is_drawn_for_every_policy(whole: Services, measure: str) -> None:
+    """Three lines, each with all loads."""
+    *_, answer = whole.stream_loads(LLAMA, "l4x1", max_batch_size=8)
+    figure = draw_loads(answer, measure, 0.5)
+    assert [len(line.x) for line in figure.data] == [answer["total"] // 3] * 3
+    assert len(figure.layout.shapes) == 1
+
+
+def test_what_is_refused_is_said_and_ends_the_run(whole: Services) -> None:
+    """Hardware that is too small, too much work, no model."""
+    for values, text in (
+        (asked(hardware="spaces:t4-small"), "leaves nothing"),
+        (asked(rate=9999.0, duration=9999.0), "too much to simulate"),
+    ):
+        scene = list(traffic_scenes(whole, LLAMA, values, "ttft"))[-1]
+        assert 'role="alert"' in scene.status
+        assert text in scene.status
+        assert not scene.busy
+    (only,) = traffic_scenes(whole, "", DEFAULTS, "ttft")
+    assert "Name a model" in only.status
+
+
+def test_the_form_becomes_arguments_of_the_api(whole: Services) -> None:
+    """An emptied number is its default; clients and a trace only count where they are asked for; auto is a paid Space that holds it."""
+    sent = traffic_arguments(asked(rate=None, clients=9, trace="1\n2"))
+    assert (sent["requests_per_s"], sent["clients"], sent["trace"]) == (1.0, 0, "")
+    assert traffic_arguments(asked(arrivals="closed", clients=9))["clients"] == 9
+    assert choose_hardware(whole, LLAMA, sent).startswith("spaces:")
+    whole.simulate_batching(LLAMA, **{**sent, "hardware": "l4x1", "duration_s": 20})
+
+
+def test_the_words_are_those_of_the_api() -> None:
+    """Every policy, kind of arrivals and of lengths can be chosen, and every engine whose speed was fitted."""
+    for words, names in ((ask.POLICY_WORDS, POLICIES), (ask.ARRIVAL_WORDS, ARRIVALS), (ask.LENGTH_WORDS, LENGTHS)):
+        assert {value for _, value in words} == set(names)
+    assert set(ask.SERVERS) == {name for name, row in TRAITS.items() if row.timed}
+    assert {value for _, value in ask.MEASURE_WORDS} == set(MEASURES)
+
+
+def test_where_the_latency_goes_follows_times_and_texts(whole: Services) -> None:
+    """The dominant part as a headline, the parts as a table; a pasted text that cannot be read is refused in a sentence."""
+    shown = latency_html(whole, LLAMA, asked(hardware="spaces:l4x1"), [0, 0, 0, 400, 60, 0, 1, ""])
+    assert "Decode, the other tokens takes the most" in shown
+    assert "Smaller formats" in shown
+    assert "Nothing measured yet" in latency_html(whole, LLAMA, asked(hardware="spaces:l4x1"), NOTHING)
+    assert 'role="alert"' in latency_html(whole, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
+    assert "<script>" not in latency_html(whole, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
+    assert "Name a model" in latency_html(whole, "", DEFAULTS, NOTHING)
+
+
+def test_a_link_repeats_the_question(whole: Services) -> None:
+    """The page that a link opens has its values in the form, and the tab answers; recorded arrivals are no part of a link."""
+    values = asked(hardware="spaces:a100-large", policy="dynamic", rate=4.5, lengths="lognormal", replicas=2)
+    scenes = traffic_scenes(whole, LLAMA, values, "ttft")
+    card = next(scene.card for scene in scenes if scene.card)
+    query = re.search(r'data-copy-link href="\?([^"]+)"', card)
+    assert query is not None
+    params = {name: found[0] for name, found in parse_qs(query[1].replace("&amp;", "&")).items()}
+    assert ask.read_link(ask.traffic_fields(whole.catalog()), params) == (values, [])
+    opened = page.answer_link(whole, params)
+    at = opened.index("spaces:a100-large")
+    assert opened[at : at + len(values) + 1] == [*values, True]
