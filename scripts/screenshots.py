@@ -38,13 +38,24 @@ TABS = {
     "memory": "?tab=memory&context=32768&batch=4",
     "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6",
     "tpu": "?tab=tpu&places=on_gcp",
+    "traffic": "?tab=traffic&hardware=spaces:l4x1&rate=1.2",
     "live": f"?tab=live&model={MEASURED}",
     "space": "?tab=space&space=ada/chat",
 }
-CHARTS = {"memory": "#curve .main-svg", "cost": ".chart .main-svg:visible", "recommend": "#front .main-svg"}
-HEIGHTS = {("space", "desktop"): 1660}
-"""Pictures that are higher than the window: down to the button that confirms."""
-AIMS = {("live", "desktop"): "#live h2:text-is('Measure')", ("live", "phone"): ".measured-card", ("space", "desktop"): "#tabs"}
+CHARTS = {
+    "traffic": "#loads-chart .main-svg",
+    "memory": "#curve .main-svg",
+    "cost": ".chart .main-svg:visible",
+    "recommend": "#front .main-svg",
+}
+HEIGHTS = {("space", "desktop"): 1660, ("traffic", "desktop"): 1240}
+"""Pictures that are higher than the window: down to the button that confirms, down to the plot."""
+AIMS = {
+    ("live", "desktop"): "#live h2:text-is('Measure')",
+    ("live", "phone"): ".measured-card",
+    ("traffic", "phone"): "#loads-chart",
+    ("space", "desktop"): "#tabs",
+}
 """What is at the upper edge of a picture: on a desktop else the page's, on a phone the first card's."""
 START_S = 90
 RUN_MS = 180_000
@@ -121,7 +132,12 @@ def _reviewed(page: Page) -> None:
     page.locator("#review-card .card").wait_for()
 
 
-ACTS: dict[str, Callable[[Page], None]] = {"live": _measured, "space": _reviewed}
+def _simulated(page: Page) -> None:
+    """Everything that the tab shows in the end."""
+    page.locator("#needs table").wait_for()
+
+
+ACTS: dict[str, Callable[[Page], None]] = {"live": _measured, "space": _reviewed, "traffic": _simulated}
 
 
 def _take(browser: Browser, address: str, tabs: Sequence[str]) -> Iterator[Path]:

@@ -26,7 +26,8 @@ MEASURES: Mapping[str, tuple[str, str, bool]] = {
 
 def policy_swatch(policy: str) -> str:
     """The stroke of a policy, for legends and tables."""
-    return f'<i class="stroke {DASHES[policy]}" style="border-color:{COLOURS[policy]}"></i>'
+    style = DASHES[policy].replace("dot", "dotted")
+    return f'<i class="stroke {style}" style="border-color:{COLOURS[policy]}"></i>'
 
 
 def measured(point: LoadEntry, measure: str) -> float | None:

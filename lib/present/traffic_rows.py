@@ -7,7 +7,6 @@ import io
 from collections.abc import Sequence
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
-from lib.present.cards import caveat_list, source_list
 from lib.present.markup import bullet_list, escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
 from lib.present.tables import hardware_name, table_markup
@@ -32,7 +31,7 @@ VERDICTS = {
 
 def per_s(rate: float) -> str:
     """Requests per second: "0.35/s", "12/s"."""
-    return f"{rate:.2g}/s" if rate < 10 else f"{rate:,.0f}/s"  # noqa: PLR2004  two figures
+    return f"{rate:.2f}/s" if rate < 10 else f"{rate:,.0f}/s"  # noqa: PLR2004  two figures
 
 
 def optional_seconds(value: float | None) -> str:
@@ -42,7 +41,7 @@ def optional_seconds(value: float | None) -> str:
 
 def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
     """One simulation: the 99th percentiles, the rate, the queue, the cache, the price."""
-    late = answer["backlog"] > answer["replicas"] * answer["max_batch_size"]
+    late = any(caveat["code"] == "queue_grows" for caveat in answer["caveats"])
     head = "More arrives than is served" if late else f"{seconds(answer['ttft_p99_s'])} to the first token at p99"
     price, share = answer["usd_per_million_tokens"], answer["on_target"]
     figures = [
@@ -55,7 +54,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         ("Cache at its fullest", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
     ]
     if share is not None and answer["goodput_per_s"] is not None:
-        figures.append(("Goodput, within both targets", f"{per_s(answer['goodput_per_s'])} ({100 * share:.0f} %)"))
+        figures.append(("Goodput, within the targets", f"{per_s(answer['goodput_per_s'])} ({100 * share:.0f} %)"))
     if price is not None:
         figures.append(("Per million output tokens", usd(price)))
     if answer["cold_starts"]:
@@ -126,7 +125,7 @@ def loads_csv(points: Sequence[LoadEntry]) -> str:
 def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need["max_ttft_s"]), ("TPOT", need["max_tpot_s"])) if limit > 0]
-    caption = f"What {per_s(rate)} need at p99 within {' and '.join(targets)}, cheapest first"
+    caption = f"What {rate:,.3g} requests per second need at p99 within {' and '.join(targets)}, cheapest first"
     heads = ("Hardware", "Replicas", "All per hour", "TTFT p99", "TPOT p99", "USD per million")
     return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs")
 
@@ -141,11 +140,6 @@ def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
         optional_seconds(tier["tpot_p99_s"]),
         "–" if price is None else usd(price),
     )
-
-
-def traffic_notes(answer: BatchingAnswer) -> str:
-    """What the simulation leaves open, and its sources."""
-    return f'<div class="explain">{caveat_list(answer["caveats"])}{source_list(answer["sources"])}</div>'
 
 
 def latency_card(answer: LatencyAnswer) -> str:
@@ -171,8 +165,8 @@ def latency_table(answer: LatencyAnswer) -> str:
         (escape(one["precision"]), seconds(one["tpot_ms"] / 1e3), gib(one["weights_bytes"]), escape(one["message"]))
         for one in answer["precisions"]
     ]
-    heads = ("Format", "A step", "Weights", "What it does here")
-    return parts + (table_markup("Smaller formats: latency or only memory", heads, formats, "formats") if formats else "")
+    columns = ("Format", "A step", "Weights", "What it does here")
+    return parts + (table_markup("Smaller formats: latency or only memory", columns, formats, "formats") if formats else "")
 
 
 def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:

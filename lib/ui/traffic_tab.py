@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError, UnknownHardware
 from lib.present.cards import model_name
-from lib.present.live_cards import progress_line, stopped_line
+from lib.present.live_cards import answer_details, progress_line, stopped_line
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.present.traffic_charts import draw_loads, loads_head
@@ -22,7 +22,6 @@ from lib.present.traffic_rows import (
     loads_csv,
     loads_table,
     needs_table,
-    traffic_notes,
 )
 from lib.ui import fields as ask
 from lib.ui.events import AT_ONCE, changes, follow, wire_box
@@ -102,13 +101,11 @@ class TrafficView:
     stop: gr.Button
     status: gr.HTML
     card: gr.HTML
-    chart_box: gr.Column
     measure: gr.Radio
     head: gr.HTML
     chart: gr.Plot
     table: gr.HTML
     needs: gr.HTML
-    notes_box: gr.Accordion
     notes: gr.HTML
     latency: LatencyView
     loads: gr.State
@@ -117,7 +114,7 @@ class TrafficView:
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `TrafficScene.updates`."""
         return [
-            self.status, self.card, self.chart_box, self.head, self.chart, self.table, self.needs, self.notes_box, self.notes, self.loads,
+            self.status, self.card, self.head, self.chart, self.table, self.needs, self.notes, self.loads,
             self.run, self.stop,
         ]  # fmt: skip
 
@@ -143,16 +140,13 @@ class TrafficScene:
         def kept(value: Any) -> Any:
             return value if value is not None else "" if self.cleared else gr.skip()
 
-        hidden = gr.update(visible=False) if self.cleared else gr.skip()
         return [
             self.status,
             kept(self.card),
-            gr.update(visible=True) if self.chart is not None else hidden,
             kept(self.head),
-            self.chart if self.chart is not None else None if self.cleared else gr.skip(),
+            self.chart if self.chart is not None or self.cleared else gr.skip(),
             kept(self.table),
             kept(self.needs),
-            gr.update(visible=True) if self.notes is not None else hidden,
             kept(self.notes),
             self.loads if self.loads is not None or self.cleared else gr.skip(),
             gr.update(interactive=not self.busy),
@@ -171,18 +165,17 @@ def build(services: Services) -> TrafficView:
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             status = gr.HTML(hint_note(CHOOSE), elem_id="traffic-status")
             card = gr.HTML(elem_id="traffic")
-            with gr.Column(elem_classes="chart", visible=False) as chart_box:
+            with gr.Column(elem_classes="chart", elem_id="loads-chart"):  # hidden by its style while it has no heading
                 head = gr.HTML()
                 measure = gr.Radio(list(ask.MEASURE_WORDS), value="ttft", label="Draw", elem_classes="segments wraps")
                 chart = gr.Plot(label="Policies along the load", show_label=False)
             table = gr.HTML(elem_id="loads")
             needs = gr.HTML(elem_id="needs")
-            with gr.Accordion("What this leaves open, and sources", open=False, visible=False, elem_classes="quiet-accordion") as notes_box:
-                notes = gr.HTML()
+            notes = gr.HTML()
             latency = _latency_box()
     return TrafficView(
-        inputs=inputs, run=run, stop=stop, status=status, card=card, chart_box=chart_box, measure=measure, head=head, chart=chart,
-        table=table, needs=needs, notes_box=notes_box, notes=notes, latency=latency, loads=gr.State(), shown=gr.State(value=False),
+        inputs=inputs, run=run, stop=stop, status=status, card=card, measure=measure, head=head, chart=chart,
+        table=table, needs=needs, notes=notes, latency=latency, loads=gr.State(), shown=gr.State(value=False),
     )  # fmt: skip
 
 
@@ -296,7 +289,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
             for answered in loads:
                 if not card:
                     card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
-                    yield TrafficScene(status=_progress(done), card=card, notes=traffic_notes(answer), busy=True)
+                    yield TrafficScene(status=_progress(done), card=card, notes=answer_details(answer), busy=True)
                 done += 1
                 drawn = draw_loads(answered, measure, float(asked["requests_per_s"]))
                 yield TrafficScene(status=_progress(done), head=loads_head(measure), chart=drawn, loads=answered, busy=True)
@@ -308,7 +301,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
                 for need in tiers:
                     needs = needs_table(need, float(asked["requests_per_s"]))
                     yield TrafficScene(status=_progress(done), needs=needs, busy=True)
-        yield TrafficScene(needs=needs)
+        yield TrafficScene(chart=drawn, needs=needs)  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
         yield TrafficScene(status=refusal_note(str(refused)))
 
@@ -341,7 +334,7 @@ def latency_html(services: Services, model: str, values: Sequence[Value], own: S
         answer = services.diagnose_latency(model, hardware, metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
         return refusal_note(str(refused))
-    return latency_card(answer) + latency_table(answer) + traffic_notes(answer)
+    return latency_card(answer) + latency_table(answer) + answer_details(answer)
 
 
 def wire(view: TrafficView, tab: gr.Tab, services: Services, model: ModelReference, opening: Dependency) -> None:

@@ -37,7 +37,7 @@ def last(scenes: list[TrafficScene], name: str) -> Any:
 def test_a_run_shows_the_simulation_then_loads_then_tiers(whole: Services) -> None:
     """Scene by scene, with progress, the chart growing; at the end nothing is busy any more."""
     scenes = list(traffic_scenes(whole, LLAMA, asked(hardware="spaces:l4x1", duration=60.0), "ttft"))
-    assert all(len(scene.updates()) == 12 for scene in scenes)
+    assert all(len(scene.updates()) == 10 for scene in scenes)
     assert [scene.busy for scene in scenes] == [True] * (len(scenes) - 1) + [False]
     drawn = [scene.loads["done"] for scene in scenes if scene.loads is not None]
     assert len(drawn) > 10
