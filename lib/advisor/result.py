@@ -274,7 +274,7 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
     if cost.usd_per_month and cost.hours_per_day < DAY_H and offer.platform in {"spaces", "endpoints"}:
         always = cost.usd_per_month * DAY_H / cost.hours_per_day
         reasons.append(Reason("paused_outside_hours", {"hours": cost.hours_per_day, "usd_per_month": always}, variant=offer.platform))
-    if not offer.price_verified and offer.price_basis == "bundled":
+    if offer.price_secondhand:
         reasons.append(Reason("price_unverified", {"checked": offer.checked}))
     reasons += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]
     if offer.platform == "jobs":

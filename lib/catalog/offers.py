@@ -189,6 +189,11 @@ class Offer(Row):
         return None if usable is None else Bytes(int(usable * self.accelerator_fraction))
 
     @property
+    def price_secondhand(self) -> bool:
+        """Whether its price was not read from the platform's own page, nor from its live list."""
+        return not self.price_verified and self.price_basis == "bundled"
+
+    @property
     def vram_bytes(self) -> Bytes | None:
         """Usable memory of all accelerators together; `None` on CPU."""
         per = self.vram_bytes_per_accelerator

@@ -200,7 +200,7 @@ def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHou
 
 def _price_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> list[Caveat]:
     caveats = []
-    if not offer.price_verified and offer.price_basis == "bundled":
+    if offer.price_secondhand:
         caveats.append(Caveat("price_unverified", {"hardware": offer.id, "checked": offer.checked}))
     if offer.status == "deprecated":
         caveats.append(Caveat("deprecated", {"hardware": offer.id, "since": str(offer.since)}))

@@ -375,7 +375,7 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> BuiltModel:
 
 def _build(raw: Mapping[str, Any], dtype: str) -> BuiltModel:
     _register_stand_in()
-    transformers.logging.set_verbosity(logging.CRITICAL)  # type: ignore[no-untyped-call]  # it would quote a stranger's configuration
+    transformers.logging.set_verbosity(logging.CRITICAL)  # it would quote a stranger's configuration
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"
     try:

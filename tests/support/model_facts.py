@@ -25,6 +25,13 @@ def counted() -> list[str]:
     return [name for name, row in facts().items() if row["parameters"] is not None]
 
 
+@cache
+def published_totals() -> dict[str, dict[str, Any]]:
+    """Of every other bundled model: its count, the total that the Hub reports of its files (None: none was read), and what differs."""
+    path = PATH.with_name("published_totals.json")
+    return json.loads(path.read_text(encoding="utf-8"))["models"]  # type: ignore[no-any-return]
+
+
 def config(name: str) -> dict[str, Any]:
     """The configuration of a bundled model."""
     found = bundled.find_config(name)
