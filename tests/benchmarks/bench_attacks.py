@@ -217,8 +217,8 @@ def unseen_config() -> str:
     return json.dumps(llama_config(vocab_size=1000 + next(_seen)))
 
 
-def strangers(url: str, addresses: Callable[[int], str]) -> Counter[str]:
-    """50 clients paste unseen configurations without a pause while 25 new questions are asked; what these were answered, counted."""
+def strangers(url: str, addresses: Callable[[int], str], questions: int) -> Counter[str]:
+    """50 clients paste unseen configurations without a pause while a visitor asks new questions; what these were answered, counted."""
     over = threading.Event()
 
     def paste(number: int) -> None:
@@ -233,7 +233,7 @@ def strangers(url: str, addresses: Callable[[int], str]) -> Counter[str]:
     time.sleep(2)
     answers: Counter[str] = Counter()
     with client_from(url, "127.0.0.1") as client:
-        for _ in range(25):
+        for _ in range(questions):
             began = time.perf_counter()
             status = client.post("/gradio_api/run/resolve_model", json={"data": [unseen_config()]}).status_code
             answers[str(status)] += 1
@@ -282,8 +282,8 @@ def attacks(url: str, hub: SpaceStandIn, calls: int) -> dict[str, Callable[[], o
         "config_calls": lambda: posts(url, call, json.dumps({"data": [config]}).encode(), calls, 8),
         "hub_run": lambda: hanging_hub(url, hub, "run"),
         "hub_call": lambda: hanging_hub(url, hub, "call"),
-        "strangers": lambda: strangers(url, lambda _: STRANGER),
-        "crowd": lambda: strangers(url, lambda number: f"127.0.1.{number + 1}"),
+        "strangers": lambda: strangers(url, lambda _: STRANGER, 25),
+        "crowd": lambda: strangers(url, lambda number: f"127.0.1.{number + 1}", 5),
         "page": lambda: gets(url, "/", 400, 8),
         "wait": lambda: time.sleep(75),
         "device": lambda: held_places(url),
