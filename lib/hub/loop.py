@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lib.errors import HubError
+from lib.errors import HubError, RateLimited
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _GRACE_S = 2.0
 _LONG_BYTES = 2**20
+MOST_BRIEF = 16
+"""Each holds a thread of a visitor's question, 1.5 s where the Hub hangs."""
 
 
 class _Loop:
@@ -61,8 +63,8 @@ def _current() -> _Loop:
 
 # A forked child (a ZeroGPU worker) inherits the list but not the thread, and perhaps a lock that no thread will release.
 def _forget() -> None:
-    global _lock  # noqa: PLW0603 - the old lock may be held by a thread that the child does not have
-    _lock = threading.Lock()
+    global _lock, _brief
+    _lock, _brief = threading.Lock(), threading.BoundedSemaphore(MOST_BRIEF)
     _running.clear()
 
 
@@ -86,6 +88,24 @@ def run(work: Callable[[AsyncClient], Awaitable[T]], seconds: float) -> T:
         return future.result(seconds + _GRACE_S)
     finally:
         future.cancel()
+
+
+_brief = threading.BoundedSemaphore(MOST_BRIEF)
+
+
+def run_briefly(work: Callable[[AsyncClient], Awaitable[T]], seconds: float) -> T:
+    """`run` for what an answer can do without: suggestions, providers, checkpoints. Of these at most `MOST_BRIEF` wait at a time.
+
+    Raises:
+        TimeoutError: as `run`.
+        RateLimited: as many wait already; the Hub was not asked.
+    """
+    if not _brief.acquire(blocking=False):
+        raise RateLimited(f"{MOST_BRIEF} look-ups wait for the Hub already, so this one was not sent. Try again in some seconds.")
+    try:
+        return run(work, seconds)
+    finally:
+        _brief.release()
 
 
 @asynccontextmanager

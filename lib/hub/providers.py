@@ -77,7 +77,7 @@ def request_providers(model_id: str, *, endpoint: str | None = None) -> Provider
             raise HubUnreachable(known.reason)
         return known
     try:
-        found = loop.run(lambda client: _fetch(client, router, model), SECONDS)
+        found = loop.run_briefly(lambda client: _fetch(client, router, model), SECONDS)
     except RepoNotFound:
         found = ProviderOffers(status="none")
     except (TimeoutError, HubError) as error:

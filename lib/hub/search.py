@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from lib.errors import HubError, InvalidInput
+from lib.errors import HubError, InvalidInput, RateLimited
 from lib.hub import loop, refusals
 from lib.hub.client import Cache, check_id, open_hub
 from lib.hub.repository import parse_json
@@ -51,7 +51,7 @@ def suggest_models(words: str, *, limit: int = 8, endpoint: str | None = None) -
         known = _cache.find(key)
         if known is not None:
             return known
-        found = loop.run(lambda client: _search(client, hub, words, limit), SECONDS)
+        found = loop.run_briefly(lambda client: _search(client, hub, words, limit), SECONDS)
     except TimeoutError:
         return Suggestions(reason=str(refusals.too_slow(_WHAT, SECONDS)))
     except HubError as error:
@@ -81,8 +81,8 @@ def find_quantized(model_id: str, *, endpoint: str | None = None) -> Mapping[str
             return known
         if _unasked.find(endpoint or ""):
             return None
-        found = loop.run(lambda client: _list_quantized(client, hub, key[1]), SECONDS)
-    except InvalidInput:
+        found = loop.run_briefly(lambda client: _list_quantized(client, hub, key[1]), SECONDS)
+    except (InvalidInput, RateLimited):
         return None
     except (TimeoutError, HubError):
         _unasked.keep(endpoint or "", True)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from llama import LLAMA_8B_CONFIG
 from safetensors.numpy import save
 
 from lib.errors import RepoNotFound
-from lib.hub import model_files, search
+from lib.hub import loop, model_files, search
 from lib.hub.model_files import read_model
 from lib.hub.search import find_quantized, suggest_models
 
@@ -391,3 +392,16 @@ def test_the_stand_in_runs_by_itself() -> None:
 def test_the_shape_used_here_is_llamas() -> None:
     """The stand-in's Llama has the published number of parameters."""
     assert sum(int(np.prod(shape)) for _, shape in LLAMA_8B.values()) == LLAMA_8B_PARAMETERS
+
+
+def test_look_ups_that_an_answer_can_do_without_wait_in_few_places(hub: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every place taken the Hub is not asked, what is missing is said or left out, and nothing of it is remembered."""
+    taken = threading.BoundedSemaphore(1)
+    monkeypatch.setattr(loop, "_brief", taken)
+    with taken:
+        assert "look-ups wait for the Hub already" in suggest_models("llama").reason
+        assert find_quantized("org/llama-8b") is None
+    assert hub.requests == []
+    suggest_models("llama")
+    assert find_quantized("org/llama-8b") is not None
+    assert len(hub.requests) == 2
