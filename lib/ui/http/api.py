@@ -340,8 +340,8 @@ def _with_oauth_token(function: Callable[..., Any], *, streams: bool) -> Callabl
 # POST /gradio_api/run/NAME: one call, one answer.
 
 CALLS_AT_ONCE = 160
-"""Threads. Those that wait, for a build, the Hub or the device, are at most 132 (`lib.service.models`, `lib.hub.spaces`, `lib.hub.loop`, the device's
-queues), so some always answer what needs no waiting."""
+"""Threads. Those that wait, for a build, the Hub or the device, are at most 132 (`lib.service.models`, `lib.hub.spaces`, `lib.hub.loop`,
+the device's queues), so some always answer what needs no waiting."""
 _STATUS = {
     "internal": 500,
     "bad_catalog": 500,
