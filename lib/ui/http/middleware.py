@@ -34,7 +34,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 
 from lib.bounded_json import UnreadableJson
 from lib.errors import AdvisorError, InvalidInput, quote_value
@@ -134,6 +134,7 @@ _OPEN = frozenset(
     ("api", "app_id", "call", "cancel", "heartbeat", "info", "mcp", "openapi.json", "queue", "reset", "run", "startup-events", "theme.css")
 )
 """What follows /gradio_api/ in addresses that are answered."""
+_NOTHING = "Nothing is offered at this address."
 _CLOSED_PAGES = ("/custom_component", "/file", "/monitoring", "/proxy", "/runs", "/vibe")
 _FILE = "gradio.FileData"
 
@@ -142,9 +143,11 @@ def closed_route(path: str) -> str | None:
     """The sentence for a route that is not offered here; None for all others."""
     if path.startswith(_FILE_ROUTES):
         return NO_FILES
+    if not path.isprintable():  # Gradio makes an address of it, in the middle of an answer
+        return _NOTHING
     _, api, rest = path.partition("/gradio_api/")
     is_closed = rest.partition("/")[0] not in _OPEN if api and path.startswith(api) else path.startswith(_CLOSED_PAGES)
-    return "Nothing is offered at this address." if is_closed else None
+    return _NOTHING if is_closed else None
 
 
 def holds_file(sent: Any) -> bool:
@@ -216,6 +219,7 @@ _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?
 _EVENT = re.compile(r"/gradio_api/call/(?:v2/)?[^/]+/(?P<id>[^/]+)/?")
 _ONE_SHOT = {"run", "api"}
 _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's number
+_STREAM = "/gradio_api/queue/data"
 _QUEUE_BY_NUMBER = "/gradio_api/queue/join"  # and those of gradio_client
 _MCP = "/gradio_api/mcp"
 _LONG_ARGUMENTS = frozenset({"model", "history"})  # a pasted config.json, a conversation
@@ -307,10 +311,16 @@ class ApiMiddleware:
 
     def _no_answer(self, scope: Scope, path: str) -> str | None:
         """The sentence for an answer that is asked for and not there; Gradio would break off in the middle of its own response."""
-        event = _EVENT.fullmatch(path)
-        if self._sessions is None or scope["method"] != "GET" or event is None or self._sessions.has_answer(event["id"]):
+        if self._sessions is None or scope["method"] != "GET":
             return None
-        return f"There is no answer under this event_id: it was read, or nobody read it for {ANSWER_S:g} s, or it never was. Call again."
+        event = _EVENT.fullmatch(path)
+        if event is not None and not self._sessions.has_answer(event["id"]):
+            return (
+                f"There is no answer under this event_id: it was read, or nobody read it for {ANSWER_S:g} s, or it never was. Call again."
+            )
+        if path == _STREAM and not self._sessions.has_stream(QueryParams(scope["query_string"]).get("session_hash")):
+            return "Nothing is asked in this session (session_hash), so nothing can be read from it. Join the queue first."
+        return None
 
     def _is_page_event(self, path: str, sent: Mapping[str, Any]) -> bool:
         """Whether this calls an event of the page: by a number, and not that of a public endpoint."""

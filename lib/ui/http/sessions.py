@@ -80,6 +80,10 @@ class Sessions:
         queue = self._page._queue  # noqa: SLF001  as below
         return event in queue.event_ids_to_events or any(event in unread for unread in queue.pending_event_ids_session.values())
 
+    def has_stream(self, session: str | None) -> bool:
+        """Whether messages of this session's calls wait to be read, or will."""
+        return session in self._page._queue.pending_messages_per_session  # noqa: SLF001  as below
+
     async def _sweep_until_empty(self) -> None:
         waiting = True
         while waiting:

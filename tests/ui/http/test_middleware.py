@@ -96,6 +96,7 @@ def test_defaults_are_filled_in_and_the_length_is_right(client: TestClient) -> N
         ("run/predict", b'{"fn_index": 1, "data": [], "session_hash": {}}', 422, "session_hash is not a text"),
         ("run/predict", b'{"fn_index": 1, "data": [], "oauth_token": 7}', 422, "oauth_token"),
         ("component_server", b"{}", 404, "Nothing is offered"),
+        ("heartbeat/%0d%0aX:", b"{}", 404, "Nothing is offered"),
         ("call/ask", b'{"data": [[' + b"[]," * 600_000 + b"[]]]}", 422, "at most 10,000 values"),
         ("call/v2/ask", b'{"model": [' + b"[]," * 600_000 + b"[]]}", 422, "at most 10,000 values"),
         ("run/predict", b'{"fn_index": 1, "data": [' + b"{}," * 600_000 + b"{}]}", 422, "at most 10,000 values"),

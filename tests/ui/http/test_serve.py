@@ -293,6 +293,12 @@ def test_who_stops_listening_stops_the_question(url: str) -> None:
     assert closed.wait(4)
 
 
+def test_a_stream_of_a_session_that_asked_nothing_is_refused(url: str) -> None:
+    """Gradio would begin an answer and break it off."""
+    refused = httpx.get(f"{url}/gradio_api/queue/data", params={"session_hash": "nobody"}, timeout=20)
+    assert (refused.status_code, refused.json()["title"]) == (404, "invalid_input")
+
+
 def test_what_waits_is_not_answered_at_once(url: str) -> None:
     """The sentence says where to ask instead."""
     refused = post(url, "run/hold", {"data": [0]})
