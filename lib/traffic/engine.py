@@ -38,6 +38,7 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)
 BLOCK_TOKENS = 16
 """Tokens of a block of the cache, vLLM's default (cache.block_size)."""
 _EPSILON_S = 1e-9
+_SEQUENCES = 64  # sequences whose bookkeeping takes as long as the rest of a step's
 _REFUSAL_S = 1.0  # until a client whose request was refused sends another
 Process = Generator[simpy.Event, Any, None]
 
@@ -202,7 +203,7 @@ class _Replica:
             yield self.env.timeout(self.plan.cold_start_s)
 
     def _work(self, seconds: float) -> simpy.Event:
-        self.hall.count_event()
+        self.hall.count_event(self.load)
         self.busy_s += seconds
         return self.env.timeout(seconds)
 
@@ -307,7 +308,7 @@ class _Replica:
         each = self.steps.step_s(len(self.decoding), 0, self._mean_cached() + (steps - 1) / 2)
         began = self.env.now
         self.in_run, done = steps > 1, steps
-        self.hall.count_event()
+        self.hall.count_event(self.load)
         try:
             yield self.env.timeout(steps * each)
         except simpy.Interrupt:
@@ -388,7 +389,7 @@ class Simulation:
         self.in_service, self.longest_queue, self.backlog = 0, 0, 0
         self.jobs: list[Job] = []
         self.refused: list[Arrival] = []
-        self.events, self.most_events, self._expected = 0, most_events, 0
+        self.events, self.most_events, self._work_done = 0, most_events, 0.0
         self._closed, self._sending = clients > 0, max(1, clients)
         self._over = self.env.event()
         self.replicas = [_Replica(self) for _ in range(plan.replicas)]
@@ -409,14 +410,15 @@ class Simulation:
             events -= 1
         return self._over.processed
 
-    def count_event(self) -> None:
-        """One more step or run of steps.
+    def count_event(self, sequences: int) -> None:
+        """One more step or run of steps; with many sequences it is the work of several.
 
         Raises:
             TooManyEvents: there were too many.
         """
         self.events += 1
-        if self.events > self.most_events:
+        self._work_done += event_work(sequences)
+        if self._work_done > self.most_events:
             raise TooManyEvents(
                 f"The simulation was stopped after {self.most_events:,} steps of the engine, at {self.env.now:,.0f} s of simulated time "
                 f"with {len(self.jobs):,} requests answered. Ask for a shorter time, fewer requests or "
@@ -517,6 +519,11 @@ class Simulation:
         self.in_service -= len(jobs)
         self._dispatch()
         self._end_if_done()
+
+
+def event_work(sequences: float) -> float:
+    """The work of a step in units of that of a few sequences: each of them is looked at."""
+    return 1 + sequences / _SEQUENCES
 
 
 def run_all(simulation: Simulation, told: Callable[[Simulation], None] | None = None, every: int = 20_000) -> Simulation:

@@ -24,13 +24,13 @@ from lib.speed import SpeedRequest
 from lib.speed.batch import Deployment
 from lib.speed.steps import StepTable, resolve_steps
 from lib.traffic.arrivals import Arrival, Arrivals, RequestShape, draw_arrivals
-from lib.traffic.engine import ServerPlan, Simulation, TooManyEvents
+from lib.traffic.engine import ServerPlan, Simulation, TooManyEvents, event_work
 from lib.traffic.result import Target, TrafficResult
 from lib.units import GIB
 from lib.workload import MemoryRequest
 
 MOST_EVENTS = 50_000
-"""Steps, or runs of equal steps, of one simulation: about 5 s of processor time with batches of 64."""
+"""Steps, or runs of equal steps, of one simulation, a step of 64 sequences counted twice: about 4 s of processor time."""
 _EVENTS_EACH = 2  # a request joins and leaves; its prompt takes as many more as it has chunks
 _STATIC = frozenset({"static", "dynamic"})
 FEW = 100
@@ -169,23 +169,25 @@ def start_simulation(server: Server, question: TrafficQuestion, *, most_events: 
 
 
 def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> None:
-    """Refuse before the work begins what would be too much of it."""
+    """Refuse before the work begins what would be too much of it; by Little's law so many sequences run at a time, with room for them."""
     chunks = math.ceil(question.shape.prompt_tokens / server.plan.token_budget)
+    alone = lone_request_s(server, question.shape)
     if question.arrivals == "recorded":
         requests, how = float(len(question.recording)), f"{len(question.recording):,} recorded requests"
     elif question.arrivals == "closed":
-        alone = lone_request_s(server, question.shape)
         requests = question.clients * max(1.0, question.duration_s / alone)
         how = f"{question.clients:,} clients, each at most once in {alone:.2g} s, for {question.duration_s:,.0f} s"
     else:
         requests = question.requests_per_s * question.duration_s
         how = f"{question.requests_per_s:,.4g} requests per second for {question.duration_s:,.0f} s"
     events = requests * (_EVENTS_EACH + chunks)
-    if events > most_events:
+    sequences = min(server.plan.batch_limit, requests / max(1.0, question.duration_s) * alone / server.plan.replicas)
+    work = events * (event_work(sequences) if server.plan.policy == "continuous" else 1.0)
+    if work > most_events:
         raise TooManyEvents(
             f"That is too much to simulate: {how} are {requests:,.0f} requests, at {_EVENTS_EACH + chunks} events each "
-            f"{events:,.0f}, and at most {most_events:,} are simulated. Ask for a shorter duration_s: percentiles settle after some "
-            "thousands of requests."
+            f"{events:,.0f}, with about {sequences:,.0f} sequences in each the work of {work:,.0f}; at most {most_events:,} are simulated. "
+            "Ask for a shorter duration_s: percentiles settle after some thousands of requests."
         )
 
 

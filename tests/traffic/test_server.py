@@ -154,3 +154,14 @@ def test_continuous_batching_waits_least_at_every_load() -> None:
     for point in points:
         by_load.setdefault(point.requests_per_s, {})[point.policy] = point.result.ttft.p99
     assert all(ttft["continuous"] < ttft["dynamic"] < ttft["static"] for load, ttft in by_load.items() if load < max(by_load))
+
+
+def test_many_sequences_count_as_more_work() -> None:
+    """16,000 requests of 2000 tokens: by Little's law hundreds run at a time, so what a batch of eight may ask is refused here."""
+    question = TrafficQuestion(
+        shape=RequestShape(prompt_tokens=100, output_tokens=2000), plan=ServerPlan(max_batch_size=1024), requests_per_s=40, duration_s=400
+    )
+    with pytest.raises(TooManyEvents, match=r"16,000 requests, at 3 events each 48,000, with about \d+ sequences"):
+        start_simulation(server_of(question, "H100-SXMx8"), question)
+    few = replace(question, plan=ServerPlan(max_batch_size=1), requests_per_s=30)
+    start_simulation(server_of(few, "H100-SXMx8"), few)
