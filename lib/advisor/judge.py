@@ -32,10 +32,11 @@ from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most
 from lib.advisor.rank import order_configurations
 from lib.advisor.result import Configuration, Cost, Entry, Rejection, Speed, explain_configuration, explain_offer
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
-from lib.advisor.traffic import LEVELS, plan_traffic
+from lib.advisor.traffic import READING_TOKENS_PER_S, plan_traffic
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
+from lib.cost.capacity import LOADS
 from lib.engines import TRAITS
 from lib.errors import BadCatalog
 from lib.memory import usable_memory
@@ -45,7 +46,6 @@ from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
 
 DAYS_PER_MONTH = 30
 """Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
-READING_TOKENS_PER_S = 5.2
 CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
 PASS_S = 5.0
@@ -108,7 +108,7 @@ class Trial:
     ) -> Placement | Shortage:
         """A server on several machines: each with the most requests at a time that it holds."""
         most = most_at_once(self.offer, candidate, requirements, model, self.device_bytes)
-        for level in sorted((level for level in (1, *LEVELS) if level <= min(most, at_once - 1)), reverse=True):
+        for level in sorted((level for level in LOADS if level <= min(most, at_once - 1)), reverse=True):
             placed = place_candidate(self.offer, candidate, requirements, model, self.device_bytes, level)
             if isinstance(placed, Placement) and placed.headroom.comfortable:
                 return placed

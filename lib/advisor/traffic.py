@@ -18,12 +18,11 @@ from lib.advisor.fit import HostedModel, Placement, Requirements, most_at_once, 
 from lib.advisor.result import Speed
 from lib.advisor.speed import attach_bounds, predict_placements
 from lib.catalog.offers import Offer
+from lib.cost.capacity import LOADS
 from lib.laws.price import HOUR_S
 from lib.provenance import Reason, Value
 
-LEVELS = (2, 4, 8, 16, 32, 64, 128, 256)
-"""Requests at the same time that are tried on a server; 256 is the default of max_num_seqs."""
-LEAST_TOKENS_PER_S = 5.2  # reading speed, as in `lib.advisor.judge`
+READING_TOKENS_PER_S = 5.2  # of people, by the sources of `lib.advisor.judge`
 LONGEST_WAIT_S = 10.0  # keeps a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5)
 
 Timed = tuple[Offer, Placement, Speed]
@@ -100,14 +99,14 @@ def _other_loads(offer: Offer, placement: Placement, speed: Speed, requirements:
         return []
     device_bytes = placement.headroom.device_bytes
     most = most_at_once(offer, placement.candidate, requirements, model, device_bytes) if more else placement.at_once
-    levels = [level for level in LEVELS if (more and placement.at_once < level <= most) or (fewer and level < placement.at_once)]
+    levels = [level for level in LOADS if (more and placement.at_once < level <= most) or (fewer and level < placement.at_once)]
     return [replace(placement, at_once=level) for level in levels]
 
 
 def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
     workload = requirements.workload
     rate, ttft_s = speed.tokens_per_s, speed.ttft_s
-    fast = rate is None or rate >= (workload.min_tokens_per_s or LEAST_TOKENS_PER_S)
+    fast = rate is None or rate >= (workload.min_tokens_per_s or READING_TOKENS_PER_S)
     return fast and (ttft_s is None or ttft_s <= (workload.max_ttft_s or LONGEST_WAIT_S))
 
 
