@@ -25,7 +25,18 @@ from lib.provenance import Caveat
 from lib.service.arguments import Arguments, Concurrency, Engine, Hardware, Model, Precision, Tokens, argument, check_offer
 from lib.service.endpoint import App
 from lib.service.model_limits import context_caveats, split_caveats
-from lib.speed import Band, End, ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest, SpeedTable, predict_speed, predict_speeds
+from lib.speed import (
+    Band,
+    End,
+    ExplainedSpeed,
+    SpeedEstimate,
+    SpeedPart,
+    SpeedRequest,
+    SpeedTable,
+    predict_each,
+    predict_speed,
+    predict_speeds,
+)
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
 from lib.workload import MemoryRequest
@@ -197,8 +208,15 @@ def predict_usage(
     accelerators: Mapping[str, Accelerator],
 ) -> ExplainedSpeed | Caveat:
     """How fast an offer runs a model at this use; a caveat where no speed is predicted, which does not stop a bill."""
+    try:
+        return predict(spec, offer, _asked(offer, request, usage), accelerators)
+    except (InvalidInput, UnsupportedModel) as error:
+        return Caveat(code="speed_unknown", message=f"Prices per token are left open. {error}")
+
+
+def _asked(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:
     zerogpu = offer.platform == "zerogpu"  # each call has a GPU of its own
-    asked = SpeedRequest(
+    return SpeedRequest(
         precision=request.precision,
         engine="transformers" if zerogpu else request.engine,
         prompt_tokens=usage.prompt_tokens,
@@ -206,10 +224,6 @@ def predict_usage(
         concurrency=1 if zerogpu else usage.concurrency,
         kv_precision=request.kv_precision,
     )
-    try:
-        return predict(spec, offer, asked, accelerators)
-    except (InvalidInput, UnsupportedModel) as error:
-        return Caveat(code="speed_unknown", message=f"Prices per token are left open. {error}")
 
 
 def predict_loads(
@@ -220,10 +234,17 @@ def predict_loads(
     usage: Usage,
     accelerators: Mapping[str, Accelerator],
 ) -> tuple[SpeedEstimate, ...]:
-    """How fast an offer that is rented runs the model at each of `lib.cost.capacity.LOADS`; nothing where no speed is predicted."""
+    """How fast an offer that is rented runs the model at each of `lib.cost.capacity.LOADS`; nothing where no speed is predicted.
+
+    All loads are one pass of the laws, unless `predict` is a stand-in, which answers one question at a time.
+    """
     if offer.platform == "zerogpu" or not offer.usd_per_hour:
         return ()
-    loads = (predict_usage(predict, spec, offer, request, replace(usage, concurrency=load), accelerators) for load in LOADS)
+    uses = [replace(usage, concurrency=load) for load in LOADS]
+    if predict is predict_speed:
+        together = predict_each([(spec, offer, _asked(offer, request, use)) for use in uses], accelerators)
+        return tuple(load for load in together if load is not None)
+    loads = (predict_usage(predict, spec, offer, request, use, accelerators) for use in uses)
     return tuple(load for load in loads if isinstance(load, ExplainedSpeed))
 
 

@@ -13,7 +13,7 @@ from lib.present.sentences import SAVING_NAMES, caveat_entries, no_saving_senten
 from lib.service.arguments import check_offer, read_reference
 from lib.service.cost import CostArguments, asked_price, asked_usage, memory_request
 from lib.service.endpoint import App
-from lib.service.speed import estimate_or_none, predict_usage
+from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest
 
@@ -55,10 +55,14 @@ def deploy(
     """What runs today, with each speed predicted once: ways to save try the same configurations over and over."""
     estimates: dict[tuple[object, ...], SpeedEstimate | None] = {}
 
-    def predict(spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedEstimate | None:
-        key = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision, usage.concurrency)
+    def predict(spec: ModelSpec, offer: Offer, request: MemoryRequest, used: Usage) -> SpeedEstimate | None:
+        where = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision)
+        key = (*where, used.concurrency)
+        if key not in estimates and used.concurrency != usage.concurrency:  # one load is asked for after the other
+            loads = predict_loads(app.predict, spec, offer, request, usage, catalog.accelerators)
+            estimates.update({(*where, load.request.concurrency): load for load in loads})
         if key not in estimates:
-            estimates[key] = estimate_or_none(predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators))
+            estimates[key] = estimate_or_none(predict_usage(app.predict, spec, offer, request, used, catalog.accelerators))
         return estimates[key]
 
     return Deployment(spec=spec, offer=offer, request=request, usage=usage, catalog=catalog, price=price, speed=predict)
