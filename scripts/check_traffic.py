@@ -36,7 +36,6 @@ SHORTEST = 0.8  # of the stated lengths
 TOKEN_BUDGET = 8192
 SEED = 0
 CLAIMED = 0.92  # of the memory, as in lib.laws.serving.running_requests
-LARGEST_NODE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ def _line(title: str, log_error: NDArray[np.float64]) -> str:
 
 
 def main() -> None:
-    """Print the errors, over all rows, by size of the node, and by model."""
+    """Print the errors, over all rows and by model; runs that are in the table more than once count once."""
     facts, engine = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "vllm"  # noqa: PLR2004
     began = time.process_time()
     points = [point for point in served(facts) if point.engine == engine]
@@ -125,8 +124,6 @@ def main() -> None:
         ]
         print(_line(f"{name}: simulation", np.array([error for _, error, _ in of])))
         print(_line(f"{name}: closed form of the laws", np.array([error for _, _, error in of])))
-        node = [error for point, error, _ in of if point.case["tensor_parallel"] <= LARGEST_NODE]
-        print(_line(f"{name}: simulation, one node at most", np.array(node)))
         for model in sorted({point.model for point, _, _ in of}):
             print(_line(f"  {name} {model}", np.array([error for point, error, _ in of if point.model == model])))
     print(f"{len(rows)} points of {engine}, {time.process_time() - began:.0f} s of processor time")
