@@ -111,11 +111,11 @@ def _one_pass(of: SpeedEstimate) -> SpeedEstimate:
 
 
 def attach_bounds(of: SpeedEstimate) -> Speed:
-    """A prediction with the bounds of the datasheet beside it."""
+    """A prediction with the bounds of the datasheet beside it; rates that were measured on the machine have none (their floor is 0)."""
     ttft_s, tpot_s = (None, None) if of.floor is None else (of.floor.ttft_s, of.floor.tpot_s)
     return Speed(
-        decode_tokens_per_s_upper_bound=None if tpot_s is None else 1.0 / tpot_s,
-        request_s_lower_bound=None if ttft_s is None else ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1),
+        decode_tokens_per_s_upper_bound=1.0 / tpot_s if tpot_s else None,
+        request_s_lower_bound=None if not ttft_s else ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1),
         peak_flops_per_s=None,
         basis=PREDICTION,
         predicted=of,

@@ -154,7 +154,8 @@ def test_small_models_run_on_cpu() -> None:
     """350M in fp32 are 1.4 GB: 45 GB/s read them some 30 times a second."""
     cpu = entry(answer(decoder(350e6, layers=24, heads=8, kv_heads=2)), "cpu-upgrade")
     assert "cpu_enough" in codes(cpu)
-    assert cpu.speed.decode_tokens_per_s_upper_bound == pytest.approx(32, rel=0.2)
+    assert cpu.speed.tokens_per_s is not None
+    assert 8 < cpu.speed.tokens_per_s < 40
 
 
 def test_large_models_are_too_slow_on_cpu() -> None:

@@ -42,7 +42,8 @@ def test_every_offer_is_judged_once_for_bundled_models(model_id: str, workload: 
         assert of.ttft_s.low <= of.ttft_s.value <= of.ttft_s.high
         assert e.speed.request_s_lower_bound is None or of.request_s >= e.speed.request_s_lower_bound * 0.999
         made, bound = of.decode_tokens_per_s, e.speed.decode_tokens_per_s_upper_bound
-        assert made is None or (bound is not None and made.high <= bound * 1.001)
+        measured = of.floor is not None and of.floor.tpot_s == 0  # rates of the machine itself: the datasheet sets no bound
+        assert made is None or (bound is None and measured) or (bound is not None and made.high <= bound * 1.001)
     for reason in (
         *(x for e in found.ranked for x in e.reasons),
         *(r.reason for r in found.rejected),
