@@ -1,10 +1,11 @@
 """Fit the constants of the laws of speed on published measurements, print how well they do, and write them into the catalog.
 
-    python -m scripts.calibrate FACTS [--left-out] [--write]
+    python -m scripts.calibrate FACTS [--left-out [--shapes] [--write]]
 
-FACTS is a folder with `measured_throughput.json` and `served_throughput.csv`. `--left-out` also fits without each model and without each
-card in turn (some minutes) and prints the errors on what was left out; `--write` (with `--left-out`) writes `lib/data/speed_constants.json`
-with the ranges that cover 85 % of the left-out points, and the points for the tests.
+FACTS is a folder with `measured_throughput.json`, `bench_throughput.json` and `served_throughput.csv`. `--left-out` also fits without each
+model and each card in turn, small groups some at a time (some minutes), and prints the errors on what was left out; `--shapes` does so with
+all models of one shape (as many layers of the same width) left out together. `--write` writes `lib/data/speed_constants.json` with the
+ranges that cover 85 % of the left-out points, and the points for the tests.
 
 The fit needs scipy, which stands in `tests/requirements.txt`: the app reads the constants and never fits them.
 """
@@ -18,16 +19,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lib.catalog import load
 from lib.laws.forward_pass import Array
 from lib.speed.hardware import card_class
 from scripts import calibration_pictures
+from scripts.calibration_bench import bench
 from scripts.calibration_fit import Data, columns, fit, left_out, predict
 from scripts.calibration_points import Point, public
 from scripts.calibration_served import served
-from scripts.calibration_write import COVERED, write
+from scripts.calibration_write import COVERED, kinds, write
 
 
 def line(error: Array) -> str:
@@ -52,23 +53,11 @@ GROUPS: dict[str, Callable[[Point], str]] = {
 }
 
 
-def _where(data: Data, test: Callable[[Point], bool]) -> NDArray[np.bool_]:
-    return np.array([test(p) for p in data.points])
-
-
 def report(title: str, error: Array, data: Data, groups: tuple[str, ...] = tuple(GROUPS)) -> None:
-    """Print the table of errors."""
+    """Print the tables of errors: what was measured how, then by engine, card, regime and metric."""
     print(f"\n== {title}")
-    wholes: dict[str, Callable[[Point], bool]] = {
-        "public points": lambda p: p.source == "public",
-        "served TPOT, dense": lambda p: p.metric == "served_between" and not p.case["experts"],
-        "served TPOT, experts": lambda p: p.metric == "served_between" and bool(p.case["experts"]),
-        "served TTFT": lambda p: p.metric == "served_first",
-    }
-    for name, test in wholes.items():
-        inside = _where(data, test)
-        if inside.any():
-            print(f"  {name:34s}{line(error[inside])}")
+    for name, inside in kinds(data.points).items():
+        print(f"  {name:42s}{line(error[inside])}")
     for group in groups:
         names = np.array([GROUPS[group](p) for p in data.points])
         for name in np.unique(names):
@@ -80,9 +69,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("facts", type=Path)
     parser.add_argument("--left-out", action="store_true")
+    parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    points = [*public(asked.facts), *served(asked.facts)]
+    points = [*public(asked.facts), *served(asked.facts), *bench(asked.facts)]
     data = columns(points)
     began = time.perf_counter()
     x, cost, evaluations = fit(data)
@@ -93,8 +83,12 @@ def main() -> None:
     errors = {"fitted to all points": predict(x, data) - data.log_value}
     errors["each model left out"] = left_out(data, [p.model for p in points], x)
     report("each model left out", errors["each model left out"], data)
+    if asked.shapes:
+        shapes = left_out(data, [f"{p.case['layers']:g} × {p.case['hidden']:g}" for p in points], x)
+        report("each shape left out", shapes, data, ())
     errors["each card left out"] = left_out(data, [p.accelerator for p in points], x)
     report("each card left out", errors["each card left out"], data, ("card",))
+    print(f"{time.perf_counter() - began:.0f} s")
     pictures, work = calibration_pictures.read(asked.facts)
     drawn = calibration_pictures.fit(pictures)
     alone = calibration_pictures.left_out(pictures)

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lib.catalog import load
 from lib.catalog.silicon import Accelerator
 from lib.speed.batch import LawInputs, tabulate
-from lib.speed.calibration import EAGER, ENGINES, KERNELS
-from lib.speed.hardware import class_ceilings, find_link_rate
+from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS
+from lib.speed.hardware import class_ceilings, emulates, find_link_rate
 
 CARDS = load().accelerators
 ENGINE_OF = {
@@ -27,7 +27,8 @@ ENGINE_OF = {
 }  # fmt: skip
 EXPERTS = {"mixtral-8x7b": (8, 2), "qwen2-57b-a14b": (64, 8), "deepseek-r1": (256, 8)}
 VOCABULARY = (  # first match; size of the vocabulary, and whether the output projection is the input table
-    (r"codellama", 32016, False), (r"deepseek-coder", 32256, False), (r"deepseek-r1", 129280, False), (r"falcon", 65024, True),
+    (r"codellama", 32016, False), (r"glm-4", 151552, False), (r"opt", 50272, True), (r"bloom", 250880, True), (r"bge", 30522, True),
+    (r"deepseek-coder", 32256, False), (r"deepseek-r1", 129280, False), (r"falcon", 65024, True),
     (r"gemma", 256000, True), (r"gpt-oss", 201088, False), (r"gpt-j", 50400, False), (r"gpt-", 51200, True), (r"internlm", 103168, False),
     (r"llama-3", 128256, False), (r"llama|vicuna|mistral|mixtral", 32000, False), (r"mpt", 50432, True), (r"phi", 51200, False),
     (r"qwen(2|2\.5|3)-(0\.5|0\.6|1\.5|1\.7|3|4)b$", 151936, True), (r"qwen", 152064, False), (r"starcoder", 49152, True),
@@ -64,6 +65,9 @@ def law_inputs(points: list[Point]) -> LawInputs:
     return tabulate([p.case for p in points], [class_ceilings(CARDS[card], share, arithmetic, CARDS) for card, share, arithmetic in cards])
 
 
+OWN_UNITS = {"fp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}
+
+
 def kernel_of(engine: str, quant: str, *, experts: bool) -> str:
     """Which kernels read weights stored so."""
     plain = {"bf16": "half", "fp16": "half", "fp32": "fp32", "tf32": "fp32"}
@@ -71,12 +75,12 @@ def kernel_of(engine: str, quant: str, *, experts: bool) -> str:
         return plain[quant]
     if engine == "llama.cpp" or quant.startswith(("q", "exl2")):
         return "gguf"
-    if quant == "fp8":
-        return "fp8"
-    if quant in {"nvfp4", "mxfp4"}:
-        return "fp4"
+    if quant in OWN_UNITS:
+        return OWN_UNITS[quant]
     if quant.startswith(("bnb", "nf4")) or (engine == "transformers" and quant == "int8"):
-        return "bnb8" if quant.endswith("int8") else "bnb4"
+        return "bnb8" if "int8" in quant else "bnb4"
+    if quant == "awq" and engine in EAGER:
+        return "awq"
     return ("int8" if "int8" in quant else "int4") + ("-experts" if experts else "")
 
 
@@ -117,8 +121,37 @@ def read_bytes(*, parameters: float, table: float, tied: bool, bits: float, kern
     return (body * bits + table * head) / 8
 
 
-def _public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, float, str]]:
+class Software(NamedTuple):
+    """What a release of an engine does beside the matrices: versions differ, and so do measurements of the same engine.
+
+    `cache_copied` where the cache grows by `torch.cat` at each step, `repeats_heads` where keys are repeated for each query head first,
+    `all_logits` where the output projection runs on every position of a prompt.
+    """
+
+    cache_copied: bool = False
+    repeats_heads: bool = False
+    all_logits: bool = False
+
+
+STATIC_CACHES = frozenset({"litgpt", "autoawq"})
+"""Engines that the fit counts among the eager ones, with caches allocated in advance."""
+GROUPED_SINCE = (4, 54)
+"""The release of transformers whose attention takes grouped heads as they are (integrations/sdpa_attention.py, `enable_gqa`)."""
+
+
+def software_of(p: Mapping[str, Any]) -> Software:
+    """What the engine of a point does, from its name and version; transformers without a version is one of 2023."""
+    if ENGINE_OF.get(p["engine"]) not in CACHE_COPYING or p["engine"] in STATIC_CACHES:
+        return Software()
+    version = re.search(r"\b(4)\.(\d+)", str(p.get("engine_version")))
+    repeats = version is None or (int(version[1]), int(version[2])) < GROUPED_SINCE
+    return Software(cache_copied=True, repeats_heads=repeats, all_logits="all positions" in p.get("notes", ""))
+
+
+def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, float, str]]:
+    """The case of a point and the card that it ran on; `m` are the sizes of its model."""
     card = CARDS[p["accelerator"]]
+    software = software_of(p)
     engine = "host" if card.kind == "cpu" else ENGINE_OF[p["engine"]]
     experts, per_token = EXPERTS.get(p["model"], (m.get("experts", 0), m.get("top_k", 0)))
     kernel = kernel_of(engine, p["quant"], experts=experts > 0)
@@ -142,11 +175,16 @@ def _public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, 
     case = {
         "engine": ENGINES.index(engine), "kernel": KERNELS.index(kernel), "eager": engine in EAGER,
         "dense_bytes": weights - expert_bytes, "expert_bytes": expert_bytes, "experts": experts, "experts_per_token": per_token,
-        "active_parameters": active - (0.0 if tied or encoder else table), "layers": m["n_layers"], "hidden": m["hidden"],
+        "active_parameters": active - (0.0 if tied or encoder else table),
+        "head_parameters": 0.0 if encoder or software.all_logits else table, "layers": m["n_layers"], "hidden": m["hidden"],
         "attention_width": m["heads"] * (160 if m.get("mla") else m["head_dim"]),
         "full_layers": m["n_layers"] * (1 - half), "windowed_layers": m["n_layers"] * half,
         "cache_constant": 0, "cache_per_token": per * (1 - half), "cache_windowed": per * half, "window": 128 if half else 0,
         "cache_shards": split if "dep" in p["parallelism"] else m["kv_heads"],
+        "cache_copied": software.cache_copied and not encoder,
+        "cache_repeats": m["heads"] / m["kv_heads"] if software.repeats_heads and not m.get("mla") else 1,
+        "packed_parameters": total - 2 * table if engine in EAGER and kernel in FUSED_ROWS else 0,
+        "fused_rows": FUSED_ROWS.get(kernel, ALL_ROWS), "emulated": emulates(card, arithmetic), "converted": False,
         "memory": float(card.memory_usable or 2e11), "link": rate, "over_pcie": bus,
         "tensor_parallel": split, "pipeline_stages": stages, "replicas": copies,
         "row_split": p["parallelism"] == "row-split", "pipelined": p["parallelism"] == "layer-split" and engine == "llama.cpp",
@@ -163,7 +201,7 @@ def public(facts: Path) -> Iterator[Point]:
     for p in held["points"]:
         if p["task"] not in {"llm", "encoder"} or p["reliability"] not in {"high", "medium"}:
             continue
-        case, card = _public_case(p, held["models"][p["model"]])
+        case, card = public_case(p, held["models"][p["model"]])
         unbounded = p["batch_or_concurrency"] is None or p["metric"] == "max_load_output_tok_s"
         yield Point(
             case=case,

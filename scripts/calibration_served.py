@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.speed.calibration import ENGINES, KERNELS
+from lib.speed.calibration import ALL_ROWS, ENGINES, KERNELS
 from lib.speed.hardware import find_link_rate
 from scripts.calibration_points import CARDS, Point, read_bytes
 
@@ -116,10 +116,12 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         "engine": ENGINES.index(engine), "kernel": KERNELS.index(kernel), "eager": False,
         "dense_bytes": weights - routed * bits / 8, "expert_bytes": routed * bits / 8,
         "experts": m.experts, "experts_per_token": m.per_token,
-        "active_parameters": m.active * BILLION - table, "layers": m.layers, "hidden": m.hidden, "attention_width": m.width,
+        "active_parameters": m.active * BILLION - table, "head_parameters": table,
+        "layers": m.layers, "hidden": m.hidden, "attention_width": m.width,
         "full_layers": m.layers * m.full, "windowed_layers": m.layers * m.full if m.windowed else 0,
         "cache_constant": m.constant, "cache_per_token": m.cache * (1 if small else 2), "cache_windowed": m.windowed * (1 if small else 2),
         "window": 128 if m.windowed else 0, "cache_shards": devices if copied else m.kv_heads,
+        "cache_copied": False, "cache_repeats": 1, "packed_parameters": 0, "fused_rows": ALL_ROWS, "emulated": False, "converted": False,
         "memory": float(card.memory_usable or 0), "link": rate, "over_pcie": bus,
         "tensor_parallel": devices, "pipeline_stages": 1, "replicas": 1,
         "row_split": False, "pipelined": False, "prompt_tokens": float(row["prompt_tokens"]), "output_tokens": float(row["output_tokens"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,46 @@ from scripts.calibration_points import CARDS, Point
 
 TESTS = Path("tests/data/speed_points.json")
 SOURCE = (
-    "fit by scripts/calibrate.py to published measurements (the sources listed in measured_throughput.json) and to the served means of "
-    "InferenceX, as published in aiconfigurator-core 0.12 systems/silicon_sample.csv"
+    "fit by scripts/calibrate.py to published measurements and raw result files of benchmarks (optimum-benchmark, LLM-Inference-Bench, "
+    "bitsandbytes, GLM-4, MInference and others; as listed in measured_throughput.json and bench_throughput.json) and to the served "
+    "means of InferenceX, as published in aiconfigurator-core 0.12 systems/silicon_sample.csv"
 )
 COVERED = 85
 POOL = 40
 """An engine's own range counts as much as that of all engines once it has this many points."""
-EVERY = {"public": 4, "served": 11}
+EVERY = {"public": 4, "bench": 5, "served": 11}
 OF_METRIC = {
     "ttft": {"served_first", "ttft_ms", "prefill_tok_s", "request_ms", "samples_per_s"},
     "tpot": {"served_between", "tpot_ms", "itl_ms", "decode_tok_s"},
     "throughput": {"e2e_output_tok_s", "e2e_total_tok_s", "full_load"},
 }
+
+
+ENCODERS = "ob-bge"
+PROMPTS = {"prefill_tok_s", "ttft_ms"}
+STEPS = {"decode_tok_s", "tpot_ms"}
+
+
+def kinds(points: list[Point]) -> dict[str, NDArray[np.bool_]]:
+    """Which points belong to which row of the tables of errors; rows without points are left out."""
+    tests: dict[str, Callable[[Point], bool]] = {
+        "published points": lambda p: p.source == "public",
+        "raw benchmark results": lambda p: p.source == "bench",
+        "transformers, prefill": lambda p: (
+            p.source == "bench" and p.engine == "transformers" and p.metric in PROMPTS and p.regime != ENCODERS
+        ),
+        "transformers, decode": lambda p: p.source == "bench" and p.engine == "transformers" and p.metric in STEPS,
+        "served time per output token": lambda p: p.metric == "served_between",
+        "served time per output token, dense models": lambda p: p.metric == "served_between" and not p.case["experts"],
+        "served time to first token": lambda p: p.metric == "served_first",
+    }
+    for engine in ENGINES:
+        tests[f"{engine}, published"] = lambda p, engine=engine: p.source == "public" and p.engine == engine
+        tests[f"{engine}, raw"] = lambda p, engine=engine: p.source == "bench" and p.engine == engine
+        tests[f"{engine}, served TPOT"] = lambda p, engine=engine: p.metric == "served_between" and p.engine == engine
+        tests[f"{engine}, served TTFT"] = lambda p, engine=engine: p.metric == "served_first" and p.engine == engine
+    found = {name: np.array([test(p) for p in points]) for name, test in tests.items()}
+    return {name: inside for name, inside in found.items() if inside.any()}
 
 
 def spread(points: list[Point], error: Array) -> dict[str, dict[str, float]]:
@@ -83,15 +112,7 @@ def write(x: Array, data: Data, errors: dict[str, Array], pictures: dict[str, An
     off[elsewhere] = np.maximum(off, np.abs(errors["each card left out"]))[elsewhere]
     widths = spread(points, off)
     measured = sorted({(p.engine, card_class(CARDS[p.card[0]])) for p in points})
-    public = np.array([p.source == "public" for p in points])
-    tables = {}
-    for title, error in errors.items():
-        tables[f"{title}: public points"] = summary(error[public])
-        for metric, name in (("served_between", "served time per output token"), ("served_first", "served time to first token")):
-            mine = np.array([p.metric == metric for p in points])
-            dense = mine & np.array([not p.case["experts"] for p in points])
-            tables[f"{title}: {name}"] = summary(error[mine])
-            tables[f"{title}: {name}, dense models"] = summary(error[dense])
+    tables = {f"{title}: {name}": summary(error[inside]) for title, error in errors.items() for name, inside in kinds(points).items()}
     held = {
         "what": "Constants of the laws of speed (lib/speed/calibration.py); shares as logits, times and factors as natural logarithms.",
         "source": SOURCE,

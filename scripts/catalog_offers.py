@@ -24,6 +24,8 @@ SILICON = {
     "tpu7x": "TPU7x",
 }
 HOST_CPU = {2: "CPU-2vCPU", 8: "CPU-8vCPU"}
+NAMED_CPU = {"Intel Sapphire Rapids": "CPU-SPR-22core", "Intel Ice Lake": "CPU-ICX-32core"}
+"""Processors that a platform names, as the machine of which the offer is a part."""
 SUCCESSOR = {"v5e-1x1": "v5litepod-1", "v5e-2x2": "v5litepod-4", "v5e-2x4": "v5litepod-8", "h100": "h200", "h100x8": "h200x8"}
 SUCCESSOR |= {"gcp-tpu-1x1": "v5litepod-1", "gcp-tpu-2x2": "v5litepod-4", "gcp-tpu-2x4": "v5litepod-8", "inf2x6": "aws-inf2-x12"}
 A100_NOTE = "The platform does not state which form of the A100 it uses; taken as the SXM card."
@@ -175,7 +177,7 @@ def endpoint(fact: dict[str, Any]) -> dict[str, Any]:
         listed(fact["source"]),
         accelerator=SILICON[name] if count else None,
         count=count,
-        host_cpu=HOST_CPU.get(fact.get("vcpu", 0)) if not count else None,
+        host_cpu=None if count else NAMED_CPU.get(fact["architecture"], HOST_CPU.get(fact.get("vcpu", 0))),
         vcpu=fact.get("vcpu"),
         ram=text(fact.get("memory_gb"), "GB"),
         usd_per_hour=None if retired else money(fact["usd_per_hour"]),

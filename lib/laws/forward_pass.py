@@ -1,10 +1,11 @@
 """Time of one forward pass: the bytes it reads, the FLOP it computes, the rates that are reached, and the parts put together.
 
-    device = (t_W³ + t_C³)^(1/3) + t_K        step = device + t_H                       engines that replay a graph or launch ahead of time
-                                              step = (device⁴ + t_H⁴)^(1/4)             eager engines: launching overlaps with computing
+    device = (t_W³ + t_C³)^(1/3) + t_U + t_K + t_M    step = device + t_H               engines that replay a graph or launch ahead of time
+                                                      step = (device⁴ + t_H⁴)^(1/4)     eager engines: launching overlaps with computing
     then + t_X
 
-    t_W  reading weights   t_C  matrix arithmetic   t_K  reading the cache   t_H  launch overhead of the host   t_X  all-reduces
+    t_W  reading weights   t_C  matrix arithmetic      t_K  reading the cache   t_H  launch overhead of the host   t_X  all-reduces
+    t_U  unpacking weights before a product            t_M  moving the cache to a longer tensor
 
 Each part has its law at its function, in this order: bytes and FLOP, rates, overheads, the step. Quantities are numbers or arrays with one
 entry per case. Fitted shares and times come from `scripts/calibrate.py`.
@@ -39,8 +40,16 @@ _HERE = "lib/laws/forward_pass.py; " + FITTED_CONSTANTS
 WEIGHTS = Law("(dense bytes + expert bytes · (1 - (1 - k/E)ⁿ)) / N / bandwidth reached", _ROOFLINE)
 PROMPT_WEIGHTS = Law("bytes / N / bandwidth reached", _ROOFLINE)
 CACHE = Law("sequences · cache of one sequence / N / bandwidth reached", _HERE)
+CACHE_COPY = Law(
+    "2 · sequences · cache of one sequence / bandwidth that copies reach",
+    "torch.cat in DynamicLayer.update, transformers 5.23 src/transformers/cache_utils.py; " + FITTED_CONSTANTS,
+)
+UNPACKING = Law(
+    "2 · 16-bit bytes of the packed weights / N / bandwidth that copies reach, where more than r rows are multiplied",
+    "bitsandbytes MatMul4Bit, auto-gptq exllama (reconstruct), autoawq WQLinear_GEMM; " + FITTED_CONSTANTS,
+)
 ARITHMETIC = Law("2 · parameters · tokens / compute reached", "Kaplan et al. 2020, arXiv:2001.08361; " + FITTED_CONSTANTS)
-ATTENTION = Law("2 · heads · width · (full layers · T² + windowed layers · T · min(T, 2w)) / compute reached", _HERE)
+ATTENTION = Law("2 · heads · width · (full layers · T² + windowed layers · T · min(T, 2w)) / compute that attention kernels reach", _HERE)
 LAUNCHES = Law("layers · time of a layer + time of a step + sequences · time of a sequence", _HERE)
 ALL_REDUCE = Law(
     "2 · layers · (latency · log₂ N + bytes / link · (N - 1)/N)",
@@ -93,13 +102,50 @@ def cache_bytes_read(
     return constant + per_token * tokens + windowed_per_token * np.minimum(tokens, window)
 
 
-def linear_flop(*, parameters: Quantity, tokens: Quantity) -> Quantity:
-    """FLOP of the matrices, 2 · P · n: a multiplication and an addition per parameter and token (Kaplan et al. 2020, §2.1).
+def cache_bytes_copied(*, cache_bytes: Quantity, repeats: Quantity) -> Quantity:
+    """Bytes that a decode step of transformers moves beside reading its cache of C bytes: 2 · C, and (1 + g) · C where heads are repeated.
 
-    >>> linear_flop(parameters=8e9, tokens=1000)
-    16000000000000.0
+        C  bytes of cache      g  query heads per key/value head, where a version repeats keys and values for each of them (else 1)
+
+    The default `DynamicCache` appends the new token with `torch.cat`, layer by layer: the whole cache is read and written again. Versions
+    before 4.54 also wrote keys and values once for each query head (`repeat_kv`) and attention read that copy; since then the kernels take
+    grouped heads. Static caches, and engines that page the cache, copy nothing.
+    Source: transformers, src/transformers/cache_utils.py (`DynamicLayer.update`) and integrations/sdpa_attention.py.
+
+    Llama-2-7B, 512 KiB a token: at 512 tokens 256 MiB are read and 512 MiB moved beside:
+
+    >>> [float(cache_bytes_copied(cache_bytes=256.0, repeats=g)) for g in (1.0, 4.0)]
+    [512.0, 1792.0]
     """
-    return 2.0 * parameters * tokens
+    return cache_bytes * (2.0 + np.where(np.greater(repeats, 1.0), 1.0 + np.asarray(repeats), 0.0))
+
+
+def unpacked_bytes_moved(*, parameters: Quantity, rows: Quantity, fused_rows: Quantity) -> Quantity:
+    """Bytes that unpacking P weights to 16 bits moves before a product of n rows: 4 · P where n > r, else 0.
+
+        P  weights stored packed      r  rows up to which the kernel unpacks in registers (fused with the product)
+
+    Above r rows a library writes the weights to memory in 16 bits and calls the ordinary matrix product, which reads them: 2 + 2 bytes
+    each, whatever the number of rows. r is 1 in bitsandbytes' 4-bit products (`gemv_4bit`), 50 in exllama's GPTQ (`MAX_Q_GEMM_ROWS`).
+
+    Prefill of a 7B model in 4 bits on an A100, 26 GB at about 1.3 TB/s, takes 20 ms more than in fp16 (measured: 52.6 against 26.0 ms):
+
+    >>> float(unpacked_bytes_moved(parameters=6.5e9, rows=128, fused_rows=1)) / 1e9
+    26.0
+    """
+    return 4.0 * parameters * np.greater(rows, fused_rows)
+
+
+def linear_flop(*, parameters: Quantity, tokens: Quantity, head_parameters: Quantity = 0.0, sequences: Quantity = 1.0) -> Quantity:
+    """FLOP of the matrices, 2 · (P · n - H · (n - B)): a multiplication and an addition per parameter and token (Kaplan et al. 2020, §2.1).
+
+        P  parameters a token uses      n  tokens      H  parameters of the output projection that only the last of each sequence passes
+        B  sequences; while generating engines want the logits of the last position alone, H is 0 where all positions are wanted
+
+    >>> [float(linear_flop(parameters=8e9, tokens=1000, head_parameters=head)) / 1e12 for head in (0.0, 0.5e9)]
+    [16.0, 15.001]
+    """
+    return 2.0 * (parameters * tokens - head_parameters * np.maximum(np.subtract(tokens, sequences), 0.0))
 
 
 def attention_flop(*, width: Quantity, full_layers: Quantity, windowed_layers: Quantity, window: Quantity, tokens: Quantity) -> Quantity:
@@ -208,18 +254,22 @@ _CORNER = 3.0
 _OVERLAP = 4.0
 
 
-def device_time(*, weights_s: Quantity, compute_s: Quantity, cache_s: Quantity) -> Array:
-    """Seconds the device works: (t_W³ + t_C³)^(1/3) + t_K.
+def device_time(
+    *, weights_s: Quantity, compute_s: Quantity, cache_s: Quantity, unpack_s: Quantity = 0.0, emulated: bool | NDArray[np.bool_] = False
+) -> Array:
+    """Seconds the device works: (t_W³ + t_C³)^(1/3) + t_U + t_K; t_W + t_C instead of the root where the arithmetic is emulated.
 
     Reading weights and computing with them overlap within a kernel: the longer of the two, with a rounded corner where both are as long.
-    Attention is another kernel and adds. The form is at least its largest part, so no step is faster than its bytes and its FLOP allow.
+    Attention and unpacking are other kernels and add. Emulation converts every element in the cores that also load it, so nothing overlaps.
+    The form is at least its largest part, so no step is faster than its bytes and its FLOP allow.
     Limits: kernels that overlap attention with matrices are a little faster.
     Source: Williams et al. 2009, "Roofline", with a smooth corner.
 
     >>> round(float(device_time(weights_s=0.05, compute_s=0.001, cache_s=0.002)), 4)
     0.052
     """
-    time: Array = np.cbrt(np.power(weights_s, _CORNER) + np.power(compute_s, _CORNER)) + cache_s
+    overlapped = np.cbrt(np.power(weights_s, _CORNER) + np.power(compute_s, _CORNER))
+    time: Array = np.where(emulated, np.add(weights_s, compute_s), overlapped) + unpack_s + cache_s
     return time
 
 

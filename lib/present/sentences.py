@@ -431,6 +431,8 @@ _PREDICTION = {
     "one_after_another": "{engine} puts layers on each of the {devices!s} devices, which work one after another: more memory, no more "
     "speed for one request.",
     "cpu_estimate": "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
+    "emulated_dtype": "{silicon} has no units for {precision} and emulates it, several times slower than fp16, which takes as much memory.",
+    "emulated_dtype:converted": "{silicon} has no units for {precision}: it is converted, so it is no faster than {timed_as}.",
     "cache_unknown": "How this model's cache grows is not known; reading it is left out of the times.",
     "typical_model:speed": "Only a parameter count is known: sizes of a typical decoder are taken.",
     "static_batch": "The requests start together as one batch; this engine does not take new ones in between.",
@@ -448,6 +450,8 @@ _PREDICTION = {
     "engine_replaced:neuron": "On Inferentia and Trainium this is the figure of AWS Neuron; the engine that was asked for does not run "
     "there.",
     "processor_scaled": "The processor is not in the catalog; its figures are those of {size!s} virtual CPUs, scaled to {vcpu!s}.",
+    "processor_scaled:part": "{silicon}: the figures of all {size!s} virtual CPUs, scaled to {vcpu!s}; bandwidth falls less than the "
+    "cores do.",
     "rates_measured": "The speed is predicted from rates measured on this machine just now ({gb_per_s:.1f} GB/s, {gflop_per_s:.0f} "
     "GFLOP/s in {precision}), not from a datasheet; what else it does meanwhile makes a run slower.",
 }

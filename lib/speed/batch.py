@@ -25,8 +25,8 @@ from lib.memory import count_sequences
 from lib.memory.resolve import check_engine
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
-from lib.speed.calibration import EAGER, ENGINES, KERNELS, MAX_NUM_SEQS
-from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, lay_out, resolve_devices
+from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS
+from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import LayerStack, ModelWork, derive_model_work
 from lib.speed.result import SpeedRequest
 from lib.workload import MemoryRequest
@@ -57,15 +57,17 @@ class Deployment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LawInputs:
-    """What the laws take, in base units: arrays of shape (n,), `bandwidth` and `compute` of shape (n, card classes + 1).
+    """What the laws take, in base units: arrays of shape (n,); `bandwidth`, `compute` and `attention` of shape (n, card classes + 1).
 
     Model: `engine` and `kernel` are places in `ENGINES` and `KERNELS`; bytes of dense weights and of routed experts, experts and how many
-    a token reaches, parameters that a token uses, layers, hidden size, width of attention, layers with full and with windowed attention,
-    the sums of `lib.laws.forward_pass`, and into how many shards the cache can be cut (its heads). Hardware: datasheet ceilings of one
-    device by class and rates that are reached on it, with the share of the datasheet that they are (`lib.speed.hardware`), memory of one
-    device, link of one device in bytes/s, whether that is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas;
-    `row_split` and `pipelined` are llama.cpp's two ways. Request: tokens in and out, requests that run at once, and the allocated length
-    that static caches read (0 elsewhere).
+    a token reaches, parameters that a token uses, those of the output projection that only the last position passes, layers, hidden size,
+    width of attention, layers with full and with windowed attention, the sums of `lib.laws.forward_pass`, and into how many shards the
+    cache can be cut (its heads). Software: whether the cache is copied at each step, and for how many query heads each key is repeated
+    (`cache_bytes_copied`); weights that are unpacked to memory beyond so many rows (`unpacked_bytes_moved`); whether the card emulates the
+    arithmetic, and whether weights are converted to a wider type. Hardware: ceilings of one device by class and rates that are reached,
+    with the share of the datasheet that they are (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether that
+    is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's two ways.
+    Request: tokens in and out, requests that run at once, and the allocated length that static caches read (0 elsewhere).
     """
 
     engine: NDArray[np.int64]
@@ -76,6 +78,7 @@ class LawInputs:
     experts: Array
     experts_per_token: Array
     active_parameters: Array
+    head_parameters: Array
     layers: Array
     hidden: Array
     attention_width: Array
@@ -86,8 +89,15 @@ class LawInputs:
     cache_windowed: Array
     window: Array
     cache_shards: Array
+    cache_copied: NDArray[np.bool_]
+    cache_repeats: Array
+    packed_parameters: Array
+    fused_rows: Array
+    emulated: NDArray[np.bool_]
+    converted: NDArray[np.bool_]
     bandwidth: Array
     compute: Array
+    attention: Array
     of_datasheet: Array
     memory: Array
     link: Array
@@ -111,19 +121,26 @@ class LawInputs:
         return LawInputs(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
-DTYPES = {"engine": np.int64, "kernel": np.int64, "eager": np.bool_, "over_pcie": np.bool_, "row_split": np.bool_, "pipelined": np.bool_}
+DTYPES = dict.fromkeys(("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined"), np.bool_) | {
+    "engine": np.int64,
+    "kernel": np.int64,
+}
 """Types of the columns that are not float64."""
 
 
 def choose_arithmetic(precision: str, compute: str, card: Accelerator, engine: str) -> str:
     """The units that multiply weights of this format: its own where the silicon has a rate for them, else those of the compute dtype.
 
-    llama.cpp multiplies quantized weights with 8-bit integer units of a GPU; bitsandbytes' int8 spends its time elsewhere.
+    A processor without bf16 instructions converts to float32, at best as fast as float32 itself. llama.cpp multiplies quantized weights
+    with 8-bit integer units of a GPU; bitsandbytes' int8 spends its time elsewhere. Nothing says that eager kernels for fp8 reach more than
+    those for 16 bits: the authors of Qwen3 call theirs unoptimised (qwen.readthedocs.io, speed benchmark).
     """
     form = weight_format(precision)
     if form.law == "gguf" and form.bits < 16 and engine == "llama.cpp":  # noqa: PLR2004
         return "int8"
     if form.law == "plain" or not form.arithmetic or form.law == "bnb8":
+        return "fp32" if card.kind == "cpu" and not card.supports(compute) else compute
+    if engine in EAGER and form.arithmetic == "fp8":
         return compute
     return form.arithmetic if card.peak(form.arithmetic) else compute
 
@@ -146,6 +163,10 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
     compute = "fp16" if precision == "gguf:F32" else precisions.compute_dtype(precision, spec, card)
     layout = lay_out(devices, request.engine, spec)
     work = derive_model_work(spec, precision, compute, request.kv_precision, recorded=layout.engine not in EAGER)
+    timed_as = native_format(precision, compute, card)
+    if timed_as != precision:  # stored so, and computed as if it were stored in the wider type
+        native = derive_model_work(spec, timed_as, timed_as, request.kv_precision, recorded=layout.engine not in EAGER)
+        work = native._replace(total_bytes=work.total_bytes, kernel=work.kernel)
     arithmetic = choose_arithmetic(precision, compute, card, layout.engine)
     return Deployment(
         spec=spec,
@@ -159,6 +180,21 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
         ceilings=class_ceilings(card, devices.share, arithmetic, accelerators),
         running_requests=_running_requests(spec, work, devices, layout, request),
     )
+
+
+def native_format(precision: str, compute: str, card: Accelerator) -> str:
+    """The format whose time a format takes on this silicon: itself, or the plain one that it is converted to where units are missing.
+
+    fp8 on a GPU without fp8 units: transformers unpacks it to 16 bits while loading (its FP8 quantizer, below compute capability 8.9), vLLM
+    while multiplying (Marlin), which is never taken to be ahead of 16 bits. bf16 on a processor without bf16 instructions: float32, for
+    the conversion costs more than it saves (torch 2.13 limited to AVX2 or AVX-512 took 1.6-4 times as long as float32, tried 2026-11-22).
+    """
+    form = weight_format(precision)
+    if card.kind == "gpu" and form.arithmetic == "fp8" and not card.peak("fp8"):
+        return compute
+    if card.kind == "cpu" and form.law == "plain" and form.bits == 16 and not card.supports(precision):  # noqa: PLR2004 bits
+        return "fp32"
+    return precision
 
 
 def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
@@ -197,10 +233,15 @@ def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens:
         "engine": ENGINES.index(layout.engine), "kernel": KERNELS.index(work.kernel), "eager": layout.engine in EAGER,
         "dense_bytes": stack.dense_bytes, "expert_bytes": stack.expert_bytes,
         "experts": stack.experts, "experts_per_token": stack.experts_per_token, "active_parameters": stack.active_parameters,
+        "head_parameters": stack.head_parameters if cached else 0.0,
         "layers": stack.layers, "hidden": stack.hidden, "attention_width": stack.attention_width,
         "full_layers": stack.full_layers, "windowed_layers": stack.windowed_layers,
         "cache_constant": work.cache_constant if cached else 0.0, "cache_per_token": work.cache_per_token if cached else 0.0,
         "cache_windowed": work.cache_windowed if cached else 0.0, "window": work.window, "cache_shards": work.cache_shards,
+        "cache_copied": cached and layout.engine in CACHE_COPYING, "cache_repeats": 1.0,
+        "packed_parameters": work.packed_parameters if layout.engine in EAGER else 0.0, "fused_rows": FUSED_ROWS.get(work.kernel, ALL_ROWS),
+        "emulated": emulates(devices.silicon, of.arithmetic),
+        "converted": native_format(of.precision, of.compute, devices.silicon) != of.precision,
         "memory": devices.memory, "link": devices.link, "over_pcie": devices.over_pcie,
         "tensor_parallel": layout.tensor_parallel, "pipeline_stages": layout.pipeline_stages,
         "replicas": min(layout.replicas, of.running_requests), "row_split": False, "pipelined": layout.pipelined,
@@ -211,12 +252,8 @@ def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens:
 
 def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> LawInputs:
     """N rows, with the ceilings of their devices, as columns."""
-    names = [f.name for f in fields(LawInputs) if f.name not in {"bandwidth", "compute", "of_datasheet"}]
+    names = [f.name for f in fields(LawInputs) if f.name not in Ceilings._fields]
     table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}
-    return LawInputs(
-        bandwidth=np.array([c.bandwidth for c in ceilings]),
-        compute=np.array([c.compute for c in ceilings]),
-        of_datasheet=np.array([c.of_datasheet for c in ceilings]),
-        **columns,
-    )
+    rates = {name: np.array([getattr(c, name) for c in ceilings], dtype=np.float64) for name in Ceilings._fields}
+    return LawInputs(**rates, **columns)

@@ -28,8 +28,14 @@ ENGINES = (
 EAGER = frozenset({*(name for name, row in TRAITS.items() if row.eager), "autoawq"})
 """Engines in which launching kernels overlaps with computing, and which take any number of requests into a batch."""
 CLASSES = ("gddr", "turing", "a100", "hopper", "blackwell", "cdna", "tpu", "neuron", "cpu")
-KERNELS = ("half", "fp32", "fp8", "fp4", "int4", "int4-experts", "int8", "int8-experts", "bnb4", "bnb8", "gguf")
-"""Ways of storing weights that differ in the kernels that read them."""
+KERNELS = ("half", "fp32", "fp8", "fp4", "int4", "int4-experts", "int8", "int8-experts", "bnb4", "bnb8", "gguf", "awq")
+"""Ways of storing weights that differ in the kernels that read them; "awq" is AutoAWQ's own, in eager engines."""
+ALL_ROWS = 1e12
+FUSED_ROWS = {"bnb4": 1.0, "int4": 50.0, "int8": 50.0, "awq": 1023.0}
+"""Rows up to which the kernels of eager engines unpack weights in registers; more are unpacked to memory. bitsandbytes 0.45 `matmul_4bit`
+(a vector goes to `gemv_4bit`), exllamav2 `MAX_Q_GEMM_ROWS`, AutoAWQ 0.2 `WQLinear_GEMM` (its heuristic of 1024 rows)."""
+CACHE_COPYING = frozenset({"transformers"})
+"""Engines whose default cache is copied at each step (`lib.laws.forward_pass.cache_bytes_copied`)."""
 MAX_NUM_SEQS: dict[str, int] = {
     **{name: row.max_num_seqs for name, row in TRAITS.items()},
     "neuron": 16,
@@ -46,7 +52,8 @@ class Constants:
     the cache. `rows_half`: ln of the rows at which half of the compute is reached. launch: ln seconds of launch overhead per layer, step
     and sequence; `eager_kernel`: ln factor on the time of a layer where eager engines unpack a format; `launch_experts`: where there are
     experts. `all_reduce_s`: ln seconds of latency; `all_reduce_pcie`, `all_reduce_rows`: ln factors over PCIe and for a split by rows;
-    `link_share`: ln of the share of the link that is reached. `attention`: ln of the rate of attention kernels relative to matrices.
+    `link_share`: ln of the share of the link that is reached. `attention`: offset for attention
+    kernels over prompts. `bandwidth_copy`: offset for copies (cache, unpacked weights).
     `chunked_prefill`, `prefill_queue`, `steps_waited`, `ttft_fixed_s`, `request_s`: ln of the symbols ι, q, κ, τ of `lib.laws.serving` and
     of the fixed time of a request. `full_load`: ln factor.
     """
@@ -56,6 +63,7 @@ class Constants:
     bandwidth_class: Array
     bandwidth_kernel: Array
     bandwidth_cache: Array
+    bandwidth_copy: Array
     compute: Array
     compute_engine: Array
     compute_class: Array
@@ -72,9 +80,13 @@ class Constants:
     all_reduce_rows: Array
     link_share: Array
     attention: Array
+    attention_engine: Array
+    attention_class: Array
     chunked_prefill: Array
     prefill_queue: Array
+    prefill_queue_engine: Array
     steps_waited: Array
+    steps_waited_engine: Array
     ttft_fixed_s: Array
     request_s: Array
     full_load: Array

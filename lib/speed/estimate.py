@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
 from lib.provenance import Caveat, Source
-from lib.speed.batch import resolve_deployment
+from lib.speed.batch import native_format, resolve_deployment
 from lib.speed.calibration import Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
-from lib.speed.hardware import is_measured
+from lib.speed.hardware import emulates, is_measured
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments, predict_speeds
 from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest
 from lib.units import GIB
@@ -102,8 +102,19 @@ def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
         (engine in STATIC_BATCH_ENGINES and of.request.concurrency > 1, Caveat("static_batch")),
+        *_conversions(of),
     )
     return (*of.devices.caveats, *of.layout.caveats, *_shortage(of), *(caveat for holds, caveat in possible if holds))
+
+
+def _conversions(of: Deployment) -> tuple[tuple[bool, Caveat], ...]:
+    """Formats that this silicon computes in another type than they are named after."""
+    card, timed_as = of.devices.silicon, native_format(of.precision, of.compute, of.devices.silicon)
+    values = {"precision": of.precision, "silicon": card.name, "timed_as": timed_as}
+    return (
+        (emulates(card, of.arithmetic), Caveat("emulated_dtype", values)),
+        (timed_as != of.precision, Caveat("emulated_dtype", values, variant="converted")),
+    )
 
 
 def _shortage(of: Deployment) -> tuple[Caveat, ...]:
@@ -192,9 +203,24 @@ def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
             },
             source=forward_pass.CACHE.source,
         ),
+        *_copies(table, step),
         _arithmetic(float(step.compute[0]), of, of.running_requests),
         *_overhead(of, step),
     )
+
+
+def _copies(table: SpeedTable, of: ForwardPass) -> list[SpeedPart]:
+    """What a pass moves beside its weights and cache, where the engine does."""
+    inputs = table.inputs
+    parts = (
+        ("copying the cache", of.copy, forward_pass.CACHE_COPY, {"bytes per token": f"{inputs.cache_per_token[0]:,.0f}"}),
+        ("unpacking weights", of.unpack, forward_pass.UNPACKING, {"packed parameters": f"{inputs.packed_parameters[0]:,.0f}"}),
+    )
+    return [
+        SpeedPart(name=name, seconds=float(seconds[0]), law=law.equation, inputs=values, source=law.source)
+        for name, seconds, law, values in parts
+        if seconds[0]
+    ]
 
 
 def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
@@ -218,6 +244,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
             inputs=_card(of),
             source=forward_pass.PROMPT_WEIGHTS.source,
         ),
+        *_copies(table, prefill.matrices),
         *_overhead(of, prefill.matrices),
     ]
     if table.encoder_s[0]:

@@ -2,7 +2,8 @@
 
 The fit knows which share of its datasheet a class of cards reaches, not a single card. A card is held to at least what every weaker card
 of its kind reaches: so its ceilings are one row with an entry per class, the highest bandwidth and peak of that class among the cards
-that it equals or exceeds in both. The last entry is for rates that were measured on the machine itself, of which nothing is taken off.
+that it equals or exceeds in both. The last entry is for rates that programs reach, of which nothing is taken off: those measured on the
+machine itself, those of processors (their rows state what is reached, not a datasheet), and those of arithmetic that a card emulates.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ APPLE_REACHED = 0.6
 (M2 Ultra, 7B F16 and Q4_K_M). Sources: github.com/brand-o/normiebench issues 40 and 3, ggml-org/llama.cpp issue 27525 and pull 3084,
 geerlingguy/ai-benchmarks issue 48, read 2026-11-22. Too few machines for a fit, so answers carry wider ranges and a caveat."""
 SLOWEST_LINK = 100e9  # links between cards are faster, PCIe is slower
+EMULATED_SHARE = 0.25
+"""bf16 on a card without it, of its float32 peak: a T4 reaches about 2 of 8.1 TFLOP/s; training in bf16 takes 4.3 times as long there
+as in fp16 (earino.github.io/applied-deep-learning, "Your T4 Training Is 4x Slower Than It Should Be"; openxla/xla issue 12429)."""
+SINGLE = ("fp32", "tf32")
 
 
 def card_class(card: Accelerator) -> str:
@@ -59,11 +64,21 @@ def is_measured(measured: Collection[tuple[str, str]], engine: str, card: Accele
     return card.kind != "apple" and (engine, card_class(card)) in measured
 
 
+def emulates(card: Accelerator, arithmetic: str) -> bool:
+    """Whether the card multiplies this type in software: bf16 on GPUs before Ampere, which have fp16 units only.
+
+    Formats that are only stored (fp8, fp4 without such units) are unpacked and multiplied in another type, which is not this.
+    """
+    return card.kind == "gpu" and arithmetic == "bf16" and not card.supports("bf16") and bool(card.peak("fp32"))
+
+
 def find_peak(card: Accelerator, arithmetic: str) -> float:
     """Dense rate at which weights in this arithmetic are multiplied: the native unit's, else that of half precision, else float32's.
 
-    Emulation does not count: bf16 on a T4 is multiplied as fp16. 0 where no rate was published.
+    Where the card emulates the arithmetic, the rate that emulation reaches. 0 where no rate was published.
     """
+    if emulates(card, arithmetic):
+        return EMULATED_SHARE * float(card.peak("fp32") or 0.0)
     wanted = (arithmetic, *HALVES, "fp32") if arithmetic != "fp32" else ("fp32", *HALVES)
     for name in wanted:
         rate = card.peak(name)
@@ -73,32 +88,54 @@ def find_peak(card: Accelerator, arithmetic: str) -> float:
 
 
 class Ceilings(NamedTuple):
-    """Bytes/s and FLOP/s of one device: one entry per card class, and a last one for rates that are reached as they stand.
+    """Bytes/s and FLOP/s of one device: one entry per card class, and a last one for rates that programs reach.
 
-    `of_datasheet` is the share of the datasheet's figures that the highest entries are; 0 where no datasheet bounds what was measured.
+    `attention` are the FLOP/s of the type that attention is computed in, whatever the weights are multiplied in. `of_datasheet` is the
+    share of the datasheet's figures that the highest entries are; 0 where no datasheet bounds what was measured.
     """
 
     bandwidth: tuple[float, ...]
     compute: tuple[float, ...]
+    attention: tuple[float, ...]
     of_datasheet: float = 1.0
 
 
 def with_measured_share(class_logit: Array) -> Array:
-    """The logits of the classes' shares, and last that of a rate that was measured, whose share is one; shape (classes + 1,)."""
+    """The logits of the classes' shares, and last that of a rate that is reached, whose share is one; shape (classes + 1,)."""
     return np.append(class_logit, np.inf)
 
 
 def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerators: Mapping[str, Accelerator]) -> Ceilings:
     """The ceilings of a card of which `share` is rented; `accelerators` are the catalog's, among which weaker cards are looked for."""
+    attends = arithmetic if arithmetic in {*SINGLE, *HALVES} else "fp16"
+    if card.kind == "cpu":
+        rates = (_of_processor(card, name, share) for name in (arithmetic, attends))
+        return Ceilings(_reached(card.bandwidth * share), *rates, of_datasheet=0.0 if card.reached else 1.0)
     if card.reached or card.kind == "apple":
-        none, of_sheet = (0.0,) * len(CLASSES), 1.0 if card.reached else APPLE_REACHED
-        bandwidth, compute = card.bandwidth * share * of_sheet, find_peak(card, arithmetic) * share * of_sheet
-        return Ceilings((*none, bandwidth), (*none, compute), 0.0 if card.reached else of_sheet)
-    return _ceilings(ById(accelerators), card.id, share, arithmetic)
+        of_sheet = 1.0 if card.reached else APPLE_REACHED
+        rates = (_reached(find_peak(card, name) * share * of_sheet) for name in (arithmetic, attends))
+        return Ceilings(_reached(card.bandwidth * share * of_sheet), *rates, of_datasheet=0.0 if card.reached else of_sheet)
+    many = ById(accelerators)
+    bandwidth, compute = _ceilings(many, card.id, share, arithmetic)
+    return Ceilings(bandwidth, compute, _ceilings(many, card.id, share, attends)[1])
+
+
+def _reached(rate: float) -> tuple[float, ...]:
+    return (*(0.0,) * len(CLASSES), rate)
+
+
+def _of_processor(card: Accelerator, arithmetic: str, share: float) -> tuple[float, ...]:
+    """FLOP/s of a processor: its float32 rate is what is reached; tile units (AMX) state a peak, of which the fit knows the share."""
+    rate = find_peak(card, arithmetic) * share
+    if card.reached or rate == (card.peak("fp32") or 0.0) * share:
+        return _reached(rate)
+    return tuple(rate if name == "cpu" else 0.0 for name in (*CLASSES, ""))
 
 
 @lru_cache(maxsize=4096)
-def _ceilings(accelerators: ById[Mapping[str, Accelerator]], silicon: str, share: float, arithmetic: str) -> Ceilings:
+def _ceilings(
+    accelerators: ById[Mapping[str, Accelerator]], silicon: str, share: float, arithmetic: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     cards = accelerators.value
     card = cards[silicon]
     own_bandwidth, own_peak = card.bandwidth * share, find_peak(card, arithmetic) * share
@@ -111,7 +148,7 @@ def _ceilings(accelerators: ById[Mapping[str, Accelerator]], silicon: str, share
             if other.kind != card.kind or not other.in_calibration or fast > own_bandwidth or flops > own_peak:
                 continue
         bandwidth[at], compute[at] = max(bandwidth[at], fast), max(compute[at], flops)
-    return Ceilings(tuple(bandwidth), tuple(compute))
+    return tuple(bandwidth), _reached(own_peak) if emulates(card, arithmetic) else tuple(compute)
 
 
 def find_link_rate(card: Accelerator) -> tuple[float, bool]:
@@ -158,29 +195,59 @@ class Layout(NamedTuple):
     caveats: tuple[Caveat, ...]
 
 
-def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accelerator, float, tuple[Caveat, ...]]:
-    """A CPU offer as the nearest known processor and the share of it; larger machines gain less than in proportion."""
-    if offer.host_cpu is not None:
-        return offer.host_cpu, 1.0, ()
-    known = [accelerators[name] for name in ("CPU-2vCPU", "CPU-8vCPU")]
+TYPICAL_CPUS = ("CPU-2vCPU", "CPU-8vCPU", "CPU-SPR-22core")
+"""Cloud machines of which the catalog knows what they reach, by rising number of virtual CPUs."""
+
+
+def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accelerator, tuple[Caveat, ...]]:
+    """The processor of a CPU offer at the size that is rented: the one that the platform names, else the typical one.
+
+    Raises:
+        UnknownHardware: neither the processor nor its virtual CPUs are known.
+    """
+    cpu = offer.host_cpu
     if offer.vcpu is None:
+        if cpu is not None:
+            return cpu, ()
         raise UnknownHardware(
             f"Nothing is known about the processor of {quote_value(offer.id)}. Name the silicon instead, such as 'CPU-8vCPU'."
         )
-    near = max((cpu for cpu in known if cpu.vcpu and cpu.vcpu <= offer.vcpu), key=lambda cpu: cpu.vcpu or 0, default=known[0])
-    size = near.vcpu or offer.vcpu
-    caveat = Caveat("processor_scaled", {"size": size, "vcpu": offer.vcpu})
-    return near, offer.vcpu / size, (caveat,)
+    if cpu is not None and (cpu.reached or cpu.vcpu == offer.vcpu):
+        return cpu, ()
+    known = accelerators[TYPICAL_CPUS[1]] if cpu is None else cpu
+    values = {"size": known.vcpu or offer.vcpu, "vcpu": offer.vcpu, "silicon": known.name}
+    caveat = Caveat("processor_scaled", values, variant="" if cpu is None else "part")
+    return _at_size(ById(accelerators), known.id, offer.vcpu), (caveat,)
+
+
+@lru_cache(maxsize=256)
+def _at_size(accelerators: ById[Mapping[str, Accelerator]], silicon: str, vcpu: int) -> Accelerator:
+    """A processor of which `vcpu` virtual CPUs are rented: arithmetic in proportion, bandwidth as cores share the memory channels.
+
+    A few cores cannot fill the channels and many have to share them: 2, 8 and 44 virtual CPUs of one socket reach 18, 45 and 150 GB/s, a
+    straight line in logarithms. Never more than the whole processor.
+    """
+    cards = accelerators.value
+    whole = cards[silicon]
+    share = vcpu / (whole.vcpu or vcpu)
+    typical = [cards[name] for name in TYPICAL_CPUS]
+    sizes = np.log([cpu.vcpu or 1 for cpu in typical])
+    rates = np.log([cpu.bandwidth for cpu in typical])
+    inside = float(np.exp(np.interp(np.log(vcpu), sizes, rates)))
+    ends = min(1.0, vcpu / (typical[0].vcpu or 1)) * max(1.0, vcpu / (typical[-1].vcpu or 1))  # beyond the known sizes in proportion
+    reached = inside * ends if share > 1 else min(inside * ends, whole.bandwidth)
+    peaks = {name: None if rate is None else rate * share for name, rate in whole.peaks.items()}
+    return whole.model_copy(update={"bandwidth": reached, "peaks": peaks, "vcpu": vcpu})
 
 
 def resolve_devices(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> Devices:
-    """The hardware as the laws see it; an unknown CPU takes the figures of the nearest of the catalog's `accelerators`.
+    """The hardware as the laws see it; an unknown CPU takes the figures of the typical one among the catalog's `accelerators`.
 
     Raises:
         UnknownHardware: a CPU of which nothing is known.
     """
     if isinstance(hardware, Offer) and hardware.silicon is None:
-        silicon, share, caveats = _host(hardware, accelerators)
+        (silicon, caveats), share = _host(hardware, accelerators), 1.0
     else:
         silicon, share, caveats = hardware.silicon, hardware.accelerator_fraction, ()  # type: ignore[assignment]
     rate, over_pcie = find_link_rate(silicon)

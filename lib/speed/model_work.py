@@ -17,6 +17,7 @@ from lib.memory.weights import weights
 from lib.model.spec import CacheTerm, ModelSpec
 from lib.precision import element_bytes, weight_format
 
+PACKED = frozenset({"bnb4", "bnb4_double", "gptq", "awq", "int_groups"})
 TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
 _KERNELS = {
     "bnb4": "bnb4", "bnb8": "bnb8", "awq": "int4", "int_groups": "int4", "fp8_block": "fp8", "scaled_tensor": "fp8",
@@ -25,13 +26,14 @@ _KERNELS = {
 
 
 class LayerStack(NamedTuple):
-    """A stack of layers that tokens pass: bytes read in a pass, parameters used by a token, sizes."""
+    """A stack of layers that tokens pass: bytes read in a pass, parameters used by a token (the output projection's among them), sizes."""
 
     dense_bytes: float
     expert_bytes: float
     experts: int
     experts_per_token: int
     active_parameters: float
+    head_parameters: float
     layers: float
     hidden: float
     attention_width: float
@@ -40,12 +42,16 @@ class LayerStack(NamedTuple):
 
 
 class ModelWork(NamedTuple):
-    """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_bytes_read`."""
+    """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_bytes_read`.
+
+    `packed_parameters` are stored in fewer bits than they are multiplied in; 0 for formats with units of their own.
+    """
 
     decoder: LayerStack | None
     encoder: LayerStack | None
     encoder_tokens: int
     kernel: str
+    packed_parameters: float
     cache_shards: int
     cache_constant: float
     cache_per_token: float
@@ -63,6 +69,8 @@ def choose_kernel(precision: str, *, experts: bool, recorded: bool) -> str:
         return "gguf"
     if form.law == "scaled_rows":
         return "fp8" if form.arithmetic == "fp8" else "int8"
+    if form.law == "awq" and not recorded:
+        return "awq"
     name = _KERNELS.get(form.law) or ("int4" if form.bits == 4 else "int8")  # noqa: PLR2004 gptq comes in both
     return f"{name}-experts" if experts and recorded and name in {"int4", "int8"} else name
 
@@ -76,6 +84,13 @@ def _expert_bytes(spec: ModelSpec, precision: str, compute: str, total: float) -
     stored = kept is not None and kept.format == form.name
     group = kept.group_size if kept is not None and stored else 0
     return float(weight_bytes(groups, form, rest=compute, stored=stored, group=group))
+
+
+def _packed_parameters(spec: ModelSpec, precision: str) -> float:
+    form = weight_format(precision)
+    if form.law not in PACKED:
+        return 0.0
+    return float(sum(group.parameters for group in spec.tensors if group.kind == "linear")) or float(spec.parameters_total)
 
 
 def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
@@ -103,7 +118,14 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     encoder = None
     if apart:
         used = float(parts["encoder"])
-        encoder = stack._replace(dense_bytes=share["encoder"], expert_bytes=0.0, experts=0, active_parameters=used, windowed_layers=0.0)
+        encoder = stack._replace(
+            dense_bytes=share["encoder"],
+            expert_bytes=0.0,
+            experts=0,
+            active_parameters=used,
+            head_parameters=0.0,
+            windowed_layers=0.0,
+        )
     tokens = spec.dimensions.encoder_tokens
     cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)
     by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
@@ -112,6 +134,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
         encoder=encoder if decodes else stack,
         encoder_tokens=tokens,
         kernel=choose_kernel(precision, experts=stack.experts > 0, recorded=recorded),
+        packed_parameters=_packed_parameters(spec, precision),
         cache_shards=max(1, size.kv_heads) if by_layer == 2 * size.key_width else 1,
         cache_constant=cache.constant,
         cache_per_token=cache.per_token,
@@ -134,12 +157,14 @@ def _stack(spec: ModelSpec, size: LayerSizes, read: float, left: set[str], preci
     parts = spec.parameters_by_component
     experts = next((g for g in spec.tensors if g.kind == "expert" and g.experts), None)
     routed = min(read, _expert_bytes(spec, precision, compute, read)) if experts else 0.0
+    active = max(1.0, spec.parameters_active - float(sum(parts[name] for name in left)))
     return LayerStack(
         dense_bytes=read - routed,
         expert_bytes=routed,
         experts=experts.experts if experts else 0,
         experts_per_token=experts.experts_per_token if experts else 0,
-        active_parameters=max(1.0, spec.parameters_active - float(sum(parts[name] for name in left))),
+        active_parameters=active,
+        head_parameters=min(float(size.vocabulary * size.hidden), active / 2),
         layers=max(size.layers, *(t.layers for t in terms)) if terms else size.layers,
         hidden=size.hidden,
         attention_width=size.query_width,

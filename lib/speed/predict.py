@@ -181,7 +181,7 @@ def floor_seconds(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, c
     """
     least = roofline_seconds(
         read_bytes=bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=cached_tokens),
-        flop=linear_flop(parameters=inputs.active_parameters, tokens=tokens),
+        flop=linear_flop(parameters=inputs.active_parameters, tokens=tokens, head_parameters=inputs.head_parameters, sequences=sequences),
         devices=inputs.tensor_parallel * np.where(inputs.pipelined, inputs.pipeline_stages, 1.0),
         bandwidth=inputs.bandwidth.max(axis=1),
         peak=inputs.compute.max(axis=1),

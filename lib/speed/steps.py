@@ -26,10 +26,10 @@ from lib.speed.batch import Deployment, LawInputs, describe_passes, resolve_depl
 from lib.speed.calibration import ENGINES, Constants, load_calibration
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments
 from lib.speed.result import SpeedRequest
-from lib.speed.timing import reach_rates, time_forward_pass, time_prefill
+from lib.speed.timing import reach_rates, steps_waited, time_forward_pass, time_prefill
 
 _GROWTH = 1.2
-_LENGTHS = 13
+_LENGTHS = 15
 _ATTENTION_POINTS = 129
 
 
@@ -102,7 +102,9 @@ def tabulate_steps(
     lone request with it.
     """
     ns, ms = _whole_grid(max(2, sequences)), _whole_grid(max(2, prefill_tokens), prompt_tokens)
-    ts = np.linspace(1.0, max(2.0, float(longest)), _LENGTHS)
+    ts = (
+        1.0 + max(1.0, float(longest) - 1.0) * np.linspace(0.0, 1.0, _LENGTHS) ** 2
+    )  # dense where an eager step turns from launches to cache
     n, m, t = (np.ravel(axis) for axis in np.meshgrid(ns, ms, ts, indexing="ij"))
     rows = inputs.take(np.zeros(len(n), dtype=np.int64))
     rates = reach_rates(rows, constants)
@@ -122,7 +124,7 @@ def tabulate_steps(
         seconds=seconds.tolist(),
         attention_tokens=[0.0, *prompts.tolist()],
         attention_seconds=[0.0, *attention.tolist()],
-        steps_waited=0.0 if static else float(np.exp(constants.steps_waited[0])),
+        steps_waited=0.0 if static else float(steps_waited(inputs, constants)[0]),
         fixed_s=0.0,
     )
     mean = prompt_tokens + float(inputs.output_tokens[0]) / 2

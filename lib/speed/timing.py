@@ -18,13 +18,16 @@ from lib.laws.forward_pass import (
     achieved_compute,
     all_reduce_time,
     attention_flop,
+    cache_bytes_copied,
     cache_bytes_read,
     device_time,
     expert_share,
+    fraction,
     launch_overhead,
     linear_flop,
     pipeline_share,
     step_time,
+    unpacked_bytes_moved,
     weight_bytes_read,
 )
 from lib.laws.serving import decoding_requests, running_requests, time_per_output_token, time_to_first_token
@@ -35,6 +38,7 @@ from lib.speed.hardware import with_measured_share
 MAX_SEQS = np.array([MAX_NUM_SEQS.get(name, 256) for name in ENGINES], dtype=np.float64)
 UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # kernels that no engine measured runs from a recorded graph
 MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
+HALF = KERNELS.index("half")
 MANY_ROWS = 1e9  # rows at which nothing of the rate is lost
 NO_HALF_ROWS = np.zeros(len(CLASSES) + 1)
 MICRO_BATCH = 512.0  # llama.cpp feeds a prompt to its pipeline stages in micro-batches of this many tokens
@@ -45,13 +49,15 @@ FULL_LOAD_FILL = 0.6  # of an answer, in the cache of an engine at full load
 class ReachedRates:
     """What does not change from pass to pass; arrays of shape (n,).
 
-    Bytes/s of weights and of the cache, the logit of the share of compute, seconds of launch overhead per layer and the factor on it,
-    seconds of latency of an all-reduce, bytes/s of the link.
+    Bytes/s of weights, of the cache and of copies, the logit of the share of compute, FLOP/s of attention over prompts, seconds of launch
+    overhead per layer and the factor on it, seconds of latency of an all-reduce, bytes/s of the link.
     """
 
     bandwidth: Array
     cache_bandwidth: Array
+    copy_bandwidth: Array
     compute_logit: Array
+    attention: Array
     launch_layer_s: Array
     launch_factor: Array
     all_reduce_latency: Array
@@ -65,6 +71,8 @@ class ForwardPass:
     total: Array
     weights: Array
     cache: Array
+    copy: Array
+    unpack: Array
     compute: Array
     launch: Array
     all_reduce: Array
@@ -102,16 +110,28 @@ def reach_rates(inputs: LawInputs, constants: Constants) -> ReachedRates:
     base = k.bandwidth[0] + k.bandwidth_engine[i.engine]
     slower = np.where(i.over_pcie, np.exp(k.all_reduce_pcie[0]), 1.0) * np.where(i.row_split, np.exp(k.all_reduce_rows[0]), 1.0)
     unpacking = np.where(i.eager | UNRECORDED[i.kernel], np.exp(k.eager_kernel[i.kernel]), 1.0)
+    read_by, computed_by = (_of_kernel(i, offsets) for offsets in (k.bandwidth_kernel, k.compute_kernel))
     of_cache = np.full(len(i), k.bandwidth[0] + k.bandwidth_cache[0])
+    of_copies = np.full(len(i), k.bandwidth[0] + k.bandwidth_copy[0])
+    attends = k.compute[0] + k.compute_engine[i.engine] + k.attention[0] + k.attention_engine[i.engine]
+    of_attention = fraction(attends[:, None] + with_measured_share(k.compute_class + k.attention_class))
     return ReachedRates(
-        bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=base + k.bandwidth_kernel[i.kernel], class_logit=class_logit),
+        bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=base + read_by, class_logit=class_logit),
         cache_bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=of_cache, class_logit=class_logit),
-        compute_logit=k.compute[0] + k.compute_engine[i.engine] + k.compute_kernel[i.kernel],
+        copy_bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=of_copies, class_logit=class_logit),
+        attention=(i.attention * of_attention).max(axis=-1),
+        compute_logit=k.compute[0] + k.compute_engine[i.engine] + computed_by,
         launch_layer_s=np.exp(k.launch_layer_s[i.engine]),
         launch_factor=unpacking * np.where(i.experts > 0, np.exp(k.launch_experts[0]), 1.0),
         all_reduce_latency=np.exp(k.all_reduce_s[0]) * slower,
         link=i.link * np.exp(k.link_share[0]),
     )
+
+
+def _of_kernel(inputs: LawInputs, offsets: Array) -> Array:
+    """Offsets of the kernels; converted weights are read and multiplied as 16-bit ones are, by no better a kernel than their own."""
+    own = offsets[inputs.kernel]
+    return np.where(inputs.converted, np.minimum(own, offsets[HALF]), own)
 
 
 def cache_bytes(inputs: LawInputs, tokens: Quantity) -> Quantity:
@@ -166,7 +186,12 @@ def time_forward_pass(
     weights = weight_bytes / i.tensor_parallel / rates.bandwidth
     sequence_bytes = cache_bytes(i, np.where(i.static_cache_tokens > 0, i.static_cache_tokens, cached_tokens))
     read_s = sequences * sequence_bytes / np.minimum(i.tensor_parallel, i.cache_shards) / rates.cache_bandwidth
-    cache = np.where(np.asarray(cached_tokens) > 0, read_s, 0.0)
+    cache = np.where(np.asarray(cached_tokens) > 0, read_s * i.cache_repeats, 0.0)
+    grows = cache_bytes(i, cached_tokens) - i.cache_constant  # recurrent states and an encoder's keys stay where they are
+    moved = np.multiply(sequences, cache_bytes_copied(cache_bytes=grows, repeats=i.cache_repeats))
+    copy = np.where(i.cache_copied & (np.asarray(cached_tokens) > 0), moved / rates.copy_bandwidth, 0.0)
+    unpacked = unpacked_bytes_moved(parameters=i.packed_parameters, rows=tokens, fused_rows=i.fused_rows)
+    unpack = unpacked / i.tensor_parallel / rates.copy_bandwidth
     flop_per_s = achieved_compute(
         by_class=i.compute,
         logit=rates.compute_logit,
@@ -174,7 +199,8 @@ def time_forward_pass(
         rows=np.broadcast_to(np.asarray(tokens, dtype=np.float64), len(i)),
         half_rows=np.append(np.exp(k.rows_half[0] + k.rows_half_class) * MATRIX_UNITS, 0.0),
     )
-    compute = linear_flop(parameters=i.active_parameters, tokens=tokens) / i.tensor_parallel / flop_per_s
+    flop = linear_flop(parameters=i.active_parameters, tokens=tokens, head_parameters=i.head_parameters, sequences=sequences)
+    compute = flop / i.tensor_parallel / flop_per_s
     launch = launch_overhead(
         layers=i.layers,
         layer_s=rates.launch_layer_s,
@@ -191,9 +217,18 @@ def time_forward_pass(
         latency_s=rates.all_reduce_latency,
         link=rates.link,
     )
-    device = device_time(weights_s=weights, compute_s=compute, cache_s=cache)
+    device = device_time(weights_s=weights, compute_s=compute, cache_s=cache + copy, unpack_s=unpack, emulated=i.emulated)
     total = step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager)
-    return ForwardPass(total=total, weights=weights, cache=cache, compute=compute, launch=np.asarray(launch), all_reduce=all_reduce)
+    return ForwardPass(
+        total=total,
+        weights=weights,
+        cache=cache,
+        copy=copy,
+        unpack=np.asarray(unpack),
+        compute=compute,
+        launch=np.asarray(launch),
+        all_reduce=all_reduce,
+    )
 
 
 def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *, sequences: Quantity) -> Prefill:
@@ -201,11 +236,16 @@ def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *
     i = inputs
     tokens = np.maximum(sequences * i.prompt_tokens, 1.0)
     matrices = time_forward_pass(i, constants, rates, tokens=tokens, cached_tokens=0.0, sequences=sequences)
-    flop_per_s = _full_compute(i, constants, rates)
-    attention: Array = np.asarray(sequences) * prompt_attention_flop(i) / i.tensor_parallel / (flop_per_s * np.exp(constants.attention[0]))
+    attention: Array = np.asarray(sequences) * prompt_attention_flop(i) / i.tensor_parallel / rates.attention
     chunks = np.maximum(1.0, tokens / MICRO_BATCH)
     bubble = np.where(i.pipelined, pipeline_share(chunks=chunks, stages=i.pipeline_stages), 1.0)
     return Prefill(total=(matrices.total + attention) * bubble, matrices=matrices, attention=attention)
+
+
+def steps_waited(inputs: LawInputs, constants: Constants) -> Array:
+    """Decode steps that a new request waits for (κ of `lib.laws.serving`); shape (n,)."""
+    steps: Array = np.exp(constants.steps_waited[0] + constants.steps_waited_engine[inputs.engine])
+    return steps
 
 
 def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
@@ -229,9 +269,9 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
     ttft_s = time_to_first_token(
         prompt_s=alone.total,
         requests=batch,
-        queued=np.exp(k.prefill_queue[0]),
+        queued=np.exp(k.prefill_queue[0] + k.prefill_queue_engine[i.engine]),
         tpot_s=tpot_s,
-        steps=np.exp(k.steps_waited[0]),
+        steps=steps_waited(i, k),
         fixed_s=np.exp(k.ttft_fixed_s[i.engine]),
     )
     return ServingTimes(
@@ -255,9 +295,10 @@ def full_load_throughput(inputs: LawInputs, constants: Constants) -> Array:
         sequence_bytes=cache_bytes(i, i.prompt_tokens + i.output_tokens * FULL_LOAD_FILL),
     )
     step = time_forward_pass(i, constants, rates, tokens=batch, cached_tokens=i.prompt_tokens + i.output_tokens / 2.0, sequences=batch)
-    flop = linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens) + prompt_attention_flop(i)
+    flop = linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens, head_parameters=i.head_parameters)
+    prompt_s = flop / _full_compute(i, constants, rates) + prompt_attention_flop(i) / rates.attention
     each = serving.full_load_throughput(
-        prompt_s=flop / i.tensor_parallel / _full_compute(i, constants, rates),
+        prompt_s=prompt_s / i.tensor_parallel,
         step_s=step.total,
         running=batch,
         output_tokens=i.output_tokens,

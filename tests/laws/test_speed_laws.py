@@ -14,6 +14,7 @@ from lib.laws.forward_pass import (
     achieved_compute,
     all_reduce_time,
     attention_flop,
+    cache_bytes_copied,
     cache_bytes_read,
     denoising,
     device_time,
@@ -22,6 +23,7 @@ from lib.laws.forward_pass import (
     linear_flop,
     pipeline_share,
     step_time,
+    unpacked_bytes_moved,
     weight_bytes_read,
 )
 from lib.laws.roofline import roofline_seconds
@@ -52,6 +54,30 @@ def test_the_cache_read_is_the_sum_of_the_kinds_of_layers() -> None:
     """
     held = cache_bytes_read(constant=0, per_token=10 * 8192, windowed_per_token=52 * 8192, window=1023, tokens=8192)
     assert held == 671_088_640 + 435_781_632
+
+
+def test_a_cache_that_grows_by_a_token_is_read_and_written_whole() -> None:
+    """Reading and writing C bytes moves 2 · C; keys repeated for 4 query heads are read once and written four times more: 7 · C."""
+    assert float(cache_bytes_copied(cache_bytes=100.0, repeats=1.0)) == 200
+    assert cache_bytes_copied(cache_bytes=np.array([100.0, 100.0]), repeats=np.array([1.0, 4.0])).tolist() == [200, 700]
+
+
+def test_packed_weights_are_unpacked_once_whatever_the_number_of_rows() -> None:
+    """Written and read in 16 bits, 4 bytes a weight, beyond the rows that the kernel unpacks in registers."""
+    moved = unpacked_bytes_moved(parameters=np.full(3, 1e9), rows=np.array([50.0, 51.0, 5000.0]), fused_rows=np.full(3, 50.0))
+    assert moved.tolist() == [0, 4e9, 4e9]
+
+
+def test_only_the_last_position_of_each_sequence_passes_the_output_projection() -> None:
+    """2 sequences of 50 tokens, 1000 parameters of which 100 are the head: 2 · (1000 · 100 - 100 · 98); a decode step passes all."""
+    assert linear_flop(parameters=1000, tokens=100, head_parameters=100, sequences=2) == 2 * (100_000 - 9_800)
+    assert linear_flop(parameters=1000, tokens=4, head_parameters=100, sequences=4) == 8_000
+
+
+def test_emulated_arithmetic_overlaps_with_nothing() -> None:
+    """3 s of reading and 4 s of conversion: 7 s; units of their own would take (27 + 64)^(1/3) = 4.5 s."""
+    assert float(device_time(weights_s=3.0, compute_s=4.0, cache_s=0.0, emulated=True)) == pytest.approx(7)
+    assert float(device_time(weights_s=3.0, compute_s=4.0, cache_s=0.0)) == pytest.approx(91 ** (1 / 3))
 
 
 def test_attention_over_a_window_grows_linearly() -> None:

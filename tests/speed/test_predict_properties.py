@@ -97,7 +97,7 @@ def test_no_prediction_beats_the_datasheet(precision: str, concurrency: int) -> 
 
 
 def ordered() -> list[tuple[Accelerator, Accelerator]]:
-    """Pairs of GPUs of which the second has both ceilings at least as high in every type, and its memory too.
+    """Pairs of GPUs of which the second has both ceilings at least as high in every type, units for each type of the first, and its memory.
 
     A card that the fit has not seen says nothing of cards of another class.
     """
@@ -109,7 +109,7 @@ def ordered() -> list[tuple[Accelerator, Accelerator]]:
         if low is not high
         and (low.in_calibration or card_class(low) == card_class(high))
         and low.bandwidth <= high.bandwidth
-        and all(find_peak(low, kind) <= find_peak(high, kind) for kind in types)
+        and all(find_peak(low, kind) <= find_peak(high, kind) and bool(low.peak(kind)) <= bool(high.peak(kind)) for kind in types)
         and (low.memory_usable or 0) <= (high.memory_usable or 0)
     ]
 
