@@ -21,8 +21,7 @@ from lib.laws.price import HOUR_S, answer_price
 from lib.speed import SpeedEstimate
 
 TARGET_TTFT_S, TARGET_TPOT_S = 2.0, 0.2
-"""Means that a full server has to keep. MLPerf Inference asks them of a chat's 99th percentile (Llama 2 70B, server scenario:
-github.com/mlcommons/inference_policies, inference_rules.adoc, read 2026-11-22)."""
+"""Means that a full server has to keep, a judgement: a first token within 2 s, and then about the speed of reading (5 tokens/s)."""
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Requests at a time that are tried."""
 
