@@ -51,7 +51,7 @@ def _usable(p: Mapping[str, Any]) -> bool:
         return False
     if p["source"] == "torchao-llama" and (not p["compiled"] or p["quant"] == "fp6"):
         return False
-    return p["metric"] != "request_ms" and p["model"] != "deci-7b"
+    return bool(p["metric"] != "request_ms" and p["model"] != "deci-7b")
 
 
 def _case(p: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, float], tuple[str, float, str]]:

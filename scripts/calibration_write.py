@@ -39,6 +39,10 @@ PROMPTS = {"prefill_tok_s", "ttft_ms"}
 STEPS = {"decode_tok_s", "tpot_ms"}
 
 
+def _of_engine(engine: str, test: Callable[[Point], bool]) -> Callable[[Point], bool]:
+    return lambda p: p.engine == engine and test(p)
+
+
 def kinds(points: list[Point]) -> dict[str, NDArray[np.bool_]]:
     """Which points belong to which row of the tables of errors; rows without points are left out."""
     tests: dict[str, Callable[[Point], bool]] = {
@@ -53,10 +57,10 @@ def kinds(points: list[Point]) -> dict[str, NDArray[np.bool_]]:
         "served time to first token": lambda p: p.metric == "served_first",
     }
     for engine in ENGINES:
-        tests[f"{engine}, published"] = lambda p, engine=engine: p.source == "public" and p.engine == engine
-        tests[f"{engine}, raw"] = lambda p, engine=engine: p.source == "bench" and p.engine == engine
-        tests[f"{engine}, served TPOT"] = lambda p, engine=engine: p.metric == "served_between" and p.engine == engine
-        tests[f"{engine}, served TTFT"] = lambda p, engine=engine: p.metric == "served_first" and p.engine == engine
+        tests[f"{engine}, published"] = _of_engine(engine, lambda p: p.source == "public")
+        tests[f"{engine}, raw"] = _of_engine(engine, lambda p: p.source == "bench")
+        tests[f"{engine}, served TPOT"] = _of_engine(engine, lambda p: p.metric == "served_between")
+        tests[f"{engine}, served TTFT"] = _of_engine(engine, lambda p: p.metric == "served_first")
     found = {name: np.array([test(p) for p in points]) for name, test in tests.items()}
     return {name: inside for name, inside in found.items() if inside.any()}
 

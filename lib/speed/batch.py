@@ -255,5 +255,5 @@ def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) 
     names = [f.name for f in fields(LawInputs) if f.name not in Ceilings._fields]
     table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}
-    rates = {name: np.array([getattr(c, name) for c in ceilings], dtype=np.float64) for name in Ceilings._fields}
+    rates: dict[str, Any] = {name: np.array([getattr(c, name) for c in ceilings], dtype=np.float64) for name in Ceilings._fields}
     return LawInputs(**rates, **columns)

@@ -109,12 +109,12 @@ def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerator
     """The ceilings of a card of which `share` is rented; `accelerators` are the catalog's, among which weaker cards are looked for."""
     attends = arithmetic if arithmetic in {*SINGLE, *HALVES} else "fp16"
     if card.kind == "cpu":
-        rates = (_of_processor(card, name, share) for name in (arithmetic, attends))
-        return Ceilings(_reached(card.bandwidth * share), *rates, of_datasheet=0.0 if card.reached else 1.0)
+        compute, attention = (_of_processor(card, name, share) for name in (arithmetic, attends))
+        return Ceilings(_reached(card.bandwidth * share), compute, attention, of_datasheet=0.0 if card.reached else 1.0)
     if card.reached or card.kind == "apple":
         of_sheet = 1.0 if card.reached else APPLE_REACHED
-        rates = (_reached(find_peak(card, name) * share * of_sheet) for name in (arithmetic, attends))
-        return Ceilings(_reached(card.bandwidth * share * of_sheet), *rates, of_datasheet=0.0 if card.reached else of_sheet)
+        compute, attention = (_reached(find_peak(card, name) * share * of_sheet) for name in (arithmetic, attends))
+        return Ceilings(_reached(card.bandwidth * share * of_sheet), compute, attention, of_datasheet=0.0 if card.reached else of_sheet)
     many = ById(accelerators)
     bandwidth, compute = _ceilings(many, card.id, share, arithmetic)
     return Ceilings(bandwidth, compute, _ceilings(many, card.id, share, attends)[1])
@@ -215,8 +215,8 @@ def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accele
     if cpu is not None and (cpu.reached or cpu.vcpu == offer.vcpu):
         return cpu, ()
     known = accelerators[TYPICAL_CPUS[1]] if cpu is None else cpu
-    values = {"size": known.vcpu or offer.vcpu, "vcpu": offer.vcpu, "silicon": known.name}
-    caveat = Caveat("processor_scaled", values, variant="" if cpu is None else "part")
+    size = known.vcpu or offer.vcpu
+    caveat = Caveat("processor_scaled", {"size": size, "vcpu": offer.vcpu, "silicon": known.name}, variant="" if cpu is None else "part")
     return _at_size(ById(accelerators), known.id, offer.vcpu), (caveat,)
 
 

@@ -11,10 +11,10 @@ import itertools
 import pytest
 
 from lib.catalog import load
+from lib.engines import Engine
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
-from lib.workload import Engine
 
 CATALOG = load()
 LLAMA_7B = "meta-llama/Llama-2-7b-hf"
