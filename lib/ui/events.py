@@ -46,8 +46,10 @@ class Page(gr.Blocks):
         """
         if block_fn.api_visibility == "public":  # its own function does all this (`lib.ui.http.api.wrap_question`)
             return await super().process_api(block_fn, inputs, *args, **named)
-        with refusing("event", block_fn.api_name, gradio_error, inputs):
-            return await super().process_api(block_fn, inputs, *args, **named)
+        with refusing("event", block_fn.api_name, gradio_error, inputs) as progress:
+            answer = await super().process_api(block_fn, inputs, *args, **named)
+            progress.unfinished = bool(answer.get("is_generating"))  # Gradio asks once for each piece of a stream
+            return answer
 
 
 AT_ONCE: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}

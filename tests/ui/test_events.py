@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
@@ -38,6 +39,25 @@ def page() -> gr.Blocks:
 def asked(page: gr.Blocks, values: list[Any]) -> Any:
     """The answer to the event."""
     return asyncio.run(page.process_api(page.fns[0], values))["data"]
+
+
+def test_an_answer_in_pieces_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Gradio asks once for each piece; the line comes with the last."""
+
+    def count() -> Iterator[str]:
+        yield from "abc"
+
+    with Page(analytics_enabled=False) as made:
+        gr.Button().click(count, None, gr.Textbox(), api_name="count", api_visibility="private")
+
+    async def stream() -> None:
+        answer: Any = {"iterator": None, "is_generating": True}
+        while answer["is_generating"]:
+            answer = await made.process_api(made.fns[0], [], iterator=answer["iterator"], state=gr.state_holder.SessionState(made))
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(stream())
+    assert [record.values["event"] for record in caplog.records if hasattr(record, "values")] == ["count"]
 
 
 def test_an_event_answers(page: gr.Blocks) -> None:

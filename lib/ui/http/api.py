@@ -256,12 +256,19 @@ def piece_type(returned: Any) -> Any:
     return get_args(returned)[0] if isinstance(origin, type) and issubclass(origin, Iterator) else returned
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far a question is: with `unfinished`, a piece of its answer came and more follow, so that nothing is logged yet."""
+
+    unfinished: bool = False
+
+
 @contextmanager
-def refusing(kind: str, name: str, refuse: Refuse, private: Iterable[object]) -> Iterator[None]:
+def refusing(kind: str, name: str, refuse: Refuse, private: Iterable[object]) -> Iterator[Progress]:
     """Turn every exception into `refuse(sentence, code)`, and log how the question ended and how long it took, never what it was."""
-    began, outcome = time.perf_counter(), "cancelled"
+    began, outcome, progress = time.perf_counter(), "cancelled", Progress()
     try:
-        yield
+        yield progress
         outcome = "answered"
     except gr.Error:
         outcome = "refused"
@@ -274,7 +281,8 @@ def refusing(kind: str, name: str, refuse: Refuse, private: Iterable[object]) ->
         log_failure(name, failure, private)
         raise refuse(FAILED, "internal") from None
     finally:
-        log.info("", extra={"values": {kind: name, "outcome": outcome, "ms": round(1000 * (time.perf_counter() - began), 1)}})
+        if not progress.unfinished:
+            log.info("", extra={"values": {kind: name, "outcome": outcome, "ms": round(1000 * (time.perf_counter() - began), 1)}})
 
 
 def _with_types(function: _Function, question: Question) -> _Function:
