@@ -20,6 +20,9 @@ settings.load_profile("any machine")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+FIRST = ("tests/browser/", "tests/app/", "tests/api/", "tests/service/", "tests/live/", "tests/model/")
+"""Folders whose tests start processes and take longest begin first, so that no process is left alone with them at the end
+(`--no-loadscope-reorder` keeps this order)."""
 SHARING = frozenset({"tests/api", "tests/browser"})
 """Folders whose tests call one app, and therefore run in one process; elsewhere the tests of a file do. Own apps: tests/app."""
 
@@ -38,8 +41,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduler(config, log)
 
 
+def _rank(item: pytest.Item) -> int:
+    return next((place for place, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without Chromium the tests of the page are skipped, each with its name and the reason; in CI, where CI is set, they fail."""
+    """Long folders first. Without Chromium the tests of the page are skipped, each with the reason; where CI is set, they fail."""
+    items.sort(key=_rank)
     if CHROMIUM or os.environ.get("CI"):
         return
     for item in items:
