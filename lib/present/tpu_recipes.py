@@ -116,7 +116,9 @@ def environment(choice: RecipeChoice) -> Recipe:
         'gcloud beta quotas info list --project="$PROJECT_ID" --service=tpu.googleapis.com',
     ]
     quota = "preemptible quota" if choice.spot else "on-demand quota"
+    elsewhere = f"{generation.name} is not rented in {choice.region}: the zone is one where it is."
     notes = (
+        *(() if not choice.region or choice.zone.startswith(f"{choice.region}-") else (elsewhere,)),
         f"Quota: {choice.offer.accelerator_count} chips of {generation.name} as {quota} in {choice.zone}; a new project may have none.",
         "Roles: TPU Admin (roles/tpu.admin) and Service Account User (roles/iam.serviceAccountUser); for GKE also roles/container.admin.",
         "A price in the list does not prove capacity in the zone: a queued resource waits for it.",

@@ -1,7 +1,9 @@
 """How much hardware a traffic needs: replicas that keep a target at the 99th percentile, for one tier or for several.
 
 The fewest replicas are searched from what the laws say they serve at most: more replicas one by one while they are few, then by a
-quarter. Each try simulates `TRIED_REQUESTS` requests with the same seed.
+quarter, and at the end between the last two. A try simulates at most `TRIED_REPLICAS` of them with their share of the requests,
+`TRIED_REQUESTS` with the same seed: that many requests over all replicas would be gone before the first of them is answered, and no queue
+would be seen to grow. Fewer replicas level out chance less well, so the answer is rather too many than too few.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ from lib.traffic.engine import TooManyEvents, run_all
 from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation
 
-TRIED_REQUESTS = 600
+TRIED_REQUESTS, TRIED_REPLICAS = 600, 4
+LEAST_S = 300.0
+"""Simulated at least, where the requests are not through before: many times what a request takes."""
+WAITING_SHARE = 0.05
+"""Of the requests that may be waiting when the last one arrives; more is a queue that grows."""
 MOST_REPLICAS = 64
 _BY_ONE = 4
 
@@ -36,11 +42,11 @@ class Need:
 
 
 def keeps(result: TrafficResult, target: Target) -> bool:
-    """Whether the 99th percentiles are within the target, and no queue was left that would grow on."""
+    """Whether the 99th percentiles are within the target, and no queue is left that grows on."""
     late = (target.ttft_s > 0 and result.ttft.p99 > target.ttft_s) or (
         target.tpot_s > 0 and result.tpot is not None and result.tpot.p99 > target.tpot_s
     )
-    return not late and not result.refused
+    return not late and not result.refused and result.backlog <= WAITING_SHARE * result.requests
 
 
 def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Need | None]:
@@ -51,25 +57,38 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Need | 
     """
     if not question.target.stated or question.arrivals not in {"poisson", "bursty"}:
         raise BadArgument("capacity", "true", "true with max_ttft_s or max_tpot_s above 0, and poisson or bursty arrivals")
-    tried = replace(question, duration_s=min(question.duration_s, TRIED_REQUESTS / question.requests_per_s))
     replicas = max(1, ceil(question.requests_per_s / most_requests_per_s(server.with_replicas(1), question.shape)))
-    result = None
+    too_few, result = replicas - 1, None
     while replicas <= MOST_REPLICAS:
         yield None
-        result = _try(server.with_replicas(replicas), tried)
+        result = _try(server, replicas, question)
         if result is not None and keeps(result, question.target):
-            yield Need(server=server, replicas=replicas, result=result)
-            return
-        replicas += 1 if replicas < _BY_ONE else ceil(replicas / 4)
-    yield Need(server=server, replicas=None, result=result)
+            break
+        too_few, replicas = replicas, replicas + (1 if replicas < _BY_ONE else ceil(replicas / 4))
+    else:
+        yield Need(server=server, replicas=None, result=result)
+        return
+    while replicas - too_few > 1:
+        yield None
+        between = (replicas + too_few) // 2
+        fewer = _try(server, between, question)
+        if fewer is not None and keeps(fewer, question.target):
+            replicas, result = between, fewer
+        else:
+            too_few = between
+    yield Need(server=server, replicas=replicas, result=result)
 
 
-def _try(server: Server, question: TrafficQuestion) -> TrafficResult | None:
+def _try(server: Server, replicas: int, question: TrafficQuestion) -> TrafficResult | None:
+    """The figures of `replicas` at this traffic, from a share of both; a limit of the Space's own queue is that of all replicas."""
+    tried = replicas if server.plan.concurrency_limit else min(replicas, TRIED_REPLICAS)
+    rate = question.requests_per_s * tried / replicas
+    duration_s = min(max(question.duration_s, LEAST_S), TRIED_REQUESTS / rate)
     try:
-        simulation = run_all(start_simulation(server, question))
+        simulation = run_all(start_simulation(server.with_replicas(tried), replace(question, requests_per_s=rate, duration_s=duration_s)))
     except TooManyEvents:  # so few replicas that requests take each other's cache without end
         return None
-    return summarise(simulation, duration_s=question.duration_s, usd_per_hour=server.usd_per_engine_hour, target=question.target)
+    return summarise(simulation, duration_s=duration_s, usd_per_hour=server.usd_per_engine_hour, target=question.target)
 
 
 def rank_needs(needs: Sequence[Need]) -> list[Need]:

@@ -144,6 +144,17 @@ def test_capacity_is_the_fewest_replicas_that_keep_the_target() -> None:
         list(find_replicas(server, replace(question, target=Target())))
 
 
+def test_capacity_holds_for_longer_than_it_was_tried() -> None:
+    """20 requests/s of an 8B on L4: 15 replicas looked enough for 30 s, and had a queue that grew after some minutes."""
+    target = Target(ttft_s=1.0, tpot_s=0.1)
+    question = TrafficQuestion(requests_per_s=20, target=target)
+    server = server_of(question)
+    *_, need = find_replicas(server, question)
+    assert need is not None
+    assert need.replicas is not None
+    assert keeps(simulated(replace(question, duration_s=150), server.with_replicas(need.replicas)), target)
+
+
 def test_continuous_batching_waits_least_at_every_load() -> None:
     """Every policy has a point at every load, and continuous batching the shortest 99th percentile of the first token."""
     question = TrafficQuestion()
