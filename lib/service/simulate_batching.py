@@ -40,7 +40,7 @@ from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording
 from lib.traffic.capacity import Need, find_replicas, rank_needs
 from lib.traffic.engine import POLICIES, Policy, ServerPlan, Simulation, run_all
-from lib.traffic.result import Target, TrafficResult, summarise
+from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import (
     Server,
     TrafficQuestion,
@@ -49,6 +49,7 @@ from lib.traffic.server import (
     most_requests_per_s,
     resolve_server,
     start_simulation,
+    summarise_run,
 )
 from lib.traffic.sweep import LOADS, sweep_loads
 
@@ -161,7 +162,7 @@ class BatchingArguments(ServedArguments):
     )
     capacity: Flag = argument(False, "also find the replicas and tiers that keep max_ttft_s and max_tpot_s at the 99th percentile")
 
-    def asked(self) -> TrafficQuestion:
+    def whole_question(self) -> TrafficQuestion:
         """The whole question.
 
         Raises:
@@ -209,7 +210,7 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     Returns:
         The figures of one simulation, and with `capacity` the replicas and tiers that keep the targets.
     """
-    spec, question = app.models(arguments.model), arguments.asked()
+    spec, question = app.models(arguments.model), arguments.whole_question()
     hardware = check_hardware(app.catalog(), arguments.hardware)
     server = _server(app, spec, hardware, question, arguments)
     with _TURNS.turn(_WAIT_S, ManySimulations):
@@ -246,7 +247,7 @@ def summarise_answered(simulation: Simulation, server: Server, question: Traffic
     Raises:
         BadArgument: nobody arrived, or nobody could be answered.
     """
-    result = summarise(simulation, duration_s=question.duration_s, usd_per_hour=server.usd_per_engine_hour, target=question.target)
+    result = summarise_run(simulation, server, question)
     if result is not None:
         return result
     if simulation.refused:
@@ -392,7 +393,7 @@ def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNee
     Raises:
         AdvisorError: an argument that is wrong, no target, or hardware that does not hold the model.
     """
-    spec, question = app.models(arguments.model), arguments.asked()
+    spec, question = app.models(arguments.model), arguments.whole_question()
     server = _server(app, spec, check_hardware(app.catalog(), arguments.hardware), question, arguments)
     needs: list[Need] = []
     for need in _in_turns(_find_needs(app, spec, server, question, arguments)):

@@ -209,12 +209,12 @@ def predict_usage(
 ) -> ExplainedSpeed | Caveat:
     """How fast an offer runs a model at this use; a caveat where no speed is predicted, which does not stop a bill."""
     try:
-        return predict(spec, offer, _asked(offer, request, usage), accelerators)
+        return predict(spec, offer, _speed_request(offer, request, usage), accelerators)
     except (InvalidInput, UnsupportedModel) as error:
         return Caveat(code="speed_unknown", message=f"Prices per token are left open. {error}")
 
 
-def _asked(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:
+def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:
     zerogpu = offer.platform == "zerogpu"  # each call has a GPU of its own
     return SpeedRequest(
         precision=request.precision,
@@ -242,7 +242,7 @@ def predict_loads(
         return ()
     uses = [replace(usage, concurrency=load) for load in LOADS]
     if predict is predict_speed:
-        together = predict_each([(spec, offer, _asked(offer, request, use)) for use in uses], accelerators)
+        together = predict_each([(spec, offer, _speed_request(offer, request, use)) for use in uses], accelerators)
         return tuple(load for load in together if load is not None)
     loads = (predict_usage(predict, spec, offer, request, use, accelerators) for use in uses)
     return tuple(load for load in loads if isinstance(load, ExplainedSpeed))

@@ -15,8 +15,8 @@ from math import ceil
 
 from lib.errors import BadArgument
 from lib.traffic.engine import TooManyEvents, run_all
-from lib.traffic.result import Target, TrafficResult, summarise
-from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation
+from lib.traffic.result import Target, TrafficResult
+from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
 
 TRIED_REQUESTS, TRIED_REPLICAS = 600, 4
 LEAST_S = 300.0
@@ -83,12 +83,12 @@ def _try(server: Server, replicas: int, question: TrafficQuestion) -> TrafficRes
     """The figures of `replicas` at this traffic, from a share of both; a limit of the Space's own queue is that of all replicas."""
     tried = replicas if server.plan.concurrency_limit else min(replicas, TRIED_REPLICAS)
     rate = question.requests_per_s * tried / replicas
-    duration_s = min(max(question.duration_s, LEAST_S), TRIED_REQUESTS / rate)
+    share = replace(question, requests_per_s=rate, duration_s=min(max(question.duration_s, LEAST_S), TRIED_REQUESTS / rate))
     try:
-        simulation = run_all(start_simulation(server.with_replicas(tried), replace(question, requests_per_s=rate, duration_s=duration_s)))
+        simulation = run_all(start_simulation(server.with_replicas(tried), share))
     except TooManyEvents:  # so few replicas that requests take each other's cache without end
         return None
-    return summarise(simulation, duration_s=duration_s, usd_per_hour=server.usd_per_engine_hour, target=question.target)
+    return summarise_run(simulation, server, share)
 
 
 def rank_needs(needs: Sequence[Need]) -> list[Need]:

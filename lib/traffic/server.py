@@ -25,7 +25,7 @@ from lib.speed.batch import Deployment
 from lib.speed.steps import StepTable, resolve_steps
 from lib.traffic.arrivals import Arrival, Arrivals, RequestShape, draw_arrivals
 from lib.traffic.engine import ServerPlan, Simulation, TooManyEvents, event_work
-from lib.traffic.result import Target, TrafficResult
+from lib.traffic.result import Target, TrafficResult, summarise
 from lib.units import GIB
 from lib.workload import MemoryRequest
 
@@ -166,6 +166,11 @@ def start_simulation(server: Server, question: TrafficQuestion, *, most_events: 
     burstiness = question.burstiness if question.arrivals == "bursty" else 1.0
     arrivals = draw_arrivals(question.requests_per_s, question.duration_s, question.shape, random, burstiness=burstiness)
     return Simulation(plan, steps, room, arrivals=arrivals, most_events=limit)
+
+
+def summarise_run(simulation: Simulation, server: Server, question: TrafficQuestion) -> TrafficResult | None:
+    """The figures of a simulation of the question that has ended, at the server's price; None where no request was answered."""
+    return summarise(simulation, duration_s=question.duration_s, usd_per_hour=server.usd_per_engine_hour, target=question.target)
 
 
 def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lib.traffic.engine import Policy, run_all
-from lib.traffic.result import TrafficResult, summarise
-from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation
+from lib.traffic.result import TrafficResult
+from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
 
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 """Rates, as shares of what continuous batching serves at most by the laws."""
@@ -31,7 +31,6 @@ def sweep_loads(servers: Mapping[Policy, Server], question: TrafficQuestion) -> 
         rate = load * most
         asked = replace(question, arrivals="poisson", requests_per_s=rate, duration_s=POINT_REQUESTS / rate)
         for policy, server in servers.items():
-            simulation = run_all(start_simulation(server, asked))
-            result = summarise(simulation, duration_s=asked.duration_s, usd_per_hour=server.usd_per_engine_hour, target=asked.target)
+            result = summarise_run(run_all(start_simulation(server, asked)), server, asked)
             if result is not None:
                 yield SweepPoint(policy=policy, requests_per_s=rate, result=result)

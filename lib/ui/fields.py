@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from lib import precision as precisions
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
+from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES, TRAITS
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd_per_hour
@@ -296,8 +297,8 @@ TRAFFIC: tuple[Field, ...] = (
     Field(argument="requests_per_s", name="rate", default=1.0, low=0.0001, high=10_000),
     Field(argument="prompt_tokens", name="prompt", default=512, low=1, high=LONGEST_CONTEXT),
     Field(argument="output_tokens", name="answer", default=256, low=1, high=LONGEST_CONTEXT),
-    Field(argument="max_ttft_s", name="ttft", default=2.0, low=0, high=604_800),
-    Field(argument="max_tpot_s", name="tpot", default=0.2, low=0, high=604_800),
+    Field(argument="max_ttft_s", name="ttft", default=TARGET_TTFT_S, low=0, high=604_800),
+    Field(argument="max_tpot_s", name="tpot", default=TARGET_TPOT_S, low=0, high=604_800),
     Field(argument="arrivals", name="arrivals", default="poisson", choices=_values(ARRIVAL_WORDS)),
     Field(argument="duration_s", name="duration", default=300.0, low=1, high=604_800),
     Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1),

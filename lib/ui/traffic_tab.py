@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.errors import AdvisorError, UnknownHardware
 from lib.present.cards import model_name
 from lib.present.live_cards import answer_details, progress_line, stopped_line
@@ -137,17 +138,17 @@ class TrafficScene:
     def updates(self) -> list[Any]:
         """One value for each of `TrafficView.outputs`."""
 
-        def kept(value: Any) -> Any:
+        def or_skip(value: Any) -> Any:
             return value if value is not None else "" if self.cleared else gr.skip()
 
         return [
             self.status,
-            kept(self.card),
-            kept(self.head),
+            or_skip(self.card),
+            or_skip(self.head),
             self.chart if self.chart is not None or self.cleared else gr.skip(),
-            kept(self.table),
-            kept(self.needs),
-            kept(self.notes),
+            or_skip(self.table),
+            or_skip(self.needs),
+            or_skip(self.notes),
             self.loads if self.loads is not None or self.cleared else gr.skip(),
             gr.update(interactive=not self.busy),
             gr.update(visible=self.busy),
@@ -188,8 +189,8 @@ def _inputs(services: Services) -> TrafficInputs:
         prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=130)
         output = gr.Number(256, label="Output tokens", minimum=1, precision=0, min_width=130)
     with gr.Row(elem_classes="pair"):
-        ttft = gr.Number(2, label="Target: TTFT, s", minimum=0, min_width=130)
-        tpot = gr.Number(0.2, label="Target: TPOT, s", minimum=0, min_width=130)
+        ttft = gr.Number(TARGET_TTFT_S, label="Target: TTFT, s", minimum=0, min_width=130)
+        tpot = gr.Number(TARGET_TPOT_S, label="Target: TPOT, s", minimum=0, min_width=130)
     with gr.Accordion("Arrivals and lengths", open=False, elem_classes="quiet-accordion"):
         arrivals = gr.Dropdown(list(ask.ARRIVAL_WORDS), value="poisson", label="Arrivals")
         with gr.Row(elem_classes="pair"):
