@@ -81,18 +81,17 @@ def wire_box(
     follows: Sequence[Any],
     name: str,
 ) -> None:
-    """A box that answers when it is opened, and at each event of `follows` while it is open. `answer` gives one value for each output."""
+    """A box that answers when it is opened, and at each event of `follows` while it is open. `answer` gives one value for each output.
 
-    def expand(*values: Any) -> list[Any]:
-        return [True, *answer(*values)]
+    Opening only sets `is_open`, and one event answers that and the changes: were they two, a change made while the opening is answered
+    would be lost, or overwritten by the older answer. Opening takes the queue, because Gradio announces a State's change only there.
+    """
+    queued: dict[str, Any] = {**AT_ONCE, "queue": True, "concurrency_limit": None}
 
     def update(opened: bool, *values: Any) -> Any:
         updates = answer(*values) if opened else [gr.skip() for _ in outputs]
         return updates if len(updates) > 1 else updates[0]
 
-    def collapse() -> bool:
-        return False
-
-    box.expand(expand, inputs, [is_open, *outputs], api_name=f"{name}_opened", **AT_ONCE)
-    box.collapse(collapse, None, is_open, api_name=f"{name}_closed", **AT_ONCE)
-    follow(follows, update, [is_open, *inputs], outputs, f"{name}_changed")
+    box.expand(lambda: True, None, is_open, api_name=f"{name}_opened", **queued)
+    box.collapse(lambda: False, None, is_open, api_name=f"{name}_closed", **queued)
+    follow([is_open.change, *follows], update, [is_open, *inputs], outputs, f"{name}_changed")
