@@ -22,7 +22,8 @@ from lib.laws.price import HOUR_S, MILLION
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
-from lib.present.sentences import caveat_entries, comparison_arithmetic, reason_entries
+from lib.present.saving_words import comparison_arithmetic
+from lib.present.sentences import caveat_entries, reason_entries
 from lib.service.arguments import (
     MAX_CONCURRENCY,
     MAX_TOKENS,

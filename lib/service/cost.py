@@ -42,7 +42,8 @@ from lib.hub.providers import ProviderOffers
 from lib.laws.price import answer_price
 from lib.memory import fit_memory, usable_memory
 from lib.model.spec import ModelSpec
-from lib.present.sentences import break_even_sentence, caveat_entries
+from lib.present.saving_words import break_even_sentence
+from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import (
     MAX_HARDWARE,

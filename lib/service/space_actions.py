@@ -36,7 +36,8 @@ from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
 from lib.hub.spaces import Runtime, Space, Spaces
 from lib.present import numbers
 from lib.present.numbers import span
-from lib.present.sentences import caveat_entries, sentence, stage_sentence
+from lib.present.reason_words import stage_sentence
+from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat
 from lib.service.endpoint import Time
 from lib.service.space_status import BILLED_EACH, is_changing, per_month, price, price_caveats, status_answer, tier_entry

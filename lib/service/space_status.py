@@ -10,7 +10,8 @@ from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.hub.spaces import Runtime, Space
-from lib.present.sentences import caveat_entries, sentence, stage_sentence
+from lib.present.reason_words import stage_sentence
+from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, SpaceId
 from lib.service.endpoint import App

@@ -9,7 +9,8 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage
 from lib.model.spec import ModelSpec
-from lib.present.sentences import SAVING_NAMES, caveat_entries, no_saving_sentence, saving_effect, saving_step
+from lib.present.saving_words import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
+from lib.present.sentences import caveat_entries
 from lib.service.arguments import check_offer, read_reference
 from lib.service.cost import CostArguments, asked_price, asked_usage, memory_request
 from lib.service.endpoint import App

@@ -13,7 +13,8 @@ from lib.advisor import space_rules
 from lib.advisor.space_rules import STAGES, find_stage
 from lib.catalog import load
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware
-from lib.present.sentences import STAGE_SENTENCES, sentence, stage_sentence
+from lib.present.reason_words import STAGE_SENTENCES, stage_sentence
+from lib.present.sentences import sentence
 
 CATALOG = load()
 RULES = CATALOG.rules

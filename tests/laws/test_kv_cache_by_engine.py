@@ -10,7 +10,7 @@ from lib.engines import ENGINES
 from lib.laws.kv_cache import cache_bytes
 from lib.laws.kv_cache_by_engine import engine_cache
 from lib.model.spec import CacheTerm
-from lib.present.sentences import CAVEATS
+from lib.present.caveat_words import CAVEATS
 
 LLAMA = CacheTerm(kind="full attention", holds="keys and values", layers=32, elements=2048, growth="tokens")
 LATENT = CacheTerm(kind="latent attention (MLA)", holds="latent and rope key", layers=61, elements=576, growth="tokens")

@@ -12,7 +12,9 @@ from string import Formatter
 import pytest
 
 import lib
-from lib.present.sentences import CAVEATS, REASONS, format_value, sentence
+from lib.present.caveat_words import CAVEATS
+from lib.present.reason_words import REASONS
+from lib.present.sentences import format_value, sentence
 from lib.provenance import Caveat, Reason
 
 LIB = Path(lib.__file__).parent

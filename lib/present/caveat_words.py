@@ -1,0 +1,165 @@
+"""The wording of caveats: what an answer leaves open.
+
+`lib.present.sentences` says how a template is written and fills it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from lib.present import gpu_tpu_words, traffic_words
+from lib.present.reason_words import SLEEP_TEMPLATES
+
+_MODEL = {
+    "typical_model": "Only a parameter count is known. Cache and activations are those of a typical decoder of that size ({layers!s} "
+    "layers of width {hidden_size!s}, {kv_heads!s} key/value heads); name the model for exact figures.",
+    "class_defaults": "The configuration does not state {fields}: the default of {config_class} is used. Check that it is meant.",
+    "architecture_inferred": "The config names no architecture; counted as {class}, the class of its model_type.",
+    "architecture_inferred:unknown_class": "'{stated}' is not a class of transformers for this model_type; counted as {class}, the class "
+    "of its model_type.",
+    "architecture_spelling": "'{stated}' is spelled {class} in transformers; counted as that class.",
+    "remote_code_as_llama": "{config} needs remote code, which is never run here; every size in it is one of a Llama decoder: counted as "
+    "one.",
+    "foreign_model_type": "{config} is no type of transformers, but {class} is a class of it: counted as that class. What the publisher's "
+    "own code does otherwise is not known here.",
+    "separate_head": "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights "
+    "hold it.",
+    "unknown_routing": "{architecture} has routed experts but does not say how many of them a token reaches; all are counted as active.",
+    "unknown_quantization": "The checkpoint is quantized with {method} in a variant that is not known here. Weights are counted from the "
+    "files' headers where they were read, else in the dtype of the config; choose a precision to see another.",
+    "unknown_cache:executed": "{failure} The cache is left out of the total.",
+    "cache_not_executed": "{failure} It is computed from the layer kinds that the configuration states.",
+    "pipeline_activations": "Activations of a pipeline depend on picture size and steps; they are not part of this total.",
+}
+_FILES = {
+    "extra_layers_stored": "{elements} of the {stored} stored elements belong to layers for multi-token prediction that transformers does "
+    "not load.",
+    "tied_weight_stored": "{elements} of the {stored} stored elements are a second copy of a tied embedding, held once in memory.",
+    "buffers_stored": "{elements} of the {stored} stored elements are buffers, which are not parameters.",
+    "scales_stored": "{elements} of the {stored} stored elements are scales and other data of the quantization, not parameters.",
+    "head_not_stored": "The files hold no output head; the {parameters} parameters of the class's own are counted.",
+    "packed_weights": "{elements} stored elements hold several quantized weights each.",
+    "unexplained_difference": "The files hold {stored} elements and the architecture {parameters} parameters; {unexplained} of the "
+    "difference are not explained.",
+    "weights_variant": "Only a half-precision copy of these weights is stored, so that one was read.",
+    "weights_consolidated": "Only the vendor's own format (consolidated.safetensors) is stored; transformers does not load it as it is.",
+    "weights_single_file": "The weights lie in one file of an unusual name; it was read as the model.",
+    "no_weights": "The model {model} holds no weight files in a known place.",
+    "tensors_stored_twice": "{tensors} tensors lie in more than one file; their bytes are counted each time.",
+    "tensors_missing": "{tensors} tensors that the index names are in none of its files.",
+    "index_total_differs": "The index states {index_bytes:,} bytes of weights and the files hold {file_bytes:,}; the files are right.",
+    "pickle_not_opened": "The weights are pickle files (.bin), which are not opened; their size ({total_bytes:,} bytes) is known, their "
+    "dtypes are not.",
+}
+_MEMORY = {
+    "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
+    "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
+    "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
+    "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
+    "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
+    "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
+    "preallocates": "{engine} claims {share:.0%} of the device at start and fills what is left of it with cache; this is what the request "
+    "needs. What fits, and the limits, are counted within that share.",
+    "preallocates:rest": "{engine} fills {share:.0%} of what the model leaves of the device with cache at start; this is what the request "
+    "needs. What fits, and the limits, are counted within that share.",
+    "preallocates:computed": "{engine} fills the device with cache at start, but for what it keeps by the device's size for activations "
+    "and graphs; this is what the request needs. What fits, and the limits, are counted without that reserve.",
+    "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
+    "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
+    "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
+    "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
+    "training_assumed": "Training: AdamW, gradient checkpointing, no 8-bit or paged optimizer; LoRA of rank 16 on all plain matrices.",
+    "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
+    "beyond_context_limit": "The model is limited to {limit_tokens} tokens: {counted_tokens} were counted.",
+    "engine_cache_layout": "The engine lays out a kind of layer of this model in its own way; it is counted as transformers does.",
+    "engine_state_dtype": "Recurrent states are counted in the dtype that transformers keeps; the engine has a setting of its own.",
+    "engine_latent_build": "Latent attention is counted as builds of 2026 keep it; older builds expand it to full heads.",
+}
+_PREDICTION = {
+    "extrapolated": "No measurement of {engine} on a card like {silicon} was published with its conditions; the ranges are wider for that.",
+    "one_after_another": "{engine} puts layers on each of the {devices!s} devices, which work one after another: more memory, no more "
+    "speed for one request.",
+    "cpu_estimate": "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
+    "emulated_dtype": "{silicon} has no units for {precision} and emulates it, several times slower than fp16, which takes as much memory.",
+    "emulated_dtype:converted": "{silicon} has no units for {precision}: it is converted, so it is no faster than {timed_as}.",
+    "cache_unknown": "How this model's cache grows is not known; reading it is left out of the times.",
+    "typical_model:speed": "Only a parameter count is known: sizes of a typical decoder are taken.",
+    "static_batch": "The requests start together as one batch; this engine does not take new ones in between.",
+    "does_not_fit:speed": "The weights take {needed_gib:.1f} GiB and there are {capacity_gib:.1f} GiB: this is how fast it would be if "
+    "they fitted.",
+    "does_not_fit:bill": "The model does not fit {hardware} in this configuration: /recommend tells what does.",
+    "beyond_context": "Prompt and answer are {asked_tokens} tokens together; the model takes {limit_tokens}.",
+    "no_encoder": "The model has no encoder: the {encoder_tokens} encoder tokens are not used.",
+    "devices_unused": "{engine} does not split this model over {devices!s} devices, because its heads or widths do not divide by that: it "
+    "starts on {degree!s}. Choose that many, or an engine that deals out whole layers.",
+    "requests_wait": "Of {concurrency} requests about {running_requests:,.0f} run at once; the others wait for a place, which is in the "
+    "time to the first token.",
+    "picture_shape": "One picture or clip of {shape}, without torch.compile, on one device.",
+    "engine_replaced:tpu": "On a TPU this is the figure of vllm-tpu; the engine that was asked for does not run there.",
+    "engine_replaced:neuron": "On Inferentia and Trainium this is the figure of AWS Neuron; the engine that was asked for does not run "
+    "there.",
+    "processor_scaled": "The processor is not in the catalog; its figures are those of {size!s} virtual CPUs, scaled to {vcpu!s}.",
+    "processor_scaled:part": "{silicon}: the figures of all {size!s} virtual CPUs, scaled to {vcpu!s}; bandwidth falls less than the "
+    "cores do.",
+    "rates_measured": "The speed is predicted from rates measured on this machine just now ({gb_per_s:.1f} GB/s, {gflop_per_s:.0f} "
+    "GFLOP/s in {precision}), not from a datasheet; what else it does meanwhile makes a run slower.",
+}
+_BILL = {
+    "price_unverified": "The price of {hardware} is from a secondary source of {checked}.",
+    "deprecated": "{hardware} is on its way out since {since}: it may not be granted.",
+    "plan_not_counted": "The plan itself ({account!s}, {usd_per_month!s} USD/month and user) is not counted.",
+    "needs_plan": "Creating a Gradio or Docker Space on {hardware} needs PRO, Team or Enterprise.",
+    "replicas_paid_only": "{hardware} runs as one replica: replicas need paid hardware.",
+    "never_sleeps": "The sleep time is not used: nothing sleeps on {platform}.",
+    "sleep_fixed:bill": "{hardware} sleeps after {hours} h without visits; that cannot be changed.",
+    "traffic_not_stated": "No requests per day are stated, so it counts as awake all of its hours. With them, the cost shows what sleep "
+    "saves.",
+    "paused_outside_hours": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or give it a "
+    "sleep time: paid hardware does not sleep by itself, and left running it costs {left_running_usd_per_month}.",
+    "paused_outside_hours:endpoints": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or "
+    "let it scale to zero: left running it costs {left_running_usd_per_month}.",
+    "paused_outside_hours:tpu": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you delete it outside them: left "
+    "running it costs {left_running_usd_per_month}.",
+    "no_hours": "At 0 hours a day nothing runs and nothing is billed; the {requests_per_day:plain} requests a day are not served.",
+    "startup_assumed": "Each wake counts {startup_s!s} s of billed start-up, an assumption: your Space's logs tell the real figure.",
+    "cold_start": "Scaled to zero, it answers {status!s} while it starts, unless the request carries {header}.",
+    "request_time_unknown": "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it "
+    "awake.",
+    "too_little_capacity": "{replicas!s} replica(s) serve about {served:,} requests a day, {concurrency!s} at a time in {hours:plain} "
+    "hours: {requests_per_day:,.0f} of {request_s} each need {replicas_needed:,} replicas, {usd_per_month} a month; the price of a request "
+    "is that.",
+    "one_at_a_time": "A million answer tokens cost {one_usd} with one request at a time, all of its time; {concurrency} at a time make it "
+    "{usd}, with a first token after {ttft_s}.",
+    "targets_missed": "No load keeps a first token within {ttft_s} and a token each {tpot_s} here, so no best price per million is given.",
+    "prompt_price_unknown": "Of the provider only the price of answer tokens was stated; prompt tokens are counted as free there.",
+    "replicas_of_visitors": "ZeroGPU has no replicas of the owner's: each visitor's call gets a GPU of its own.",
+    "job_timeout": "A Job ends after {minutes!s} minutes unless a longer timeout is set.",
+    "region_price": "Price of us-central1; other regions ask up to {usd_per_hour!s} USD per hour.",
+}
+_QUOTA = {
+    "visitor_pays": "A call of {seconds:plain} s takes {request_quota_s:plain} s of the visitor's own quota ({quota_minutes:plain} "
+    "minutes a day for the account '{account!s}'): {requests_per_visitor!s} such calls a day. The owner of the Space pays nothing for the "
+    "GPU.",
+    "quota_too_small": "A single call takes more than this account's whole daily quota.",
+    "quota_spread": "{requests_per_day:plain} requests a day need the quota of at least {visitors!s} such visitors.",
+    "no_overquota": "Beyond the quota this account waits for the next day; {accounts} can pay.",
+    "overquota": "Beyond the quota each further call costs its visitor {usd_per_request}.",
+}
+_STORAGE = {
+    "storage_elsewhere": "Storage is priced as on the Hub; Google Cloud bills its own disks besides.",
+    "volume_rate": "From {from_tb!s} TB on the lower rate is taken for what lies above; if it covers everything, it costs less.",
+    "storage_tier_retired": "The persistent-storage tier '{tier}' ({size_gb:f} GB for {last_usd_per_month!s} USD/month) is gone since "
+    "{until}. Today a bucket holds the same: {usd_per_month:plain} USD/month for private data on this account, of which {included_gb:f} "
+    "GB are included, then {usd_per_tb_month!s} USD/TB/month.",
+}
+_TIER = {
+    "sleep_fixed": SLEEP_TEMPLATES["sleep_fixed"],
+    "sleep_not_documented": "When a Space on ZeroGPU sleeps is not documented: the platform may ignore a sleep time there.",
+    "tier_unknown:sleep": "It is not known what {space} runs on, so whether its sleep time can be set is left to the platform.",
+    "zerogpu_size": "'{size_id}' is a size, not a tier: the Space runs on {hardware}, and its function asks for it with size='{size}'.",
+    "renamed": "{name} is called '{hardware}' today.",
+}
+CAVEATS: Mapping[str, str] = MappingProxyType(
+    _MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | dict(gpu_tpu_words.CAVEATS) | dict(traffic_words.CAVEATS)
+)
