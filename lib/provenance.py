@@ -46,10 +46,7 @@ class Reason(Statement):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Caveat(Statement):
-    """What an answer leaves open. `message` is the sentence where it is not yet worded by `lib.present`."""
+    """What an answer leaves open."""
 
-    message: str = field(default="", kw_only=True)
-
-    __hash__ = Statement.__hash__
+    __slots__ = ()

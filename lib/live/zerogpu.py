@@ -34,6 +34,7 @@ from lib.errors import AdvisorError
 from lib.laws.zerogpu_quota import requested_quota_seconds
 from lib.live.device import Size, on_zero_gpu
 from lib.live.faults import Fault, to_fault, translate_failure, unknown_failure
+from lib.provenance import Value
 
 log = logging.getLogger(__name__)
 
@@ -75,13 +76,13 @@ def quota_seconds(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> 
     return requested_quota_seconds(declared_s=whole_seconds(seconds), duration_factor=factor, multiplier=multiplier)
 
 
-def arithmetic(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> str:
-    """The same as a sentence."""
-    (factor, multiplier), declared = factors(rules, size), whole_seconds(seconds)
-    return (
-        f"The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {float(factor):g} (duration factor) × "
-        f"{multiplier} (size) = {quota_seconds(rules, seconds, size)} s of your quota, and starts only if that much is left."
-    )
+def quota_values(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> dict[str, Value]:
+    """The same with its factors, as values of a caveat."""
+    factor, multiplier = factors(rules, size)
+    return {
+        "declared": whole_seconds(seconds), "size": size, "duration_factor": float(factor), "multiplier": multiplier,
+        "quota": quota_seconds(rules, seconds, size),
+    }  # fmt: skip
 
 
 def size_for(catalog: Catalog, need_bytes: float) -> Size:

@@ -160,6 +160,100 @@ _TIER = {
     "zerogpu_size": "'{size_id}' is a size, not a tier: the Space runs on {hardware}, and its function asks for it with size='{size}'.",
     "renamed": "{name} is called '{hardware}' today.",
 }
+_QUOTA_ASKED = (
+    "The run declares {declared} s on a GPU of size {size}. ZeroGPU asks {declared} × {duration_factor:g} (duration factor) × {multiplier} "
+    "(size) = {quota!s} s of your quota, and starts only if that much is left."
+)
+_RUN = {
+    "measured_unquantized": "The published weights are quantized ({format}); the architecture was run in {precision}, as if it were not.",
+    "resident_set": "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system at once.",
+    "quota": _QUOTA_ASKED,
+    "quota_asked": _QUOTA_ASKED,
+    "nothing_decoded": "One token or one pass was run, so there is no speed of decoding.",
+    "other_attention": "The attention that ran is '{kernel}'; the prediction is that of the default kernel.",
+    "random_weights": "Weights are random and made on the device: speed and memory do not depend on values.",
+    "peak_from_resident_set": "On a CPU nothing counts a model's memory by itself: the peak is the weights as loaded and what the app's "
+    "process grew by while it answered, whatever else it did meanwhile included.",
+    "too_short_for_speed": "One token is too few for a speed: decode_tokens_per_s needs two.",
+    "time_limit": "The answer was ended because its time was up; what is there was written until then.",
+    "history_cut": "The {messages!s} oldest messages were left out: with them the conversation is longer than {context_tokens:,} tokens.",
+    "answer_limit": "The answer is held to {limit_tokens:,} tokens, half of the {context_tokens:,} that a conversation may take on this "
+    "device.",
+    "not_predicted": "This run was not predicted. {failure}",
+    "speed_unknown": "The speed is not predicted. {failure}",
+    "speed_unknown:card": "Nothing is known of the card {card}, so its speed is not predicted.",
+    "speed_unknown:prices": "Prices per token are left open. {failure}",
+    "token_price_unknown": "{failure}",
+    "stored_bytes_differ": "The files hold {stored_bytes:,} bytes of weights; loaded as they are, the model holds {loaded_bytes:,}. The "
+    "other caveats say why.",
+}
+_NOT_THE_WORK = (
+    " Nothing can be that fast: the clock stopped before the work was done (a call that only hands the work to the device returns at "
+    "once), or this is not the device it is taken for. Do not use these times."
+)
+_HEARTBEAT = {
+    "beats_the_floor": "The shortest time was {shortest_ms:.4g} ms, but {moved_mb:,.1f} MB at {gb_per_s:,.0f} GB/s need {memory_ms:.4g} ms "
+    "at least." + _NOT_THE_WORK,
+    "beats_the_floor:compute": "The shortest time was {shortest_ms:.4g} ms, but {moved_mb:,.1f} MB at {gb_per_s:,.0f} GB/s need "
+    "{memory_ms:.4g} ms and {gflop:,.2f} GFLOP at {tflop_per_s:,.1f} TFLOP/s need {compute_ms:.4g} ms at least." + _NOT_THE_WORK,
+    "measured_floor": "No datasheet is known for {device}, so the floor is the memory's alone: its bandwidth was measured here, and a "
+    "quarter was added for what the measurement may have missed. Arithmetic is not in this floor, so most of what is missing is "
+    "arithmetic.",
+    "cache_unknown:device": "How large the last cache of {device} is, is not known here: the floor leaves out what the largest that is "
+    "built could hold ({cache_mib:,.0f} MiB), so the efficiency shown may be lower than it is.",
+    "fits_cache": "The matrices ({matrices_mib:,.1f} MiB) fit the device's cache ({cache_mib:,.0f} MiB), so a warm product need not touch "
+    "the memory: the floor is that of the arithmetic alone.",
+    "not_native": "{device} has no unit for {dtype}: it is converted or worked out element by element, which says little about hardware "
+    "that has one.",
+    "tf32": "float32 was multiplied in TF32 here (torch is told to allow it); the floor uses that unit's peak.",
+    "fewer_iterations": "{timed!s} of {asked!s} products were timed: a run may take {limit_s:.0f} s here.",
+    "part_of_a_card": "ZeroGPU gives a part of the card; the floor is the whole card's, so the efficiency shown is lower than that of the "
+    "part.",
+}
+_EACH_BILLED = "Every replica is billed at the tier's price; the totals count all of them."
+_SPACE = {
+    "model_left_out": "The linked model {model} is left out. {failure}",
+    "models_left_out": "{space} links {linked!s} models; the first {read!s} were read.",
+    "largest_decides": "{model} decides: it takes the most memory of the {linked!s} linked models. Several loaded at once need more.",
+    "sdk_unknown": "What {space} is built with is not told; Gradio is assumed.",
+    "changing": "A change to {hardware} is pending; until it is made the Space stays on {current}.",
+    "changing:taken": "{space} is on its way to {hardware}, which is taken as its tier.",
+    "replicas": _EACH_BILLED,
+    "replicas:billed": "{space} runs {replicas!s} replicas. " + _EACH_BILLED,
+    "replicas:unpaid": "{space} runs {replicas!s} replicas, which only paid hardware has; the platform decides what becomes of them.",
+    "replicas:workload": "{space} runs {replicas!s} replicas; costs and savings are those of as many machines as this workload takes.",
+    "sleeps": "Months of {hours:plain} hours a day; with its sleep time of {sleep_after_s!s} s the Space may be billed less.",
+    "sleep_changes": "Until now it slept after {before_s:span} without a visit; with this switch it will sleep after {after_s:span}.",
+    "sleep_changes:never": "Until now it slept after {before_s:span} without a visit; with this switch it will never sleep.",
+    "hosting_not_checked": "The limit of ZeroGPU Spaces was not checked: {failure}",
+    "hosting_not_checked:signed_out": "How many ZeroGPU Spaces the owner may host depends on the plan; it is checked once you sign in.",
+    "hosting_not_checked:plan": "The plan of {owner} is not told by this token, so the limit of ZeroGPU Spaces is left to the platform.",
+    "hosting_conditions": "A free account also needs a {needs} to host on ZeroGPU.",
+    "paused": "{space} is paused: whether a switch starts it is not documented; /restart_space does.",
+    "cpu_basic_needs_plan": "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts. Whether an existing "
+    "Space of a free account may move there is not documented; the platform may answer that a payment or plan is needed.",
+    "needs_credits": "Paid hardware needs a payment method and prepaid credits; it is billed by the minute while Starting or Running.",
+    "billed": "{space} is billed {usd_per_hour!s} USD per hour and replica on {hardware} while it is Starting or Running.",
+    "price_bundled": "The price of {hardware} is the bundled one, state of {checked}; it was not taken from the list of today.",
+    "price_bundled:unverified": "The price of {hardware} is the bundled one, state of {checked}; it was not taken from the list of today. "
+    "It was not read from the platform's own page of Spaces.",
+    "tier_unknown:price": "'{hardware}' is not in the catalog, so its price is not known here.",
+    "retired": "'{hardware}' is no longer offered since {since}; its price today is not known.",
+    "zerogpu": "Free for its owner: visitors spend their own daily quota. {sleep}",
+    "storage_retired": "Persistent storage tiers are no longer offered; buckets and volumes took their place.",
+}
 CAVEATS: Mapping[str, str] = MappingProxyType(
-    _MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | dict(gpu_tpu_words.CAVEATS) | dict(traffic_words.CAVEATS)
+    _MODEL
+    | _FILES
+    | _MEMORY
+    | _PREDICTION
+    | _BILL
+    | _QUOTA
+    | _STORAGE
+    | _TIER
+    | _RUN
+    | _HEARTBEAT
+    | _SPACE
+    | dict(gpu_tpu_words.CAVEATS)
+    | dict(traffic_words.CAVEATS)
 )

@@ -30,7 +30,7 @@ def sentence(statement: Statement) -> str:
         KeyError: the code has no sentence, or a value that it names is missing; the tests hold every code against this.
     """
     if isinstance(statement, Caveat):
-        return statement.message or fill(CAVEATS[_key(statement, statement.variant)], statement.values)
+        return fill(CAVEATS[_key(statement, statement.variant)], statement.values)
     return fill(REASONS[_key(statement, _variant(statement))], statement.values)
 
 

@@ -21,7 +21,7 @@ from lib.live.demo_model import LoadedModel
 from lib.live.device import Device
 from lib.live.limits import DeviceRates
 from lib.live.prompt import Message, build_prompt
-from lib.live.zerogpu import arithmetic
+from lib.live.zerogpu import quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, Checked, argument, check_number, describe_value, whole_number
@@ -47,13 +47,6 @@ PEAK_SOURCES = {
     "allocator": "torch.cuda.max_memory_allocated",
     "weights_and_growth": "bytes of the loaded weights + growth of the resident set",
 }
-CPU_PEAK = Caveat(
-    code="peak_from_resident_set",
-    message="On a CPU nothing counts a model's memory by itself: the peak is the weights as loaded and what the app's process grew by "
-    "while it answered, whatever else it did meanwhile included.",
-)
-TOO_SHORT = Caveat(code="too_short_for_speed", message="One token is too few for a speed: decode_tokens_per_s needs two.")
-TIME_UP = Caveat(code="time_limit", message="The answer was ended because its time was up; what is there was written until then.")
 
 
 def _text(name: str, value: object) -> str:
@@ -157,20 +150,16 @@ def _quota(app: App, device: Device, seconds: float) -> tuple[Caveat, ...]:
     if device.kind != "zerogpu":
         return ()
     declared, size = app.conversations.declared(None, None, None, seconds), app.conversations.size()
-    return (Caveat(code="quota_asked", message=arithmetic(app.catalog().rules.zerogpu, declared, size)),)
+    return (Caveat("quota_asked", quota_values(app.catalog().rules.zerogpu, declared, size)),)
 
 
 def _cuts(dropped: int, most: int, limit: int, loaded: LoadedModel) -> list[Caveat]:
     """What was left out to fit the conversation's length."""
     found = []
     if dropped:
-        words = f"The {dropped} oldest messages were left out: with them the conversation is longer than {loaded.context_tokens:,} tokens."
-        found.append(Caveat(code="history_cut", message=words))
+        found.append(Caveat("history_cut", {"messages": dropped, "context_tokens": loaded.context_tokens}))
     if limit < most:
-        words = (
-            f"The answer is held to {limit:,} tokens, half of the {loaded.context_tokens:,} that a conversation may take on this device."
-        )
-        found.append(Caveat(code="answer_limit", message=words))
+        found.append(Caveat("answer_limit", {"limit_tokens": limit, "context_tokens": loaded.context_tokens}))
     return found
 
 
@@ -201,7 +190,7 @@ class AnswerRun:
             )
             return predict_run(run, self.app.catalog())
         except AdvisorError as error:
-            return Caveat(code="not_predicted", message=f"This run was not predicted. {error}")
+            return Caveat("not_predicted", {"failure": str(error)})
 
     def limit_s(self, output_tokens: int) -> float:
         """Seconds that an answer of at most these tokens may take."""
@@ -220,9 +209,9 @@ class AnswerRun:
         prediction = self.predict(figures.output_tokens)
         all_caveats = [
             *caveats,
-            *([CPU_PEAK] if self.device.kind == "cpu" else []),
-            *([TOO_SHORT] if figures.decode_tokens_per_s is None else []),
-            *([TIME_UP] if figures.stopped == "stopped" else []),
+            *([Caveat("peak_from_resident_set")] if self.device.kind == "cpu" else []),
+            *([Caveat("too_short_for_speed")] if figures.decode_tokens_per_s is None else []),
+            *([Caveat("time_limit")] if figures.stopped == "stopped" else []),
             *([prediction] if isinstance(prediction, Caveat) else prediction.caveats),
         ]
         sources = (self._measured(figures), *(() if isinstance(prediction, Caveat) else prediction.sources))

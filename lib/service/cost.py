@@ -441,5 +441,5 @@ def _caveats(
     elif speed is not None:
         caveats += speed.caveats
     if offered is not None and offered.status == "unknown":
-        caveats.append(Caveat(code="token_price_unknown", message=offered.reason))
+        caveats.append(Caveat("token_price_unknown", {"failure": offered.reason}))
     return caveats

@@ -13,9 +13,10 @@ from lib.live.device_queue import hardware_turn
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Dtype, MatmulCase
 from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress
 from lib.present.sentences import caveat_entries
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, argument, one_of, whole_number
 from lib.service.endpoint import App
+from lib.units import MIB
 
 MAX_BATCH = 65_536
 MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many products, a fourth of it, still has a float16
@@ -103,58 +104,33 @@ def _answer(case: MatmulCase, device: Device, outcome: HeartbeatRun) -> Heartbea
 def _caveats(case: MatmulCase, device: Device, outcome: HeartbeatRun) -> Iterator[Caveat]:
     beat, roof = outcome.beat, outcome.roof
     if not beat.valid:
-        yield Caveat(code="beats_the_floor", message=_impossible(case, outcome))
+        yield _impossible(case, outcome)
     if roof.measured:
-        yield Caveat(
-            code="measured_floor",
-            message=f"No datasheet is known for {device.name}, so the floor is the memory's alone: its bandwidth was measured here, and a "
-            "quarter was added for what the measurement may have missed. Arithmetic is not in this floor, so most of what is missing "
-            "is arithmetic.",
-        )
+        yield Caveat("measured_floor", {"device": device.name})
     if roof.cache_bytes == UNKNOWN_CACHE_BYTES:
-        yield Caveat(
-            code="cache_unknown",
-            message=f"How large the last cache of {device.name} is, is not known here: the floor leaves out what the largest that is built "
-            f"could hold ({roof.cache_bytes / 2**20:,.0f} MiB), so the efficiency shown may be lower than it is.",
-        )
+        yield Caveat("cache_unknown", {"device": device.name, "cache_mib": roof.cache_bytes / MIB}, variant="device")
     elif roof.cache_bytes >= case.moved_bytes:
-        yield Caveat(
-            code="fits_cache",
-            message=f"The matrices ({case.moved_bytes / 2**20:,.1f} MiB) fit the device's cache ({roof.cache_bytes / 2**20:,.0f} MiB), so "
-            "a warm product need not touch the memory: the floor is that of the arithmetic alone.",
-        )
+        yield Caveat("fits_cache", {"matrices_mib": case.moved_bytes / MIB, "cache_mib": roof.cache_bytes / MIB})
     if outcome.emulated:
-        yield Caveat(
-            code="not_native",
-            message=f"{device.name} has no unit for {case.dtype}: it is converted or worked out element by element, which says little "
-            "about hardware that has one.",
-        )
+        yield Caveat("not_native", {"device": device.name, "dtype": case.dtype})
     if outcome.in_tf32:
-        yield Caveat(
-            code="tf32", message="float32 was multiplied in TF32 here (torch is told to allow it); the floor uses that unit's peak."
-        )
+        yield Caveat("tf32")
     if outcome.done < case.iterations:
-        yield Caveat(
-            code="fewer_iterations",
-            message=f"{outcome.done} of {case.iterations} products were timed: a run may take {LIMIT_S[device.kind]:.0f} s here.",
-        )
+        yield Caveat("fewer_iterations", {"timed": outcome.done, "asked": case.iterations, "limit_s": LIMIT_S[device.kind]})
     if device.kind == "zerogpu":
-        yield Caveat(
-            code="part_of_a_card",
-            message="ZeroGPU gives a part of the card; the floor is the whole card's, so the efficiency shown is lower than that of the "
-            "part.",
-        )
+        yield Caveat("part_of_a_card")
 
 
-def _impossible(case: MatmulCase, outcome: HeartbeatRun) -> str:
+def _impossible(case: MatmulCase, outcome: HeartbeatRun) -> Caveat:
     """Why a time below the floor cannot be one."""
     beat, roof = outcome.beat, outcome.roof
-    shortest = min(beat.min_s, beat.cold_first_s)
-    least = f"{case.moved_bytes / 1e6:,.1f} MB at {roof.bandwidth / 1e9:,.0f} GB/s need {beat.floor.memory_s * 1e3:.4g} ms"
-    if beat.floor.compute_s is not None and roof.peak is not None:
-        least += f" and {case.flops / 1e9:,.2f} GFLOP at {roof.peak / 1e12:,.1f} TFLOP/s need {beat.floor.compute_s * 1e3:.4g} ms"
-    return (
-        f"The shortest time was {shortest * 1e3:.4g} ms, but {least} at least. Nothing can be that fast: the clock stopped before the "
-        "work was done (a call that only hands the work to the device returns at once), or this is not the device it is taken for. Do not "
-        "use these times."
-    )
+    values: dict[str, Value] = {
+        "shortest_ms": min(beat.min_s, beat.cold_first_s) * 1e3,
+        "moved_mb": case.moved_bytes / 1e6,
+        "gb_per_s": roof.bandwidth / 1e9,
+        "memory_ms": beat.floor.memory_s * 1e3,
+    }
+    if beat.floor.compute_s is None or roof.peak is None:
+        return Caveat("beats_the_floor", values)
+    compute = {"gflop": case.flops / 1e9, "tflop_per_s": roof.peak / 1e12, "compute_ms": beat.floor.compute_s * 1e3}
+    return Caveat("beats_the_floor", values | compute, variant="compute")

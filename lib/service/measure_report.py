@@ -14,7 +14,7 @@ from lib.live.device import Device, device_hardware
 from lib.live.heartbeat import datasheet_roof
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, judge_prediction
 from lib.live.measure_process import gpu_seconds
-from lib.live.zerogpu import arithmetic
+from lib.live.zerogpu import quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.run_prediction import PreparedRun, RunPrediction, relative_error
@@ -85,22 +85,16 @@ def _caveats(case: PreparedRun, measured: MeasuredRun, rules: ZeroGpuRules) -> l
     caveats: list[Caveat] = []
     stored = run.spec.stored.quantization
     if stored is not None:
-        text = f"The published weights are quantized ({stored.format}); the architecture was run in {run.precision}, as if it were not."
-        caveats.append(Caveat(code="measured_unquantized", message=text))
+        caveats.append(Caveat("measured_unquantized", {"format": stored.format, "precision": run.precision}))
     if run.device.kind == "cpu":
-        text = "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system at once."
-        caveats.append(Caveat(code="resident_set", message=text))
+        caveats.append(Caveat("resident_set"))
     if run.device.kind == "zerogpu":
-        caveats.append(Caveat(code="quota", message=arithmetic(rules, gpu_seconds(case.ask), case.ask.size)))
+        caveats.append(Caveat("quota", quota_values(rules, gpu_seconds(case.ask), case.ask.size)))
     if not measured.steps and case.ask.work.output_tokens:
-        text = "One token or one pass was run, so there is no speed of decoding."
-        caveats.append(Caveat(code="nothing_decoded", message=text))
+        caveats.append(Caveat("nothing_decoded"))
     if measured.kernel not in _KERNELS:
-        text = f"The attention that ran is '{measured.kernel[:40]}'; the prediction is that of the default kernel."
-        caveats.append(Caveat(code="other_attention", message=text))
-    caveats.append(
-        Caveat(code="random_weights", message="Weights are random and made on the device: speed and memory do not depend on values.")
-    )
+        caveats.append(Caveat("other_attention", {"kernel": measured.kernel[:40]}))
+    caveats.append(Caveat("random_weights"))
     return caveats
 
 

@@ -96,5 +96,4 @@ def _by_dtype(spec: ModelSpec, loaded: int, precision: str) -> dict[str, int]:
 def _differs(stored: int, loaded: int) -> tuple[Caveat, ...]:
     if stored == loaded:
         return ()
-    message = f"The files hold {stored:,} bytes of weights; loaded as they are, the model holds {loaded:,}. The other caveats say why."
-    return (Caveat(code="stored_bytes_differ", message=message),)
+    return (Caveat("stored_bytes_differ", {"stored_bytes": stored, "loaded_bytes": loaded}),)

@@ -88,16 +88,14 @@ def choose_model(named: str, space: Space, models: Callable[[object], ModelSpec]
             candidates.append((_needs(spec, workload), spec))
         except AdvisorError as error:
             refusal = error
-            caveats.append(Caveat(code="model_left_out", message=f"The linked model {name} is left out. {error}"))
+            caveats.append(Caveat("model_left_out", {"model": name, "failure": str(error)}))
     if not candidates:
         raise refusal if refusal is not None else BadArgument("model", named, "a model: owner/name, or such as 7B")
     if len(space.models) > MOST_MODELS:
-        message = f"{space.id} links {len(space.models)} models; the first {MOST_MODELS} were read."
-        caveats.append(Caveat(code="models_left_out", message=message))
+        caveats.append(Caveat("models_left_out", {"space": space.id, "linked": len(space.models), "read": MOST_MODELS}))
     spec = max(candidates, key=lambda one: one[0])[1]
     if len(candidates) > 1:
-        message = f"{spec.id} decides: it takes the most memory of the {len(candidates)} linked models. Several loaded at once need more."
-        caveats.append(Caveat(code="largest_decides", message=message))
+        caveats.append(Caveat("largest_decides", {"model": spec.id, "linked": len(candidates)}))
     return ChosenModel(spec=spec, total_bytes={one.id: size for size, one in candidates}, caveats=tuple(caveats))
 
 
@@ -194,17 +192,11 @@ def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) ->
 def _caveats(space: Space, current: Offer | None, verdict: RightSizing, workload: Workload) -> list[Caveat]:
     caveats = list(price_caveats(current))
     if space.sdk is None:
-        caveats.append(Caveat(code="sdk_unknown", message=f"What {space.id} is built with is not told; Gradio is assumed."))
-    if space.requested_hardware not in {None, space.hardware}:
-        message = f"{space.id} is on its way to {space.requested_hardware}, which is taken as its tier."
-        caveats.append(Caveat(code="changing", message=message))
-    if (space.replicas or 1) > 1:
-        message = f"{space.id} runs {space.replicas} replicas; costs and savings are those of as many machines as this workload takes."
-        caveats.append(Caveat(code="replicas", message=message))
+        caveats.append(Caveat("sdk_unknown", {"space": space.id}))
+    if space.requested_hardware is not None and space.requested_hardware != space.hardware:
+        caveats.append(Caveat("changing", {"space": space.id, "hardware": space.requested_hardware}, variant="taken"))
+    if space.replicas is not None and space.replicas > 1:
+        caveats.append(Caveat("replicas", {"space": space.id, "replicas": space.replicas}, variant="workload"))
     if space.sleep_time_s is not None and space.sleep_time_s > 0 and verdict.usd_per_month:
-        message = (
-            f"Months of {workload.hours_per_day.normalize():f} hours a day; with its sleep time of {space.sleep_time_s} s "
-            "the Space may be billed less."
-        )
-        caveats.append(Caveat(code="sleeps", message=message))
+        caveats.append(Caveat("sleeps", {"hours": workload.hours_per_day, "sleep_after_s": space.sleep_time_s}))
     return caveats

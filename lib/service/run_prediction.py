@@ -140,12 +140,12 @@ def _speed(run: Run, catalog: Catalog) -> ExplainedSpeed | Caveat:
     """How fast the run is, or why that is not predicted."""
     on = _on(run, catalog)
     if on is None:
-        return Caveat(code="speed_unknown", message=f"Nothing is known of the card {run.device.name}, so its speed is not predicted.")
+        return Caveat("speed_unknown", {"card": run.device.name}, variant="card")
     request = SpeedRequest(precision=run.precision, prompt_tokens=run.prompt_tokens, output_tokens=run.output_tokens)
     try:
         return predict_speed(run.spec, on, request, catalog.accelerators)
     except (InvalidInput, UnsupportedModel) as error:
-        return Caveat(code="speed_unknown", message=f"The speed is not predicted. {error}")
+        return Caveat("speed_unknown", {"failure": str(error)})
 
 
 def _speed_caveats(run: Run, speed: ExplainedSpeed | Caveat) -> tuple[Caveat, ...]:

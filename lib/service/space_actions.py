@@ -35,12 +35,11 @@ from lib.catalog.offers import Offer
 from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
 from lib.hub.spaces import Runtime, Space, Spaces
 from lib.present import numbers
-from lib.present.numbers import span
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
-from lib.provenance import Caveat
+from lib.provenance import Caveat, Value
 from lib.service.endpoint import Time
-from lib.service.space_status import BILLED_EACH, is_changing, per_month, price, price_caveats, status_answer, tier_entry
+from lib.service.space_status import is_changing, per_month, price, price_caveats, status_answer, tier_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +88,8 @@ def plan_switch(
     check_change(target.offer, space.id, space.hardware, space.requested_hardware)
     found = [*target.caveats, *sleep.caveats, *_cautions(space, target.offer, sleep), *price_caveats(target.offer)]
     if "hosting_limit" in target.offer.rules:
-        found += _hosting(spaces, space, fresh) if signed_in else [_UNCHECKED]
+        found += _hosting(spaces, space, fresh) if signed_in else [Caveat("hosting_not_checked", variant="signed_out")]
     return Switch(space=space, offer=target.offer, sleep=sleep, catalog=fresh, caveats=tuple(found))
-
-
-_UNCHECKED = Caveat(
-    code="hosting_not_checked", message="How many ZeroGPU Spaces the owner may host depends on the plan; it is checked once you sign in."
-)
 
 
 def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
@@ -105,42 +99,31 @@ def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
         who = spaces.account()
         plan = who.plan if who.name == owner else dict(who.organizations).get(owner)
         if plan is None or (who.name != owner and plan == "free"):
-            message = f"The plan of {owner} is not told by this token, so the limit of ZeroGPU Spaces is left to the platform."
-            return [Caveat(code="hosting_not_checked", message=message)]
+            return [Caveat("hosting_not_checked", {"owner": owner}, variant="plan")]
         hosted = spaces.zero_gpu_spaces(owner)
     except HubError as refusal:
-        return [Caveat(code="hosting_not_checked", message=f"The limit of ZeroGPU Spaces was not checked: {refusal}")]
+        return [Caveat("hosting_not_checked", {"failure": str(refusal)})]
     check_hosting(catalog.rules, owner, plan, hosted)
     if plan != "free":
         return []
     needs = " and an ".join(catalog.rules.zerogpu.free_hosting_conditions)
-    return [Caveat(code="hosting_conditions", message=f"A free account also needs a {needs} to host on ZeroGPU.")]
+    return [Caveat("hosting_conditions", {"needs": needs})]
 
 
 def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
     found = []
     if find_stage(space.stage).name == "PAUSED":
-        message = f"{space.id} is paused: whether a switch starts it is not documented; /restart_space does."
-        found.append(Caveat(code="paused", message=message))
-    if (space.replicas or 1) > 1:
-        if not offer.usd_per_hour:
-            message = f"{space.id} runs {space.replicas} replicas, which only paid hardware has; the platform decides what becomes of them."
-            found.append(Caveat(code="replicas", message=message))
-        else:
-            found.append(Caveat(code="replicas", message=f"{space.id} runs {space.replicas} replicas. {BILLED_EACH.message}"))
+        found.append(Caveat("paused", {"space": space.id}))
+    if space.replicas is not None and space.replicas > 1:
+        replicas: dict[str, Value] = {"space": space.id, "replicas": space.replicas}
+        found.append(Caveat("replicas", replicas, variant="billed" if offer.usd_per_hour else "unpaid"))
     if space.sleep_time_s is not None and space.sleep_time_s > 0 and sleep.seconds is not None and sleep.seconds != space.sleep_time_s:
-        then = "never sleep" if sleep.seconds < 0 else f"sleep after {span(sleep.seconds)}"
-        message = f"Until now it slept after {span(space.sleep_time_s)} without a visit; with this switch it will {then}."
-        found.append(Caveat(code="sleep_changes", message=message))
+        slept: dict[str, Value] = {"before_s": space.sleep_time_s, "after_s": sleep.seconds}
+        found.append(Caveat("sleep_changes", slept, variant="never" if sleep.seconds < 0 else ""))
     if "paid_plan_to_create" in offer.rules:
-        message = (
-            "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts. Whether an existing Space of a free "
-            "account may move there is not documented; the platform may answer that a payment or plan is needed."
-        )
-        found.append(Caveat(code="cpu_basic_needs_plan", message=message))
+        found.append(Caveat("cpu_basic_needs_plan"))
     if "prepaid_credits" in offer.rules:
-        message = "Paid hardware needs a payment method and prepaid credits; it is billed by the minute while Starting or Running."
-        found.append(Caveat(code="needs_credits", message=message))
+        found.append(Caveat("needs_credits"))
     return found
 
 

@@ -12,11 +12,9 @@ from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.hub.spaces import Runtime, Space
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, SpaceId
 from lib.service.endpoint import App
-
-BILLED_EACH = Caveat(code="replicas", message="Every replica is billed at the tier's price; the totals count all of them.")
 
 
 class SpaceArguments(Arguments):
@@ -137,37 +135,32 @@ def running_costs(space_id: str, after: Runtime, catalog: Catalog) -> tuple[Cave
     offer = find_offer(catalog, after.requested_hardware or after.hardware)
     if offer is None or not offer.usd_per_hour:
         return ()
-    message = f"{space_id} is billed {offer.usd_per_hour} USD per hour and replica on {offer.id} while it is Starting or Running."
-    return (Caveat(code="billed", message=message),)
+    return (Caveat("billed", {"space": space_id, "usd_per_hour": offer.usd_per_hour, "hardware": offer.id}),)
 
 
 def price_caveats(offer: Offer | None) -> tuple[Caveat, ...]:
     """What to tell about a price that was not read from the platform's own list today."""
     if offer is None or not offer.usd_per_hour or offer.price_basis == "live":
         return ()
-    seen = "" if offer.price_verified else " It was not read from the platform's own page of Spaces."
-    message = f"The price of {offer.id} is the bundled one, state of {offer.checked}; it was not taken from the list of today.{seen}"
-    return (Caveat(code="price_bundled", message=message),)
+    bundled: dict[str, Value] = {"hardware": offer.id, "checked": offer.checked}
+    return (Caveat("price_bundled", bundled, variant="" if offer.price_verified else "unverified"),)
 
 
 def _caveats(space: Space, now: Offer | None, asked: Offer | None, catalog: Catalog) -> tuple[Caveat, ...]:
     found = [*price_caveats(now)]
     if space.hardware is not None and now is None:
-        message = f"'{space.hardware}' is not in the catalog, so its price is not known here."
-        found.append(Caveat(code="tier_unknown", message=message))
+        found.append(Caveat("tier_unknown", {"hardware": space.hardware}, variant="price"))
     if now is not None and now.status == "retired":
-        found.append(Caveat(code="retired", message=f"'{now.id}' is no longer offered since {now.since}; its price today is not known."))
+        found.append(Caveat("retired", {"hardware": now.id, "since": str(now.since)}))
     if is_changing(space) and asked is not None:
-        message = f"A change to {asked.id} is pending; until it is made the Space stays on {space.hardware or 'no hardware'}."
-        found.append(Caveat(code="changing", message=message))
+        found.append(Caveat("changing", {"hardware": asked.id, "current": space.hardware or "no hardware"}))
     if (space.replicas or 1) > 1:
-        found.append(BILLED_EACH)
+        found.append(Caveat("replicas"))
     if now is not None and now.platform == "zerogpu":
         sleep = sentence(describe_sleep(now, space.sleep_time_s, catalog.rules))
-        found.append(Caveat(code="zerogpu", message=f"Free for its owner: visitors spend their own daily quota. {sleep}"))
+        found.append(Caveat("zerogpu", {"sleep": sleep}))
     if space.storage:
-        message = "Persistent storage tiers are no longer offered; buckets and volumes took their place."
-        found.append(Caveat(code="storage_retired", message=message))
+        found.append(Caveat("storage_retired"))
     return tuple(found)
 
 

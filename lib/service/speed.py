@@ -211,7 +211,7 @@ def predict_usage(
     try:
         return predict(spec, offer, _speed_request(offer, request, usage), accelerators)
     except (InvalidInput, UnsupportedModel) as error:
-        return Caveat(code="speed_unknown", message=f"Prices per token are left open. {error}")
+        return Caveat("speed_unknown", {"failure": str(error)}, variant="prices")
 
 
 def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:

@@ -21,6 +21,8 @@ from lib.live import faults, zerogpu
 from lib.live.chat import Conversations
 from lib.live.faults import Fault, to_fault, translate_failure
 from lib.live.zerogpu import gpu_task, quota_seconds, size_for, whole_seconds
+from lib.present.sentences import sentence
+from lib.provenance import Caveat
 
 ZEROGPU = load().rules.zerogpu
 LINK = "Subscribe to Hugging Face PRO to get 40 min of ZeroGPU quota a day - https://huggingface.co/subscribe/pro?from=ZeroGPU"
@@ -216,7 +218,7 @@ def test_what_a_run_asks_of_the_quota() -> None:
     """60 s: × 1.5 on half a card, × 2 on a whole one (spaces 0.51.3, `get_duration_seconds`, and the double price of xlarge)."""
     assert quota_seconds(ZEROGPU, 60) == 90
     assert quota_seconds(ZEROGPU, 60, "xlarge") == 120
-    assert "60 × 1.5 (duration factor) × 1 (size) = 90 s" in zerogpu.arithmetic(ZEROGPU, 60)
+    assert "60 × 1.5 (duration factor) × 1 (size) = 90 s" in sentence(Caveat("quota", zerogpu.quota_values(ZEROGPU, 60)))
 
 
 def test_the_size_by_need() -> None:
