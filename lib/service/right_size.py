@@ -17,7 +17,7 @@ from lib.answers.spaces import CurrentTier, RightSizeAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.errors import AdvisorError, BadArgument
-from lib.hub.spaces import Space
+from lib.hub.space_answers import Space
 from lib.memory import estimate_memory
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence

@@ -33,7 +33,8 @@ from lib.answers.spaces import ActionPreview, Progress, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
-from lib.hub.spaces import Runtime, Space, Spaces
+from lib.hub.space_answers import Runtime, Space
+from lib.hub.spaces import Spaces
 from lib.present import numbers
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence

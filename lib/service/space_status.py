@@ -9,7 +9,7 @@ from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
-from lib.hub.spaces import Runtime, Space
+from lib.hub.space_answers import Runtime, Space
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Source, Value

@@ -29,7 +29,8 @@ from lib.errors import (
 )
 from lib.hub import space_session, spaces
 from lib.hub.refusals import quotable
-from lib.hub.spaces import Runtime, Spaces, read_account, read_runtime
+from lib.hub.space_answers import Runtime, read_account, read_runtime
+from lib.hub.spaces import Spaces
 
 ADA = "hf_adaADAadaADAada0123456789"
 CALLS: dict[str, Callable[[Spaces], Any]] = {

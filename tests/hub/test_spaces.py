@@ -16,7 +16,8 @@ from space_stand_in import FakeSpace, Person, SpaceStandIn
 
 from lib.errors import AdvisorError, BadArgument, NotSignedIn, RateLimited
 from lib.hub.client import Places
-from lib.hub.spaces import Account, Runtime, Spaces, Volume
+from lib.hub.space_answers import Account, Runtime, Volume
+from lib.hub.spaces import Spaces
 
 ADA = "hf_adaADAadaADAada0123456789"
 SENTINEL = "hf_sentinelSENTINELsentinel0123456789"

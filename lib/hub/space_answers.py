@@ -1,0 +1,296 @@
+"""What the Hub answers about a Space and about an account, checked and in our types.
+
+huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message stand in its `raw` only. Stages are text: the
+client lists twelve, the Hub has more (SLEEPING). Fields of a runtime:
+
+    stage                          text
+    hardware.current / .requested  flavor ids; both may be missing during a first build or a pause
+    gcTimeout                      seconds of idling before sleep; -1 = never; missing = the platform's default
+    replicas.current / .requested  numbers; `requested` may be a word
+    storage, volumes, errorMessage
+
+A field that the format does not promise is ignored, one of a wrong type or range refuses the whole answer, and a refusal repeats nothing
+that the server wrote.
+
+Source: huggingface_hub 2.4.0, _space_api.py and hf_api.py; whoami as in _oauth.py and `Organization`; checked 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from lib.errors import BadArgument, HubGarbage, InvalidInput, quote_value
+from lib.hub.client import check_id
+
+if TYPE_CHECKING:
+    from lib.workload import Account as Plan
+
+FLAVOR = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_STAGE = re.compile(r"[A-Za-z][A-Za-z_ ]{0,39}")
+_MAX_TEXT = 200
+_MAX_ERROR = 400
+_MAX_VOLUMES = 100
+_MAX_MODELS = 50
+_MAX_ORGANIZATIONS = 500
+_MAX_SECONDS = 10**9
+_MAX_REPLICAS = 10**4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A volume that is mounted into a Space; `type` is bucket, model, dataset or space. `read_only` is None where the Hub does not tell."""
+
+    type: str
+    source: str
+    mount_path: str
+    read_only: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What a Space runs on now, and what it was asked to run on.
+
+    `sleep_time_s`: idle seconds before it sleeps, -1 = never, None = the platform's default. `error`: why an error stage was
+    reached, bounded and printable, but written by strangers.
+    """
+
+    id: str
+    stage: str
+    hardware: str | None
+    requested_hardware: str | None
+    sleep_time_s: int | None
+    replicas: int | None
+    requested_replicas: int | None
+    storage: str | None
+    volumes: tuple[Volume, ...]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space(Runtime):
+    """A Space: its runtime, its SDK and the models that its card or the Hub links to it."""
+
+    sdk: str | None
+    private: bool
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Whose token it is. `can_pay` (a payment method exists) is None where the token may not tell; organizations as (name, plan)."""
+
+    name: str
+    plan: Plan
+    can_pay: bool | None
+    organizations: tuple[tuple[str, Plan], ...]
+
+
+def _matching(pattern: re.Pattern[str]) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(pattern.pattern)
+        return value
+
+    return AfterValidator(check)
+
+
+def _check_printable(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("unprintable")
+    return value
+
+
+_Text = Annotated[str, Field(max_length=_MAX_TEXT), AfterValidator(_check_printable)]
+_Flavor = Annotated[str, _matching(FLAVOR)]
+_Name = Annotated[str, _matching(NAME)]
+_Replicas = Annotated[int, Field(ge=0, le=_MAX_REPLICAS)]
+
+
+class _Answer(BaseModel):
+    """Strict in what it reads, deaf to the rest; names as the Hub writes them."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", alias_generator=to_camel)
+
+
+class _HardwareAnswer(_Answer):
+    current: _Flavor | None = None
+    requested: _Flavor | None = None
+
+
+class _ReplicasAnswer(_Answer):
+    current: _Replicas | None = None
+    requested: _Replicas | str | None = None
+
+
+class _VolumeAnswer(_Answer):
+    type: _Text | None = None
+    source: _Text | None = None
+    mount_path: _Text | None = None
+    read_only: Any = None
+
+
+class _RuntimeAnswer(_Answer):
+    stage: Annotated[str, _matching(_STAGE)]
+    hardware: _HardwareAnswer | None = None
+    gc_timeout: Annotated[int, Field(ge=-1, le=_MAX_SECONDS)] | None = None
+    replicas: _ReplicasAnswer | None = None
+    storage: _Text | None = None
+    volumes: Annotated[list[_VolumeAnswer], Field(max_length=_MAX_VOLUMES)] | None = None
+    error_message: Any = None
+
+
+class _DescriptionAnswer(_Answer):
+    private: bool | None
+    sdk: _Text | None
+
+
+class _OrganizationAnswer(_Answer):
+    name: _Name
+    plan: Any = None
+    is_enterprise: Any = None
+
+
+class _AccountAnswer(_Answer):
+    name: _Name
+    is_pro: Any = None
+    can_pay: Any = None
+    orgs: Annotated[list[_OrganizationAnswer], Field(max_length=_MAX_ORGANIZATIONS)] | None = None
+
+
+_A = TypeVar("_A", bound=_Answer)
+
+
+def _read(shape: type[_A], data: Any, what: str) -> _A:
+    """The answer in its shape.
+
+    Raises:
+        HubGarbage: a field has a type or a value that it cannot have.
+    """
+    try:
+        return shape.model_validate(data)
+    except ValidationError as error:
+        place = ".".join(str(step) for step in error.errors(include_url=False, include_input=False)[0]["loc"])
+        raise garbage(
+            what, f"its field {place} has a type or a value that the Hub does not promise" if place else "not an object"
+        ) from None
+
+
+def check_space_id(space_id: object) -> str:
+    """A Space's id, owner/name.
+
+    Raises:
+        BadArgument: the text cannot be one.
+    """
+    accepted = "owner/name, as on the Space's page of the Hub"
+    if not isinstance(space_id, str) or space_id.count("/") != 1:
+        raise BadArgument("space_id", space_id, accepted)
+    try:
+        return check_id(space_id, None)
+    except InvalidInput as error:
+        raise BadArgument("space_id", space_id, accepted) from error
+
+
+def garbage(what: str, seen: str) -> HubGarbage:
+    """An answer that is not what the Hub's own format promises; `seen` repeats nothing that the server wrote."""
+    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {seen}. Look at it on the Hub itself, or try again later.")
+
+
+def plain_line(text: str, most: int) -> str:
+    """One printable line of at most `most` characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def read_runtime(raw: Any, what: str) -> Runtime:
+    """A runtime as the Hub sends it; `what` is the Space's id.
+
+    Raises:
+        HubGarbage: a field has a type or a value that it cannot have.
+    """
+    answer = _read(_RuntimeAnswer, raw, what)
+    hardware, replicas = answer.hardware or _HardwareAnswer(), answer.replicas or _ReplicasAnswer()
+    return Runtime(
+        id=what,
+        stage=answer.stage,
+        hardware=hardware.current,
+        requested_hardware=hardware.requested,
+        sleep_time_s=answer.gc_timeout,
+        replicas=replicas.current,
+        requested_replicas=None if isinstance(replicas.requested, str) else replicas.requested,
+        storage=answer.storage or None,
+        volumes=tuple(_volume(volume) for volume in answer.volumes or ()),
+        error=plain_line(answer.error_message, _MAX_ERROR) or None if isinstance(answer.error_message, str) else None,
+    )
+
+
+def _volume(answer: _VolumeAnswer) -> Volume:
+    return Volume(
+        type=answer.type or "model",  # the client's own default
+        source=answer.source or "",
+        mount_path=answer.mount_path or "",
+        read_only=answer.read_only if isinstance(answer.read_only, bool) else None,
+    )
+
+
+def parse_space(info: Any, runtime: Runtime, asked: str) -> Space:
+    """A Space from the client's `SpaceInfo` and its runtime.
+
+    Raises:
+        HubGarbage: no id, or an SDK or a privacy flag of a wrong type.
+    """
+    try:
+        space_id = check_space_id(info.id)
+    except InvalidInput as error:
+        raise garbage(asked, "it names no id") from error
+    answer = _read(_DescriptionAnswer, {"private": info.private, "sdk": info.sdk}, asked)
+    return Space(
+        **{name: getattr(runtime, name) for name in Runtime.__slots__ if name != "id"},
+        id=space_id,
+        sdk=answer.sdk or None,
+        private=answer.private is True,
+        models=_models(getattr(info.card_data, "models", None), info.models),
+    )
+
+
+def read_account(data: Any) -> Account:
+    """An account from the answer to whoami.
+
+    Raises:
+        HubGarbage: the name is missing, or the organizations are not a list.
+    """
+    answer = _read(_AccountAnswer, data, "your account")
+    return Account(
+        name=answer.name,
+        plan="pro" if answer.is_pro is True else "free",
+        can_pay=answer.can_pay if isinstance(answer.can_pay, bool) else None,
+        organizations=tuple((one.name, _plan(one)) for one in answer.orgs or ()),
+    )
+
+
+def _plan(organization: _OrganizationAnswer) -> Plan:
+    """The plan of an organization; `plan` is text such as "team" or "enterprise", `isEnterprise` an older flag."""
+    words = organization.plan.lower() if isinstance(organization.plan, str) else ""
+    if "enterprise" in words:
+        return "enterprise"
+    if "team" in words:
+        return "team"
+    return "enterprise" if organization.is_enterprise is True else "free"
+
+
+def _models(card: Any, related: Any) -> tuple[str, ...]:
+    """Ids that the card or the Hub links; what cannot be an id is left out (a card is free text of its owner)."""
+    found: dict[str, None] = {}
+    for listed in (card, related):
+        for name in (listed if isinstance(listed, list) else [listed])[:_MAX_MODELS]:
+            if isinstance(name, str):
+                try:
+                    found[check_id(name, None)] = None
+                except InvalidInput:
+                    continue
+    return tuple(found)[:_MAX_MODELS]
