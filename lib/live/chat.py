@@ -283,12 +283,12 @@ class Conversations:
 
     def declared(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
         """Seconds to ask of the quota: those of the answer, and those until the model is on the GPU."""
-        held = self.demo.held
+        held = self.demo.loaded_model
         return seconds + start_seconds(held.weights_bytes if held is not None else 0)
 
     def size(self, *_: object) -> Size:
         """The size of GPU that the model needs, on ZeroGPU."""
-        held = self.demo.held
+        held = self.demo.loaded_model
         return "large" if held is None else size_for(self._catalog(), held.weights_bytes * ROOM)
 
     def ready(self) -> Generator[AnswerPiece | tuple[LoadedModel, Device], None, None]:
@@ -298,7 +298,7 @@ class Conversations:
             ModelNotAtHand: it cannot be had.
             LiveError: the device failed to take it.
         """
-        held = self.demo.held
+        held = self.demo.loaded_model
         if held is not None:
             yield held, current_device(self._catalog(), self.size())
             return
@@ -321,7 +321,7 @@ class Conversations:
             waiting.failure = error
 
     def _on_device(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
-        held = self.demo.held
+        held = self.demo.loaded_model
         assert held is not None, "asked for when ready"  # noqa: S101 `say` is called after `ready`
         yield from stream_answer(held, ids, limit, temperature, seconds)
 

@@ -254,12 +254,12 @@ class DemoModel:
         self._held: LoadedModel | None = None
         self._refused: LiveError | None = None
 
-    def wanted(self, device: Device) -> str:
+    def choose_model(self, device: Device) -> str:
         """Hub id or folder of the model for this device."""
         return self._wanted or (ON_CPU if device.kind == "cpu" else ON_GPU)
 
     @property
-    def held(self) -> LoadedModel | None:
+    def loaded_model(self) -> LoadedModel | None:
         """The model, if it is loaded."""
         return self._held
 
@@ -271,7 +271,7 @@ class DemoModel:
         if not on_zero_gpu():
             return
         try:
-            wanted = self.wanted(current_device(catalog))
+            wanted = self.choose_model(current_device(catalog))
             self._held = load(wanted, current_device(catalog, "xlarge"), lambda _: None)  # the size is chosen by what was loaded
         except LiveError as error:
             log.warning("no model for the chat: %s", error)
@@ -292,7 +292,7 @@ class DemoModel:
             )
         with self._loading:
             if self._held is None:
-                self._held = load(self.wanted(device), device, tell)
+                self._held = load(self.choose_model(device), device, tell)
         return self._held
 
 

@@ -107,7 +107,7 @@ def _stages(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
         model = give_memory(built, ask.precision, ask.device)
         if ask.device == "cuda":
             torch.cuda.synchronize()
-        weights_s, weights_bytes = time.perf_counter() - began, gauge.held()
+        weights_s, weights_bytes = time.perf_counter() - began, gauge.count_bytes()
         yield "warm-up"
         warm_up(model, ask.prompt_tokens, ask.device)
         yield "running"

@@ -62,8 +62,8 @@ class HostGauge:
         highest = _status("VmHWM") if self._kernel else max(self._highest, resident_bytes())
         return max(0, highest - self.before)
 
-    def held(self) -> int:
-        """What is held now."""
+    def count_bytes(self) -> int:
+        """The bytes held now."""
         return max(0, resident_bytes() - self.before)
 
     def close(self) -> None:
@@ -88,8 +88,8 @@ class CudaGauge:
         """The highest value since the last restart."""
         return max(0, int(self._cuda.max_memory_allocated()) - self.before)
 
-    def held(self) -> int:
-        """What is held now."""
+    def count_bytes(self) -> int:
+        """The bytes held now."""
         return max(0, int(self._cuda.memory_allocated()) - self.before)
 
     def close(self) -> None:

@@ -123,7 +123,7 @@ class App:
 
     def placed_bytes(self) -> int:
         """Bytes of the demo model's weights, which ZeroGPU moves to the device before a run."""
-        loaded = self.demo.held
+        loaded = self.demo.loaded_model
         return loaded.weights_bytes if loaded else 0
 
 

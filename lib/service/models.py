@@ -206,7 +206,7 @@ class Models:
 
     def _configured(self, text: str) -> ModelSpec:
         key = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
-        known = self._built.known(key)
+        known = self._built.find_result(key)
         if known is not None:
             return known
         config = parse_config(text)

@@ -60,7 +60,7 @@ class SingleFlight(Generic[Result]):
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
 
-    def known(self, key: Hashable) -> Result | None:
+    def find_result(self, key: Hashable) -> Result | None:
         """What is remembered under the key, at once."""
         with self._lock:
             return self._known.get(key)

@@ -89,8 +89,8 @@ def test_the_defaults_are_bundled() -> None:
 def test_the_model_by_device(cpu: Device) -> None:
     """A small one for processors, a larger one for any GPU; DEMO_MODEL before both."""
     card = replace(cpu, kind="cuda")
-    assert (DemoModel({}).wanted(cpu), DemoModel({}).wanted(card)) == (ON_CPU, ON_GPU)
-    assert {DemoModel({"DEMO_MODEL": " a/b "}).wanted(device) for device in (cpu, card)} == {"a/b"}
+    assert (DemoModel({}).choose_model(cpu), DemoModel({}).choose_model(card)) == (ON_CPU, ON_GPU)
+    assert {DemoModel({"DEMO_MODEL": " a/b "}).choose_model(device) for device in (cpu, card)} == {"a/b"}
 
 
 def test_the_format_by_device(cpu: Device) -> None:
@@ -111,7 +111,7 @@ def test_it_is_fetched_once_and_without_a_token(at: At, cpu: Device) -> None:
     found = model.load(cpu, lambda note: told.append(note if isinstance(note, str) else note()))
     assert found.name == ID
     assert found.precision == "fp32"
-    assert model.held is found
+    assert model.loaded_model is found
     assert not any("authorization" in seen.headers for seen in at.hub.requests)
     assert not any(file in path for path in at.hub.paths() for file in ("pytorch_model.bin", "onnx", "README"))
     assert told[0] == f"Asking the Hub for {ID}."
@@ -224,7 +224,7 @@ def test_placing_is_for_zero_gpu_only(at: At) -> None:
     """Elsewhere the start of the app neither loads nor asks."""
     model = DemoModel({"DEMO_MODEL": ID})
     model.place(load())
-    assert model.held is None
+    assert model.loaded_model is None
     assert at.hub.requests == []
 
 

@@ -234,5 +234,8 @@ def test_values_are_small() -> None:
 
 def test_a_large_model_gets_a_whole_card() -> None:
     """The size is chosen by what was loaded: 50 GB of weights do not fit half a card with what else they need."""
-    sizes = [Conversations(cast("Any", SimpleNamespace(held=SimpleNamespace(weights_bytes=bytes_))), load).size() for bytes_ in (6e9, 50e9)]
+    sizes = [
+        Conversations(cast("Any", SimpleNamespace(loaded_model=SimpleNamespace(weights_bytes=bytes_))), load).size()
+        for bytes_ in (6e9, 50e9)
+    ]
     assert sizes == ["large", "xlarge"]

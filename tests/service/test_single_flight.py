@@ -48,8 +48,8 @@ def test_the_least_recently_used_gives_way() -> None:
     once("b", lambda: "b")
     once("a", lambda: "again")
     once("c", lambda: "c")
-    assert once.known("a") == "a"
-    assert once.known("b") is None
+    assert once.find_result("a") == "a"
+    assert once.find_result("b") is None
 
 
 def test_a_refusal_is_passed_on_and_not_remembered() -> None:
@@ -96,7 +96,7 @@ def test_who_waited_too_long_is_refused_and_the_work_goes_on() -> None:
         once("key", slow)
     gate.set()
     for _ in range(100):
-        if once.known("key"):
+        if once.find_result("key"):
             break
         threading.Event().wait(0.02)
     assert once("key", lambda: "again") == "slow"
