@@ -12,7 +12,9 @@ class TrafficFigures(TypedDict):
 
     TPOT is null where no answer has two tokens, `usd_per_million_tokens` (output tokens) where the hardware has no price, goodput (requests
     per second within the stated targets) and `on_target` (their share) where no target is stated. `backlog` counts requests that nobody had
-    begun when the last one arrived; `queue_mean` and `wait_*` are those of requests before their first step.
+    begun when the last one arrived; `queue_mean` and `wait_*` are those of requests before their first step. `requests_per_s`,
+    `throughput_tokens_per_s`, `queue_mean`, goodput and the price are those of the steady part of the run: from when the replicas are as
+    full as they stay to the last arrival.
     """
 
     requests: int
@@ -72,8 +74,9 @@ class CapacityNeedEntry(TypedDict):
 class BatchingAnswer(Answer, TrafficFigures):
     """One simulation. `replicas` counts engines: hardware that holds the model several times runs several of them.
 
-    `most_requests_per_s` is what all of them serve at most by the laws, `span_s` runs to the last answer, `events` are steps and runs of
-    steps.
+    `most_requests_per_s` is what all of them serve at most by the laws, `span_s` runs to the last answer, `billed_s` are the seconds of all
+    replicas in it, `counted_from_s` to `counted_until_s` is the steady part (0 to `span_s` where there is none, with a caveat), `events`
+    are steps and runs of steps.
     """
 
     model: str
@@ -85,6 +88,8 @@ class BatchingAnswer(Answer, TrafficFigures):
     replicas: int
     max_batch_size: int
     span_s: float
+    counted_from_s: float
+    counted_until_s: float
     billed_s: float
     most_requests_per_s: float
     events: int

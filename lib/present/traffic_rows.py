@@ -67,9 +67,16 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
         f'<p class="headline"><span class="figure">{head}</span></p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
-        f"{seconds(answer['span_s'])} · at most about {per_s(answer['most_requests_per_s'])} by the laws</p>"
+        f"{seconds(answer['span_s'])}{_counted(answer)} · at most about {per_s(answer['most_requests_per_s'])} by the laws</p>"
         f'<dl class="figures">{cells}</dl></section>'
     )
+
+
+def _counted(answer: BatchingAnswer) -> str:
+    """The part of the run that rates and price are of, where it is not the whole."""
+    if not answer["counted_from_s"]:
+        return ""
+    return f" (rates and price: from {seconds(answer['counted_from_s'])} to {seconds(answer['counted_until_s'])})"
 
 
 def _three(*values: float | None) -> str:

@@ -20,6 +20,9 @@ CAVEATS: Mapping[str, str] = MappingProxyType(
         "requests_refused": "{refused} of {requests} requests were refused: alone they would not fit the cache.",
         "few_requests": "Only {completed} requests were answered, so the 99th percentile is that of one or two of them. Ask for a longer "
         "time.",
+        "not_steady": "Requests take longer than half of the {duration_s} in which they arrive, so no steady part is left to count: rates "
+        "and price are those of the whole {span_s}, with its empty beginning and end, and tokens look dearer than they would. Ask for a "
+        "longer time.",
         "requests_preempted": "The cache was full: {preemptions} times a sequence gave its cache back and was read again.",
         "means_since_start": "Times of a metrics text are means since the server started, over all of its requests.",
         "tgi_first_token": "TGI states no time to first token: its prefill is the mean time of a prefill batch.",
@@ -39,6 +42,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "than reading the weights, so only faster units (FP8 where the card has them) make it shorter.",
         "never_ridge": "However many requests are batched, a step waits for bytes before arithmetic here: weights of fewer bytes make it "
         "shorter.",
+        "ridge_out_of_reach": "The cache holds {holds!s} requests of this length, fewer than the {ridge!s} of the ridge point: no batch "
+        "that fits here is bound by arithmetic.",
         "too_many_at_once": "{concurrency} requests are on their way, and about {running:.0f} run at once: the others wait.",
         "measure_first": "Nothing was measured yet: the table says what each part should take. State times or paste a server's /metrics.",
         "optimise_outside": "Optimise the {part} before you rent more: it is outside the model, and no other GPU makes it shorter.",

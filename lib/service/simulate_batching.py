@@ -151,7 +151,9 @@ class BatchingArguments(ServedArguments):
     output_tokens: Tokens = argument(256, "tokens of an answer, on average")
     max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = argument(32, "sequences that a replica takes at a time (max_num_seqs)")
     timeout_s: Annotated[float, _number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
-    duration_s: Annotated[float, _number(1, LONGEST_S)] = argument(300, "seconds in which requests arrive; all of them are answered")
+    duration_s: Annotated[float, _number(1, LONGEST_S)] = argument(
+        300, "seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated"
+    )
     seed: Annotated[int, whole_number(0, 2**31)] = argument(0, "of the random numbers: the same seed gives the same requests")
     precision: Precision = "auto"
     arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = argument("poisson", "poisson, bursty, recorded or closed")
@@ -232,6 +234,8 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
         "max_batch_size": server.plan.max_batch_size,
         **traffic_figures(result),
         "span_s": result.span_s,
+        "counted_from_s": result.counted_from_s,
+        "counted_until_s": result.counted_until_s,
         "billed_s": result.billed_s,
         "most_requests_per_s": most_requests_per_s(server, question.shape),
         "events": result.events,

@@ -18,7 +18,7 @@ from lib import engines
 from lib import precision as precisions
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
-from lib.errors import UnsupportedModel
+from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.memory import count_sequences
@@ -157,6 +157,9 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
     if spec.library == "diffusers":
         raise UnsupportedModel(f"{spec.id or 'A pipeline'} makes pictures: its speed does not follow from tokens.")
     check_engine(spec, request.engine)
+    if isinstance(hardware, Offer) and hardware.platform == "zerogpu" and not engines.traits_of(request.engine).on_zerogpu:
+        able = ", ".join(name for name in engines.list_engines(spec.work) if engines.traits_of(name).on_zerogpu)
+        raise BadArgument("engine", request.engine, f"{able} on ZeroGPU, which lends its card to PyTorch for one call at a time")
     devices = resolve_devices(hardware, accelerators)
     card = devices.silicon
     precision = precisions.resolve(request.precision, spec, request.engine, card)

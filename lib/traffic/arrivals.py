@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from numpy.random import Generator
@@ -110,7 +111,7 @@ def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Ar
     The first line may name the columns; without names they are the time, the prompt and the output. The first request arrives at 0 s.
 
     Raises:
-        BadArgument: too long, without rows, or a row that cannot be read, with its number.
+        BadArgument: too long, without rows, or a row that cannot be read or is earlier than the one before, with its number.
     """
     if len(text) > MAX_RECORDING:
         raise BadArgument("trace", f"{len(text):,} characters", f"a CSV of at most {MAX_RECORDING:,} characters")
@@ -123,13 +124,22 @@ def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Ar
     if named:
         rows = rows[1:]
     if not rows or (named and "at_s" not in places):
-        raise BadArgument("trace", text[:40], f"a CSV with a column {_COLUMNS['at_s'][0]}, and prompt_tokens and output_tokens if recorded")
+        raise BadArgument("trace", text[:40], f"a CSV whose first line names its columns: {_list_columns()}")
     if len(rows) > MAX_RECORDED:
         raise BadArgument("trace", f"{len(rows):,} requests", f"at most {MAX_RECORDED:,} requests")
     places = places or {name: at for at, name in enumerate(_COLUMNS) if at < len(rows[0])}
     lengths = shape.draw(random)
-    read = sorted(_read(number, row, places, next(lengths)) for number, row in enumerate(rows, start=1 + named))
+    read = [_read(number, row, places, next(lengths)) for number, row in enumerate(rows, start=1 + named)]
+    for number, (before, after) in enumerate(pairwise(read), start=2 + named):
+        if after.at_s < before.at_s:
+            raise BadArgument("trace", f"line {number}: {','.join(rows[number - 1 - named])}", "lines in the order of their times")
     return [arrival._replace(at_s=arrival.at_s - read[0].at_s) for arrival in read]
+
+
+def _list_columns() -> str:
+    """The columns with every name that they may have."""
+    what = {"at_s": "the time", "prompt": "tokens of the prompt, if recorded", "output": "tokens of the answer, if recorded"}
+    return "; ".join(f"{what[name]} ({', '.join(names[:-1])} or {names[-1]})" for name, names in _COLUMNS.items())
 
 
 def _places(head: list[str]) -> dict[str, int]:
@@ -145,10 +155,13 @@ def _read(number: int, row: list[str], places: dict[str, int], drawn: tuple[int,
             int(float(row[places[name]])) if name in places else usual for name, usual in zip(("prompt", "output"), drawn, strict=True)
         ]
         at_s = _seconds(row[places["at_s"]].strip())
-        if not (math.isfinite(at_s) and all(1 <= one <= 10**8 for one in tokens)):
+        if not (0 <= at_s < math.inf and all(1 <= one <= 10**8 for one in tokens)):
             raise ValueError  # noqa: TRY301  said once, below
     except (ValueError, IndexError, OverflowError):
-        raise BadArgument("trace", f"line {number}: {','.join(row)}", "a time, and whole numbers of tokens from 1 on") from None
+        accepted = "a time from 0 on, and whole numbers of tokens from 1 on"
+        if number == 1:  # perhaps names of columns that are not known here
+            accepted += f", or a first line that names the columns: {_list_columns()}"
+        raise BadArgument("trace", f"line {number}: {','.join(row)}", accepted) from None
     return Arrival(at_s, *tokens)
 
 

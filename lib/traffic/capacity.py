@@ -1,7 +1,8 @@
 """How much hardware a traffic needs: replicas that keep a target at the 99th percentile, for one tier or for several.
 
 The fewest replicas are searched from what the laws say they serve at most: more replicas one by one while they are few, then by a
-quarter, and at the end between the last two. A try simulates at most `TRIED_REPLICAS` of them with their share of the requests,
+quarter, and at the end between the last two. Where the first try misses the target and `MOST_REPLICAS` do too, nothing is searched between
+them. A try simulates at most `TRIED_REPLICAS` of them with their share of the requests,
 `TRIED_REQUESTS` with the same seed: that many requests over all replicas would be gone before the first of them is answered, and no queue
 would be seen to grow. Fewer replicas level out chance less well, so the answer is rather too many than too few.
 """
@@ -59,11 +60,18 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Need | 
         raise BadArgument("capacity", "true", "true with max_ttft_s or max_tpot_s above 0, and poisson or bursty arrivals")
     replicas = max(1, ceil(question.requests_per_s / most_requests_per_s(server.with_replicas(1), question.shape)))
     too_few, result = replicas - 1, None
+    most_tried = server.plan.scale_to_zero_after_s > 0  # more replicas would sleep more often, and wake later
     while replicas <= MOST_REPLICAS:
         yield None
         result = _try(server, replicas, question)
         if result is not None and keeps(result, question.target):
             break
+        if not most_tried:
+            yield None
+            most_tried, best = True, _try(server, MOST_REPLICAS, question)
+            if best is None or not keeps(best, question.target):
+                yield Need(server=server, replicas=None, result=best)
+                return
         too_few, replicas = replicas, replicas + (1 if replicas < _BY_ONE else ceil(replicas / 4))
     else:
         yield Need(server=server, replicas=None, result=result)

@@ -156,8 +156,9 @@ class _Replica:
         self.reading: list[Job] = []
         self.decoding: list[Job] = []
         self.held_bytes, self.peak_bytes = 0, 0
-        self.busy_s, self.billed_s, self.cold_starts = 0.0, 0.0, 0
+        self.busy_s, self.cold_starts = 0.0, 0
         self.asleep = self.plan.scale_to_zero_after_s > 0
+        self.awake: list[tuple[float, float]] = []
         self.billed_since = None if self.asleep else 0.0  # type: float | None
         self.prefix_read = False
         self.idle: simpy.Event | None = None
@@ -184,9 +185,10 @@ class _Replica:
             self.in_run = False
             self.process.interrupt()
 
-    def bill(self, now_s: float) -> float:
-        """Seconds that are billed up to now."""
-        return self.billed_s + (0.0 if self.billed_since is None else now_s - self.billed_since)
+    def bill(self, until_s: float, from_s: float = 0.0) -> float:
+        """Seconds that are billed between two moments: those in which it was awake."""
+        still = [] if self.billed_since is None else [(self.billed_since, math.inf)]
+        return sum(max(0.0, min(end, until_s) - max(begin, from_s)) for begin, end in (*self.awake, *still))
 
     def _rest(self) -> Process:
         """Wait for work; fall asleep on the way, if it may."""
@@ -195,7 +197,9 @@ class _Replica:
             yield woken | self.env.timeout(self.plan.scale_to_zero_after_s)
             if woken.triggered:
                 return
-            self.billed_s, self.billed_since, self.asleep = self.bill(self.env.now), None, True
+            if self.billed_since is not None:
+                self.awake.append((self.billed_since, self.env.now))
+            self.billed_since, self.asleep = None, True
         yield woken
         if self.asleep:
             self.billed_since, self.asleep, self.prefix_read = self.env.now, False, False

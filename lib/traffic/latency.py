@@ -21,13 +21,16 @@ from typing import Literal, get_args
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import traits_of
-from lib.memory import estimate_memory
+from lib.errors import UnsupportedModel
+from lib.memory import cache_room, count_sequences, estimate_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Value
 from lib.speed import Band, ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.speed.batch import Deployment, resolve_deployment
 from lib.speed.steps import ridge_sequences
+from lib.traffic.arrivals import RequestShape
 from lib.traffic.metrics_text import MeasuredTimes
+from lib.traffic.server import check_room
 from lib.workload import MemoryRequest
 
 Part = Literal["preprocess", "transfer", "queue", "prefill", "decode", "postprocess"]
@@ -82,13 +85,21 @@ def diagnose_latency(
     """The diagnosis of one kind of request; `request.concurrency` requests are on their way at a time.
 
     Raises:
-        BadArgument: the precision is unknown, or the engine needs other hardware.
-        UnknownHardware: a CPU of which nothing is known.
-        UnsupportedModel: no speed is predicted for such a model.
+        BadArgument: the precision is unknown, the engine needs other hardware, or the hardware does not hold the model with one request.
+        UnknownHardware: hardware of which too little is known.
+        UnsupportedModel: a model that generates no tokens, or for which no speed is predicted.
     """
+    if isinstance(hardware, Offer) and hardware.platform == "zerogpu":  # each call has a card of its own
+        request = replace(request, concurrency=1)
     speed = predict_speed(spec, hardware, request, accelerators)
+    if speed.tpot_s is None:
+        raise UnsupportedModel(
+            f"{spec.id or 'This model'} generates no tokens, so its time has no prefill and decode to tell apart. "
+            "/estimate_speed says how long it takes."
+        )
     alone = predict_speed(spec, hardware, replace(request, concurrency=1), accelerators)
     of = resolve_deployment((spec, hardware, request), accelerators)
+    holds = _check_memory(of, hardware)
     ridge = ridge_sequences(of) if of.work.decoder is not None else None
     parts = _parts(measured, request, speed, alone)
     total = sum(part.measured_ms for part in parts)
@@ -100,11 +111,35 @@ def diagnose_latency(
         dominant=dominant,
         speed=speed,
         ridge=ridge,
-        reasons=tuple(_reasons(parts, total, dominant, speed, ridge)),
+        reasons=tuple(_reasons(parts, total, dominant, speed, ridge, holds)),
         next_steps=tuple(_next_steps(parts, dominant, speed, ridge, formats)),
         formats=formats,
         caveats=tuple(_caveats(measured, speed)),
     )
+
+
+def _check_memory(of: Deployment, hardware: Offer | Cards) -> int | None:
+    """Requests that the cache of all copies holds beside the weights; None where nothing bounds them or the memory is not known.
+
+    Raises:
+        BadArgument: not even one.
+    """
+    memory, layout, request = usable_memory(hardware), of.layout, of.request
+    if memory is None:
+        return None
+    asked = MemoryRequest(
+        precision=request.precision,
+        engine=request.engine,
+        context_tokens=request.prompt_tokens + request.output_tokens,
+        devices=layout.tensor_parallel * layout.pipeline_stages,
+    )
+    check_room(
+        cache_room(of.spec, asked, memory, of.devices.silicon),
+        hardware,
+        RequestShape(prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens),
+    )
+    most = count_sequences(of.spec, asked, memory, of.devices.silicon)
+    return None if most is None else most * layout.replicas
 
 
 def _parts(measured: MeasuredTimes, request: SpeedRequest, speed: ExplainedSpeed, alone: ExplainedSpeed) -> tuple[LatencyPart, ...]:
@@ -179,7 +214,12 @@ def _formats(
 
 
 def _reasons(
-    parts: tuple[LatencyPart, ...], total_ms: float, dominant: LatencyPart | None, speed: ExplainedSpeed, ridge: int | None
+    parts: tuple[LatencyPart, ...],
+    total_ms: float,
+    dominant: LatencyPart | None,
+    speed: ExplainedSpeed,
+    ridge: int | None,
+    holds: int | None,
 ) -> list[Reason]:
     reasons = []
     if dominant is not None:
@@ -201,6 +241,8 @@ def _reasons(
             reasons.append(Reason("never_ridge", values))
         else:
             reasons.append(Reason("below_ridge", values) if running < ridge else Reason("above_ridge", values))
+        if ridge is not None and holds is not None and holds < ridge:
+            reasons.append(Reason("ridge_out_of_reach", {"holds": holds, "ridge": ridge}))
     if speed.running_requests < speed.request.concurrency:
         reasons.append(Reason("too_many_at_once", {"concurrency": speed.request.concurrency, "running": speed.running_requests}))
     return reasons

@@ -149,10 +149,10 @@ def _benchmark(text: str) -> MeasuredTimes | None:
         read = read[-1] if read else {}
     if not isinstance(read, dict):
         return None
-    found = {field: next((value for name in names if (value := _plain(read.get(name)))), 0.0) for field, names in _BENCHMARK.items()}
-    completed = _plain(read.get("completed"))
+    found = {field: next((value for name in names if (value := _plain(read, name))), 0.0) for field, names in _BENCHMARK.items()}
+    completed = _plain(read, "completed")
     tokens = {
-        field: _count(total / completed) if completed and (total := _plain(read.get(name))) else None
+        field: _count(total / completed) if completed and (total := _plain(read, name)) else None
         for field, name in (("prompt_tokens", "total_input_tokens"), ("output_tokens", "total_output_tokens"))
     }
     return MeasuredTimes(
@@ -165,8 +165,15 @@ def _benchmark(text: str) -> MeasuredTimes | None:
     )
 
 
-def _plain(value: Any) -> float:
-    """A number of the JSON; 0 for anything else, infinities and integers of hundreds of digits included."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:  # noqa: PLR2004  more is no time
+def _plain(read: Mapping[str, Any], name: str) -> float:
+    """A number of the JSON; 0 where it is missing or null.
+
+    Raises:
+        BadArgument: it is something else, negative or not finite (NaN and infinities, or integers of hundreds of digits).
+    """
+    value = read.get(name)
+    if value is None:
         return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:  # noqa: PLR2004  more is no time
+        raise BadArgument("metrics_text", f"{name}: {value!s:.40}", f"a number from 0 on for {name}")
     return float(value)

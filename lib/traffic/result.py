@@ -1,11 +1,15 @@
 """What came out of a simulation: throughput, utilisation, queue, percentiles, goodput, and the price of what was answered.
 
-    throughput = output tokens / span        span: from 0 s to the last answer, at least the time in which requests arrived
+    throughput = tokens that leave the replicas in the steady window / its length
+    mean queue = seconds that requests wait within the window / its length          Little's law, doi:10.1287/opre.9.3.383
+    goodput = requests answered in the window within both targets / its length      Zhong et al. 2024, arXiv:2401.09670
+    USD per million tokens = USD per hour · hours billed in the window / its tokens · 10⁶
     utilisation = seconds of steps / seconds that the replicas were awake
-    mean queue = Σ waits / span              Little's law, doi:10.1287/opre.9.3.383
-    goodput = requests within both targets / span         Zhong et al. 2024, arXiv:2401.09670
-    USD per million tokens = USD per hour · billed hours of all replicas / output tokens · 10⁶
 
+The steady window begins when 95 % of requests would have been served since the first could arrive (the 95th percentile of the time from
+a request's first step to its answer) and ends with the arrivals: before it the replicas fill, after it they run empty, and a server that
+goes on does neither. Where requests take longer than half of the arrivals there is no such window, and the whole run is counted, which
+makes rates too low and tokens too dear. Tokens of an answer are taken to leave evenly between its first and its last.
 Percentiles are those of all requests that were answered, by linear interpolation between the two nearest.
 """
 
@@ -52,13 +56,16 @@ class TrafficResult:
 
     `tpot` is None where no request has two tokens, `usd_per_million_tokens` (output tokens) where nothing is rented, `goodput_per_s` and
     `on_target` (a share) where no target is stated. `cache_peak_bytes` of `cache_bytes` on the fullest device of a replica. `backlog`:
-    requests that nobody had begun when the last one arrived. `refused`: longer than the cache of a replica.
+    requests that nobody had begun when the last one arrived. `refused`: longer than the cache of a replica. Rates, queue and price are
+    those from `counted_from_s` to `counted_until_s`; `billed_s` and `output_tokens` those of the whole run, to `span_s`.
     """
 
     requests: int
     completed: int
     refused: int
     span_s: float
+    counted_from_s: float
+    counted_until_s: float
     output_tokens: int
     requests_per_s: float
     throughput_tokens_per_s: float
@@ -80,6 +87,14 @@ class TrafficResult:
     usd_per_million_tokens: Decimal | None
     events: int
 
+    @property
+    def steady(self) -> bool:
+        """Whether there was a steady window, so that rates and price are those of a server that goes on."""
+        return self.counted_from_s > 0
+
+
+_INSTANT_S = 1e-12
+
 
 def _spread(values: NDArray[np.float64]) -> Spread:
     p50, p95, p99 = np.percentile(values, (50, 95, 99)).tolist()
@@ -97,10 +112,9 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         return None
     arrived = np.array([job.arrival.at_s for job in jobs])
     output = np.array([job.arrival.output_tokens for job in jobs], dtype=np.float64)
-    first, done = _column(jobs, "first_s"), _column(jobs, "done_s")
-    outside = _column(jobs, "outside_s")
+    started, first, done, outside = (_column(jobs, name) for name in ("started_s", "first_s", "done_s", "outside_s"))
     span = max(duration_s, float((done + outside).max()))
-    ttft, latency, wait = first - arrived + outside, done - arrived + outside, _column(jobs, "started_s") - arrived
+    ttft, latency, wait = first - arrived + outside, done - arrived + outside, started - arrived
     several = output > 1
     tpot = (done - first)[several] / (output[several] - 1)
     kept = np.ones(len(jobs), dtype=np.bool_)
@@ -108,32 +122,54 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         kept &= ttft <= target.ttft_s
     if target.tpot_s > 0:
         kept[several] &= tpot <= target.tpot_s
-    billed = sum(one.bill(span) for one in of.replicas)
-    tokens = int(output.sum())
-    price = None if usd_per_hour is None else answer_price(usd_per_hour=usd_per_hour, tokens_per_s=to_decimal(tokens / billed))
+    begin, end = _steady_window(done - started, duration_s) or (0.0, span)
+    seconds = end - begin
+    tokens = float((_tokens_until(end, first, done, output) - _tokens_until(begin, first, done, output)).sum())
+    answered = (done > begin) & (done <= end)
+    waited = float(np.maximum(0.0, np.minimum(started, end) - np.maximum(arrived, begin)).sum())
+    billed, billed_here = sum(one.bill(span) for one in of.replicas), sum(one.bill(end, begin) for one in of.replicas)
+    answer_usd = None
+    if usd_per_hour is not None and tokens > 0 and billed_here > 0:
+        answer_usd = answer_price(usd_per_hour=usd_per_hour, tokens_per_s=to_decimal(tokens / billed_here))
     return TrafficResult(
         requests=len(jobs) + len(of.refused),
         completed=len(jobs),
         refused=len(of.refused),
         span_s=span,
-        output_tokens=tokens,
-        requests_per_s=len(jobs) / span,
-        throughput_tokens_per_s=tokens / span,
+        counted_from_s=begin,
+        counted_until_s=end,
+        output_tokens=int(output.sum()),
+        requests_per_s=float(answered.sum()) / seconds,
+        throughput_tokens_per_s=tokens / seconds,
         utilisation=sum(one.busy_s for one in of.replicas) / billed if billed else 0.0,
-        queue_mean=float(wait.sum()) / span,
+        queue_mean=waited / seconds,
         queue_longest=of.longest_queue,
         backlog=of.backlog,
         wait=_spread(wait),
         ttft=_spread(ttft),
         tpot=_spread(tpot) if len(tpot) else None,
         latency=_spread(latency),
-        goodput_per_s=float(kept.sum()) / span if target.stated else None,
+        goodput_per_s=float((kept & answered).sum()) / seconds if target.stated else None,
         on_target=float(kept.mean()) if target.stated else None,
         billed_s=billed,
         cold_starts=sum(one.cold_starts for one in of.replicas),
         preemptions=sum(job.preemptions for job in jobs),
         cache_peak_bytes=max(one.peak_bytes for one in of.replicas) + of.room.shared_bytes,
         cache_bytes=of.room.capacity + of.room.shared_bytes,
-        usd_per_million_tokens=price,
+        usd_per_million_tokens=answer_usd,
         events=of.events,
     )
+
+
+def _steady_window(service_s: NDArray[np.float64], duration_s: float) -> tuple[float, float] | None:
+    """From when the replicas are as full as they stay to the last arrival; None where that is less than half of the time."""
+    full_s = float(np.percentile(service_s, 95))
+    return (full_s, duration_s) if 0 < 2 * full_s <= duration_s else None
+
+
+def _tokens_until(
+    moment_s: float, first: NDArray[np.float64], done: NDArray[np.float64], output: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Tokens of each answer that have left by a moment: the first at its time, the others evenly until the last."""
+    share = np.clip((moment_s - first) / np.maximum(done - first, _INSTANT_S), 0.0, 1.0)
+    return np.where(moment_s < first, 0.0, 1.0 + (output - 1.0) * share)

@@ -91,11 +91,12 @@ def resolve_server(
     """The server that a question describes; its `plan.replicas` counts pieces of hardware, and a token budget of 0 is the engine's own.
 
     Raises:
-        BadArgument: the precision is unknown, the engine needs other hardware, or one request does not fit the hardware.
+        BadArgument: the precision is unknown, the engine needs other hardware, no server stays on this, or one request does not fit it.
         UnknownHardware: hardware of which too little is known.
         UnsupportedModel: a model that generates no tokens from tokens.
     """
     shape = question.shape
+    _check_stays(hardware)
     memory = usable_memory(hardware)
     if memory is None:
         raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of its cache.")
@@ -116,7 +117,7 @@ def resolve_server(
         room = cache_room(spec, replace(asked, batch_size=plan.max_batch_size), memory, hardware.silicon)
     else:
         room = cache_room(spec, replace(asked, context_tokens=min(plan.token_budget, longest)), memory, hardware.silicon)
-    _check_room(room, hardware, shape)
+    check_room(room, hardware, shape)
     return Server(
         hardware=hardware,
         deployment=served.deployment,
@@ -137,7 +138,21 @@ def _longest(question: TrafficQuestion) -> tuple[int, int]:
     return longest, max(arrival.prompt_tokens for arrival in question.recording)
 
 
-def _check_room(room: CacheRoom, hardware: Offer | Cards, shape: RequestShape) -> None:
+def _check_stays(hardware: Offer | Cards) -> None:
+    if isinstance(hardware, Offer) and hardware.platform == "zerogpu":
+        accepted = (
+            "hardware that is rented by the hour, such as l4x1: ZeroGPU lends its card for one call at a time, so no server stays on it "
+            "and no requests are batched. /recommend and /estimate_cost count the visitors' quota there"
+        )
+        raise BadArgument("hardware", hardware.id, accepted)
+
+
+def check_room(room: CacheRoom, hardware: Offer | Cards, shape: RequestShape) -> None:
+    """Refuse hardware that does not hold the model with one request.
+
+    Raises:
+        BadArgument: with what is left for the cache, and what the request takes.
+    """
     needed = room.sequence_bytes(shape.prompt_tokens + shape.output_tokens)
     if needed > room.capacity_bytes:
         left = f"leaves {room.capacity_bytes / GIB:.2f} GiB" if room.capacity_bytes > 0 else "leaves nothing"
@@ -180,8 +195,9 @@ def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> 
     if question.arrivals == "recorded":
         requests, how = float(len(question.recording)), f"{len(question.recording):,} recorded requests"
     elif question.arrivals == "closed":
-        requests = question.clients * max(1.0, question.duration_s / alone)
-        how = f"{question.clients:,} clients, each at most once in {alone:.2g} s, for {question.duration_s:,.0f} s"
+        served = min(question.clients / alone, most_requests_per_s(server, question.shape))
+        requests = question.clients + served * question.duration_s
+        how = f"{question.clients:,} clients, who are served at most {served:.2g} requests per second, for {question.duration_s:,.0f} s"
     else:
         requests = question.requests_per_s * question.duration_s
         how = f"{question.requests_per_s:,.4g} requests per second for {question.duration_s:,.0f} s"
@@ -189,10 +205,12 @@ def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> 
     sequences = min(server.plan.batch_limit, requests / max(1.0, question.duration_s) * alone / server.plan.replicas)
     work = events * (event_work(sequences) if server.plan.policy == "continuous" else 1.0)
     if work > most_events:
+        longest = int(question.duration_s * most_events / work)
+        fewer = "fewer rows" if question.arrivals == "recorded" else f"a duration_s of at most {longest:,}" if longest else "a lower rate"
         raise TooManyEvents(
             f"That is too much to simulate: {how} are {requests:,.0f} requests, at {_EVENTS_EACH + chunks} events each "
             f"{events:,.0f}, with about {sequences:,.0f} sequences in each the work of {work:,.0f}; at most {most_events:,} are simulated. "
-            "Ask for a shorter duration_s: percentiles settle after some thousands of requests."
+            f"Ask for {fewer}: percentiles settle after some thousands of requests."
         )
 
 
@@ -245,6 +263,7 @@ def describe_caveats(server: Server, question: TrafficQuestion, result: TrafficR
             (result.backlog > slots, Caveat("queue_grows", {"backlog": result.backlog, "requests": result.requests})),
             (result.refused > 0, Caveat("requests_refused", {"refused": result.refused, "requests": result.requests})),
             (result.completed < FEW, Caveat("few_requests", {"completed": result.completed})),
+            (not result.steady, Caveat("not_steady", {"duration_s": question.duration_s, "span_s": result.span_s})),
             (result.preemptions > 0, Caveat("requests_preempted", {"preemptions": result.preemptions})),
         ]
     return tuple(caveat for holds, caveat in caveats if holds)

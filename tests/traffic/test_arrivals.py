@@ -38,7 +38,7 @@ def test_lengths_keep_their_mean_and_their_longest(lengths: Lengths, longest: in
 def test_a_recording_is_read_with_and_without_names() -> None:
     """Times begin at 0; lengths that were not recorded are the usual ones; columns of Azure's public trace are known."""
     random = np.random.default_rng(0)
-    assert read_recording("5,10,20\n4,30,40\n", SHAPE, random) == [Arrival(0, 30, 40), Arrival(1, 10, 20)]
+    assert read_recording("4,30,40\n5,10,20\n", SHAPE, random) == [Arrival(0, 30, 40), Arrival(1, 10, 20)]
     assert read_recording("arrival_s\n1\n3.5\n", SHAPE, random) == [Arrival(0, 100, 50), Arrival(2.5, 100, 50)]
     azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.4799600,3180,8\n"
     first, second = read_recording(azure, SHAPE, random)
@@ -56,7 +56,27 @@ def test_what_is_no_recording_is_refused_in_a_sentence(text: str) -> None:
     """With the argument's name, and never with the whole text."""
     with pytest.raises(BadArgument, match=r"^trace was ") as refused:
         read_recording(text, SHAPE, np.random.default_rng(0))
-    assert len(str(refused.value)) < 400
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "when,in,out\n1,2,3\n",
+            "line 1: when,in,out'. Accepted: a time from 0 on, .* the time (arrival_s, at_s, .* response tokens or output)",
+        ),
+        ("prompt_tokens,output_tokens\n1,2\n", "names its columns: the time (arrival_s, at_s, arrival, timestamp, time or arrived_at)"),
+        ("arrival_s\n1\n3\n2\n", "line 4: 2'. Accepted: lines in the order of their times"),
+        ("-1,10,10\n2,10,10\n", "line 1: -1,10,10'. Accepted: a time from 0 on"),
+    ],
+)
+def test_a_recording_that_is_refused_says_what_to_change(text: str, message: str) -> None:
+    """The line, and the names that columns may have; times neither go back nor below 0."""
+    with pytest.raises(BadArgument) as refused:
+        read_recording(text, SHAPE, np.random.default_rng(0))
+    for part in message.split(" .* "):
+        assert part in str(refused.value)
 
 
 @given(text=st.text(max_size=200))

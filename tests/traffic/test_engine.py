@@ -183,6 +183,35 @@ def test_a_replica_that_sleeps_is_not_billed_and_takes_its_cold_start() -> None:
     assert float(result.usd_per_million_tokens or 0) == pytest.approx(10.01 * 0.001 / 20 * 1e6)
 
 
+def test_rates_and_price_are_those_of_the_steady_part() -> None:
+    """A request a second of 10 s (10,000 steps of 1 ms) for 100 s: from 10 s on ten run, and each gives 1000 tokens a second.
+
+    The whole run of 109 s would say 1,000,000 / 109 = 9,174 a second, 9 % too dear; a run of 15 s has no steady part.
+    """
+    arrivals = [Arrival(float(second), 1, 10_000) for second in range(100)]
+    of = served(arrivals, ServerPlan(max_batch_size=20))
+    result = figures(of, duration_s=100.0, usd_per_hour=Decimal(36))
+    assert (result.counted_from_s, result.counted_until_s, result.steady) == (pytest.approx(10.0, abs=0.02), 100.0, True)
+    assert result.throughput_tokens_per_s == pytest.approx(10_000, rel=0.002)
+    assert result.requests_per_s == pytest.approx(1.0, rel=0.02)
+    assert float(result.usd_per_million_tokens or 0) == pytest.approx(0.01 * 1e6 / 10_000, rel=0.002)
+    assert result.span_s == pytest.approx(109.0, abs=0.1)
+    short = figures(served(arrivals[:15], ServerPlan(max_batch_size=20)), duration_s=15.0, usd_per_hour=Decimal(36))
+    assert (short.counted_from_s, short.counted_until_s, short.steady) == (0.0, short.span_s, False)
+    assert short.throughput_tokens_per_s == pytest.approx(150_000 / short.span_s)
+
+
+@given(arrivals=arrivals_lists, plan=plans)
+def test_the_steady_part_never_counts_more_than_there_is(arrivals: list[Arrival], plan: ServerPlan) -> None:
+    """No more tokens than were asked for, no more seconds than are billed, and a queue no longer than all requests."""
+    result = figures(served(arrivals, plan), duration_s=arrivals[-1].at_s, usd_per_hour=Decimal(1))
+    seconds = result.counted_until_s - result.counted_from_s
+    assert 0 <= result.counted_from_s < result.counted_until_s <= result.span_s
+    assert result.throughput_tokens_per_s * seconds <= result.output_tokens * (1 + 1e-9)
+    assert result.requests_per_s * seconds <= result.completed + 1e-9
+    assert 0 <= result.queue_mean <= result.requests
+
+
 def test_the_queue_of_a_space_lets_so_many_through() -> None:
     """`default_concurrency_limit` 1: one after another, however many the engine could take."""
     of = served([Arrival(0.0, 1, 10)] * 3, ServerPlan(concurrency_limit=1))

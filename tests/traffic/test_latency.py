@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.catalog import load
-from lib.errors import BadArgument
+from lib.errors import BadArgument, UnsupportedModel
 from lib.model import bundled
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic.latency import PARTS, Diagnosis, diagnose_latency
@@ -146,6 +147,46 @@ def test_the_json_of_a_benchmark_is_read() -> None:
              "max_concurrency": 8, "ttfts": [0.2] * 10}  # fmt: skip
     read = read_metrics(json.dumps(saved))
     assert (read.ttft_ms, read.tpot_ms, read.prompt_tokens, read.output_tokens, read.concurrency) == (250.5, 31.25, 512, 128, 8)
+
+
+@pytest.mark.parametrize("value", ["NaN", "-5", "Infinity", '"fast"', "true"])
+def test_a_benchmark_with_a_time_that_is_none_is_refused(value: str) -> None:
+    """Also where another time could be read: a figure is not dropped in silence."""
+    with pytest.raises(BadArgument, match=r"^metrics_text was 'mean_tpot_ms: .*Accepted: a number from 0 on for mean_tpot_ms"):
+        read_metrics(f'{{"mean_ttft_ms": 250.5, "mean_tpot_ms": {value}}}')
+    assert read_metrics('{"mean_ttft_ms": 250.5, "mean_tpot_ms": null}').tpot_ms == 0
+
+
+def test_what_has_no_prefill_and_decode_is_not_diagnosed() -> None:
+    """An encoder, which makes no tokens; and a card that does not hold the model, of which no law could say how fast it is."""
+    encoder = bundled.find_spec("google-bert/bert-base-uncased")
+    assert encoder is not None
+    with pytest.raises(UnsupportedModel, match="generates no tokens"):
+        diagnose_latency(encoder, CATALOG.resolve_hardware("l4x1"), REQUEST, MeasuredTimes(), CATALOG.accelerators)
+    large = bundled.find_spec("meta-llama/Llama-3.1-70B-Instruct")
+    assert large is not None
+    with pytest.raises(BadArgument, match=r"^hardware was 't4-small'.*holds the model and one request"):
+        diagnose_latency(large, CATALOG.resolve_hardware("t4-small"), REQUEST, MeasuredTimes(ttft_ms=400), CATALOG.accelerators)
+
+
+def test_zerogpu_serves_one_call_at_a_time_with_pytorch() -> None:
+    """There is no vLLM; with transformers every call has a card of its own, however many come."""
+    assert LLAMA is not None
+    zero = CATALOG.resolve_hardware("zero-a10g")
+    with pytest.raises(BadArgument, match=r"^engine was 'vllm'\. Accepted: transformers on ZeroGPU"):
+        diagnose_latency(LLAMA, zero, REQUEST, MeasuredTimes(), CATALOG.accelerators)
+    asked = replace(REQUEST, engine="transformers", concurrency=20)
+    of = diagnose_latency(LLAMA, zero, asked, MeasuredTimes(), CATALOG.accelerators)
+    assert of.speed.running_requests == 1
+    assert "too_many_at_once" not in {reason.code for reason in of.reasons}
+
+
+def test_a_ridge_point_that_no_batch_reaches_is_said() -> None:
+    """An 8B on an L4: 16 GB of weights leave some GB, so few requests of 16,000 tokens fit, and the ridge point takes over a hundred."""
+    long = replace(REQUEST, prompt_tokens=15_000, output_tokens=1000)
+    assert "ridge_out_of_reach" in {reason.code for reason in diagnosed(MeasuredTimes(), "l4x1", long).reasons}
+    short = replace(REQUEST, prompt_tokens=64)
+    assert "ridge_out_of_reach" not in {reason.code for reason in diagnosed(MeasuredTimes(), "H200-SXM", short).reasons}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -102,9 +103,25 @@ def test_too_much_work_is_refused_before_it_begins() -> None:
     question = TrafficQuestion(requests_per_s=1000, duration_s=1000)
     with pytest.raises(TooManyEvents, match=r"1,000 requests per second for 1,000 s are 1,000,000 requests, at 3 events each 3,000,000"):
         start_simulation(server_of(question), question)
-    closed = TrafficQuestion(arrivals="closed", clients=4000, duration_s=10_000)
+    closed = TrafficQuestion(arrivals="closed", clients=4000, duration_s=100_000)
     with pytest.raises(TooManyEvents, match="4,000 clients"):
         start_simulation(server_of(closed), closed)
+
+
+def test_what_the_refusal_asks_for_is_simulated() -> None:
+    """The duration that the sentence names passes, one a hundredth longer does not; clients ask no faster than they are served."""
+    question = TrafficQuestion(requests_per_s=1000, duration_s=1000)
+    server = server_of(question)
+    with pytest.raises(TooManyEvents) as refused:
+        start_simulation(server, question)
+    named = re.search(r"a duration_s of at most ([\d,.]+):", str(refused.value))
+    assert named is not None
+    longest = float(named[1].replace(",", ""))
+    start_simulation(server, replace(question, duration_s=longest))
+    with pytest.raises(TooManyEvents):
+        start_simulation(server, replace(question, duration_s=longest * 1.1 + 1))
+    crowd = TrafficQuestion(arrivals="closed", clients=200, duration_s=900)
+    start_simulation(server_of(crowd), crowd)
 
 
 def test_copies_on_one_piece_of_hardware_are_replicas() -> None:
@@ -137,9 +154,12 @@ def test_capacity_is_the_fewest_replicas_that_keep_the_target() -> None:
     assert keeps(need.result, target)
     assert need.replicas > 1
     assert not keeps(simulated(question, server.with_replicas(need.replicas - 1)), target)
-    *_, none = find_replicas(server, replace(question, target=Target(tpot_s=0.001)))
+    tries = list(find_replicas(server, replace(question, target=Target(tpot_s=0.001))))
+    none = tries[-1]
     assert none is not None
     assert none.replicas is None
+    assert none.result is not None
+    assert len(tries) == 3  # the fewest, the most, and the answer: nothing is searched between two that fail
     with pytest.raises(BadArgument, match="max_ttft_s"):
         list(find_replicas(server, replace(question, target=Target())))
 
