@@ -50,6 +50,16 @@
       return done;
     }
   };
+  // A file of the model's repository becomes the model; without this script its link opens the page with it.
+  document.addEventListener("click", (event) => {
+    const file = event.target instanceof Element ? event.target.closest("[data-model]") : null;
+    const field = document.querySelector("#model input");
+    if (!file || !field || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    field.value = file.dataset.model;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    setTimeout(() => document.querySelector("#check").click(), 50);
+  });
   document.addEventListener("click", async (event) => {
     const act = event.target instanceof Element ? event.target.closest("[data-copy], [data-copy-link]") : null;
     if (!act || event.ctrlKey || event.metaKey || event.shiftKey) return;

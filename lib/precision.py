@@ -114,7 +114,16 @@ _GGUF = tuple(
     WeightFormat(name=f"gguf:{kind}", title=f"GGUF {kind}", law="gguf", bits=int(bits), takes="llama.cpp", effective_bits=bits)
     for kind, bits in GGUF_TYPES
 )
-_BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF)}
+_FILES_ONLY: tuple[tuple[str, float], ...] = (
+    ("IQ3_XS", 3.44), ("IQ3_XXS", 3.06), ("Q2_K_S", 2.63), ("IQ2_M", 2.56), ("IQ2_S", 2.56), ("IQ2_XS", 2.31), ("IQ2_XXS", 2.06),
+    ("IQ1_M", 1.75), ("IQ1_S", 1.56), ("TQ2_0", 2.06), ("TQ1_0", 1.69), ("NVFP4", 4.5), ("Q1_0", 1.13),
+)  # fmt: skip
+"""File types whose mix no law here knows, with the bits of their main block type: a file of such a type can be read, not foreseen."""
+_STORED = tuple(
+    WeightFormat(name=f"gguf:{kind}", title=f"GGUF {kind}", law="gguf", bits=int(bits), takes="llama.cpp", effective_bits=bits)
+    for kind, bits in _FILES_ONLY
+)
+_BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF, *_STORED)}
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
     "fp8": {name: row.fp8 for name, row in TRAITS.items() if row.fp8},
@@ -143,6 +152,8 @@ _CACHE_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 34 / 
 
 
 class _Quantized(Protocol):
+    @property
+    def method(self) -> str: ...
     @property
     def format(self) -> str: ...
 
@@ -218,6 +229,11 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
     Raises:
         BadArgument: no such name, or the engine does not load the format.
     """
+    kept = spec.stored.quantization
+    if kept is not None and kept.method == "gguf":
+        if precision not in {"auto", kept.format}:
+            raise BadArgument("precision", precision, f"auto or {kept.format}, in which the GGUF file is stored; name another file instead")
+        return kept.format
     name = _resolve(precision, spec, engine, accelerator)
     if not loads(engine, name):
         raise BadArgument("precision", name, _list_loadable(engine))

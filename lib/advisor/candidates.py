@@ -178,6 +178,9 @@ def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: s
     Servers of text are for text, TEI for encoders; `asked` names one that is wanted for other work that it can do.
     """
     kind = "cpu" if offer.silicon is None else offer.silicon.kind
+    own_file = spec.library == "gguf"
+    if own_file and (kind == "tpu" or offer.platform == "zerogpu"):
+        return ()
     served = family in SERVED_TASKS and spec.library != "diffusers"
     if kind == "neuron" or (kind == "tpu" and not served):
         return ()
@@ -192,12 +195,13 @@ def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: s
     if not (space and sdk == "gradio"):
         fitting = (name for name, row in TRAITS.items() if not row.in_process and (kind == "gpu" or row.native))
         found += [(name, server) for name in fitting if served or name in {"tei", asked}]
-    if family == "generate" and spec.library != "diffusers" and (kind == "cpu" or not (space and sdk == "gradio")):
+    if (own_file or (family == "generate" and spec.library != "diffusers")) and (kind == "cpu" or not (space and sdk == "gradio")):
         found.append(("llama.cpp", process if kind == "cpu" else server))
     silicon = offer.silicon or offer.host_cpu
     work = spec.work
     runs = {name for name, row in TRAITS.items() if work in row.works and (silicon is None or row.runs_on(silicon))}
-    runs -= set() if spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
+    runs -= set() if own_file or spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
+    runs &= {"llama.cpp"} if own_file else runs
     return tuple(pair for pair in found if pair[0] in runs)
 
 
@@ -294,8 +298,12 @@ def _missing(precision: str, silicon: str) -> Reason:
 
 def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, precision: str) -> tuple[Forms, Reason | None]:
     """llama.cpp's own files. On a GPU 16 bits as stored too; a CPU reads eight bits at most, for the sake of speed."""
+    stored = spec.stored.quantization
+    if spec.library == "gguf" and stored is not None:
+        if precision in {AUTO, stored.format}:
+            return ((AUTO, AS_STORED, ""),), None
+        return (), Reason("engine_form", {"engine": "llama.cpp", "precision": precision})
     if precision == AUTO:
-        stored = spec.stored.quantization
         if stored is not None:  # llama.cpp loads no such checkpoint: its files are conversions
             packed = stored.format in NAMES and weight_format(stored.format).bits <= _FOUR_BITS
             eight: Forms = () if packed else ((AUTO, EIGHT_BITS, "converted"),)

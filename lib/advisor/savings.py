@@ -236,6 +236,9 @@ def _try_other_tier(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
 
 
 def _try_formats(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+    if deployment.spec.library == "gguf":
+        yield from (NoSaving(code=code, reason="stored_file") for code in FORMATS)
+        return
     today = _estimate(deployment, deployment.request)
     for code in FORMATS:
         smaller_request = replace(deployment.request, precision=code)
@@ -312,7 +315,7 @@ def _try_development(deployment: Deployment, _now: Decimal) -> Iterator[Attempt]
     """While one works on it: four bits, one request, on the cheapest tier that holds that."""
     small = replace(
         deployment.request,
-        precision="int4",
+        precision="auto" if deployment.spec.library == "gguf" else "int4",
         batch_size=1,
         context_tokens=min(deployment.request.context_tokens, _needed_tokens(deployment.usage)),
     )

@@ -64,8 +64,15 @@ class CacheEntry(TypedDict):
     dtype: str
 
 
+class FileEntry(TypedDict):
+    """A GGUF file of the model's repository: how to name it, and its bytes (0: not told)."""
+
+    model: str
+    bytes: int
+
+
 class ModelAnswer(Answer):
-    """What a model is."""
+    """What a model is; `gguf_files` are files of its repository that can be named instead, the smallest first."""
 
     id: str
     architecture: str
@@ -84,6 +91,7 @@ class ModelAnswer(Answer):
     license: str | None
     gated: bool | None
     source: str
+    gguf_files: list[FileEntry]
 
 
 class PartEntry(TypedDict):

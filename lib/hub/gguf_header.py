@@ -2,8 +2,8 @@
 
     "GGUF" · version (u32) · tensors (u64) · keys (u64) · keys × (name, type, value) · tensors × (name, rank, extents, type, offset)
 
-Scalars and short strings are kept; arrays (the tokenizer's) are stepped over. The file is little-endian here; version 2 and 3.
-gguf's own reader maps the whole file into memory, so only its table of types is used.
+Scalars, short strings and short arrays of whole numbers (heads of each layer) are kept; other arrays (the tokenizer's) are stepped over.
+The file is little-endian here; version 2 and 3. gguf's own reader maps the whole file into memory, so only its table of types is used.
 Source: ggml, docs/gguf.md; type sizes: `gguf.constants.GGML_QUANT_SIZES` (gguf 0.19).
 """
 
@@ -21,10 +21,12 @@ from lib.hub.repository import Tensor
 MAX_HEADER_BYTES = 64 * 2**20
 _MAX_KEYS, _MAX_TENSORS, _MAX_RANK, _MAX_NAME, _KEPT_TEXT = 4096, 200_000, 8, 1024, 512
 _MAX_ELEMENTS = 2**50
+_KEPT_ARRAY, _KEPT_NUMBERS = 1024, 65_536  # one number for each layer; those of all arrays together
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_WHOLE = frozenset({0, 1, 2, 3, 4, 5, 7, 10, 11})
 _STRING, _ARRAY = 8, 9
 
-Scalar = str | int | float | bool
+Value = str | int | float | bool | tuple[int, ...]
 
 
 class NeedMore(Exception):
@@ -33,9 +35,9 @@ class NeedMore(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufHeader:
-    """Keys with scalar values, tensors, and bytes and elements by type."""
+    """Keys with their values, tensors, and bytes and elements by type."""
 
-    keys: dict[str, Scalar]
+    keys: dict[str, Value]
     tensors: dict[str, Tensor]
     bytes_by_dtype: dict[str, int]
     elements_by_dtype: dict[str, int]
@@ -45,7 +47,7 @@ class _Cursor:
     """Reads forward through the bytes at hand."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        self.data, self.file, self.at = data, file, 0
+        self.data, self.file, self.at, self.kept = data, file, 0, 0
 
     def skip(self, count: int) -> int:
         start, self.at = self.at, self.at + count
@@ -88,7 +90,7 @@ def parse_gguf(data: bytes, file: str) -> GgufHeader:
         cursor.refuse(f"it is of version {version}, and versions 2 and 3 are read")
     if tensors > _MAX_TENSORS or keys > _MAX_KEYS:
         cursor.refuse(f"it claims {tensors:,} tensors and {keys:,} keys")
-    found: dict[str, Scalar] = {}
+    found: dict[str, Value] = {}
     for _ in range(keys):
         name = cursor.text(_MAX_NAME)
         value = _value(cursor, cursor.number("<I"))
@@ -97,10 +99,10 @@ def parse_gguf(data: bytes, file: str) -> GgufHeader:
     return _with_tensors(cursor, tensors, found)
 
 
-def _value(cursor: _Cursor, code: int) -> Scalar | None:
-    """A scalar or a short text; None for an array or a long text, which is stepped over."""
+def _value(cursor: _Cursor, code: int) -> Value | None:
+    """A scalar, a short text or some whole numbers; None for another array or a long text, which is stepped over."""
     if code in _SCALARS:
-        value: Scalar = struct.unpack_from(_SCALARS[code], cursor.data, cursor.skip(struct.calcsize(_SCALARS[code])))[0]
+        value: Value = struct.unpack_from(_SCALARS[code], cursor.data, cursor.skip(struct.calcsize(_SCALARS[code])))[0]
         return value
     if code == _STRING:
         text = cursor.text(MAX_HEADER_BYTES)
@@ -109,7 +111,10 @@ def _value(cursor: _Cursor, code: int) -> Scalar | None:
         cursor.refuse(f"it holds a value of the unknown type {code}")
     inner, count = cursor.number("<I"), cursor.number("<Q")
     if inner in _SCALARS:
-        cursor.skip(struct.calcsize(_SCALARS[inner]) * count)
+        start = cursor.skip(struct.calcsize(_SCALARS[inner]) * count)
+        if inner in _WHOLE and count <= _KEPT_ARRAY and cursor.kept + count <= _KEPT_NUMBERS:
+            cursor.kept += count
+            return tuple(int(n) for n in struct.unpack_from(f"<{count}{_SCALARS[inner][1]}", cursor.data, start))
     elif inner == _STRING:
         _skip_texts(cursor, count)
     else:
@@ -129,7 +134,7 @@ def _skip_texts(cursor: _Cursor, count: int) -> None:
     cursor.skip(at - cursor.at)
 
 
-def _with_tensors(cursor: _Cursor, count: int, keys: dict[str, Scalar]) -> GgufHeader:
+def _with_tensors(cursor: _Cursor, count: int, keys: dict[str, Value]) -> GgufHeader:
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType  # noqa: PLC0415 - 0.2 s, and only for GGUF files
 
     sizes = {int(kind): (kind.name, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType if kind in GGML_QUANT_SIZES}
@@ -147,7 +152,11 @@ def _with_tensors(cursor: _Cursor, count: int, keys: dict[str, Scalar]) -> GgufH
         if code not in sizes or number > _MAX_ELEMENTS:
             cursor.refuse(f"{quote_value(name)} has type {code} and {number:,} elements")
         dtype, block, block_bytes = sizes[code]
+        if name in tensors:
+            cursor.refuse(f"it holds {quote_value(name)} twice")
+        if extents and extents[0] % block:
+            cursor.refuse(f"{quote_value(name)} has rows of {extents[0]:,} weights, and {dtype} stores blocks of {block}")
         tensors[name] = Tensor(dtype, tuple(reversed(extents)), cursor.file)  # ggml lists the fastest dimension first
         elements[dtype] += number
-        stored[dtype] += -(-number // block) * block_bytes
+        stored[dtype] += number // block * block_bytes
     return GgufHeader(keys=keys, tensors=tensors, bytes_by_dtype=dict(stored), elements_by_dtype=dict(elements))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lib.errors import quote_value
 from lib.hub import loop, refusals, repository
 from lib.hub.client import Cache, check_id, open_hub
+from lib.hub.gguf_files import list_gguf
 from lib.hub.repository import MAX_LISTING_BYTES, Component, HubModel, Kind, Listing, parse_json, parse_object, read_listing
 from lib.hub.weights import MAX_DOCUMENT_NODES, RepositoryReader, WeightsReading, read_weights
 from lib.provenance import Caveat
@@ -24,29 +25,32 @@ if TYPE_CHECKING:
 
 SECONDS = 25.0
 _MAX_COMPONENTS = 40
-_cache: Cache[tuple[str, str, str | None], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: 1000 + model.tensor_count)
+_cache: Cache[tuple[str, str, str | None, str], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: 1000 + model.tensor_count)
 
 
-def read_model(repo_id: str, revision: str | None = None, token: str | None = None, *, endpoint: str | None = None) -> HubModel:
+def read_model(
+    repo_id: str, revision: str | None = None, token: str | None = None, *, file: str = "", endpoint: str | None = None
+) -> HubModel:
     """Read a model's configuration and the headers of its weights from the Hub.
 
     Args:
         repo_id: owner/name.
         revision: a branch, a tag or a commit; None for the newest commit of the main branch.
         token: the visitor's own token; None reads as a stranger, whatever token this server has.
+        file: a GGUF file of the repository, by its quantization or its name; "" for the repository as such.
         endpoint: another Hub than the one huggingface_hub is set to.
 
     Raises:
-        UnknownModel: the text cannot be an id.
+        UnknownModel: the text cannot be an id, or the repository lacks the file.
         HubError: RepoNotFound, RepoGated, NotPermitted, RateLimited, HubUnreachable or HubGarbage.
     """
     hub, repo_id = open_hub(token, endpoint), check_id(repo_id, revision)
-    key = (hub.endpoint, repo_id, revision)
+    key = (hub.endpoint, repo_id, revision, file.casefold())
     known = _cache.find(key) if token is None else None
     if known is not None:
         return known
     try:
-        model = loop.run(lambda client: _read(client, hub, repo_id, revision), SECONDS)
+        model = loop.run(lambda client: _read(client, hub, repo_id, revision, file), SECONDS)
     except TimeoutError as error:
         raise refusals.too_slow(repo_id, SECONDS) from error
     if token is None and not model.private:
@@ -59,21 +63,21 @@ def clear_cache() -> None:
     _cache.clear()
 
 
-async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None) -> HubModel:
+async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None, file: str) -> HubModel:
     described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
     listing = await loop.parse_aside(len(described.body), read_listing, described.body, repo_id)
-    source, kind = RepositoryReader(client, hub, listing), repository.kind_of(listing.files)
+    source, kind = RepositoryReader(client, hub, listing), "gguf" if file else repository.kind_of(listing.files)
     names = [name for name in repository.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
         documents = await _documents(source, names)
         parts, reads = await _parts(source, kind, documents)
     else:
-        choice = repository.choose_weights(listing.files, "", kind)
+        choice = repository.choose_weights(listing.files, "", kind, file)
         async with loop.task_group() as group:
             texts, weights = group.create_task(_documents(source, names)), group.create_task(read_weights(source, choice))
         documents, read = texts.result(), weights.result()
         reads, parts = [_with_caveat(read, choice)], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
-    return _model(listing, kind, documents, parts, reads)
+    return _model(listing, kind, documents, parts, reads, file)
 
 
 async def _documents(source: RepositoryReader, names: list[str]) -> dict[str, str]:
@@ -136,11 +140,13 @@ def _with_caveat(read: WeightsReading, choice: repository.WeightsChoice) -> Weig
     return replace(read, caveats=(*read.caveats, Caveat(f"weights_{choice.why}")))
 
 
-def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[WeightsReading]) -> HubModel:
+def _model(
+    listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[WeightsReading], file: str
+) -> HubModel:
     caveats = list(dict.fromkeys(caveat for read in reads for caveat in read.caveats))
     if not any(part.weights.files for part in parts):
         caveats.append(Caveat("no_weights", {"model": quote_value(listing.id)}))
-    used = [file for part in parts for file in part.weights.files]
+    used = tuple(name for part in parts for name in part.weights.files)
     gguf = next((read.gguf for read in reads if read.gguf), {})
     return HubModel(
         id=listing.id,
@@ -160,6 +166,7 @@ def _model(listing: Listing, kind: Kind, documents: dict[str, str], parts: list[
         gguf=gguf,
         published_parameters=listing.published_parameters,
         caveats=tuple(caveats),
+        file=next((one.label for one in list_gguf(listing.files) if file and one.files == used), ""),
     )
 
 

@@ -13,7 +13,7 @@ copy that counts is the one that its library loads by default:
     transformers   model.safetensors, else model.safetensors.index.json, else pytorch_model.bin (and its index)
     diffusers      the same in each component's folder, under the name diffusion_pytorch_model (or model)
     peft           adapter_model.safetensors, else adapter_model.bin
-    llama.cpp      the Q4_K_M file, else the first .gguf (its `-hf` option); a projector (mmproj) is not the model
+    llama.cpp      the file that is named, else Q4_K_M, else the first .gguf (`lib.hub.gguf_files`)
 
 Source: `from_pretrained` of transformers 5.23 (modeling_utils.py), diffusers 0.42 (model_loading_utils.py), peft, and
 llama.cpp's README on `-hf`; checked 2026-11-21.
@@ -31,6 +31,7 @@ from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import InvalidInput
 from lib.hub import refusals
 from lib.hub.client import check_id
+from lib.hub.gguf_files import PART, choose_gguf
 from lib.provenance import Caveat
 
 Kind = Literal["transformers", "diffusers", "sentence-transformers", "adapter", "gguf", "weights", "none"]
@@ -85,9 +86,9 @@ class OtherWeights:
 class HubModel:
     """A model repository at one commit.
 
-    `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on. `gguf` holds the scalar keys of a
+    `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on. `gguf` holds the keys of a
     GGUF header ("general.architecture", "llama.context_length" …). `published_parameters` is what the Hub's own page says,
-    by dtype, for cross-checks only.
+    by dtype, for cross-checks only. `file` is the GGUF file that was asked for, by its label; "" for the repository as such.
     """
 
     id: str
@@ -104,9 +105,10 @@ class HubModel:
     gated: str = ""
     private: bool = False
     base_model: str | None = None
-    gguf: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    gguf: Mapping[str, str | int | float | bool | tuple[int, ...]] = field(default_factory=dict)
     published_parameters: Mapping[str, int] = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
+    file: str = ""
 
     @property
     def config_text(self) -> str | None:
@@ -156,7 +158,6 @@ def _sum_tables(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
 DOCUMENTS = ("config.json", "hf_quant_config.json", "adapter_config.json", "model_index.json", "modules.json", "params.json")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".ggml", ".onnx", ".onnx_data", ".msgpack", ".h5", ".tflite", ".npz")
 _STATE = re.compile(r"(^|/)(training_args|optimizer|scheduler|rng_state[^/]*|scaler)\.[a-z]+$")
-_PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.)")
 _VARIANTS = ("fp16", "bf16")
 
 _STEMS = {"diffusers": ("diffusion_pytorch_model", "model"), "adapter": ("adapter_model",)}
@@ -187,17 +188,21 @@ def kind_of(files: Mapping[str, int | None]) -> Kind:
     usual = root.format != "none" and root.why in ("", "variant")
     if "adapter_config.json" in files and not usual:
         return "adapter"
-    if not usual and _gguf(files):
+    if not usual and choose_gguf(files):
         return "gguf"
     if "config.json" in files:
         return "transformers"
     return "none" if root.format == "none" else "weights"
 
 
-def choose_weights(files: Mapping[str, int | None], folder: str, kind: Kind) -> WeightsChoice:
-    """The copy of the weights in one folder that the library of this kind loads."""
+def choose_weights(files: Mapping[str, int | None], folder: str, kind: Kind, file: str = "") -> WeightsChoice:
+    """The copy of the weights in one folder that the library of this kind loads; `file` names one of several GGUF files.
+
+    Raises:
+        UnknownModel: there is no such GGUF file.
+    """
     if kind == "gguf":
-        return WeightsChoice(format="gguf", files=_gguf(files))
+        return WeightsChoice(format="gguf", files=choose_gguf(files, file))
     at = f"{folder}/" if folder else ""
     for stem in _STEMS.get(kind, ("model", "diffusion_pytorch_model")):
         found = _named_copy(files, at, stem)
@@ -235,18 +240,6 @@ def _last_resort(files: Mapping[str, int | None], at: str) -> WeightsChoice:
     return WeightsChoice(format="none")
 
 
-def _gguf(files: Mapping[str, int | None]) -> tuple[str, ...]:
-    """The GGUF file that llama.cpp takes by default, with all its parts."""
-    found = sorted(name for name in files if name.lower().endswith(".gguf") and "mmproj" not in name.lower())
-    if not found:
-        return ()
-    first = next((name for name in found if "q4_k_m" in name.lower()), found[0])
-    part = _PART.search(first)
-    if part is None:
-        return (first,)
-    return tuple(name for name in found if _PART.sub("", name) == _PART.sub("", first) and part[2] in name)
-
-
 def present_folders(files: Mapping[str, int | None], named: Iterable[str]) -> tuple[str, ...]:
     """Those of the named folders that hold any file."""
     present = {name.rpartition("/")[0] for name in files}
@@ -259,7 +252,7 @@ def group_other_weights(files: Mapping[str, int | None], used: Iterable[str]) ->
     groups: dict[str, list[int]] = {}
     for name, size in files.items():
         if name not in taken and name.lower().endswith(_WEIGHTS) and not _STATE.search(name):
-            groups.setdefault(_PART.sub("-*", re.sub(r"consolidated\.\d+", "consolidated.*", name)), []).append(size or 0)
+            groups.setdefault(PART.sub("-*", re.sub(r"consolidated\.\d+", "consolidated.*", name)), []).append(size or 0)
     found = [OtherWeights(pattern=pattern, files=len(sizes), total_bytes=sum(sizes)) for pattern, sizes in groups.items()]
     return tuple(sorted(found, key=lambda group: (-group.total_bytes, group.pattern)))
 

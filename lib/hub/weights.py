@@ -16,7 +16,7 @@ from lib.errors import quote_value
 from lib.hub import loop, refusals
 from lib.hub.client import Answer, Hub
 from lib.hub.gguf_header import MAX_HEADER_BYTES as MAX_GGUF_BYTES
-from lib.hub.gguf_header import GgufHeader, NeedMore, parse_gguf
+from lib.hub.gguf_header import GgufHeader, NeedMore, Value, parse_gguf
 from lib.hub.repository import Listing, Tensor, Weights, WeightsChoice, parse_object
 from lib.hub.safetensors_header import PREFIX_BYTES, header_length, parse_header
 from lib.provenance import Caveat
@@ -68,7 +68,7 @@ class WeightsReading:
 
     weights: Weights
     caveats: tuple[Caveat, ...] = ()
-    gguf: Mapping[str, str | int | float | bool] | None = None
+    gguf: Mapping[str, Value] | None = None
 
 
 async def read_weights(source: RepositoryReader, choice: WeightsChoice) -> WeightsReading:
@@ -181,11 +181,16 @@ def _pickle(source: RepositoryReader, files: tuple[str, ...], index: _Index | No
 
 
 async def _gguf(source: RepositoryReader, files: tuple[str, ...]) -> WeightsReading:
+    if len(files) > MAX_SHARDS:
+        raise refusals.garbage(source.listing.id, f"a GGUF file has {len(files):,} parts; at most {MAX_SHARDS:,} are read")
     headers = await loop.gather(*(_gguf_header(source, file, first=at == 0) for at, file in enumerate(files)))
     tensors: dict[str, Tensor] = {}
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
-    for header in headers:
+    for header, file in zip(headers, files, strict=True):
+        twice = next((name for name in header.tensors if name in tensors), None)
+        if twice is not None:
+            raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} repeats {quote_value(twice)} of an earlier part")
         tensors |= header.tensors
         sizes.update(header.bytes_by_dtype)
         elements.update(header.elements_by_dtype)
@@ -207,8 +212,15 @@ async def _gguf_header(source: RepositoryReader, file: str, *, first: bool) -> G
         answer = await source.part(file, len(data), len(data) + ahead)
         data += answer.body
         try:
-            return await loop.parse_aside(len(data), parse_gguf, data, file)
+            header = await loop.parse_aside(len(data), parse_gguf, data, file)
         except NeedMore:
             if len(answer.body) < ahead or len(data) > MAX_GGUF_BYTES:
                 raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} ends inside its header") from None
             ahead = 4 * ahead
+            continue
+        size = answer.file_bytes if answer.file_bytes is not None else source.listing.files[file]
+        described = sum(header.bytes_by_dtype.values())
+        if size is not None and described > size:
+            seen = f"the file {quote_value(file)} has {size:,} bytes and its header describes {described:,} of tensors"
+            raise refusals.garbage(source.listing.id, seen)
+        return header

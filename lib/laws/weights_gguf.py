@@ -27,8 +27,28 @@ BLOCKS: dict[str, tuple[int, int]] = {
     "F32": (1, 4), "F16": (1, 2), "BF16": (1, 2), "Q8_0": (32, 34), "Q6_K": (256, 210), "Q5_K": (256, 176), "Q5_1": (32, 24),
     "Q5_0": (32, 22), "Q4_K": (256, 144), "Q4_1": (32, 20), "Q4_0": (32, 18), "IQ4_NL": (32, 18), "IQ4_XS": (256, 136), "Q3_K": (256, 110),
     "IQ3_S": (256, 110), "Q2_K": (256, 84), "MXFP4": (32, 17),
+    "IQ3_XXS": (256, 98), "IQ2_S": (256, 82), "IQ2_XS": (256, 74), "IQ2_XXS": (256, 66), "IQ1_M": (256, 56), "IQ1_S": (256, 50),
+    "TQ2_0": (256, 66), "TQ1_0": (256, 54), "NVFP4": (64, 36), "Q1_0": (128, 18), "Q8_1": (32, 40), "Q8_K": (256, 292),
+    "F64": (1, 8), "I64": (1, 8), "I32": (1, 4), "I16": (1, 2), "I8": (1, 1),
 }  # fmt: skip
 """ggml's block types: weights in a block, bytes of a block."""
+
+FILE_TYPES: dict[int, str] = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S", 12: "Q3_K_M", 13: "Q3_K_L",
+    14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K", 19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS",
+    23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16",
+    36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE", 39: "NVFP4", 40: "Q1_0",
+}  # fmt: skip
+"""llama.cpp's file types by `general.file_type`: what a file was made as, whatever single tensors are stored in."""
+
+_TYPICAL = {"Q5_K": "Q5_K_M", "Q4_K": "Q4_K_M", "Q3_K": "Q3_K_M", "MXFP4": "MXFP4_MOE"}
+
+
+def file_type_of(block: str) -> str:
+    """The usual file type of files whose tensors are mostly of this block type."""
+    name = _TYPICAL.get(block, block)
+    return name if name in FILE_TYPES.values() else "F16"
+
 
 _BASE = {"Q5_K_M": "Q5_K", "Q5_K_S": "Q5_K", "Q4_K_M": "Q4_K", "Q4_K_S": "Q4_K", "Q3_K_L": "Q3_K", "Q3_K_M": "Q3_K", "Q3_K_S": "Q3_K",
          "IQ3_M": "IQ3_S", "MXFP4_MOE": "Q8_0"}  # fmt: skip

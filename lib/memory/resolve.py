@@ -79,14 +79,17 @@ _DOES: Mapping[Work, str] = MappingProxyType(
 )
 
 
-def check_engine(spec: ModelSpec, engine: Engine) -> None:
-    """Refuse a model that the engine does not run.
+def choose_engine(spec: ModelSpec, engine: Engine) -> Engine:
+    """The engine that runs the model: the one that was asked for; llama.cpp for a GGUF file, which is its own.
 
     Raises:
-        BadArgument: with the engines that do.
+        BadArgument: it does not run such a model; with the engines that do.
     """
+    if spec.library == "gguf":
+        return "llama.cpp"
     if spec.work not in traits_of(engine).works:
         raise BadArgument("engine", engine, f"{', '.join(list_engines(spec.work))} for a model that {_DOES[spec.work]}")
+    return engine
 
 
 def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None) -> ResolvedRequest:
@@ -95,26 +98,28 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     Raises:
         BadArgument: a precision that no format has or that the engine does not load; a model that it does not run.
     """
-    check_engine(spec, request.engine)
+    engine = choose_engine(spec, request.engine)
+    if spec.library == "gguf" and request.mode != "inference":
+        raise BadArgument("mode", request.mode, "inference for a GGUF file; name the model that it was made from to train it")
     asked = "bnb-nf4" if request.mode == "qlora" and request.precision == "auto" else request.precision
-    precision = formats.resolve(asked, spec, request.engine, accelerator)
+    precision = formats.resolve(asked, spec, engine, accelerator)
     compute = formats.compute_dtype(precision, spec, accelerator)
     if precision == "gguf:F32":
         compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
-    kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(request.engine).silicon else "tpu"
+    kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(engine).silicon else "tpu"
     memory = accelerator.memory_usable if accelerator else None
     return ResolvedRequest(
         precision=precision,
         kv_precision=compute if request.kv_precision == "auto" else request.kv_precision,
         compute_dtype=compute,
-        engine=request.engine,
+        engine=engine,
         mode=request.mode,
         devices=request.devices,
         encoder_tokens=request.encoder_tokens or spec.dimensions.encoder_tokens,
         kv_element_bytes=formats.element_bytes(request.kv_precision, compute),
         silicon=kind,
         compute_capability=accelerator.compute_capability if accelerator else None,
-        profiled_tokens=traits_of(request.engine).profiled_tokens(memory),
+        profiled_tokens=traits_of(engine).profiled_tokens(memory),
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from lib.model.spec import ModelSpec, TensorGroup
 
+AS_STORED = Law(equation="Σ bytes of the tensors, each in its own type", source="header of the GGUF file")
 _CUT = frozenset({"linear", "expert", "embedding", "head"})
 _ENDS = frozenset({"embedding", "head"})
 
@@ -57,11 +58,13 @@ def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: 
     cut = size([g for g in spec.tensors if g.kind in _CUT]) if several else total
     ends = max((size([g]) for g in spec.tensors if g.kind in _ENDS), default=0)
     matrices = [g.shape[-1] * g.shape[-2] for g in spec.tensors if g.kind == "linear" and len(g.shape) > 1]
-    law = weights_gguf.LAW if form.law == "gguf" else LAW
+    law = AS_STORED if spec.library == "gguf" else weights_gguf.LAW if form.law == "gguf" else LAW
     return Weights(total, by_component, min(cut, total), ends, max(matrices, default=0), law)
 
 
 def _bytes(spec: ModelSpec, form: WeightFormat, tensors: Sequence[TensorGroup], rest: str, *, keeps_fp32: bool) -> int:
+    if spec.library == "gguf":
+        return sum(group.stored_bytes for group in tensors)
     if form.law == "gguf":
         d = spec.dimensions
         experts = max((g.experts for g in spec.tensors), default=0)

@@ -42,8 +42,9 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
         plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
-    if not spec.buffer_bytes:
-        del plain["buffer_bytes"]
+    for name in ("buffer_bytes", "gguf_files"):
+        if not plain[name]:
+            del plain[name]
     plain["dimensions"] = _to_row(spec.dimensions)
     quantization = spec.stored.quantization
     plain["stored"] = [spec.stored.dtype, spec.stored.bytes_by_dtype, None if quantization is None else _to_row(quantization)]

@@ -16,7 +16,7 @@ from torch import float32, nn
 
 from lib.model.build import output_head, word_table
 from lib.model.config import read_field, text_config
-from lib.model.spec import CacheTerm, Dimensions, TensorGroup, TensorKind
+from lib.model.spec import Dimensions, TensorGroup, TensorKind
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -238,12 +238,6 @@ def routing_caveats(built: BuiltModel, tensors: tuple[TensorGroup, ...]) -> tupl
     return (Caveat("unknown_routing", {"architecture": built.architecture}),)
 
 
-def parameters_active(tensors: tuple[TensorGroup, ...]) -> int:
-    """Parameters that one token uses: all of them, less the routed experts it does not reach."""
-    idle = sum(g.parameters * (g.experts - g.experts_per_token) // g.experts for g in tensors if g.experts)
-    return sum(g.parameters for g in tensors) - idle
-
-
 # The Hub's pipeline tag of each family of auto classes, the most telling first.
 _TASKS = (
     ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES", "automatic-speech-recognition"),
@@ -362,17 +356,6 @@ def context_limit(built: BuiltModel) -> int | None:
     config = text_config(built.config)
     limit = _size(config, *_LIMITS)
     return limit if limit and _size(config, "vocab_size") else None
-
-
-def count_layer_kinds(terms: tuple[CacheTerm, ...] | None, layers: int) -> dict[str, int]:
-    """How many layers there are of each kind: by what they cache, or all alike where nothing is cached."""
-    if terms is None:
-        return {"attention without cache": layers} if layers else {}
-    layers_by_tensor: dict[str, dict[str, int]] = {}
-    for term in terms:
-        by_tensor = layers_by_tensor.setdefault(term.kind, {})
-        by_tensor[term.holds] = by_tensor.get(term.holds, 0) + term.layers
-    return {kind: max(by_tensor.values()) for kind, by_tensor in layers_by_tensor.items()}
 
 
 def stored_dtype(raw: Mapping[str, Any]) -> str:

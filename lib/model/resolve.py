@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lib.errors import AdvisorError, BadConfig, UnknownGrowth
 from lib.model.config import check_config
 from lib.model.quantization import read_quantization
-from lib.model.spec import CacheTerm, ModelSpec, SpecSource, StoredWeights
+from lib.model.spec import CacheTerm, ModelSpec, SpecSource, StoredWeights, count_layer_kinds, parameters_active
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -101,10 +101,10 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
             library="transformers",
             source="architecture",
             parameters_total=sum(g.parameters for g in tensors),
-            parameters_active=parameters.parameters_active(tensors),
+            parameters_active=parameters_active(tensors),
             tensors=tensors,
             dimensions=sizes,
-            layer_kinds=parameters.count_layer_kinds(terms, sizes.layers) if not unknown else {},
+            layer_kinds=count_layer_kinds(terms, sizes.layers) if not unknown else {},
             cache_terms=terms,
             unknown_cache=unknown,
             activations=trace_activations(built),

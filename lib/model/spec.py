@@ -15,7 +15,7 @@ from lib.provenance import Caveat, Source
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
 Growth = Literal["tokens", "window", "blocks", "remainder", "step", "constant", "encoder"]
-SpecSource = Literal["safetensors", "architecture", "catalog", "rule_of_thumb"]
+SpecSource = Literal["safetensors", "architecture", "catalog", "gguf", "rule_of_thumb"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,8 @@ class TensorGroup:
     `shape` is that of one tensor, in torch's order (out_features, in_features); `count` tensors have it.
     `fp32`: transformers keeps it in float32 when the model is loaded in half precision; `fp32_in_fp16`: only when that is float16.
     `skipped`: the checkpoint's own quantization leaves it as it is. `convertible`: a quantizer of `transformers` that works while
-    loading would replace the module (plain matrices and fused experts, not the head, tied or float32 ones).
+    loading would replace the module (plain matrices and fused experts, not the head, tied or float32 ones). `stored_bytes`: what the whole
+    group takes in a file whose types differ from tensor to tensor (GGUF), 0 where the format says it.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TensorGroup:
     fp32_in_fp16: bool = False
     skipped: bool = False
     convertible: bool = False
+    stored_bytes: int = 0
 
     @property
     def parameters(self) -> int:
@@ -161,14 +163,15 @@ class ModelSpec:
     `cache_terms` is None when the model keeps no cache (an encoder) and () is never used. `unknown_cache` says that a cache
     exists whose growth could not be told (then no number is given and a caveat says so).
     `layer_kinds` counts layers by kind for people. `context_limit` is in tokens, None when the config states none. `buffer_bytes` is what
-    large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`).
+    large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
+    repository, by the names that mean them, with their bytes (0: not told).
     """
 
     id: str
     architecture: str
     model_type: str
     task: str
-    library: Literal["transformers", "diffusers", "none"]
+    library: Literal["transformers", "diffusers", "gguf", "none"]
     source: SpecSource
     parameters_total: int
     parameters_active: int
@@ -185,6 +188,7 @@ class ModelSpec:
     caveats: tuple[Caveat, ...] = ()
     sources: tuple[Source, ...] = ()
     buffer_bytes: int = 0
+    gguf_files: tuple[tuple[str, int], ...] = ()
 
     @property
     def work(self) -> Work:
@@ -207,3 +211,20 @@ class ModelSpec:
         for group in self.tensors:
             total[group.component] = total.get(group.component, 0) + group.parameters
         return total
+
+
+def parameters_active(tensors: tuple[TensorGroup, ...]) -> int:
+    """Parameters that one token uses: all of them, less the routed experts it does not reach."""
+    idle = sum(g.parameters * (g.experts - g.experts_per_token) // g.experts for g in tensors if g.experts)
+    return sum(g.parameters for g in tensors) - idle
+
+
+def count_layer_kinds(terms: tuple[CacheTerm, ...] | None, layers: int) -> dict[str, int]:
+    """How many layers there are of each kind: by what they cache, or all alike where nothing is cached."""
+    if terms is None:
+        return {"attention without cache": layers} if layers else {}
+    layers_by_tensor: dict[str, dict[str, int]] = {}
+    for term in terms:
+        by_tensor = layers_by_tensor.setdefault(term.kind, {})
+        by_tensor[term.holds] = by_tensor.get(term.holds, 0) + term.layers
+    return {kind: max(by_tensor.values()) for kind, by_tensor in layers_by_tensor.items()}

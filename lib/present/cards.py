@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from lib.answers.common import (
     CaveatEntry,
@@ -27,6 +28,7 @@ from lib.present.numbers import count, deviation, gib, gib_figure, seconds, shar
 _SOURCES = {
     "catalog": "from the bundled catalog",
     "safetensors": "read from the weight files' headers on the Hub",
+    "gguf": "read from the header of the GGUF file",
     "architecture": "counted by building the architecture without weights",
     "rule_of_thumb": "estimated from the parameter count alone",
 }
@@ -50,7 +52,22 @@ def model_line(model: ModelAnswer) -> str:
     if model["context_limit_tokens"]:
         facts.append(f"context up to {whole(model['context_limit_tokens'])} tokens")
     facts.append(_SOURCES.get(model["source"], escape(model["source"])))
-    return f'<p class="model-line" role="status">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
+    line = f'<p class="model-line" role="status">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
+    return line + _gguf_choice(model)
+
+
+def _gguf_choice(model: ModelAnswer) -> str:
+    """The GGUF files of the repository with their sizes, each a link that takes it as the model (`assets/page.js`)."""
+    files = model["gguf_files"]
+    if not files:
+        return ""
+    links = [
+        f'<a href="?model={quote(file["model"])}" data-model="{escape(file["model"])}"'
+        f"{' aria-current=true' if file['model'] == model['id'] else ''}>{escape(file['model'].partition(':')[2])}</a>"
+        f"{' ' + gib(file['bytes']) if file['bytes'] else ''}"
+        for file in files
+    ]
+    return f'<p class="model-line">GGUF files: {" <span aria-hidden=true>·</span> ".join(links)}</p>'
 
 
 def model_name(model_id: str, asked: str) -> str:

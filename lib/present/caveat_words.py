@@ -45,6 +45,8 @@ _FILES = {
     "weights_variant": "Only a half-precision copy of these weights is stored, so that one was read.",
     "weights_consolidated": "Only the vendor's own format (consolidated.safetensors) is stored; transformers does not load it as it is.",
     "weights_single_file": "The weights lie in one file of an unusual name; it was read as the model.",
+    "gguf_engine": "This is a GGUF file: all figures are those of llama.cpp, whatever engine was named.",
+    "gguf_default": "No file was named, so this is {file}, which llama.cpp takes by itself; there are also {others}.",
     "no_weights": "The model {model} holds no weight files in a known place.",
     "tensors_stored_twice": "{tensors} tensors lie in more than one file; their bytes are counted each time.",
     "tensors_missing": "{tensors} tensors that the index names are in none of its files.",

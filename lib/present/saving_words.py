@@ -116,6 +116,7 @@ NO_SAVING = {
     "none_holds_it": "no cheaper tier holds the model",
     "no_cheaper_tier": "it opens no cheaper tier",
     "already_as_small": "it is that small already",
+    "stored_file": "a GGUF file is run as it is stored; name a smaller file of the repository instead",
     "costs_as_much": "it costs as much or more",
 }
 

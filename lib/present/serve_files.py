@@ -60,7 +60,7 @@ def command_words(engine: str, model: str, start: Start) -> list[str]:
         case "tei":
             return ["text-embeddings-router", "--model-id", model, "--hostname", "0.0.0.0", "--port", str(PORT), *_tei(start)]  # noqa: S104
         case "llama.cpp":
-            return ["/app/llama-server", "-hf", f"{model}:{_gguf(start)}", *listen, *_llama_cpp(start)]
+            return ["/app/llama-server", *_llama_cpp_model(model, start), *listen, *_llama_cpp(start)]
     raise ValueError(f"no server of an engine named {engine}")
 
 
@@ -93,8 +93,12 @@ def _tei(start: Start) -> list[str]:
     return ["--dtype", "float32" if start.precision == "fp32" else "float16"]
 
 
-def _gguf(start: Start) -> str:
-    return start.precision.removeprefix("gguf:").upper()
+def _llama_cpp_model(model: str, start: Start) -> list[str]:
+    """The file that was named, by its quantization or in full; else the one of this precision."""
+    repository, _, file = model.partition(":")
+    if file.lower().endswith(".gguf"):
+        return ["-hf", repository, "-hff", file]
+    return ["-hf", f"{repository}:{file or start.precision.removeprefix('gguf:').upper()}"]
 
 
 def _llama_cpp(start: Start) -> list[str]:

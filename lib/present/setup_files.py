@@ -243,7 +243,9 @@ def _server(entry: RankedEntry, catalog: Catalog, known: Versions, model: str, c
         command = endpoint_command(engine, name, image.image, start, instance) + "\n"
     answers = "/embed and /rerank" if engine == "tei" else "/v1 in the format of OpenAI's API"
     notes = [f"The server answers on port {PORT} at {answers}."]
-    if weight_format(precision).law == "gguf":
+    if ":" in name:
+        notes.append("The GGUF file is the one that was named.")
+    elif weight_format(precision).law == "gguf":
         notes.append("-hf takes a repository of GGUF files: put the one that holds this model in place of its own.")
     elif weight_format(precision).law not in MADE_WHILE_LOADING:
         notes.append(f"{precision} is a checkpoint of its own: put the repository that holds it in place of the model's, if they differ.")

@@ -234,19 +234,24 @@ def check_precision(name: str, value: object, names: tuple[str, ...]) -> str:
     return check_choice(name, value, names)  # refuses, with the nearest names
 
 
-ACCEPTED = "a Hub id (owner/name), the text of a config.json (a JSON object), or a parameter count such as 7B or 350M"
+ACCEPTED = (
+    "a Hub id (owner/name), a GGUF file of one (owner/name:Q4_K_M, or its full name), the text of a config.json (a JSON object), "
+    "or a parameter count such as 7B or 350M"
+)
 _COUNT = re.compile(r"[-+]?[0-9][0-9.,_]*(e[-+]?[0-9]+)?\s*(([kmbt]|thousand|million|billion|trillion)\s*)?(param(eter)?s)?", re.IGNORECASE)
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
+_FILE = re.compile(r"[\w][\w.+ ()/-]*", re.ASCII)
 PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
 _SHORT = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """The kind of reference, and its text without surrounding blanks."""
+    """The kind of reference, and its text without surrounding blanks; `file` is the GGUF file of the repository that is meant, if any."""
 
     kind: Literal["config", "count", "id"]
     text: str
+    file: str = ""
 
 
 def read_reference(model: object) -> Reference:
@@ -269,16 +274,17 @@ def read_reference(model: object) -> Reference:
         raise UnknownModel(f"The model has {len(text):,} characters and is no JSON object: {quote_value(text)}. Accepted: {ACCEPTED}.")
     if "/" not in text and _COUNT.fullmatch(text):
         return Reference(kind="count", text=text)
-    return Reference(kind="id", text=_id(text))
+    name, file = _id(text)
+    return Reference(kind="id", text=name, file=file)
 
 
-def _id(text: str) -> str:
-    """The id in a text, which may be the address of the model's page.
+def _id(text: str) -> tuple[str, str]:
+    """The id in a text and the file after it; the text may be the address of the model's page, or of a GGUF file.
 
     Raises:
         UnknownModel: it cannot be one.
     """
-    name = text
+    name, _, file = text.partition(":")
     if "://" in text:
         try:
             page = urlsplit(text)
@@ -286,10 +292,17 @@ def _id(text: str) -> str:
             raise UnknownModel(f"{quote_value(text)} is not an address. Accepted: {ACCEPTED}.") from None
         if page.hostname not in PAGE_HOSTS:
             raise UnknownModel(f"{quote_value(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
-        name = "/".join(page.path.strip("/").split("/")[:2])
+        parts = page.path.strip("/").split("/")
+        name = "/".join(parts[:2])
+        file = "/".join(parts[4:]) if parts[2:3] in (["blob"], ["resolve"]) and page.path.lower().endswith(".gguf") else ""
+        if file and parts[3] != "main":
+            raise UnknownModel(f"{quote_value(text)} is a file of {quote_value(parts[3])}; GGUF files are read from the main branch.")
     if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
         raise UnknownModel(f"{quote_value(text)} is no model. Accepted: {ACCEPTED}.")
-    return name
+    unnamed = ":" in text and "://" not in text and not file
+    if unnamed or (file and (len(file) > MAX_NAME or not _FILE.fullmatch(file) or ".." in file)):
+        raise UnknownModel(f"{quote_value(text)} names no GGUF file after the colon. Accepted: {ACCEPTED}.")
+    return name, file
 
 
 ACCEPTED_SPACE = "owner/name, or the address of the Space's page on the Hub"
@@ -406,7 +419,11 @@ def look_up_later(shown_type: Any) -> Checked:
     return Checked(lambda _, value: value, shown_type)
 
 
-Model = Annotated[object, look_up_later(str), Field(description="a Hub id, the text of a config.json, or a parameter count such as 7B")]
+Model = Annotated[
+    object,
+    look_up_later(str),
+    Field(description="a Hub id, a GGUF file such as owner/name:Q4_K_M, the text of a config.json, or a count such as 7B"),
+]
 Hardware = Annotated[object, look_up_later(str)]
 Precision = Annotated[
     str,

@@ -20,6 +20,7 @@ from lib.cost.usage import Usage
 from lib.errors import BadArgument, InvalidInput, quote_value
 from lib.laws.price import HOUR_S, MILLION
 from lib.memory import fit_memory, usable_memory
+from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
 from lib.present.saving_words import comparison_arithmetic
@@ -188,6 +189,7 @@ def _configured(app: App, catalog: Catalog, name: str, model: object, side: Side
         own = _own(name, offer, _plain(side.tokens_per_s), latencies)
         return ConfiguredSide(offer=offer, request=request, configuration=own, speed=None, measured_latency=measured)
     spec = app.models(model)
+    request = replace(request, engine=choose_engine(spec, request.engine))
     _check_memory(spec, offer, request, replace(usage, concurrency=side.concurrency))
     speed = predict_speed(spec, offer, request, catalog.accelerators)
     expected = _expected(name, offer, request, speed, load)

@@ -41,6 +41,7 @@ from lib.engines import Engine as EngineName
 from lib.hub.providers import ProviderOffers
 from lib.laws.price import answer_price
 from lib.memory import fit_memory, usable_memory
+from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.saving_words import break_even_sentence
 from lib.present.sentences import caveat_entries
@@ -146,9 +147,9 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     if isinstance(arguments.model, str) and not arguments.model.strip():
         return cost_answer(offer, usage, catalog, own_price=own_price)
     spec = app.models(arguments.model)
-    request = memory_request(usage, arguments.precision, arguments.engine, max(1, offer.accelerator_count))
+    request = memory_request(usage, arguments.precision, choose_engine(spec, arguments.engine), max(1, offer.accelerator_count))
     on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU_TIER, "zerogpu"), request, usage, catalog.accelerators)
-    on_hub = read_reference(arguments.model).kind == "id" and spec.id
+    on_hub = read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf"
     return cost_answer(
         offer,
         usage,
@@ -412,6 +413,8 @@ def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: Me
         return None
     if spec is None or request is None:
         return catalog.offer(ZEROGPU_TIER, "zerogpu")
+    if spec.library == "gguf":
+        return None
     alone = replace(request, devices=1, engine="transformers")
     return next((zero for zero in catalog.on(("zerogpu",)) if _fits(zero, spec, alone)), None)
 

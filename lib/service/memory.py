@@ -13,6 +13,7 @@ from lib.catalog.offers import Offer
 from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import Part, fit_memory, usable_memory
+from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.service.arguments import (
@@ -93,7 +94,7 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> 
                 *spec.caveats,
                 *estimate.caveats,
                 *encoder_caveats(spec, request.encoder_tokens),
-                *split_caveats(spec, request.engine, request.devices),
+                *split_caveats(spec, estimate.engine, request.devices),
             )
         ),
         "sources": source_entries((*spec.sources, *estimate.sources)),
@@ -125,7 +126,7 @@ def _fits(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> Iterator
         devices = _devices(request, offer)
         silicon = offer.silicon or offer.host_cpu
         fit = fit_memory(spec, replace(request, devices=devices), capacity, silicon)
-        traits = traits_of(request.engine)
+        traits = traits_of(choose_engine(spec, request.engine))
         if (silicon is not None and not traits.runs_on(silicon)) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
         yield {

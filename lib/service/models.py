@@ -16,17 +16,19 @@ from typing import Any
 
 from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import HubError, HubGarbage, HubUnreachable, RepoNotFound, UnknownModel, UnsupportedModel, quote_value
+from lib.hub.gguf_files import list_gguf
 from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
 from lib.hub.weights import MAX_DOCUMENT_NODES
 from lib.model import bundled
 from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
+from lib.model.gguf import resolve_gguf
 from lib.model.parameter_count import resolve_count
 from lib.model.reconcile import reconcile
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
-from lib.provenance import Source
+from lib.provenance import Caveat, Source
 from lib.service.arguments import read_reference
 from lib.service.build_process import BuildProcess, build_process
 from lib.service.single_flight import SingleFlight, nobody
@@ -40,8 +42,15 @@ def spec_from_hub(repository: HubModel) -> ModelSpec:
         BadConfig: its configuration cannot be read or built.
         HubGarbage: its quantization file is not a JSON object.
     """
+    files = tuple((one.label, one.total_bytes or 0) for one in list_gguf(repository.files))
+    return replace(_spec(repository), gguf_files=files)
+
+
+def _spec(repository: HubModel) -> ModelSpec:
     if repository.kind == "diffusers":
         return _with_origin(repository, _pipeline(repository))
+    if repository.kind == "gguf":
+        return _file(repository)
     text = _config_text(repository)
     if text is None:
         raise UnsupportedModel(_advice(repository))
@@ -77,8 +86,29 @@ def _advice(repository: HubModel) -> str:
     if repository.kind == "adapter":
         return f"{name} holds an adapter, not a model.{base}; with mode lora or qlora an adapter is counted on top."
     if repository.kind == "gguf":
-        return f"{name} holds GGUF files without a config.json.{base}, with a precision such as gguf:Q4_K_M."
+        return f"{name} is read as a GGUF file, whose modules cannot be built here.{base}, to run it or to look into it."
     return f"{name} has no config.json that describes an architecture.{base}, paste a config.json, or give a parameter count such as 7B."
+
+
+def _file(repository: HubModel) -> ModelSpec:
+    """The GGUF file that was asked for, or the one that llama.cpp takes by itself, with the others that there are."""
+    files = list_gguf(repository.files)
+    read = next(one for one in files if one.files == repository.components[0].weights.files)
+    spec = resolve_gguf(
+        repository.gguf,
+        repository.tensors,
+        id=f"{repository.id}:{read.label}",
+        license=repository.license,
+        gated=bool(repository.gated),
+        checked=_today(),
+    )
+    others = [one.label for one in files if one is not read]
+    chosen = (
+        (Caveat("gguf_default", {"file": read.label, "others": ", ".join(others[:_LISTED])}),) if others and not repository.file else ()
+    )
+    source = f"{', '.join(read.files[:3])} of {repository.id} at {repository.revision} on the Hub"
+    origin = Source(what="header of the GGUF file", source=source, checked=_today())
+    return replace(spec, caveats=(*spec.caveats, *repository.caveats, *chosen), sources=(origin, *spec.sources))
 
 
 def _pipeline(repository: HubModel) -> ModelSpec:
@@ -141,6 +171,7 @@ def _today() -> str:
 
 
 MAX_REMEMBERED = 256
+_LISTED = 12
 MAX_WAITING = 64  # with those below and `lib.hub.spaces.MOST_CALLS` fewer than the threads of `lib.ui.http`: the rest answers meanwhile
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
 PATIENCE_S = 60.0
@@ -173,7 +204,8 @@ class Models:
             return resolve_count(reference.text)
         if reference.kind == "config":
             return self._configured(reference.text)
-        return bundled.find_spec(reference.text) or self._from_hub(reference.text)
+        known = None if reference.file else bundled.find_spec(reference.text)
+        return known or self._from_hub(reference.text, reference.file)
 
     def config(self, model: object) -> Mapping[str, Any]:
         """The configuration of the architecture that a caller means; of a bundled pipeline, one by component.
@@ -193,7 +225,8 @@ class Models:
             )
         if reference.kind == "config":
             return parse_config(reference.text)
-        return bundled.find_config(reference.text) or config_from_hub(self._read_hub(reference.text))
+        known = None if reference.file else bundled.find_config(reference.text)
+        return known or config_from_hub(self._read_hub(reference.text, reference.file))
 
     @property
     def bundled(self) -> Sequence[str]:
@@ -213,15 +246,18 @@ class Models:
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
         return self._built(key, lambda: self._build(resolve, config))
 
-    def _read_hub(self, name: str) -> HubModel:
+    def _read_hub(self, name: str, file: str = "") -> HubModel:
         try:
-            return self._read(name, lambda: read_model(name))
+            return self._read((name, file), lambda: read_model(name, file=file))
         except HubError as refusal:
             raise _with_near(refusal, name) from None
 
-    def _from_hub(self, name: str) -> ModelSpec:
-        repository = self._read_hub(name)
-        return self._built((repository.id, repository.revision), lambda: self._build(spec_from_hub, repository))
+    def _from_hub(self, name: str, file: str) -> ModelSpec:
+        repository = self._read_hub(name, file)
+        key = (repository.id, repository.revision, repository.file)
+        if repository.kind == "gguf":  # read off its header: nothing is built
+            return self._built.known(key) or self._built(key, lambda: spec_from_hub(repository))
+        return self._built(key, lambda: self._build(spec_from_hub, repository))
 
 
 def _with_near(refusal: HubError, name: str) -> HubError:

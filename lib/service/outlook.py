@@ -75,7 +75,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     usage = usage_of(arguments, catalog.rules.storage)
     own = state_price(OWN, arguments.usd_per_million_input, arguments.usd_per_million_output)
     beside = arguments.platforms
-    on_hub = read_reference(arguments.model).kind == "id" and spec.id
+    on_hub = read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf"
     offered = app.providers(spec.id) if PROVIDERS in beside and own is None and on_hub else None
     judged = recommend(spec, _workload(usage), catalog)
 
@@ -83,7 +83,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         speed = predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators)
         return _ConfiguredOffer(offer=offer, request=request, speed=speed)
 
-    chosen = configured(*_chosen(arguments.hardware, judged, usage, catalog))
+    chosen = configured(*_chosen(arguments.hardware, judged, usage, catalog, own_file=spec.library == "gguf"))
     best = tuple(configured(*_ranked(entry, usage)) for entry in _best(judged, beside, chosen.offer))
     prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
     options = _options(chosen, best, prices if PROVIDERS in beside else (), usage)
@@ -117,7 +117,7 @@ def _ranked(entry: Entry, usage: Usage) -> tuple[Offer, MemoryRequest]:
     return entry.offer, memory_request(usage, entry.precision, entry.engine, entry.devices)
 
 
-def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Catalog) -> tuple[Offer, MemoryRequest]:
+def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Catalog, *, own_file: bool) -> tuple[Offer, MemoryRequest]:
     """The hardware that was named, in the configuration in which it runs the model; else the best paid Space, else the best of all."""
     if hardware == AUTO:
         paid = [entry for entry in judged.ranked if entry.offer.platform != "zerogpu"]
@@ -129,7 +129,7 @@ def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Cat
     entry = next((one for one in judged.ranked if one.offer == offer), None)
     if entry is not None:
         return _ranked(entry, usage)
-    engine = "vllm-tpu" if offer.platform == "tpu" else "transformers"
+    engine = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if own_file else "transformers"
     return offer, memory_request(usage, "auto", engine, max(1, offer.accelerator_count))
 
 

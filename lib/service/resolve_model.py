@@ -53,6 +53,7 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
         "license": spec.license,
         "gated": spec.gated,
         "source": spec.source,
+        "gguf_files": [{"model": f"{spec.id.partition(':')[0]}:{label}", "bytes": size} for label, size in spec.gguf_files],
         "caveats": caveat_entries((*spec.caveats, *unstated, *_differs(sum(by_dtype.values()), loaded.weights.bytes))),
         "sources": source_entries(spec.sources),
     }

@@ -8,6 +8,7 @@ from lib.answers.cost import NoWayEntry, WayEntry, WaysToSaveAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage
+from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.saving_words import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
 from lib.present.sentences import caveat_entries
@@ -33,9 +34,9 @@ def ways_to_save(app: App, arguments: CostArguments) -> WaysToSaveAnswer:
     usage = asked_usage(arguments, catalog)
     spec = app.models(arguments.model)
     price = asked_price(arguments)
-    if price is None and read_reference(arguments.model).kind == "id" and spec.id:
+    if price is None and read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf":
         price = next(iter(app.providers(spec.id).prices), None)
-    request = memory_request(usage, arguments.precision, arguments.engine, max(1, offer.accelerator_count))
+    request = memory_request(usage, arguments.precision, choose_engine(spec, arguments.engine), max(1, offer.accelerator_count))
     report = find_savings(deploy(app, catalog, spec, offer, request, usage, price))
     return {
         "schema": SCHEMA,

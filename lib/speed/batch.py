@@ -8,7 +8,7 @@ runs before a decoder. The rows of all questions are columns of arrays, so that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.memory import count_sequences
-from lib.memory.resolve import check_engine
+from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS
@@ -156,8 +156,12 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
     spec, hardware, request = question
     if spec.library == "diffusers":
         raise UnsupportedModel(f"{spec.id or 'A pipeline'} makes pictures: its speed does not follow from tokens.")
-    check_engine(spec, request.engine)
+    request = replace(request, engine=choose_engine(spec, request.engine))
     if isinstance(hardware, Offer) and hardware.platform == "zerogpu" and not engines.traits_of(request.engine).on_zerogpu:
+        if spec.library == "gguf":
+            raise BadArgument(
+                "hardware", hardware.id, "hardware on which llama.cpp runs for a GGUF file; ZeroGPU lends its card to PyTorch"
+            )
         able = ", ".join(name for name in engines.list_engines(spec.work) if engines.traits_of(name).on_zerogpu)
         raise BadArgument("engine", request.engine, f"{able} on ZeroGPU, which lends its card to PyTorch for one call at a time")
     devices = resolve_devices(hardware, accelerators)

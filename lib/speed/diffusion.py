@@ -10,7 +10,7 @@ import numpy as np
 from lib import precision as precisions
 from lib.errors import UnsupportedModel, quote_value
 from lib.laws.forward_pass import DENOISING, Quantity, denoising, fraction
-from lib.memory.resolve import check_engine
+from lib.memory.resolve import choose_engine
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
 from lib.speed.calibration import load_calibration
@@ -47,7 +47,7 @@ def predict_pictures(
         UnsupportedModel: no work per picture is known for this pipeline.
         UnknownHardware: a CPU of which nothing is known.
     """
-    check_engine(spec, request.engine)
+    choose_engine(spec, request.engine)
     calibration = load_calibration()
     fit, table = calibration.pictures, calibration.pictures["work"]
     work = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())

@@ -99,6 +99,7 @@ def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
         (not is_measured(calibration.measured, engine, card), Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
         (of.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.devices.count})),
         (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
+        (spec.library == "gguf", Caveat("gguf_engine")),
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
         (engine in STATIC_BATCH_ENGINES and of.request.concurrency > 1, Caveat("static_batch")),

@@ -78,6 +78,8 @@ def choose_kernel(precision: str, *, experts: bool, recorded: bool) -> str:
 def _expert_bytes(spec: ModelSpec, precision: str, compute: str, total: float) -> float:
     groups = [g for g in spec.tensors if g.kind == "expert"]
     form = weight_format(precision)
+    if spec.library == "gguf":
+        return float(sum(g.stored_bytes for g in groups))
     if form.law == "gguf":
         return total * sum(g.parameters for g in groups) / max(1, spec.parameters_total)
     kept = spec.stored.quantization

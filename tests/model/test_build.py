@@ -14,8 +14,8 @@ from lib.errors import BadConfig, UnsupportedModel
 from lib.model.build import build
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.meta_device import MetaBuild
-from lib.model.parameters import group_parameters, parameters_active
-from lib.model.spec import TensorGroup
+from lib.model.parameters import group_parameters
+from lib.model.spec import TensorGroup, parameters_active
 
 
 def tensors_of(name: str) -> tuple[TensorGroup, ...]:

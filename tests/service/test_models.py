@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
+from gguf_files import qwen3_06b
 from hub_repos import LLAMA_8B, TINY, as_json, llama_8b, safetensors
-from hub_stand_in import Repo, StandIn
+from hub_stand_in import Blob, Repo, StandIn
 
-from lib.errors import HubError, RepoNotFound, UnsupportedModel
+from lib.errors import HubError, HubGarbage, RepoNotFound, UnknownModel, UnsupportedModel
 from lib.hub import model_files
+from lib.model.spec import Quantization
 from lib.service import models as module
 from lib.service.models import Models
 
@@ -23,7 +25,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     """A Hub that the models under test ask."""
     model_files.clear_cache()
     with StandIn() as served:
-        monkeypatch.setattr(module, "read_model", lambda name: model_files.read_model(name, endpoint=served.url))
+        monkeypatch.setattr(module, "read_model", lambda name, file: model_files.read_model(name, file=file, endpoint=served.url))
         yield served
 
 
@@ -107,3 +109,30 @@ def test_this_process_resolves_without_torch() -> None:
         "assert not {'torch', 'transformers'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_a_gguf_file_is_named_after_a_colon(hub: StandIn) -> None:
+    """By quantization, by name, by the address of its page; without a name the one that llama.cpp takes, with the others in a caveat."""
+    hub.add(Repo(id="org/m-GGUF", files={"m-Q8_0.gguf": qwen3_06b(), "m-Q4_K_M.gguf": qwen3_06b("Q4_0", 15), "config.json": b"{}"}))
+    models = Models()
+    spec = models("org/m-GGUF:q8_0")
+    assert (spec.id, spec.library, spec.source, spec.stored.quantization) == (
+        "org/m-GGUF:Q8_0", "gguf", "gguf", Quantization(method="gguf", format="gguf:Q8_0"),
+    )  # fmt: skip
+    assert models("org/m-GGUF:m-Q8_0.gguf") is spec
+    assert models("https://huggingface.co/org/m-GGUF/blob/main/m-Q8_0.gguf") is spec
+    other = models("org/m-GGUF")
+    assert other.id == "org/m-GGUF:Q4_K_M"
+    assert [caveat.values["others"] for caveat in other.caveats if caveat.code == "gguf_default"] == ["Q8_0"]
+    with pytest.raises(UnknownModel, match=r"no GGUF file 'Q9_0'.*Q8_0"):
+        models("org/m-GGUF:Q9_0")
+    with pytest.raises(UnsupportedModel, match="read as a GGUF file"):
+        models.config("org/m-GGUF:Q8_0")
+
+
+def test_a_gguf_header_that_claims_more_than_its_file_is_refused(hub: StandIn) -> None:
+    """Tensors beyond the end of the file."""
+    whole = qwen3_06b()
+    hub.add(Repo(id="org/lies", files={"m-Q8_0.gguf": Blob(head=whole.head, size=whole.size // 2)}))
+    with pytest.raises(HubGarbage, match=r"has \d[\d,]+ bytes and its header describes \d[\d,]+ of tensors"):
+        Models()("org/lies:Q8_0")
