@@ -68,6 +68,7 @@ class FakeServices:
             "context_limit_tokens": 131_072,
             "layer_kinds": {"full attention": 32},
             "source": "catalog",
+            "gguf_files": [{"model": f"{model}:Q8_0", "bytes": 8_540_771_328}],
         }
 
     def estimate_memory(self, model: str, **asked: Any) -> dict[str, Any]:
