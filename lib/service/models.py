@@ -256,7 +256,7 @@ class Models:
         repository = self._read_hub(name, file)
         key = (repository.id, repository.revision, repository.file)
         if repository.kind == "gguf":  # read off its header: nothing is built
-            return self._built.known(key) or self._built(key, lambda: spec_from_hub(repository))
+            return self._built(key, lambda: spec_from_hub(repository))
         return self._built(key, lambda: self._build(spec_from_hub, repository))
 
 
