@@ -76,7 +76,8 @@ class Findings:
     """What the catalog and the laws say about a model (`lib.advisor.tpu_options`); `None` or "" was not asked."""
 
     engine: Literal["", "some", "none_on_tpu"] = ""
-    support: Literal["", "passing", "untested", "not_enough_hbm"] = ""
+    support: Literal["", "passing", "passing_elsewhere", "untested", "not_enough_hbm"] = ""
+    """Of the chip with the lowest price per token; `passing_elsewhere` was tested on other chips only."""
     fits: Literal["", "both", "no_gpu_offer", "no_tpu_slice"] = ""
     ttft: Literal["", "both", "neither", "gpu_only", "tpu_only"] = ""
     tpu_price: int | None = None

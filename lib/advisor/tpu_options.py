@@ -3,14 +3,17 @@
 The advisor judges the slices as it judges any offer (`lib.advisor.recommend`): bytes by the laws of memory for `vllm-tpu`, speed as
 `lib.speed` predicts it, USD per million output tokens. Here they are sorted by generation: the smallest slice that holds the model, the
 cheapest one per token within a limit on the time to first token, prices by region, spot and commitment, and what is known of the engine.
+Slices cost what they do in the stated region on the stated terms, GPU offers their list price: nothing else is published for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Literal
+from functools import partial
+from typing import Literal, get_args
 
 from lib.advisor.gpu_tpu import Findings
 from lib.advisor.recommend import recommend
@@ -23,6 +26,8 @@ from lib.provenance import Value
 from lib.workload import OUTPUT_TOKENS, Workload
 
 Support = Literal["passing", "untested", "not_enough_hbm"]
+Commitment = Literal["on_demand", "spot", "1_year", "3_years"]
+COMMITMENTS: tuple[Commitment, ...] = get_args(Commitment)
 GPU_PLATFORMS = ("spaces", "endpoints", "jobs")
 MOST_GPU_OFFERS = 3
 HOME_REGION = "us-central1"
@@ -40,6 +45,18 @@ class RegionPrice:
     one_year: Decimal | None
     three_years: Decimal | None
 
+    def at(self, commitment: Commitment) -> Decimal | None:
+        """The price on these terms."""
+        return {"on_demand": self.on_demand, "spot": self.spot, "1_year": self.one_year, "3_years": self.three_years}[commitment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rental:
+    """Where slices are rented, and on which terms."""
+
+    region: str = HOME_REGION
+    commitment: Commitment = "on_demand"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceOption:
@@ -55,7 +72,7 @@ class GenerationOption:
     """One generation of TPU for a model.
 
     `smallest` is the slice with the fewest chips that holds it, `cheapest` the one with the lowest price per token within the limit on
-    the time to first token, `None` where there is none.
+    the time to first token, `None` where there is none or no price was found.
     """
 
     generation: TpuGeneration
@@ -81,9 +98,14 @@ class GuidanceCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TpuOptions:
-    """A model on TPU slices, and the GPU offers with the lowest price per token within the same limit."""
+    """A model on TPU slices, and the GPU offers with the lowest price per token within the same limit.
+
+    `best_slice` has the lowest price per token of all generations, or the fewest chips where no price was found. GPU offers are ordered by
+    their price per hour where nothing has one per token (encoders, pictures).
+    """
 
     generations: tuple[GenerationOption, ...]
+    best_slice: Entry | None
     gpu: tuple[Entry, ...]
     gpu_by_platform: tuple[Entry, ...]
     """The cheapest per token of each platform."""
@@ -91,11 +113,8 @@ class TpuOptions:
     support: Support
     runs_on_optimum: bool
     findings: Findings
-
-    @property
-    def best_slice(self) -> Entry | None:
-        """The slice with the lowest price per token of all generations."""
-        return _best_slice(self.generations)
+    fastest: tuple[Entry | None, Entry | None]
+    """The slice and the GPU offer with the shortest predicted time to first token."""
 
 
 FIRST_COMPILE, CACHED_COMPILE = "20 to 30 minutes", "5 minutes"
@@ -122,24 +141,28 @@ def find_general_values(catalog: Catalog, software: TpuSoftware) -> dict[str, Ma
     }
 
 
-def find_tpu_options(spec: ModelSpec, workload: Workload, catalog: Catalog, software: TpuSoftware, *, max_ttft_s: float = 0) -> TpuOptions:
+def find_tpu_options(
+    spec: ModelSpec, workload: Workload, catalog: Catalog, software: TpuSoftware, *, max_ttft_s: float = 0, rental: Rental = Rental()
+) -> TpuOptions:
     """Judge every slice and every GPU offer; `max_ttft_s` = 0 sets no limit. The platforms of `workload` are not read."""
     on_tpu = _judge_at_full_length(spec, replace(workload, platforms=("tpu",)), catalog)
     on_gpu = _judge_at_full_length(spec, replace(workload, platforms=GPU_PLATFORMS), catalog)
-    generations = tuple(_by_generation(spec, on_tpu, software, max_ttft_s))
+    generations = tuple(_by_generation(spec, on_tpu, software, max_ttft_s, rental))
     gpu_entries = [entry for entry in on_gpu.ranked if entry.offer.silicon is not None and entry.offer.silicon.kind == "gpu"]
-    cheapest = _cheapest_first(gpu_entries, max_ttft_s)
+    cheapest = _cheapest_first(gpu_entries, max_ttft_s, _list_price) or _cheapest_first(gpu_entries, max_ttft_s, _hourly)
     gpu = _one_per_silicon(cheapest)
-    support = _best_support([option.support for option in generations])
+    best_slice = _best_slice(generations, software, rental)
     v5e = next(option for option in generations if option.generation.id == software.guidance.generation)
     return TpuOptions(
         generations=generations,
+        best_slice=best_slice,
         gpu=gpu,
         gpu_by_platform=tuple({entry.offer.platform: entry for entry in reversed(cheapest)}.values()),
         guidance=check_guidance(spec.parameters_total, v5e.chips_needed, software.guidance),
-        support=support,
+        support=_best_support([option.support for option in generations]),
         runs_on_optimum=runs_on_optimum(spec, software.optimum),
-        findings=_find(spec, on_tpu, gpu_entries, generations, gpu, support, max_ttft_s, software.support),
+        findings=_find(spec, on_tpu, gpu_entries, generations, best_slice, gpu, software, max_ttft_s, rental),
+        fastest=(_fastest(on_tpu.ranked), _fastest(gpu_entries)),
     )
 
 
@@ -164,7 +187,9 @@ def _join(held: Entry, usual: Entry | None) -> Entry:
     return replace(usual, memory=held.memory, capacity_bytes=held.capacity_bytes, free_bytes=held.free_bytes)
 
 
-def _by_generation(spec: ModelSpec, on_tpu: Recommendation, software: TpuSoftware, max_ttft_s: float) -> Iterable[GenerationOption]:
+def _by_generation(
+    spec: ModelSpec, on_tpu: Recommendation, software: TpuSoftware, max_ttft_s: float, rental: Rental
+) -> Iterable[GenerationOption]:
     runs = {entry.offer.id: entry for entry in on_tpu.ranked}
     refused = {rejection.offer.id: rejection for rejection in on_tpu.rejected}
     judged = [*(entry.offer for entry in on_tpu.ranked), *(rejection.offer for rejection in on_tpu.rejected)]
@@ -175,7 +200,7 @@ def _by_generation(spec: ModelSpec, on_tpu: Recommendation, software: TpuSoftwar
         own = [offer for offer in offers if offer.tpu is not None and offer.tpu.generation.id == generation.id]
         entries = [runs[offer.id] for offer in own if offer.id in runs]
         alone = [entry for entry in entries if entry.replicas == 1] or entries
-        cheapest = _cheapest_first(entries, max_ttft_s)
+        cheapest = _cheapest_first(entries, max_ttft_s, partial(slice_usd_per_million, software=software, rental=rental))
         yield GenerationOption(
             generation=generation,
             support=find_support(spec.id, generation.accelerator, software.support),
@@ -193,14 +218,27 @@ def within_limit(entry: Entry, max_ttft_s: float) -> bool:
     return predicted is not None and predicted.ttft_s.value <= max_ttft_s
 
 
-def _cheapest_first(entries: Iterable[Entry], max_ttft_s: float) -> list[Entry]:
-    """Entries within the limit whose price per token is known, the lowest first."""
+def _cheapest_first(entries: Iterable[Entry], max_ttft_s: float, price: Callable[[Entry], Decimal | None]) -> list[Entry]:
+    """Entries within the limit whose price is known, the lowest first."""
     priced = [
-        (entry.cost.usd_per_million_output_tokens, entry.offer.accelerator_count, at, entry)
+        (usd, entry.offer.accelerator_count, at, entry)
         for at, entry in enumerate(entries)
-        if entry.cost.usd_per_million_output_tokens is not None and entry.cost.usd_per_hour > 0 and within_limit(entry, max_ttft_s)
+        if entry.cost.usd_per_hour > 0 and within_limit(entry, max_ttft_s) and (usd := price(entry)) is not None
     ]
     return [entry for *_, entry in sorted(priced, key=lambda each: each[:3])]
+
+
+def _list_price(entry: Entry) -> Decimal | None:
+    return entry.cost.usd_per_million_output_tokens
+
+
+def _hourly(entry: Entry) -> Decimal:
+    return entry.cost.usd_per_hour * entry.replicas
+
+
+def _fastest(entries: Iterable[Entry]) -> Entry | None:
+    timed = [entry for entry in entries if entry.speed.predicted is not None]
+    return min(timed, key=lambda entry: entry.speed.predicted.ttft_s.value if entry.speed.predicted else math.inf, default=None)
 
 
 def _one_per_silicon(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -269,6 +307,18 @@ def list_region_prices(offer: Offer, software: TpuSoftware) -> tuple[RegionPrice
     return tuple(rows)
 
 
+def slice_usd_per_hour(offer: Offer, software: TpuSoftware, rental: Rental) -> Decimal | None:
+    """USD per hour of a slice; `None` where the generation is not in the region, or no price on these terms was found."""
+    here = next((price for price in list_region_prices(offer, software) if price.region == rental.region), None)
+    return None if here is None else here.at(rental.commitment)
+
+
+def slice_usd_per_million(entry: Entry, software: TpuSoftware, rental: Rental) -> Decimal | None:
+    """USD per million output tokens of a slice at these terms; `None` as for the hour, or where nothing is predicted."""
+    hourly = slice_usd_per_hour(entry.offer, software, rental)
+    return None if hourly is None else rescale_usd_per_million(entry, hourly)
+
+
 def rescale_usd_per_million(entry: Entry, usd_per_hour: Decimal) -> Decimal | None:
     """The price of a million tokens at another price per hour; the speed is the same."""
     price = entry.cost.usd_per_million_output_tokens
@@ -304,52 +354,71 @@ def _find(
     on_tpu: Recommendation,
     gpu_entries: list[Entry],
     generations: tuple[GenerationOption, ...],
+    tpu_best: Entry | None,
     gpu: tuple[Entry, ...],
-    support: Support,
+    software: TpuSoftware,
     max_ttft_s: float,
-    matrix: SupportMatrix,
+    rental: Rental,
 ) -> Findings:
     """What the decision can use of all this."""
     named = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
-    tpu_best = _best_slice(generations)
+    tested = [option.generation.name for option in generations if option.support == "passing"]
+    support = _best_support([option.support for option in generations])
+    rented = None if tpu_best is None or tpu_best.offer.tpu is None else tpu_best.offer.tpu.generation.id
+    chosen = next((each for each in generations if each.generation.id == rented), None)
+    here: Literal["passing", "passing_elsewhere", "untested", "not_enough_hbm"] = support if chosen is None else chosen.support
+    if tested and here != "passing":
+        here = "passing_elsewhere"
     gpu_best = gpu[0] if gpu else None
+    tpu_usd = None if tpu_best is None else slice_usd_per_million(tpu_best, software, rental)
+    gpu_usd = None if gpu_best is None else _list_price(gpu_best)
     prices: dict[str, Value] = {}
-    if tpu_best is not None and gpu_best is not None:
+    if tpu_best is not None and gpu_best is not None and tpu_usd is not None and gpu_usd is not None:
         prices = {
             "tpu": tpu_best.offer.id,
             "gpu": gpu_best.offer.id,
-            "tpu_usd": _usd(tpu_best),
-            "gpu_usd": _usd(gpu_best),
+            "tpu_usd": tpu_usd,
+            "gpu_usd": gpu_usd,
+            "commitment": rental.commitment,
+            "region": rental.region,
         }
+    matrix = software.support
     fits = "no_gpu_offer" if not gpu_entries and on_tpu.ranked else "no_tpu_slice" if gpu_entries and not on_tpu.ranked else "both"
     values: dict[str, Mapping[str, Value]] = {
         "engine": {"model": spec.id, "task": on_tpu.task},
-        "support": {"model": spec.id, "package": matrix.package, "release": matrix.release, "checked": matrix.checked},
+        "support": {
+            "model": spec.id,
+            "package": matrix.package,
+            "release": matrix.release,
+            "checked": matrix.checked,
+            "generation": "" if chosen is None else chosen.generation.name,
+            "tested": ", ".join(tested),
+        },
         "fits": {"model": spec.id},
         "ttft": {"max_ttft_s": max_ttft_s},
         "tpu_price": prices,
     }
     return Findings(
         engine="none_on_tpu" if unrunnable and support != "passing" else "some",
-        support=support if named and not unrunnable else "",
+        support=here if named and (not unrunnable or tested) else "",
         fits="" if unrunnable else fits,  # type: ignore[arg-type]
-        ttft=_who_keeps_limit(tpu_best, gpu_best) if max_ttft_s and not unrunnable else "",
-        tpu_price=round(100 * _usd(tpu_best) / _usd(gpu_best)) if tpu_best is not None and gpu_best is not None else None,
+        ttft=_who_keeps_limit(on_tpu.ranked, gpu_entries, max_ttft_s) if max_ttft_s and not unrunnable else "",
+        tpu_price=round(100 * tpu_usd / gpu_usd) if prices and tpu_usd is not None and gpu_usd is not None else None,
         values=values,
     )
 
 
-def _best_slice(generations: Iterable[GenerationOption]) -> Entry | None:
-    return min((each.cheapest for each in generations if each.cheapest is not None), key=_usd, default=None)
+def _best_slice(generations: Iterable[GenerationOption], software: TpuSoftware, rental: Rental) -> Entry | None:
+    cheapest = [each.cheapest for each in generations if each.cheapest is not None]
+    if cheapest:
+        return min(cheapest, key=lambda entry: slice_usd_per_million(entry, software, rental) or Decimal("Infinity"))
+    smallest = [each.smallest for each in generations if each.smallest is not None]
+    return min(smallest, key=lambda entry: entry.offer.accelerator_count * entry.replicas, default=None)
 
 
-def _usd(entry: Entry) -> Decimal:
-    price = entry.cost.usd_per_million_output_tokens
-    return Decimal("Infinity") if price is None else price
-
-
-def _who_keeps_limit(tpu: Entry | None, gpu: Entry | None) -> Literal["both", "neither", "gpu_only", "tpu_only"]:
-    if tpu is None:
-        return "neither" if gpu is None else "gpu_only"
-    return "tpu_only" if gpu is None else "both"
+def _who_keeps_limit(tpu: Iterable[Entry], gpu: Iterable[Entry], max_ttft_s: float) -> Literal["both", "neither", "gpu_only", "tpu_only"]:
+    on_tpu, on_gpu = (any(within_limit(entry, max_ttft_s) for entry in entries) for entries in (tpu, gpu))
+    if on_tpu:
+        return "both" if on_gpu else "tpu_only"
+    return "gpu_only" if on_gpu else "neither"

@@ -54,7 +54,8 @@ def options_table(answer: GpuTpuAnswer) -> str:
     if not answer["options"]:
         return ""
     first = answer["options"][0]
-    where = f"TPU prices: {first['region']}, {COMMITMENTS[first['commitment']]}" if first["kind"] == "tpu" else "No TPU slice holds it"
+    terms = f"TPU prices: {first['region']}, {COMMITMENTS[first['commitment']]}"
+    where = terms if first["kind"] == "tpu" else "No slice of TPU is among them"
     heads = ("Hardware", "Memory per device", "First token", "Tokens per second", "Price")
     return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer["options"]], "options")
 

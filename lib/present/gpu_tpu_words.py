@@ -17,6 +17,8 @@ COMMITMENTS: Mapping[str, str] = MappingProxyType(
     {"on_demand": "on demand", "spot": "spot", "1_year": "one year committed", "3_years": "three years committed"}
 )
 
+_PRICES = "A million output tokens cost {tpu_usd} on {tpu!s} ({commitment}, {region!s}) and {gpu_usd} on {gpu!s} (list price)."
+
 RULES: Mapping[str, str] = MappingProxyType(
     {
         "framework_jax": "JAX is compiled by XLA on every device, so the program runs on a TPU as it is.",
@@ -60,16 +62,18 @@ RULES: Mapping[str, str] = MappingProxyType(
         "{three_years_usd} for three. The GPU offers here have none.",
         "engine_none_on_tpu": "No serving engine that this catalog knows runs {model} ({task}) on a TPU in this precision; it would need "
         "serving code of its own.",
-        "support_passing": "{package} {release} was tested with {model} and passed ({checked}).",
+        "support_passing": "{package} {release} was tested with {model} on {tested!s} and passed ({checked}).",
+        "support_elsewhere": "{package} {release} was tested with {model} on {tested!s} and passed ({checked}), but not on "
+        "{generation!s}, which has the lowest price per token here.",
         "support_untested": "{model} is untested on {package} {release} ({checked}): it may run, and it may not.",
         "fits_no_gpu_offer": "{model} fits slices of TPU, and no GPU offer of this catalog in this precision.",
         "fits_no_tpu_slice": "{model} fits GPU offers, and no slice of TPU of this catalog in this precision.",
         "ttft_gpu_only": "Only GPU offers are predicted to answer within {max_ttft_s}.",
         "ttft_tpu_only": "Only TPU slices are predicted to answer within {max_ttft_s}.",
-        "tpu_price_much_lower": "At list prices a million output tokens cost {tpu_usd} on {tpu!s} and {gpu_usd} on {gpu!s}.",
-        "tpu_price_lower": "At list prices a million output tokens cost {tpu_usd} on {tpu!s} and {gpu_usd} on {gpu!s}.",
-        "tpu_price_higher": "At list prices a million output tokens cost {tpu_usd} on {tpu!s} and {gpu_usd} on {gpu!s}.",
-        "tpu_price_much_higher": "At list prices a million output tokens cost {tpu_usd} on {tpu!s} and {gpu_usd} on {gpu!s}.",
+        "tpu_price_much_lower": _PRICES,
+        "tpu_price_lower": _PRICES,
+        "tpu_price_higher": _PRICES,
+        "tpu_price_much_higher": _PRICES,
     }
 )
 
@@ -79,6 +83,20 @@ CAVEATS: Mapping[str, str] = MappingProxyType(
         "tpu_prices_are_secondary": "Prices of TPUs come from copies of Google's list, not from the list itself.",
         "commitments_known_for_v6e": "Prices with a commitment were found for v6e only, in the regions with its lowest price.",
         "spot_changes": "Spot prices change, and a spot slice can be taken back at any time.",
+        "context_cut": "This model takes {limit_tokens} tokens at most, so slices and offers are judged at that length, not at "
+        "{asked_tokens}.",
+        "limit_not_kept": "No {kind} option is predicted to answer within {max_ttft_s}: {hardware!s} comes nearest with {ttft_s}. "
+        "The limit therefore favours neither side.",
+        "limit_not_kept:unknown": "No {kind} option is predicted to answer within {max_ttft_s}, for no speed is predicted on any. "
+        "The limit therefore favours neither side.",
+        "no_slice_compared": "No slice of TPU is compared: no serving engine of this catalog runs this kind of model there, so nothing is "
+        "known of its memory, speed or price on a TPU.",
+        "tested_not_predicted": "vLLM was tested with this model on a TPU, but its memory and speed there are not predicted here: no slice "
+        "is compared.",
+        "priced_by_the_hour": "No price per million output tokens is known here, for the model generates none or its speed is not "
+        "predicted: GPU offers that hold it are listed by their price per hour.",
+        "nothing_compared": "Nothing is compared: no GPU offer and no slice of TPU of this catalog is predicted to run this model within "
+        "what was asked. /recommend says why each offer does not.",
         "options_in_bf16": "No slice of TPU computes in {precision}: memory, speed and prices are those of bf16.",
     }
 )

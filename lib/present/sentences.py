@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.present.caveat_words import CAVEATS
+from lib.present.gpu_tpu_words import COMMITMENTS, SIDES
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.present.reason_words import REASONS
 from lib.provenance import Caveat, Reason, Statement, Value
@@ -110,7 +111,7 @@ class _Figure:
 def format_value(name: str, value: Value) -> str:
     """A value as text, with its unit from the end of its name."""
     if isinstance(value, str | bool):
-        words = {"account": ACCOUNTS, "bound": BOUNDS}.get(name, {})
+        words = {"account": ACCOUNTS, "bound": BOUNDS, "commitment": COMMITMENTS, "kind": SIDES}.get(name, {})
         return words.get(str(value), str(value))
     for unit, written in _UNITS:
         if name.endswith(unit):

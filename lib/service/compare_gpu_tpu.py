@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from decimal import Decimal
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, cast
 
 from lib.advisor import gpu_tpu
 from lib.advisor.gpu_tpu import Decision, Findings, Place, WeighedReason, Work, decide
 from lib.advisor.result import Entry
 from lib.advisor.tpu_options import (
+    COMMITMENTS,
     HOME_REGION,
+    Commitment,
     GenerationOption,
     RegionPrice,
+    Rental,
     SliceOption,
     TpuOptions,
     apply_claim,
@@ -21,6 +23,7 @@ from lib.advisor.tpu_options import (
     find_tpu_options,
     list_region_prices,
     rescale_usd_per_million,
+    slice_usd_per_hour,
     within_limit,
 )
 from lib.answers.common import SCHEMA, source_entries, usd
@@ -44,17 +47,17 @@ from lib.model.spec import ModelSpec
 from lib.present.gpu_tpu_words import SUPPORT, guidance_sentence, replicas_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.present.side_by_side import list_properties
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number
 from lib.service.endpoint import App
 from lib.service.gpu_tpu_recipes import RecipeQuestion, gpu_recipes, slice_recipes
 from lib.workload import Workload
 
-Commitment = Literal["on_demand", "spot", "1_year", "3_years"]
-COMMITMENTS: tuple[Commitment, ...] = get_args(Commitment)
 MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600
 _WEIGHED: Mapping[str, str] = {"auto": "auto", "fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "int8": "int8"}
 """The precision in which slices and offers are judged; others are judged in bf16, which a TPU has."""
+_PRICED: Mapping[str, tuple[Commitment, ...]] = {"interruptible": ("spot",), "committed": ("1_year", "3_years")}
+"""Terms of TPU prices in which a budget shows."""
 _CLAIM = "What if TorchTPU's claim held here (1.5 to 2 times as fast, by Google, of its Fused Eager mode against its Debug Eager mode)?"
 
 
@@ -105,6 +108,11 @@ class GpuTpuArguments(Arguments):
         return frozenset(place for place in gpu_tpu.PLACES if getattr(self, place))
 
     @property
+    def rental(self) -> Rental:
+        """Where slices are rented, and on which terms."""
+        return Rental(region=self.region, commitment=self.commitment)
+
+    @property
     def work(self) -> Work:
         """The same as the decision takes it."""
         shapes: gpu_tpu.Shapes = "not_stated"
@@ -144,10 +152,14 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     workload = Workload(
         context_tokens=arguments.context_tokens, concurrency=arguments.concurrency, precision=_WEIGHED.get(arguments.precision, "bf16")
     )
-    options = None if spec is None else find_tpu_options(spec, workload, catalog, software, max_ttft_s=arguments.max_ttft_s)
-    findings = Findings() if options is None else options.findings
+    options, findings, work = None, Findings(), arguments.work
+    if spec is not None:
+        options = find_tpu_options(spec, workload, catalog, software, max_ttft_s=arguments.max_ttft_s, rental=arguments.rental)
+        findings = options.findings
+    if findings.tpu_price is not None and arguments.commitment in _PRICED.get(work.budget, ()):
+        work = replace(work, budget="not_stated")  # the price already counts it
     findings = replace(findings, values={**find_general_values(catalog, software), **findings.values})
-    return _answer(arguments, spec, options, decide(arguments.work, rules, findings), catalog, software)
+    return _answer(arguments, spec, options, decide(work, rules, findings), catalog, software)
 
 
 def _check_consistent(arguments: GpuTpuArguments) -> None:
@@ -158,8 +170,11 @@ def _check_consistent(arguments: GpuTpuArguments) -> None:
     """
     if arguments.static_shapes and (arguments.shape_changes or arguments.dynamic_shapes):
         raise BadArgument("static_shapes", "true", "false where shape_changes or dynamic_shapes is true")
-    if arguments.on_gcp and arguments.outside_gcp:
-        raise BadArgument("on_gcp", "true", "false where outside_gcp is true")
+    if arguments.shape_changes and arguments.dynamic_shapes:
+        raise BadArgument("shape_changes", "true", "false where dynamic_shapes is true: within buckets, or at every step")
+    for elsewhere in ("outside_gcp", "on_prem"):
+        if arguments.on_gcp and getattr(arguments, elsewhere):
+            raise BadArgument("on_gcp", "true", f"false where {elsewhere} is true")
 
 
 def _check_region(region: object, catalog: Catalog) -> str:
@@ -226,7 +241,7 @@ def _options(arguments: GpuTpuArguments, options: TpuOptions, software: TpuSoftw
 def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: GenerationOption | None, software: TpuSoftware) -> OptionEntry:
     offer, predicted, memory = entry.offer, entry.speed.predicted, entry.memory
     prices = list_region_prices(offer, software)
-    usd_per_hour = entry.cost.usd_per_hour if generation is None else _price(arguments, prices)
+    usd_per_hour = entry.cost.usd_per_hour if generation is None else slice_usd_per_hour(offer, software, arguments.rental)
     million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
     ttft = None if predicted is None else predicted.ttft_s.value
     total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
@@ -262,14 +277,6 @@ def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: Gen
         "prices": [_region_price(price) for price in prices],
         "what_if": _what_if(entry, software) if arguments.torchtpu_claim and generation is not None else None,
     }
-
-
-def _price(arguments: GpuTpuArguments, prices: tuple[RegionPrice, ...]) -> Decimal | None:
-    """USD per hour in the region, as it is committed to; `None` where the generation is not there, or no such price was found."""
-    here = next((price for price in prices if price.region == arguments.region), None)
-    if here is None:
-        return None
-    return {"on_demand": here.on_demand, "spot": here.spot, "1_year": here.one_year, "3_years": here.three_years}[arguments.commitment]
 
 
 def _region_price(price: RegionPrice) -> RegionPriceEntry:
@@ -395,6 +402,8 @@ def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOpt
     yield Caveat("weights_are_judgement")
     if spec is not None:
         yield from spec.caveats
+        if spec.context_limit is not None and arguments.context_tokens > spec.context_limit:
+            yield Caveat("context_cut", {"limit_tokens": spec.context_limit, "asked_tokens": arguments.context_tokens})
     if options is not None:
         yield Caveat("tpu_prices_are_secondary")
         if arguments.commitment in {"1_year", "3_years"}:
@@ -403,6 +412,28 @@ def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOpt
             yield Caveat("spot_changes")
         if arguments.precision not in _WEIGHED:
             yield Caveat("options_in_bf16", {"precision": arguments.precision})
+        yield from _not_compared(arguments, options)
+
+
+def _not_compared(arguments: GpuTpuArguments, options: TpuOptions) -> Iterable[Caveat]:
+    """What the options lack, and why."""
+    on_tpu, on_gpu = options.fastest
+    if options.findings.ttft == "neither":
+        for kind, entry in (("tpu", on_tpu), ("gpu", on_gpu)):
+            values: dict[str, Value] = {"max_ttft_s": arguments.max_ttft_s, "kind": kind}
+            if entry is not None and entry.speed.predicted is not None:
+                values |= {"hardware": entry.offer.id, "ttft_s": entry.speed.predicted.ttft_s.value}
+                yield Caveat("limit_not_kept", values)
+            else:
+                yield Caveat("limit_not_kept", values, variant="unknown")
+    if options.findings.engine == "none_on_tpu":
+        yield Caveat("no_slice_compared")
+    elif options.best_slice is None and options.support == "passing":
+        yield Caveat("tested_not_predicted")
+    if options.gpu and all(entry.cost.usd_per_million_output_tokens is None for entry in options.gpu):
+        yield Caveat("priced_by_the_hour")
+    if not options.gpu and options.best_slice is None:
+        yield Caveat("nothing_compared")
 
 
 def _sources(decision: Decision, options: TpuOptions | None, software: TpuSoftware) -> Iterable[Source]:

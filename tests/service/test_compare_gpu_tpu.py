@@ -42,7 +42,7 @@ def test_every_rule_has_a_sentence_and_every_sentence_a_rule() -> None:
 
 STATED: dict[str, Any] = {
     "framework": "jax", "phase": "both", "shape_changes": True, "custom_kernels": True, "irregular_control_flow": True,
-    "unstructured_sparsity": True, "large_embeddings": True, "on_gcp": True, "on_prem": True, "edge": True, "multi_cloud": True,
+    "unstructured_sparsity": True, "large_embeddings": True, "on_gcp": False, "on_prem": True, "edge": True, "multi_cloud": True,
     "regulated": True, "chips_at_scale": 300, "latency_sensitive": True, "precision": "fp64", "training_steps": 10**6,
     "batch": "large_regular", "team": "cuda", "experiments": True, "budget": "committed",
 }  # fmt: skip
@@ -53,7 +53,13 @@ STATED: dict[str, Any] = {
     [
         {"model": LLAMA},
         {"model": "openai/whisper-large-v3"},
-        {"model": "deepseek-ai/DeepSeek-V3", "budget": "interruptible", "dynamic_shapes": True, "kernels": "pallas"},
+        {
+            "model": "deepseek-ai/DeepSeek-V3",
+            "budget": "interruptible",
+            "shape_changes": False,
+            "dynamic_shapes": True,
+            "kernels": "pallas",
+        },
         {"model": "7B", "max_ttft_s": 1e-6, "framework": "tensorflow", "kernels": "triton", "precision": "fp4", "training_steps": 10},
         {"chips_at_scale": 20, "shape_changes": False, "static_shapes": True, "precision": "fp32", "framework": "pytorch", "team": "jax"},
         {"on_gcp": False, "outside_gcp": True, "batch": "small_irregular"},
@@ -74,7 +80,9 @@ def test_every_answer_is_worded(others: dict[str, Any]) -> None:
     ("arguments", "says"),
     [
         ({"on_gcp": True, "outside_gcp": True}, "on_gcp was 'true'. Accepted: false where outside_gcp is true"),
+        ({"on_gcp": True, "on_prem": True}, "on_gcp was 'true'. Accepted: false where on_prem is true"),
         ({"static_shapes": True, "dynamic_shapes": True}, "static_shapes was 'true'"),
+        ({"shape_changes": True, "dynamic_shapes": True}, "shape_changes was 'true'. Accepted: false where dynamic_shapes is true"),
         ({"region": "us-centra1"}, "region was 'us-centra1'. Accepted: one of 17 names, the nearest: us-central1"),
         ({"region": 10**400}, "region was 'a whole number of about 400 digits'"),
         ({"framework": "caffe"}, "framework was 'caffe'. Accepted: pytorch, jax, tensorflow"),
@@ -105,6 +113,78 @@ def test_options_are_priced_by_region_and_commitment() -> None:
     gpus = [option for option in listed.values() if option["kind"] == "gpu"]
     assert gpus
     assert all(spot[option["hardware"]]["usd_per_hour"] == option["usd_per_hour"] for option in gpus)
+
+
+def test_terms_of_the_price_reach_the_cheapest_slice_and_the_verdict() -> None:
+    """Spot of v6e is a fifth of its list price, which makes it the cheapest; TPU7x has none, so no slice of it is the cheapest."""
+    listed, spot, years = ASK(LLAMA), ASK(LLAMA, commitment="spot"), ASK(LLAMA, commitment="3_years")
+    assert not [reason for reason in listed["reasons"] if reason["code"].startswith("tpu_price")]  # 1.71 beside 1.42 USD: about the same
+    for answer, terms in ((spot, "spot, us-central1"), (years, "three years committed, us-central1")):
+        priced = {one["hardware"]: one["usd_per_million_output_tokens"] for one in answer["options"] if one["kind"] == "tpu"}
+        best = min((usd, name) for name, usd in priced.items() if usd is not None)[1]
+        told = next(reason for reason in answer["reasons"] if reason["code"].startswith("tpu_price"))
+        assert f"on {best} ({terms})" in told["message"]
+        assert answer["score"] > listed["score"]
+        assert not any(one["generation"] == "tpu7x" and "cheapest" in one["role"] for one in answer["options"])
+    south = ASK(LLAMA, region="southamerica-west1")
+    assert {one["generation"] for one in south["options"] if "cheapest" in one["role"]} == {"v5e", "v6e"}  # the others are not there
+    assert (listed["verdict"], spot["verdict"]) == ("either", "tpu")
+
+
+def test_a_budget_that_the_price_counts_is_not_counted_twice() -> None:
+    """Spot prices are what an interruptible budget is about; without a model the budget itself counts."""
+    codes = {reason["code"] for reason in ASK(LLAMA, commitment="spot", budget="interruptible")["reasons"]}
+    assert "budget_interruptible" not in codes
+    assert any(code.startswith("tpu_price") for code in codes)
+    assert "budget_interruptible" in {reason["code"] for reason in ASK(LLAMA, budget="interruptible")["reasons"]}
+    assert "budget_interruptible" in {reason["code"] for reason in ASK(commitment="spot", budget="interruptible")["reasons"]}
+
+
+def test_tested_means_on_the_chip_that_is_named() -> None:
+    """Llama-3.3-70B passed on v6e and TPU7x; where v5p is the cheapest, it is untested, and the reason says so."""
+    answer = ASK("meta-llama/Llama-3.3-70B-Instruct")
+    slices = [option for option in answer["options"] if option["kind"] == "tpu" and option["usd_per_million_output_tokens"] is not None]
+    best = min(slices, key=lambda option: option["usd_per_million_output_tokens"])
+    codes = {reason["code"]: reason["message"] for reason in answer["reasons"]}
+    assert ("support_passing" in codes) == (best["support"] == "passing")
+    assert ("support_elsewhere" in codes) == (best["support"] != "passing")
+    assert any(best["hardware"] in recipe["code"] or best["topology"] in recipe["code"] for recipe in answer["recipes"])
+
+
+def test_a_limit_that_neither_side_keeps_is_said() -> None:
+    """The nearest of each, and that it favours neither."""
+    told = [caveat["message"] for caveat in ASK(LLAMA, max_ttft_s=1e-6)["caveats"] if caveat["code"] == "limit_not_kept"]
+    assert len(told) == 2
+    assert told[0].startswith("No TPU option is predicted to answer within")
+    assert told[1].startswith("No GPU option is predicted")
+    assert not [one for one in ASK(LLAMA, max_ttft_s=100)["caveats"] if one["code"] == "limit_not_kept"]
+
+
+@pytest.mark.parametrize("model", ["google-bert/bert-base-uncased", "stabilityai/stable-diffusion-xl-base-1.0"])
+def test_encoders_and_pictures_have_gpu_options_by_the_hour(model: str) -> None:
+    """No price per token, so the cheapest hours that hold them; and that no slice is compared."""
+    answer = ASK(model)
+    prices = [option["usd_per_hour"] * option["replicas"] for option in answer["options"]]
+    assert prices
+    assert prices == sorted(prices)
+    assert {option["kind"] for option in answer["options"]} == {"gpu"}
+    assert {"no_slice_compared", "priced_by_the_hour"} <= {caveat["code"] for caveat in answer["caveats"]}
+
+
+def test_a_model_that_was_tested_and_is_not_predicted() -> None:
+    """Qwen3-Embedding-8B passed on v6e; no law here predicts an embedding model on a TPU, so no slice is compared."""
+    answer = ASK("Qwen/Qwen3-Embedding-8B")
+    assert "support_passing" in {reason["code"] for reason in answer["reasons"]}
+    assert "tested_not_predicted" in {caveat["code"] for caveat in answer["caveats"]}
+
+
+def test_a_context_beyond_the_model_is_said() -> None:
+    """GPT-2 takes 1,024 tokens; the options are those of that length."""
+    answer = ASK("openai-community/gpt2", context_tokens=100_000)
+    assert "1,024" in next(caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "context_cut")
+    assert [one["hardware"] for one in answer["options"]] == [
+        one["hardware"] for one in ASK("openai-community/gpt2", context_tokens=1024)["options"]
+    ]
 
 
 def test_a_claim_is_beside_the_figures_and_in_none() -> None:
