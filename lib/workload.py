@@ -13,7 +13,22 @@ Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
 Priority = Literal["cheapest", "balanced", "fastest"]
 Sdk = Literal["gradio", "docker"]
 
+Method = Literal["full", "lora", "dora", "qlora"]
+Optimizer = Literal["adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "muon", "sgd"]
+TrainingPrecision = Literal["bf16", "mixed", "fp32"]
+Checkpointing = Literal["none", "layers", "offloaded"]
+AttentionKernel = Literal["sdpa", "flash", "eager"]
+Stack = Literal["transformers", "trl", "unsloth", "ms-swift", "axolotl", "torchtune"]
+Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp_offload"]
+
 MODES: tuple[Mode, ...] = get_args(Mode)
+METHODS: tuple[Method, ...] = get_args(Method)
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
+TRAINING_PRECISIONS: tuple[TrainingPrecision, ...] = get_args(TrainingPrecision)
+CHECKPOINTING: tuple[Checkpointing, ...] = get_args(Checkpointing)
+ATTENTION_KERNELS: tuple[AttentionKernel, ...] = get_args(AttentionKernel)
+STACKS: tuple[Stack, ...] = get_args(Stack)
+SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
 ACCOUNTS: tuple[Account, ...] = get_args(Account)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 SDKS: tuple[Sdk, ...] = get_args(Sdk)
@@ -55,6 +70,36 @@ class MemoryRequest:
     mode: Mode = "inference"
     devices: int = 1
     encoder_tokens: int = 0
+
+
+ALL_LINEAR = "all-linear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRequest:
+    """One question about fine-tuning.
+
+    `target_modules` are last parts of module names ("q_proj"), or `ALL_LINEAR` alone; without an adapter they count for nothing, as does
+    `rank`. `precision` "bf16" trains and keeps everything in 16 bits, "mixed" multiplies in 16 bits and keeps what is trained, its
+    gradients and states in 32, "fp32" does all in 32. `fused_loss` is None where the stack decides. A step takes `accumulation`
+    micro-batches of `micro_batch` sequences of `sequence_tokens` each, on every one of `devices`; with `packing` all of them are full.
+    """
+
+    method: Method = "lora"
+    rank: int = 16
+    target_modules: tuple[str, ...] = (ALL_LINEAR,)
+    optimizer: Optimizer = "adamw"
+    precision: TrainingPrecision = "mixed"
+    checkpointing: Checkpointing = "layers"
+    attention: AttentionKernel = "sdpa"
+    sequence_tokens: int = 2048
+    packing: bool = True
+    micro_batch: int = 1
+    accumulation: int = 1
+    stack: Stack = "trl"
+    sharding: Sharding = "none"
+    devices: int = 1
+    fused_loss: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

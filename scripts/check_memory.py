@@ -5,8 +5,8 @@
 
 What a source calls memory differs: the peak of bytes allocated by tensors (weights + cache + activations), what is allocated at the
 end (without activations), or all of a process (with the runtime). The prompt's length sets the activations, prompt and output together
-the cache. Before transformers 4.45 the logits of the whole prompt were kept, and once more in float32. Trainers differ too: litgpt's
-runs on one card keep all activations, peft's full run has moments in 16 bits and no master copy, several devices share states (FSDP).
+the cache. Before transformers 4.45 the logits of the whole prompt were kept, and once more in float32. Training is compared with what
+torch reserves; scripts/check_training.py does so for many more runs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from lib.laws.activation import logits_bytes  # noqa: E402
-from lib.laws.runtime import runtime_parts  # noqa: E402
-from lib.memory import MemoryEstimate, estimate_memory  # noqa: E402
+from lib.memory import estimate_memory  # noqa: E402
+from lib.memory.training import estimate_training  # noqa: E402
 from lib.model import bundled  # noqa: E402
 from lib.model.spec import ModelSpec  # noqa: E402
 from lib.units import GIB  # noqa: E402
-from lib.workload import MemoryRequest, Mode  # noqa: E402
+from lib.workload import MemoryRequest, Method, TrainingRequest  # noqa: E402
 
 POINTS = ROOT / "tests" / "data" / "measured_memory.json"
 AT_THE_END = frozenset({"qwen3-speed"})
-PURE = frozenset({"peft-metamath"})
-ALL_KEPT = frozenset({"litgpt"})
+OF_SOURCE: dict[str, dict[str, Any]] = {
+    "litgpt": {"checkpointing": "none", "stack": "torchtune", "fused_loss": False, "rank": 8},
+    "peft-metamath": {"checkpointing": "none", "stack": "transformers", "optimizer": "adamw_foreach"},
+    "torchtune": {"stack": "torchtune"},
+}
+"""litgpt has modules of its own, which cast nothing, as torchtune's do."""
 WHOLE_PROCESS = frozenset({"premai"})
 ALL_LOGITS = frozenset({"4.38.2"})
-MODES: dict[str, Mode] = {"inference": "inference", "lora": "lora", "qlora": "qlora", "full": "full"}
+MODES: dict[str, Method] = {"lora": "lora", "qlora": "qlora", "full": "full"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +65,15 @@ class Check:
 
 def estimated(spec: ModelSpec, point: dict[str, Any]) -> int:
     """Bytes by the laws, of what this source measures."""
+    if point["method"] != "inference":
+        return _training(spec, point)
     request = MemoryRequest(
         precision=point["precision"],
         context_tokens=point["tokens"],
         batch_size=point["batch"],
-        mode=MODES[point["method"]],
-        devices=1 if point["method"] != "inference" else point["devices"],
+        devices=point["devices"],
     )
     whole = estimate_memory(spec, request)
-    if request.mode != "inference":
-        return _training(whole, point)
     if point["source"] in AT_THE_END:
         return whole.weights.bytes + whole.kv_cache.bytes
     prompt = point["prompt"] or point["tokens"]
@@ -81,17 +84,18 @@ def estimated(spec: ModelSpec, point: dict[str, Any]) -> int:
     return total + whole.runtime.bytes if point["source"] in WHOLE_PROCESS else total
 
 
-def _training(whole: MemoryEstimate, point: dict[str, Any]) -> int:
-    """The estimate's typical value, moved to its own bounds where the source trains so; several devices share all but activations."""
-    context = runtime_parts(engine="transformers", silicon="gpu").values()
-    total = whole.total_bytes - whole.runtime.bytes
-    if point["source"] in PURE and point["method"] == "full":
-        total -= whole.total_bytes - whole.low_bytes - sum(p.typical - p.low for p in context)
-    if point["source"] in ALL_KEPT:
-        total += whole.high_bytes - whole.total_bytes - sum(p.high - p.typical for p in context)
-    own = sum(whole.activation.details[name] for name in ("kept activations", "logits and loss"))
+def _training(spec: ModelSpec, point: dict[str, Any]) -> int:
+    """What a training run reserves, asked as its source ran it; the files say more than a point holds (`OF_SOURCE`)."""
     devices: int = point["devices"]
-    return own + (total - own) // devices
+    asked = TrainingRequest(
+        method=MODES[point["method"]],
+        sequence_tokens=point["tokens"],
+        micro_batch=point["batch"],
+        precision="bf16",
+        sharding="fsdp" if devices > 1 else "none",
+        devices=devices,
+    )
+    return estimate_training(spec, replace(asked, **OF_SOURCE[point["source"]])).reserved.typical
 
 
 def checks(path: Path = POINTS) -> list[Check]:
@@ -99,7 +103,7 @@ def checks(path: Path = POINTS) -> list[Check]:
     found = []
     for point in json.loads(path.read_text(encoding="utf-8"))["points"]:
         spec = bundled.find_spec(point["model"])
-        if spec is None or point["method"] not in MODES:
+        if spec is None or point["method"] not in {"inference", *MODES}:
             continue
         found.append(Check(point=point, measured=point["bytes"], estimated=estimated(spec, point)))
     return found

@@ -1,81 +1,166 @@
-"""Memory of fine-tuning beside the weights: gradients, optimizer states, adapters, kept activations.
+"""Memory of fine-tuning beside the weights: gradients, optimizer states, master weights, kept activations, logits and loss.
 
-AdamW, bytes for each trained parameter of b bytes:
+Bytes for each trained parameter of w bytes (two in pure bf16; four where it is trained in mixed precision, adapters among them):
 
-    gradient     b
-    moments      8           two in float32
-    master copy  4           float32 copy of 16-bit weights; none when b = 4
+    gradient                   w
+    AdamW                      2·w moments               foreach: 1·w more while it steps; fused: nothing
+    AdamW in 8 bits            2·(1 + 4/256)             a byte for each moment, one float32 for 256 of them
+    paged AdamW                0                         the states lie in unified memory; the device holds them while there is room
+    Adafactor                  4·(rows + columns)        of a matrix; 12 for each element of the largest one while it steps
+    Muon                       w                         one momentum of a matrix; AdamW for tables, the head and vectors
+    SGD                        0
+    master weights             2                         mixed precision: what float32 takes beside the 16 bits
 
-LoRA of rank r on a matrix (out, in) trains r · (out + in) parameters, in float32 as peft keeps them: 4 + 4 + 8 bytes each.
-Activations kept for the backward pass, over N = B·T tokens:
+A step has four fullest moments; its peak is the largest of them:
 
-    with checkpointing      b·N·h·L + one layer in full (`layer_bytes`)
-    without                 L layers in full
-    logits of all tokens    N·V·(b + 8): compute dtype, float32 copy, its gradient
+    loss      weights + states + kept activations of all layers + logits and loss
+    layer     weights + states + gradients of the head and above + kept + one layer once more, recomputed, and its passing gradients
+    end       weights + states + all gradients + one layer in full
+    update    weights + states + all gradients + what the optimizer takes while it steps
 
-    h  hidden size    L  layers    V  vocabulary    B, T  sequences and their tokens
+Gradients lie there at every moment where steps are accumulated. Logits and loss, for each token and entry of the vocabulary with b bytes an
+element: b + 4 + 4 + 4 (logits, their float32 copy, log-softmax and its gradient; transformers ≥ 4.45); a fused or chunked loss holds the
+hidden states and a gradient of them instead, 4·b·h for each token, and one chunk of logits.
 
-Limits: FlashAttention or sdpa (no T² scores kept); dense decoders; neither paged nor 8-bit optimizers; no sharding of states over devices.
-Sources: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054 (2 + 2 + 12 bytes in mixed precision); Korthikanti et al. 2022, arXiv:2205.05198,
-counts 34·s·b·h bytes for a GPT layer, which gated MLPs and fewer key heads change.
+Limits: transformers' own modules; FSDP and ZeRO as published, without the traffic's buffers beyond two layers.
+Sources: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054; Dettmers et al. 2022, arXiv:2110.02861 (8-bit states in blocks); Shazeer and
+Stern 2018, arXiv:1804.04235; torch 2.13 torch/optim (foreach, Muon); transformers 5.23.0 loss/loss_utils.py; what a loss holds was
+measured by github.com/linkedin/Liger-Kernel benchmark/data (ead96b61).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lib.laws import Law
 from lib.units import Bytes
+from lib.workload import Optimizer
 
 LAW = Law(
-    equation="kept activations + logits + gradients + optimizer + master weights",
-    source="arXiv:1910.02054 and arXiv:2205.05198; lib/laws/training.py",
+    equation="the fullest of four moments of a step: loss, first layer, last layer, update",
+    source="arXiv:1910.02054, torch 2.13 and transformers 5.23.0; lib/laws/training.py",
 )
 FLOAT32 = 4
-MOMENTS = 8
+_BLOCK = 256
+_EIGHT_BITS = 1 + FLOAT32 / _BLOCK
+_CHUNK_TOKENS = 256
+_FUSED_COPIES = 4
 
 
-def gradient_bytes(*, parameters: int, element_bytes: int) -> Bytes:
-    """One gradient for each trained parameter, in the parameter's dtype."""
-    return Bytes(parameters * element_bytes)
+class Trained(NamedTuple):
+    """What is trained: parameters in all, of these the ones in matrices of layers, their rows and columns, and the largest tensor."""
+
+    parameters: int
+    in_matrices: int
+    rows_and_columns: int
+    largest: int
+    width: int
 
 
-def optimizer_bytes(*, parameters: int) -> Bytes:
-    """AdamW's two moments in float32."""
-    return Bytes(parameters * MOMENTS)
+class States(NamedTuple):
+    """Bytes of an optimizer on the device, in unified memory, and while it steps."""
+
+    held: Bytes
+    paged: Bytes
+    stepping: Bytes
 
 
-def master_bytes(*, parameters: int, element_bytes: int) -> Bytes:
-    """Float32 copy of weights that are trained in 16 bits."""
-    return Bytes(0 if element_bytes >= FLOAT32 else parameters * FLOAT32)
+def optimizer_states(optimizer: Optimizer, trained: Trained, *, foreach: bool) -> States:
+    """What an optimizer takes for what is trained; `foreach`: the plain implementation of torch, which copies one moment.
 
-
-def adapter_parameters(*, rank: int, shapes: dict[tuple[int, int], int]) -> int:
-    """Parameters of LoRA: r · (out + in) for each of `count` matrices of a shape.
-
-    >>> adapter_parameters(rank=16, shapes={(4096, 4096): 2})
-    262144
+    >>> optimizer_states("adamw", Trained(1000, 1000, 100, 500, 2), foreach=False).held
+    4000
     """
-    return sum(rank * (rows + columns) * count for (rows, columns), count in shapes.items())
+    p, w = trained.parameters, trained.width
+    vectors = p - trained.in_matrices
+    held = {
+        "adamw": 2 * w * p,
+        "adamw_8bit": 2 * _EIGHT_BITS * p,
+        "adafactor": FLOAT32 * (trained.rows_and_columns + vectors),
+        "muon": w * trained.in_matrices + 2 * w * vectors,
+    }
+    paged = {"paged_adamw": 2 * FLOAT32 * p, "paged_adamw_8bit": 2 * _EIGHT_BITS * p}
+    stepping = {"adamw": w * p if foreach else 0, "adafactor": 3 * FLOAT32 * trained.largest, "muon": 3 * 2 * trained.largest}
+    return _states(held.get(optimizer, 0), paged.get(optimizer, 0), stepping.get(optimizer, 0))
 
 
-def layer_bytes(*, tokens: int, element_bytes: int, hidden: int, query_width: int, key_width: int, mlp_width: int) -> Bytes:
-    """What one layer keeps for its backward pass.
+def _states(held: float, paged: float = 0, stepping: float = 0) -> States:
+    return States(Bytes(round(held)), Bytes(round(paged)), Bytes(round(stepping)))
 
-        N · (b · (4h + 3q + 4k + 4f) + 8h)
 
-    Inputs of two norms and of the projections behind them (4h), queries before and after rotation and the attention's output (3q), keys
-    likewise and values twice where heads are shared (4k), gate, its activation, up and the product (4f); two norms work in float32 (8h).
+def gradient_bytes(trained: Trained) -> Bytes:
+    """One gradient for each trained parameter, in its own dtype."""
+    return Bytes(trained.parameters * trained.width)
+
+
+def adapter_parameters(*, rank: int, rows: int, columns: int, dora: bool) -> int:
+    """Parameters of an adapter beside a matrix: r · (out + in), with DoRA a magnitude for each row more.
+
+    >>> adapter_parameters(rank=16, rows=4096, columns=4096, dora=False)
+    131072
     """
-    inner = 4 * hidden + 3 * query_width + 4 * key_width + 4 * mlp_width
-    return Bytes(tokens * (element_bytes * inner + 2 * FLOAT32 * hidden))
+    return rank * (rows + columns) + (rows if dora else 0)
 
 
-def stored_activation_bytes(*, tokens: int, element_bytes: int, hidden: int, layers: int, layer: int, checkpointing: bool) -> Bytes:
-    """Activations kept by all layers: with checkpointing each layer's input and one layer in full."""
-    if checkpointing:
-        return Bytes(element_bytes * tokens * hidden * layers + layer)
-    return Bytes(layer * layers)
+def loss_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: int, fused: bool) -> Bytes:
+    """Logits and loss of so many tokens."""
+    entry = vocabulary * (element_bytes + 3 * FLOAT32)
+    if fused:
+        return Bytes(tokens * _FUSED_COPIES * element_bytes * hidden + min(tokens, _CHUNK_TOKENS) * entry)
+    return Bytes(tokens * entry)
 
 
-def loss_bytes(*, tokens: int, vocabulary: int, element_bytes: int) -> Bytes:
-    """Logits of every token, their float32 copy and its gradient: N·V·(b + 8)."""
-    return Bytes(tokens * vocabulary * (element_bytes + 2 * FLOAT32))
+class Moments(NamedTuple):
+    """Bytes of a step's four moments, by what they hold."""
+
+    loss: dict[str, int]
+    layer: dict[str, int]
+    end: dict[str, int]
+    update: dict[str, int]
+
+
+class Held(NamedTuple):
+    """Bytes that lie on a device through a step or come and go in it."""
+
+    states: dict[str, int]
+    """Through the whole step: weights, master weights, adapters, optimizer."""
+    copies: int
+    """Of master weights in 16 bits, from the forward pass to the end of the backward pass."""
+    gradients: int
+    first_gradients: int
+    """Those of the head and the table, which come before the last layer's."""
+    kept: int
+    """Activations of all layers, or their checkpoints."""
+    layer: int
+    """One layer in full."""
+    passing: int
+    """Gradients that pass through one layer."""
+    loss: int
+    stepping: int
+    accumulates: bool
+    recomputes: bool
+
+
+STEADY = frozenset({"weights", "float32 tables and norms", "master weights", "adapters", "optimizer", "gradients", "optimizer step"})
+"""What lies in blocks that keep their place; the rest comes and goes, and the allocator cannot always use its blocks again."""
+
+
+def moving_bytes(moment: dict[str, int]) -> int:
+    """What comes and goes at a moment."""
+    return sum(size for name, size in moment.items() if name not in STEADY)
+
+
+def find_moments(held: Held) -> Moments:
+    """The four moments of a step."""
+    before = held.gradients if held.accumulates else 0
+    base = {**held.states}
+    kept, loss = "saved activations", "logits and loss"
+    one = held.layer if held.recomputes else 0
+    early = held.gradients if held.accumulates else held.first_gradients
+    last = held.layer if not held.recomputes else held.layer + held.kept // 64
+    return Moments(
+        loss=base | {"16-bit copies": held.copies, "gradients": before, kept: held.kept, loss: held.loss},
+        layer=base | {"16-bit copies": held.copies, "gradients": early, kept: held.kept + one, "passing gradients": held.passing},
+        end=base | {"16-bit copies": held.copies, "gradients": held.gradients, kept: last, "passing gradients": held.passing},
+        update=base | {"gradients": held.gradients, "optimizer step": held.stepping},
+    )

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lib.memory.per_device import ENDLESS, PerDevice, max_batch, max_context, per_device
+from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
 from lib.memory.resolve import resolve_request, tensor_parallel_degree
 from lib.memory.result import MemoryEstimate, MemoryFit, Part, compose
+from lib.memory.search import ENDLESS
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer

@@ -1,8 +1,7 @@
-"""Activations on one device, and what training holds besides.
+"""Activations on one device.
 
 Where the model's forward pass was traced, `transformers` is counted by the trace (`ActivationFit`); elsewhere, and for the other engines,
-by the laws of plain decoders (`lib.laws.activation`). Training adds kept activations, gradients, optimizer states and adapters
-(`lib.laws.training`).
+by the laws of plain decoders (`lib.laws.activation`). What a training step takes is in `lib.memory.training`.
 """
 
 from __future__ import annotations
@@ -138,69 +137,3 @@ class Activation:
             key_width=ceil_divide(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)),
             mlp_width=ceil_divide(s.mlp_width, n), vocabulary=s.vocabulary,
         )  # fmt: skip
-
-    def training(self, tokens: int, batch: int, *, checkpointing: bool = True) -> dict[str, int]:
-        """Activations of fine-tuning: kept for the backward pass, and logits of every token."""
-        s, b = self._sizes, self._request.element_bytes
-        count = tokens * batch
-        layer = training.layer_bytes(
-            tokens=count, element_bytes=b, hidden=s.hidden, query_width=s.query_width, key_width=s.key_width, mlp_width=s.mlp_width
-        )
-        kept = training.stored_activation_bytes(
-            tokens=count, element_bytes=b, hidden=s.hidden, layers=s.layers, layer=layer, checkpointing=checkpointing
-        )
-        return {"kept activations": kept, "logits and loss": training.loss_bytes(tokens=count, vocabulary=s.vocabulary, element_bytes=b)}
-
-
-ADAPTER_RANK = 16
-_FLOAT32 = 4
-
-
-def adapter_parameters(spec: ModelSpec) -> int:
-    """Parameters of LoRA with rank 16 on every plain matrix of the stack; experts, tables and the head stay as they are."""
-    shapes: dict[tuple[int, int], int] = {}
-    for group in spec.tensors:
-        if group.kind == "linear" and len(group.shape) == 2:  # noqa: PLR2004 matrices
-            rows, columns = group.shape
-            shapes[rows, columns] = shapes.get((rows, columns), 0) + group.count
-    return training.adapter_parameters(rank=ADAPTER_RANK, shapes=shapes)
-
-
-def training_bytes(spec: ModelSpec, request: ResolvedRequest, activation: Activation, tokens: int, batch: int) -> dict[str, int]:
-    """By what holds them, on one device: activations, and its share of gradients, moments, master copy and adapters."""
-    activations = activation.training(tokens, batch)
-    states = _full(spec.parameters_total, request.element_bytes) if request.mode == "full" else _adapted(adapter_parameters(spec))
-    return activations | {name: ceil_divide(size, request.devices) for name, size in states.items()}
-
-
-def _full(count: int, width: int) -> dict[str, int]:
-    """States when every parameter is trained."""
-    return {
-        "gradients": training.gradient_bytes(parameters=count, element_bytes=width),
-        "optimizer": training.optimizer_bytes(parameters=count),
-        "master weights": training.master_bytes(parameters=count, element_bytes=width),
-    }
-
-
-def _adapted(count: int) -> dict[str, int]:
-    """Adapters in float32 with their states."""
-    return {
-        "adapters": count * _FLOAT32,
-        "gradients": training.gradient_bytes(parameters=count, element_bytes=_FLOAT32),
-        "optimizer": training.optimizer_bytes(parameters=count),
-    }
-
-
-def half_precision_states_saving(spec: ModelSpec, request: ResolvedRequest) -> int:
-    """Bytes that full training in 16 bits saves, on one device, when moments are kept in 16 bits too and there is no master copy."""
-    if request.mode != "full" or request.element_bytes == _FLOAT32:
-        return 0
-    count = spec.parameters_total
-    states = training.optimizer_bytes(parameters=count) // 2 + training.master_bytes(parameters=count, element_bytes=request.element_bytes)
-    return ceil_divide(states, request.devices)
-
-
-def no_checkpointing_bytes(activation: Activation, tokens: int, batch: int) -> int:
-    """Additional bytes that are kept, on one device, without gradient checkpointing."""
-    without = activation.training(tokens, batch, checkpointing=False)
-    return sum(without.values()) - sum(activation.training(tokens, batch).values())

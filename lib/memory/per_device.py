@@ -3,28 +3,30 @@
     peak(T, B) = weights + runtime + activations + cache, at the worst length up to T
 
 Tensor parallelism (vLLM) gives each device its share of every matrix and of the heads; the other engines deal whole layers out
-(`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by interpolation and halving (`find_largest`).
+(`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by `lib.memory.search`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lib.engines import traits_of
 from lib.identity import ById
 from lib.laws.memory_claim import Claim
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
-from lib.laws.runtime import GRAPHS, Range, runtime_parts
-from lib.memory.activations import Activation, training_bytes
+from lib.laws.runtime import GRAPHS, WORKSPACE, Range, runtime_parts
+from lib.memory.activations import Activation
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
+from lib.memory.search import ENDLESS, find_largest
+from lib.memory.training import CONTEXT, TrainingMemory, estimate_training
 from lib.memory.weights import Weights, weights
+from lib.workload import TrainingRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
+    from lib.workload import Method
 
 _UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
 
@@ -41,7 +43,10 @@ class PerDevice:
         )
         self._layers = max(1, spec.dimensions.layers)
         self.cache = Cache(spec.cache_terms if request.mode == "inference" else None, request, spec.dimensions.head_dim, self._shares())
-        self.device_weights = self._device_weights()
+        self.trains = request.mode != "inference"
+        if self.trains:
+            self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
+        self.device_weights = ceil_divide(of.total, request.devices) if self.trains else self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = traits_of(request.engine).own_modules and request.precision in _UNPACKED
         self.unpacked = of.largest_matrix * request.element_bytes if unpacks else 0
@@ -67,15 +72,27 @@ class PerDevice:
 
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
         """Activations on one device by what they are; with the states of training, when there is any."""
-        if self.request.mode != "inference":
-            return training_bytes(self.spec, self.request, self.activation, tokens, batch)
+        if self.trains:
+            return {name: size for name, size in self.training(tokens, batch).parts.items() if name not in {"weights", CONTEXT}}
         passing = {"forward pass": self.activation.bytes(tokens, batch)}
         return {**passing, "one unpacked matrix": self.unpacked} if self.unpacked else passing
+
+    def training(self, tokens: int, batch: int) -> TrainingMemory:
+        """A training step with the defaults of `TrainingRequest`; several devices share by FSDP."""
+        shared = "fsdp" if self.request.devices > 1 else "none"
+        request = TrainingRequest(
+            method=cast("Method", self.request.mode),
+            sequence_tokens=tokens,
+            micro_batch=batch,
+            sharding=shared,
+            devices=self.request.devices,
+        )
+        return estimate_training(self.spec, request)
 
     def claim(self, tokens: int, batch: int) -> Claim:
         """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""
         active = sum(self.activations(tokens, batch).values())
-        engine = self.request.engine if self.request.mode == "inference" else "transformers"
+        engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
         return Claim(engine, self.request.silicon, self.device_weights, active, self.device_runtime, graphs, self.request.devices)
 
@@ -93,7 +110,7 @@ class PerDevice:
 
     def beside_cache(self, tokens: int, batch: int) -> int:
         """Bytes of everything but the cache on the fullest device, at the worst length up to `tokens`."""
-        if self.request.mode == "inference":  # a moment's temporary tensors may shrink as the cache beside them grows
+        if not self.trains:  # a moment's temporary tensors may shrink as the cache beside them grows
             active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
         else:
             active = sum(self.activations(tokens, batch).values())
@@ -115,39 +132,6 @@ def _remembered(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
 def per_device(spec: ModelSpec, request: ResolvedRequest) -> PerDevice:
     """The bytes of a request on each device; the last few hundred are remembered, so that a slider's move is arithmetic only."""
     return _remembered(ById(spec), request)
-
-
-ENDLESS = 2**24
-"""Tokens and sequences beyond which a search stops: no limit was found."""
-
-
-def find_largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
-    """The largest n from 1 to `limit` with size(n) ≤ capacity, 0 if even 1 is too large; `size` must not shrink.
-
-    Interpolates, since most sizes are straight lines, and halves when that does not help.
-
-    >>> largest(lambda n: 10 + 3 * n, 100, 1000)
-    30
-    """
-    at_limit = size(limit)
-    if at_limit <= capacity:
-        return limit
-    low, high = 1, limit
-    at_low = size(low)
-    if at_low > capacity:
-        return 0
-    straight = True
-    while high - low > 1:
-        guess = low + (capacity - at_low) * (high - low) // (at_limit - at_low) if straight else (low + high) // 2
-        middle = min(max(guess, low + 1), high - 1)
-        value = size(middle)
-        if value <= capacity:
-            straight = straight or guess == middle
-            low, at_low = middle, value
-        else:
-            high, at_limit = middle, value
-        straight = not straight if guess == middle else straight
-    return low
 
 
 def max_context(of: PerDevice, capacity: int, batch: int) -> int | None:

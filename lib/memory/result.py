@@ -15,7 +15,6 @@ from lib.laws import memory_claim, runtime
 from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.memory_claim import Claim
 from lib.laws.weights import rule_of_thumb_bytes
-from lib.memory.activations import half_precision_states_saving, no_checkpointing_bytes
 from lib.precision import lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source
 
@@ -145,7 +144,7 @@ def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
 def weights_part(of: PerDevice) -> Part:
     """Weights over all devices, copies included."""
     n = of.request.devices
-    total = of.device_weights * n if of.parallel else of.weights.total
+    total = of.device_weights * n if of.parallel or of.trains else of.weights.total
     inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(n)}
     details = _with_rest(of.weights.by_component, total, "copies on other devices")
     return Part(name="weights", bytes=total, law=of.weights.law.equation, inputs=inputs, source=of.weights.law.source, details=details)
@@ -186,14 +185,15 @@ def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int
     """How far the total may lie below and above, in bytes.
 
     A traced forward pass is exact, a law is not. A cache that grows by concatenation leaves the allocator with freed blocks of odd
-    sizes, up to one cache more, which it gives back before it refuses; that counts in the high value only. Training may keep its
-    states in 16 bits (low) or do without checkpointing (high).
+    sizes, up to one cache more, which it gives back before it refuses; that counts in the high value only. For training the allocator's
+    share is fitted (`lib.memory.training`).
     """
     n = of.request.devices
     low = sum(part.typical - part.low for part in of.runtime.values()) * n
     high = sum(part.high - part.typical for part in of.runtime.values()) * n
-    if of.request.mode != "inference":
-        return low + half_precision_states_saving(of.spec, of.request) * n, high + no_checkpointing_bytes(of.activation, tokens, batch) * n
+    if of.trains:
+        device = of.training(tokens, batch).device
+        return (device.typical - device.low) * n, (device.high - device.typical) * n
     if of.activation.by_law:
         low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
     if traits_of(of.request.engine).own_modules and of.request.silicon == "gpu":

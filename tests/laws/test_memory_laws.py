@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from lib.engines import ENGINES
 from lib.laws import activation, parallelism, runtime, training
+from lib.laws.saved_activations import Stack, Training, save_for_backward
+from lib.model import bundled
 from lib.units import GIB, MIB
+from lib.workload import Optimizer
 
 sizes = st.integers(1, 2**40)
 counts = st.integers(1, 64)
@@ -94,21 +97,53 @@ def test_heads_cannot_be_split() -> None:
     assert [parallelism.head_share(kv_heads=h, devices=n) for h, n in ((8, 4), (8, 16), (0, 4), (1, 8))] == [4, 8, 1, 1]
 
 
+def trained(parameters: int, width: int) -> training.Trained:
+    """Matrices of 100 rows and columns in all."""
+    return training.Trained(parameters, parameters, 100, parameters, width)
+
+
 def test_adam_in_mixed_precision() -> None:
-    """ZeRO counts 16 bytes a parameter: 2 weight, 2 gradient, 4 master, 8 moments."""
-    states = training.gradient_bytes(parameters=10, element_bytes=2) + training.optimizer_bytes(parameters=10)
-    assert 20 + states + training.master_bytes(parameters=10, element_bytes=2) == 160
-    assert training.master_bytes(parameters=10, element_bytes=4) == 0
+    """ZeRO counts 16 bytes a parameter: 2 weight, 2 more of master, 4 gradient, 8 moments (2 + 2 + 12 where gradients stay in 16 bits)."""
+    states = training.optimizer_states("adamw", trained(1000, 4), foreach=False)
+    assert training.gradient_bytes(trained(1000, 4)) + states.held == 12_000
+    assert training.optimizer_states("adamw", trained(1000, 2), foreach=True).stepping == 2000
 
 
-def test_checkpointing_keeps_inputs_and_one_layer() -> None:
-    """100 tokens, h 8, ten layers, b 2: inputs 2·100·8·10 = 16 000 and one layer; without: ten layers."""
-    kept = {"tokens": 100, "element_bytes": 2, "hidden": 8, "layers": 10, "layer": 5000}
-    assert training.stored_activation_bytes(**kept, checkpointing=True) == 21_000
-    assert training.stored_activation_bytes(**kept, checkpointing=False) == 50_000
+@pytest.mark.parametrize(
+    ("optimizer", "held", "paged"),
+    [("adamw_8bit", 2031, 0), ("paged_adamw", 0, 8000), ("adafactor", 400, 0), ("muon", 2000, 0), ("sgd", 0, 0)],
+)
+def test_states_of_optimizers(optimizer: Optimizer, held: int, paged: int) -> None:
+    """A thousand parameters in 16 bits."""
+    states = training.optimizer_states(optimizer, trained(1000, 2), foreach=False)
+    assert (states.held, states.paged) == (held, paged)
+
+
+def test_a_fused_loss_does_not_grow_with_the_vocabulary() -> None:
+    """Plain: 14 bytes an entry and token; fused: four hidden states a token and one chunk of logits."""
+    sizes = {"vocabulary": 128_256, "hidden": 4096, "element_bytes": 2}
+    assert training.loss_bytes(tokens=4096, fused=False, **sizes) == 4096 * 128_256 * 14
+    more = training.loss_bytes(tokens=8192, fused=True, **sizes) - training.loss_bytes(tokens=4096, fused=True, **sizes)
+    assert more == 4096 * 4 * 2 * 4096
+
+
+def test_moments_of_a_step() -> None:
+    """With few tokens the update is the fullest moment, with many the loss; accumulated gradients lie there through all of them."""
+    held = training.Held(
+        states={"weights": 100}, copies=0, gradients=50, first_gradients=10, kept=20, layer=5, passing=1, loss=10, stepping=40,
+        accumulates=False, recomputes=True,
+    )  # fmt: skip
+    few = [sum(moment.values()) for moment in training.find_moments(held)]
+    assert few == [130, 136, 156, 190]
+    assert sum(training.find_moments(held._replace(accumulates=True)).loss.values()) == 180
 
 
 def test_a_layer_of_llama_2_7b() -> None:
-    """Per token 2 · (4·4096 + 3·4096 + 4·4096 + 4·11 008) + 8·4096 = 210 944 bytes."""
-    layer = training.layer_bytes(tokens=1, element_bytes=2, hidden=4096, query_width=4096, key_width=4096, mlp_width=11_008)
-    assert layer == 210_944
+    """In full, a token: two norms 2 · 6 · 4096, their outputs 2 · 2 · 4096, attention 2 · 4 · 4096 + 4 · 32, MLP 2 · 4 · 11 008."""
+    model = bundled.find_spec("meta-llama/Llama-2-7b-hf")
+    assert model is not None
+    layers = [group for group in model.tensors if ".layers." in group.name]
+    how = Training(weights=True, adapted=lambda _: False, rank=0, casts=False, dora=False, scores=False, repeats=True)
+    saved = save_for_backward(layers, Stack(4096, 32, 32, 32, 128), how, 2)
+    assert saved.one_layer == 2 * 6 * 4096 + 4 * 4096 + 8 * 4096 + 128 + 8 * 11_008
+    assert saved.layers == 32 * saved.one_layer

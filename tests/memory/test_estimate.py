@@ -14,13 +14,15 @@ from lib.catalog.silicon import Cards
 from lib.engines import ENGINES
 from lib.errors import BadArgument
 from lib.memory import estimate_memory, fit_memory, usable_memory
-from lib.memory.per_device import find_largest, per_device
+from lib.memory.per_device import per_device
 from lib.memory.resolve import resolve_request
+from lib.memory.search import find_largest
+from lib.memory.training import estimate_training
 from lib.model import bundled
 from lib.model.parameter_count import resolve_count
 from lib.model.spec import Dimensions, ModelSpec
 from lib.units import GIB
-from lib.workload import MODES, MemoryRequest
+from lib.workload import MODES, MemoryRequest, TrainingRequest
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 MODELS = [
@@ -228,16 +230,18 @@ def test_unknown_sizes_are_those_of_a_typical_decoder() -> None:
 
 
 def test_training_states() -> None:
-    """Full fine-tuning in 16 bits: 2 of gradient, 8 of moments, 4 of master copy; LoRA trains 0.5 % of that in float32."""
+    """Mixed precision in full: 2 of master weights beside the 16 bits, 4 of gradient, 8 of moments; LoRA trains 0.5 % of that."""
     full = estimate_memory(spec(LLAMA), MemoryRequest(mode="full"))
     count = 8_030_261_248
     assert {k: full.activation.details[k] for k in ("gradients", "optimizer", "master weights")} == {
-        "gradients": 2 * count,
+        "gradients": 4 * count,
         "optimizer": 8 * count,
-        "master weights": 4 * count,
+        "master weights": 2 * count,
     }
     assert full.kv_cache.bytes == 0
-    assert full.total_bytes - full.low_bytes > 8 * count  # moments in 16 bits, no master copy
+    step = estimate_training(spec(LLAMA), TrainingRequest(method="full", sequence_tokens=4096))
+    assert full.total_bytes == step.device.typical  # one rule
+    assert (full.low_bytes, full.high_bytes) == (step.device.low, step.device.high)
     lora = estimate_memory(spec(LLAMA), MemoryRequest(mode="lora"))
     # rank 16 on q, o (4096²), k, v (1024 × 4096), gate, up, down (14 336 × 4096) of 32 layers
     adapters = 32 * 16 * (2 * 8192 + 2 * 5120 + 3 * 18_432)

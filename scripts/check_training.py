@@ -1,0 +1,147 @@
+"""Fit the constants of training memory on published runs, and judge the law on runs of stacks that the fit has not seen.
+
+    python -m scripts.check_training FACTS              the errors, stack by stack
+    python -m scripts.check_training FACTS --all        every run with its error
+    python -m scripts.check_training FACTS --write      also write lib/data/training_constants.json
+
+The law has no constant for a model or a method. Fitted are three numbers of torch's allocator: how much more than the tensors that come and
+go it reserves, as a share of them (typical, and the shares that a tenth of the runs stay below or exceed), and a fixed part. Every stack
+weighs the same, and an error downwards three times as much as one upwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from lib.laws.runtime import Range
+from lib.laws.training import moving_bytes
+from lib.memory.training import Constants, Share, estimate_training, step_moments
+from lib.units import GIB, Bytes
+from scripts.training_points import Run, check_counts, other_runs, single_device_runs
+
+OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
+CHECKED = "2026-11-22"
+TOO_LOW = -0.1
+TOO_LOW_WEIGHS = 3
+"""As much as an error upwards: a run that ends for want of memory costs more than a card that is larger than needed. A judgement."""
+MOVES = 0.05
+"""Of the tensors, below which a run says nothing about the share."""
+FIXED = Range(Bytes(0), Bytes(GIB // 2), Bytes(2 * GIB))
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A run and the estimate of it, by constants that have not seen its stack."""
+
+    run: Run
+    typical: int
+    high: int
+
+    @property
+    def error(self) -> float:
+        """Relative error of the typical value."""
+        return self.typical / self.run.reserved_bytes - 1
+
+
+def _shares(runs: Sequence[Run]) -> tuple[Floats, Floats]:
+    """The share that each run shows, and its weight: every stack weighs the same."""
+    counts = {run.source: sum(other.source == run.source for other in runs) for run in runs}
+    shares, weights = [], []
+    for run in runs:
+        moment = max(step_moments(run.spec, run.request), key=lambda held: sum(held.values()))
+        total, moving = sum(moment.values()), moving_bytes(moment)
+        if moving >= MOVES * total:
+            shares.append((run.reserved_bytes - FIXED.typical - total) / moving)
+            weights.append(1 / counts[run.source])
+    return np.asarray(shares), np.asarray(weights)
+
+
+def fit(runs: Sequence[Run]) -> Constants:
+    """Typical share by the least weighted sum of relative errors; low and high are weighted quantiles of what single runs show."""
+    shares, shown = _shares(runs)
+    weights = np.asarray([1 / sum(other.source == run.source for other in runs) for run in runs])
+    moments = [[(sum(m.values()), moving_bytes(m)) for m in step_moments(run.spec, run.request)] for run in runs]
+
+    def loss(x: Floats) -> float:
+        taken = [max(held + abs(x[0]) * moving for held, moving in of) + FIXED.typical for of in moments]
+        errors = np.log(np.asarray(taken) / np.asarray([run.reserved_bytes for run in runs]))
+        return float(np.sum(weights * np.where(errors < 0, -TOO_LOW_WEIGHS * errors, errors)))
+
+    typical = min((minimize(loss, [start], method="Nelder-Mead") for start in (0.05, 0.3, 1.0)), key=lambda found: found.fun)
+    share = round(abs(float(typical.x[0])), 3)
+    order = np.argsort(shares)
+    reached = np.cumsum(shown[order]) / shown.sum()
+    high = float(shares[order][np.searchsorted(reached, 0.9)])
+    return Constants(dynamic=Share(0.0, share, max(share, round(high, 2))), fixed=FIXED)
+
+
+def judge(judged: Sequence[Run], others: Sequence[Run]) -> list[Judged]:
+    """Every run by constants that were fitted without its stack."""
+    found = []
+    for source in dict.fromkeys(run.source for run in judged):
+        constants = fit([run for run in (*judged, *others) if run.source != source])
+        for run in (run for run in judged if run.source == source):
+            whole = estimate_training(run.spec, run.request, constants)
+            found.append(Judged(run=run, typical=whole.reserved.typical, high=whole.reserved.high))
+    return found
+
+
+def _line(name: str, found: Sequence[Judged]) -> str:
+    errors = [one.error for one in found]
+    low = sum(error < TOO_LOW for error in errors) / len(errors)
+    unsaid = sum(one.high < one.run.reserved_bytes * (1 + TOO_LOW) for one in found) / len(found)
+    return f"{name:20} {len(found):5} {statistics.median(map(abs, errors)):8.1%} {statistics.median(errors):+8.1%} {low:8.0%} {unsaid:8.0%}"
+
+
+def _constants(fitted: Constants, runs: Sequence[Run]) -> dict[str, Any]:
+    return {
+        "checked": CHECKED,
+        "source": "scripts/check_training.py on published runs: " + ", ".join(sorted({run.source for run in runs})),
+        "runs": len(runs),
+        "memory": {"dynamic_share": list(fitted.dynamic), "fixed_bytes": list(fitted.fixed)},
+    }
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("facts", type=Path)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    wrong = check_counts(arguments.facts)
+    if wrong:
+        parser.error(f"not the printed number of parameters: {', '.join(wrong)}")
+    judged, others = list(single_device_runs(arguments.facts)), list(other_runs(arguments.facts))
+    found = judge(judged, others)
+    if arguments.all:
+        for one in sorted(found, key=lambda judged: abs(judged.error)):
+            r = one.run.request
+            print(
+                f"{one.error:+7.1%}  {one.run.model:38} {r.method:5} {r.checkpointing:6} B {r.micro_batch} T {r.sequence_tokens:5} "
+                f"{one.typical / GIB:7.2f} of {one.run.reserved_bytes / GIB:7.2f} GiB  {one.run.source}"
+            )
+    print(f"{'stack, left out':20} {'runs':>5} {'median':>8} {'bias':>8} {'too low':>8} {'high low':>8}")
+    for source in dict.fromkeys(one.run.source for one in found):
+        print(_line(source, [one for one in found if one.run.source == source]))
+    print(_line("all", found))
+    fitted = fit([*judged, *others])
+    print(f"constants of all stacks: share {fitted.dynamic}, fixed {fitted.fixed}")
+    if arguments.write:
+        OUTPUT.write_text(json.dumps(_constants(fitted, [*judged, *others]), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

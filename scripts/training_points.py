@@ -1,0 +1,184 @@
+"""Published runs of fine-tuning as questions to the law: memory from the folder of facts, by stack.
+
+A run states model, method, optimizer, checkpointing, length and batch; here they become a `TrainingRequest`. Left out are runs that hide
+what they hold: methods of other families (GaLore, LISA, AdaLoRA, LLaMA Pro, adapters of GPTQ and AWQ checkpoints, RWKV, which
+transformers does not hold), a run that reports less than its own weights take, and models of which no configuration is at hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lib.errors import AdvisorError
+from lib.model import bundled
+from lib.model.resolve import resolve_config
+from lib.model.spec import ModelSpec
+from lib.units import GIB, MIB
+from lib.workload import Optimizer, Stack, TrainingRequest
+
+UNITS = {"GB": 10**9, "GiB": GIB, "MiB": MIB}
+CONTEXT = 1343 * MIB  # in the figures of hf-perf-guide, as it states
+OPTIMIZERS: dict[str, Optimizer] = {
+    "adamw_torch": "adamw_foreach", "adamw": "adamw_foreach", "adamw_torch_fused": "adamw", "adamw_bnb_8bit": "adamw_8bit",
+    "adamw_8bit": "adamw_8bit", "adamw_torch_8bit": "adamw_8bit", "adafactor": "adafactor", "adam 8-bit (bnb)": "adamw_8bit",
+}  # fmt: skip
+STACKS: dict[str, Stack] = {
+    "swift-bench": "ms-swift", "axolotl-examples": "axolotl", "swift-examples": "ms-swift", "hf-perf-guide": "transformers",
+}  # fmt: skip
+OTHERS = ("galore", "lisa", "adalora", "llamapro", "expert")
+BELOW_ITS_WEIGHTS = ("Qwen/Qwen3.5-27B", "full")
+SAME_AS = {
+    "01-ai/Yi-6B-Chat": "01-ai/Yi-1.5-6B",
+    "allenai/Olmo-3-7B-Instruct-SFT": "allenai/Olmo-3-7B-Instruct",
+    "katanemo/Plano-Orchestrator-4B": "Qwen/Qwen3-4B-Instruct-2507",
+    "mistralai/Ministral-3-3B-Reasoning-2512": "mistralai/Ministral-3-3B-Instruct-2512",
+}
+
+
+def _decoder(model_type: str, architecture: str, sizes: tuple[int, int, int, int, int, int], **more: Any) -> dict[str, Any]:
+    hidden, layers, heads, key_heads, width, vocabulary = sizes
+    return {
+        "model_type": model_type, "architectures": [architecture], "hidden_size": hidden, "num_hidden_layers": layers,
+        "num_attention_heads": heads, "num_key_value_heads": key_heads, "intermediate_size": width, "vocab_size": vocabulary,
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", "max_position_embeddings": 32768, **more,
+    }  # fmt: skip
+
+
+def _qwen(*sizes: int) -> dict[str, Any]:
+    hidden, layers, heads, width, vocabulary = sizes
+    return _decoder("qwen2", "Qwen2ForCausalLM", (hidden, layers, heads, heads, width, vocabulary))
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "Qwen/Qwen-1_8B-Chat": _qwen(2048, 24, 16, 5504, 151936),
+    "Qwen/Qwen-7B-Chat": _qwen(4096, 32, 32, 11008, 151936),
+    "Qwen/Qwen-14B-Chat": _qwen(5120, 40, 40, 13696, 152064),
+    "Qwen/Qwen-72B-Chat": _qwen(8192, 80, 64, 24576, 152064),
+    "THUDM/chatglm3-6b": _decoder(
+        "glm", "GlmForCausalLM", (4096, 28, 32, 2, 13696, 65024), attention_bias=True, head_dim=128, pad_token_id=0
+    ),
+    "OpenBuddy/openbuddy-zephyr-7b-v14.1": _decoder("mistral", "MistralForCausalLM", (4096, 32, 32, 8, 14336, 36608)),
+    "baichuan-inc/Baichuan2-7B-Chat": _decoder("llama", "LlamaForCausalLM", (4096, 32, 32, 32, 11008, 125696)),
+    "google-bert/bert-large-uncased": {
+        "model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 1024, "num_hidden_layers": 24,
+        "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522, "max_position_embeddings": 512,
+    },
+}  # fmt: skip
+"""Models whose own code transformers does not hold, as the architecture of transformers with the same matrices; each of them has the number
+of parameters that the facts print (`check_counts`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A published run: what was asked of a model, and the bytes that its allocator had reserved."""
+
+    source: str
+    model: str
+    spec: ModelSpec
+    request: TrainingRequest
+    reserved_bytes: int
+
+
+@cache
+def find_model(model_id: str) -> ModelSpec | None:
+    """The bundled model, else one built of `CONFIGS`."""
+    found = bundled.find_spec(SAME_AS.get(model_id, model_id))
+    if found is None and model_id in CONFIGS:
+        return resolve_config(CONFIGS[model_id], id=model_id)
+    return found
+
+
+def _points(facts: Path, name: str) -> list[dict[str, Any]]:
+    return list(json.loads((facts / name).read_text(encoding="utf-8"))["points"])
+
+
+def check_counts(facts: Path) -> list[str]:
+    """Models of `CONFIGS` whose number of parameters is not the printed one within 1 %."""
+    printed = {p.get("model_hf_id"): p["params_b"] for p in _points(facts, "training_memory.json") if p.get("params_b")}
+    built = {name: find_model(name) for name in CONFIGS if name in printed}
+    return [name for name, spec in built.items() if spec and abs(spec.parameters_total / 1e9 / printed[name] - 1) > 0.01]  # noqa: PLR2004
+
+
+def single_device_runs(facts: Path) -> Iterator[Run]:
+    """The runs of `training_memory.json` on one device with a stated length, of reliability high or medium."""
+    for point in _points(facts, "training_memory.json"):
+        model = point.get("model_hf_id") or ""
+        if not point.get("seq_len") or point["n_devices"] != 1 or point["reliability"] == "low" or point["source"] not in STACKS:
+            continue
+        spec = find_model(model)
+        request = _request(point, spec) if spec is not None and (model, point["method"]) != BELOW_ITS_WEIGHTS else None
+        if spec is None or request is None:
+            continue
+        taken = point["bytes"] - (CONTEXT if point["source"] == "hf-perf-guide" else 0)
+        yield Run(source=point["source"], model=model, spec=spec, request=request, reserved_bytes=taken)
+
+
+def _request(point: dict[str, Any], spec: ModelSpec) -> TrainingRequest | None:
+    variant = point.get("variant") or ""
+    optimizer = OPTIMIZERS.get(point["optimizer"])
+    by_quantizer = point["method"] == "qlora" and point["quant"] not in {"nf4", "bf16"}
+    if point["method"] not in {"full", "lora", "qlora"} or optimizer is None or by_quantizer or any(word in variant for word in OTHERS):
+        return None
+    attention = point.get("attention") or ""
+    single = point["quant"].startswith("fp32")
+    return TrainingRequest(
+        method="dora" if variant == "dora" else point["method"],
+        rank=point.get("lora_rank") or 8,
+        target_modules=_targets(point.get("target_modules") or "", spec),
+        optimizer=optimizer,
+        precision="mixed" if "amp" in point["compute_dtype"] else "fp32" if single else "bf16",
+        checkpointing="layers" if point["gradient_checkpointing"] is True else "none",
+        attention="flash" if attention.startswith("flash") else "eager" if attention.startswith(("eager", "model code")) else "sdpa",
+        sequence_tokens=point["seq_len"],
+        micro_batch=point["batch"],
+        accumulation=point.get("grad_accum") or 1,
+        stack=STACKS[point["source"]],
+        fused_loss=point.get("fused_loss") == "cut cross entropy" or point.get("use_liger") in {"true", True},
+    )
+
+
+def _targets(stated: str, spec: ModelSpec) -> tuple[str, ...]:
+    names = {group.name.removesuffix(".weight").rpartition(".")[2] for group in spec.tensors if group.kind == "linear"}
+    if "DEFAULT" in stated:
+        return tuple(name for name in ("q_proj", "k_proj", "v_proj") if name in names) or ("all-linear",)
+    if "," in stated and "(" not in stated:
+        return tuple(name for name in (part.rpartition(".")[2] for part in stated.split(",")) if name in names) or ("all-linear",)
+    return ("all-linear",)
+
+
+def other_runs(facts: Path) -> Iterator[Run]:
+    """Runs of peft's method comparison and of Qwen's own script: other stacks, for the fit."""
+    for point in _points(facts, "bench_memory.json"):
+        plain = point.get("method") in {"lora", "full"} and not any(
+            word in point.get("variant", "") for word in ("ff", "bdlora", "fa", "mica")
+        )
+        if point.get("source") != "peft-metamath-raw" or point.get("memory_kind") != "reserved_peak_p99" or not plain:
+            continue
+        lora = point["method"] == "lora"
+        asked = TrainingRequest(
+            method=point["method"], rank=point.get("lora_rank") or 8, target_modules=tuple(point.get("lora_targets") or ("all-linear",)),
+            optimizer="adamw" if lora else "adamw_foreach", precision="bf16", checkpointing="none",
+            sequence_tokens=point["seq_len"], micro_batch=point["batch"], stack="transformers",
+        )  # fmt: skip
+        yield from _run(point, "peft-metamath", asked)
+    for point in _points(facts, "measured_memory.json"):
+        if point.get("source") == "qwen1" and point.get("method") == "lora":
+            asked = TrainingRequest(
+                method="lora", rank=64, precision="bf16", attention="flash", sequence_tokens=point["seq_len"], stack="transformers"
+            )
+            yield from _run(point, "qwen1", asked)
+
+
+def _run(point: dict[str, Any], source: str, request: TrainingRequest) -> Iterator[Run]:
+    model = point["model_hf_id"]
+    try:
+        spec = find_model(model)
+    except AdvisorError:
+        return
+    if spec is not None:
+        yield Run(source=source, model=model, spec=spec, request=request, reserved_bytes=round(point["value"] * UNITS[point["unit"]]))
