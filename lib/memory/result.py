@@ -192,8 +192,8 @@ def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int
     low = sum(part.typical - part.low for part in of.runtime.values()) * n
     high = sum(part.high - part.typical for part in of.runtime.values()) * n
     if of.trains:
-        device = of.training(tokens, batch).device
-        return (device.typical - device.low) * n, (device.high - device.typical) * n
+        reserved = of.training(tokens, batch).reserved
+        return low + (reserved.typical - reserved.low) * n, high + (reserved.high - reserved.typical) * n
     if of.activation.by_law:
         low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
     if traits_of(of.request.engine).own_modules and of.request.silicon == "gpu":
