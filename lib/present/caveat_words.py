@@ -71,8 +71,8 @@ _MEMORY = {
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
     "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
-    "training_assumed": "Training: fused AdamW, mixed precision with master weights, gradient checkpointing, TRL with a fused loss; LoRA of "
-    "rank 16 on all plain matrices; several devices share by FSDP.",
+    "training_assumed": "Training: fused AdamW, mixed precision with master weights, gradient checkpointing, TRL with a fused loss; LoRA "
+    "of rank 16 on all plain matrices; several devices share by FSDP.",
     "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
     "beyond_context_limit": "The model is limited to {limit_tokens} tokens: {counted_tokens} were counted.",
     "engine_cache_layout": "The engine lays out a kind of layer of this model in its own way; it is counted as transformers does.",
