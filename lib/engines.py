@@ -20,6 +20,9 @@ from typing import Literal, Protocol, get_args
 Engine = Literal["transformers", "vllm", "sglang", "tensorrt-llm", "tgi", "tei", "llama.cpp", "vllm-tpu"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
+MICRO_BATCH = 512
+"""Tokens that llama.cpp computes at once by default (n_ubatch)."""
+
 Work = Literal["decoder", "embedding decoder", "text encoder", "encoder-decoder", "speech", "other encoder", "pipeline"]
 """What a model does: makes text token by token; reads text with a decoder's layers, to embed or rank it; reads text in one pass; reads one
 text and writes another; hears; reads pictures or sound in one pass; makes pictures."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
-from lib.engines import Engine
+from lib.engines import MICRO_BATCH, Engine
 
 Mode = Literal["inference", "lora", "qlora", "full"]
 Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
@@ -59,7 +59,8 @@ class MemoryRequest:
 
     `precision` and `kv_precision` are names that `lib.precision` knows, "auto" included. `context_tokens` counts the tokens a
     sequence's cache has seen (decoder tokens for an encoder-decoder); `encoder_tokens` = 0 means the model's own full length.
-    `devices` is how many accelerators share the model (tensor parallel).
+    `devices` is how many accelerators share the model (tensor parallel). llama.cpp alone: `gpu_layers` is its `-ngl`, None for everything
+    on the GPU; `micro_batch` its `-ub`, tokens; without `flash_attention` scores are held.
     """
 
     precision: str = "auto"
@@ -70,6 +71,9 @@ class MemoryRequest:
     mode: Mode = "inference"
     devices: int = 1
     encoder_tokens: int = 0
+    gpu_layers: int | None = None
+    micro_batch: int = MICRO_BATCH
+    flash_attention: bool = True
 
 
 ALL_LINEAR = "all-linear"

@@ -137,6 +137,7 @@ class MemoryAnswer(Answer):
     low_bytes: int
     high_bytes: int
     per_device_bytes: int
+    host_bytes: int
     rule_of_thumb_bytes: int
     parts: list[PartEntry]
     fits: list[FitEntry]

@@ -26,20 +26,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from lib.engines import MICRO_BATCH
 from lib.laws import Law
 from lib.units import Bytes
 
 _COUNTED = "counted from the forward pass; lib/laws/activation.py"
 PREFILL = Law(equation="b·B·T·(3h + max(h + 8h/b, h + 3q + 3k, h + 3f)) + B·V·(b + 4)", source=_COUNTED)
 PROFILE_RUN = Law(equation="b·M·(3h + max(2q + 2k, 3f)) + 12·S·V", source=_COUNTED)
-COMPUTE_BUFFER = Law(equation="4·512·(V + h)", source=_COUNTED)
+COMPUTE_BUFFER = Law(equation="4·u·(V + h), without flash attention 4·u·(V + h + H·C)", source=_COUNTED)
 TRACED_MOMENTS = Law(
     equation="largest of the traced moments: c + a·B·T + s·B·T² + m·T² + …",
     source="traced on the meta device with transformers 5.23.0; lib/model/activation_peaks.py",
 )
 
 FLOAT32 = 4
-MICRO_BATCH = 512  # llama.cpp's default n_ubatch
 
 
 def prefill_bytes(
@@ -101,17 +101,17 @@ def paged_engine_bytes(
     return Bytes(element_bytes * batched_tokens * layer + 3 * FLOAT32 * sequences * vocabulary)
 
 
-def compute_buffer_bytes(*, hidden: int, vocabulary: int, context: int = 0, heads: int = 0) -> Bytes:
-    """llama.cpp's compute buffer: one micro-batch of 512 tokens in float32, logits and hidden states.
+def compute_buffer_bytes(*, hidden: int, vocabulary: int, context: int = 0, heads: int = 0, micro_batch: int = MICRO_BATCH) -> Bytes:
+    """llama.cpp's compute buffer: one micro-batch of u tokens (512) in float32, logits and hidden states.
 
-        M = 4·512·(V + h)            with flash attention (the default where the card has it)
-        M = 4·512·(V + h + H·C)      without: scores of the micro-batch against a context of C tokens
+        M = 4·u·(V + h)            with flash attention (the default where the card has it)
+        M = 4·u·(V + h + H·C)      without: scores of the micro-batch against a context of C tokens; at most, for logits come after them
 
     Source: printed compute buffers: 300.75 MiB for Qwen2.5-3B (V 151 936, h 2048; github.com/SciSharp/LLamaSharp/issues/1099, this law
     300.75) and 105 MiB for a 3.9B model (V 50 432, h 3072; github.com/mozilla-ai/llamafile/pull/552, this law 104.5).
     Limits: one sequence slot; state space layers hold more (github.com/ggml-org/llama.cpp/issues/24175).
     """
-    return Bytes(FLOAT32 * MICRO_BATCH * (vocabulary + hidden + heads * context))
+    return Bytes(FLOAT32 * micro_batch * (vocabulary + hidden + heads * context))
 
 
 def generation_peak_bytes(*, weights: int, moments: Iterable[tuple[int, int]], workspace: int = 0) -> Bytes:

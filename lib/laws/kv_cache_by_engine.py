@@ -17,9 +17,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lib.engines import CacheLayout, traits_of
+from lib.engines import MICRO_BATCH, CacheLayout, traits_of
 from lib.laws import Law, kv_cache
-from lib.laws.activation import MICRO_BATCH
 from lib.laws.kv_cache import Term, cache_bytes_by_kind, width
 from lib.units import Bytes
 
@@ -229,10 +228,10 @@ def keeps_windows(terms: Sequence[Term]) -> bool:
     return any(t.growth in {"tokens", "blocks"} and t.holds != "indexer keys" for t in terms)
 
 
-def cells(term: Term, tokens: int, *, windowed: bool = True) -> int:
+def cells(term: Term, tokens: int, *, windowed: bool = True, micro_batch: int = MICRO_BATCH) -> int:
     """Cells of one layer for one sequence; `span` is what the past may hold, the window is one more."""
     if term.growth == "window" and windowed:
-        return whole_cells(min(whole_cells(tokens), term.span + 1 + MICRO_BATCH))
+        return whole_cells(min(whole_cells(tokens), term.span + 1 + micro_batch))
     return whole_cells(tokens)
 
 
@@ -243,6 +242,7 @@ def llamacpp_cache_bytes(
     batch: int,
     element_bytes: float = 2.0,
     encoder_tokens: int = 0,
+    micro_batch: int = MICRO_BATCH,
 ) -> tuple[dict[str, Bytes], tuple[str, ...]]:
     """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of what is left open.
 
@@ -274,7 +274,7 @@ def llamacpp_cache_bytes(
     windowed = keeps_windows(terms)
     for term in terms:
         if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
-            size = batch * term.layers * term.elements * element_bytes * cells(term, tokens, windowed=windowed)
+            size = batch * term.layers * term.elements * element_bytes * cells(term, tokens, windowed=windowed, micro_batch=micro_batch)
         elif term.growth == "constant" and "state" in term.holds:
             size = float(batch * term.layers * term.elements * _STATE)
         else:
@@ -393,6 +393,7 @@ def engine_cache(
     head_dim: int = 0,
     encoder_tokens: int = 0,
     state_bytes: float | None = None,
+    micro_batch: int = MICRO_BATCH,
 ) -> EngineCache:
     """What `engine` holds or allocates for B sequences of T tokens; arguments as in `cache_bytes_by_kind` and `tpu_cache_bytes`.
 
@@ -416,5 +417,5 @@ def engine_cache(
     if layout == "grouped blocks":
         return EngineCache(*vllm_cache_bytes(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes))
     if layout == "cells":
-        return EngineCache(*llamacpp_cache_bytes(kinds, **size, element_bytes=element_bytes))
+        return EngineCache(*llamacpp_cache_bytes(kinds, **size, element_bytes=element_bytes, micro_batch=micro_batch))
     return EngineCache(*tpu_cache_bytes(kinds, **size, element_bytes=element_bytes, head_dim=head_dim, state_bytes=state_bytes))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
 from lib.memory.resolve import resolve_request, tensor_parallel_degree
 from lib.memory.result import MemoryEstimate, MemoryFit, Part, compose
-from lib.memory.search import ENDLESS
+from lib.memory.search import ENDLESS, UNLIMITED
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer
@@ -34,6 +34,7 @@ __all__ = [
     "count_sequences",
     "estimate_memory",
     "fit_memory",
+    "host_memory",
     "tensor_parallel_degree",
     "usable_memory",
 ]
@@ -51,15 +52,20 @@ def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     return compose(per_device(spec, resolve_request(spec, request, accelerator)), request.context_tokens, request.batch_size)
 
 
-def fit_memory(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None) -> MemoryFit:
+def fit_memory(
+    spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None, *, host_bytes: int | None = None
+) -> MemoryFit:
     """Whether a request fits devices with this usable memory each, and the longest context and largest batch that would.
+
+    `host_bytes` is the usable memory of the host, which counts where layers are left to it; None where it is not known.
 
     An engine that claims a share of the device at start has no more than that (`lib.laws.memory_claim`).
 
     Raises:
         BadArgument: a precision that no format has.
     """
-    return _fit(per_device(spec, resolve_request(spec, request, accelerator)), memory_bytes, request.context_tokens, request.batch_size)
+    of = per_device(spec, resolve_request(spec, request, accelerator))
+    return _fit(of, memory_bytes, request.context_tokens, request.batch_size, UNLIMITED if host_bytes is None else host_bytes)
 
 
 def count_sequences(
@@ -76,21 +82,21 @@ def count_sequences(
 
 
 @lru_cache(maxsize=4096)
-def _count_sequences(of: PerDevice, memory_bytes: int, tokens: int, at_most: int = ENDLESS) -> int | None:
-    return max_batch(of, of.claim(tokens, 1).capacity_bytes(memory_bytes), tokens, at_most)
+def _count_sequences(of: PerDevice, memory_bytes: int, tokens: int, at_most: int = ENDLESS, host_bytes: int = UNLIMITED) -> int | None:
+    return max_batch(of, of.claim(tokens, 1).capacity_bytes(memory_bytes), tokens, at_most, host_bytes)
 
 
 @lru_cache(maxsize=4096)
-def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int) -> MemoryFit:
-    """The same silicon is offered on several platforms: asked once."""
+def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int, host_bytes: int) -> MemoryFit:
+    """The same silicon is offered on several platforms: asked once. `free_bytes` is that of the scarcer of device and host."""
     capacity_bytes = of.claim(tokens, batch).capacity_bytes(memory_bytes)
-    free = capacity_bytes - of.peak(tokens, batch)
+    free = min(capacity_bytes - of.peak(tokens, batch), host_bytes - of.host(tokens, batch))
     return MemoryFit(
         fits=free >= 0,
         capacity_bytes=capacity_bytes,
         free_bytes=free,
-        max_context_tokens=max_context(of, capacity_bytes, batch),
-        max_batch_size=_count_sequences(of, memory_bytes, tokens),
+        max_context_tokens=max_context(of, capacity_bytes, batch, host_bytes),
+        max_batch_size=_count_sequences(of, memory_bytes, tokens, host_bytes=host_bytes),
     )
 
 
@@ -117,6 +123,12 @@ def cache_room(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accel
     of = per_device(spec, resolve_request(spec, request, accelerator))
     claimed = of.claim(request.context_tokens, request.batch_size).capacity_bytes(memory_bytes)
     return CacheRoom(of=of, capacity_bytes=claimed - of.beside_cache(request.context_tokens, request.batch_size))
+
+
+def host_memory(offer: Offer | Cards) -> int | None:
+    """Usable memory of the host that cards stand in, less the system's share; None where it is not known."""
+    memory = getattr(offer, "ram_bytes", None)
+    return None if memory is None else int(memory * (1 - SYSTEM_SHARE))
 
 
 def usable_memory(offer: Offer | Cards) -> int | None:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from lib.engines import traits_of
-from lib.laws import Law, training
+from lib.laws import Law, offload, training
 from lib.laws import activation as law
 from lib.laws.parallelism import ceil_divide, head_share
 from lib.memory.resolve import layer_sizes
@@ -96,6 +96,8 @@ class Activation:
             return {}
         s = self._sizes
         symbols = {"h": f"{s.hidden:,}", "f": f"{s.mlp_width:,}", "V": f"{s.vocabulary:,}"}
+        if self._start_up == "compute buffer":
+            symbols |= {"u": str(self._request.micro_batch), "flash attention": "yes" if self._request.flash_attention else "no"}
         if self._start_up == "profile run" and self._request.mode == "inference":
             symbols |= {"M": str(self._request.profiled_tokens), "S": str(self._sampled)}
         return symbols | {"attention": self.kernel} if self.kernel and not self.by_law else symbols
@@ -113,14 +115,23 @@ class Activation:
             if self._fits:
                 return max(0, round(max(f(tokens, batch) for f in self._fits)))
             return self._plain(tokens, batch)
-        return self._buffer
+        return self._compute_buffer(tokens) if self._start_up == "compute buffer" else self._buffer
 
     @cached_property
     def _buffer(self) -> int:
-        """Bytes that other engines set aside at start, independent of the length."""
-        if self._start_up == "compute buffer":
-            return law.compute_buffer_bytes(hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary)
+        """Bytes that a run at start sets aside, independent of the length."""
         return self._profile_run()
+
+    def _compute_buffer(self, tokens: int) -> int:
+        """llama.cpp's buffer on the device that multiplies by the output matrix."""
+        of, heads = self._request, 0 if self._request.flash_attention else self._sizes.heads
+        return law.compute_buffer_bytes(
+            hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary, context=tokens, heads=heads, micro_batch=of.micro_batch
+        )
+
+    def host_buffer(self, tokens: int) -> int:
+        """llama.cpp's buffer on the host of a GPU."""
+        return offload.host_buffer_bytes(hidden=self._sizes.hidden, context=tokens, micro_batch=self._request.micro_batch)
 
     def _plain(self, tokens: int, batch: int) -> int:
         s = self._sizes

@@ -99,7 +99,7 @@ class Cache:
         of = self._request
         return engine_cache(
             of.engine, self._terms, tokens=tokens, batch=batch, element_bytes=of.kv_element_bytes, head_dim=self._head_dim,
-            encoder_tokens=of.encoder_tokens, state_bytes=float(of.element_bytes),
+            encoder_tokens=of.encoder_tokens, state_bytes=float(of.element_bytes), micro_batch=of.micro_batch,
         )  # fmt: skip
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, cast
 
 from lib.engines import traits_of
 from lib.identity import ById
+from lib.laws import offload
 from lib.laws.memory_claim import Claim
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
-from lib.laws.runtime import GRAPHS, WORKSPACE, Range, runtime_parts
+from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Range, runtime_parts
 from lib.memory.activations import Activation
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
-from lib.memory.search import ENDLESS, find_largest
+from lib.memory.search import ENDLESS, UNLIMITED, find_largest
 from lib.memory.training import CONTEXT, TrainingMemory, estimate_training
 from lib.memory.weights import Weights, weights
 from lib.workload import TrainingRequest
@@ -46,6 +47,8 @@ class PerDevice:
         self.trains = request.mode != "inference"
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
+        self.on_gpu = None if request.gpu_layers is None else offload.layers_on_gpu(layers=self._layers, gpu_layers=request.gpu_layers)
+        self.host_weights = 0
         self.device_weights = ceil_divide(of.total, request.devices) if self.trains else self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = traits_of(request.engine).own_modules and request.precision in _UNPACKED
@@ -59,15 +62,38 @@ class PerDevice:
 
     def _device_weights(self) -> int:
         of, n = self.weights, self.request.devices
+        if self.on_gpu is not None:
+            return self._offloaded_weights(self.on_gpu)
         if n == 1:
             return of.total
         if self.parallel:
             return tensor_parallel_bytes(sharded=of.cut, replicated=of.total - of.cut, devices=n)
         return layer_split_bytes(in_layers=of.total - of.ends, ends=of.ends, layers=self._layers, devices=n)
 
+    def _offloaded_weights(self, on_gpu: int) -> int:
+        """Bytes on the fullest GPU beside a host, which keeps the table and the other layers; a tied table lies on both."""
+        parts, n = self.weights.by_component, self.request.devices
+        table = parts.get("embeddings", 0)
+        output = (parts.get("head", 0) or table) if self.request.gpu_layers else 0
+        in_layers = self.weights.total - table - parts.get("head", 0)
+        held = offload.gpu_part(in_layers, layers=self._layers, on_gpu=on_gpu)
+        self.host_weights = self.weights.total - held - (parts.get("head", 0) if output else 0)
+        return layer_split_bytes(in_layers=held, ends=output, layers=max(1, on_gpu), devices=n)
+
+    def host(self, tokens: int, batch: int) -> int:
+        """Bytes in the memory of the host beside GPUs that hold some of the layers; 0 where everything lies on the devices."""
+        if self.on_gpu is None:
+            return 0
+        cache = self.cache.share(tokens, batch)
+        kept = cache - offload.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
+        return self.host_weights + kept + self.activation.host_buffer(tokens) + CPU_NATIVE.typical
+
     def _dealt(self, cache: int) -> int:
         """The fullest device's part of a cache whose layers are dealt out whole."""
         n = self.request.devices
+        if self.on_gpu is not None:
+            held = offload.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
+            return ceil_divide(held * ceil_divide(self.on_gpu, n), max(1, self.on_gpu))
         return cache if n == 1 or self.parallel else ceil_divide(cache * ceil_divide(self._layers, n), self._layers)
 
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
@@ -134,14 +160,18 @@ def per_device(spec: ModelSpec, request: ResolvedRequest) -> PerDevice:
     return _remembered(ById(spec), request)
 
 
-def max_context(of: PerDevice, capacity: int, batch: int) -> int | None:
-    """Longest context that fits, bounded by the model's own limit; None when nothing bounds it."""
+def max_context(of: PerDevice, capacity: int, batch: int, host_capacity: int = UNLIMITED) -> int | None:
+    """Longest context that fits device and host, bounded by the model's own limit; None when nothing bounds it."""
     limit = of.spec.context_limit
     most = find_largest(lambda tokens: of.peak(tokens, batch), capacity, limit or ENDLESS)
+    if of.on_gpu is not None and most:
+        most = find_largest(lambda tokens: of.host(tokens, batch), host_capacity, most)
     return None if limit is None and most == ENDLESS else most
 
 
-def max_batch(of: PerDevice, capacity: int, tokens: int, at_most: int = ENDLESS) -> int | None:
-    """Most sequences of this length that fit, of `at_most` that are asked about; None when nothing bounds them."""
+def max_batch(of: PerDevice, capacity: int, tokens: int, at_most: int = ENDLESS, host_capacity: int = UNLIMITED) -> int | None:
+    """Most sequences of this length that fit device and host, of `at_most` that are asked about; None when nothing bounds them."""
     most = find_largest(lambda batch: of.peak(tokens, batch), capacity, at_most)
+    if of.on_gpu is not None and most:
+        most = find_largest(lambda batch: of.host(tokens, batch), host_capacity, most)
     return None if most == ENDLESS else most

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
-from lib.engines import Engine, Work, list_engines, traits_of
+from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
 from lib.identity import ById
 from lib.laws import parallelism
@@ -35,7 +35,7 @@ class ResolvedRequest:
     """Names as resolved, sizes of an element in bytes, and what matters of the silicon.
 
     `profiled_tokens` are those of the run by which an engine sets activations aside; without a card those of the largest, so that the
-    estimate does not come out too small.
+    estimate does not come out too small. `gpu_layers` is None where everything lies on the device (a processor has no other).
     """
 
     precision: str
@@ -49,6 +49,9 @@ class ResolvedRequest:
     silicon: str
     compute_capability: tuple[int, int] | None
     profiled_tokens: int
+    gpu_layers: int | None = None
+    micro_batch: int = MICRO_BATCH
+    flash_attention: bool = True
 
     @property
     def element_bytes(self) -> int:
@@ -106,6 +109,8 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     compute = formats.compute_dtype(precision, spec, accelerator)
     if precision == "gguf:F32":
         compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
+    if request.gpu_layers is not None and engine != "llama.cpp":
+        raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
     kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(engine).silicon else "tpu"
     memory = accelerator.memory_usable if accelerator else None
     return ResolvedRequest(
@@ -120,6 +125,9 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         silicon=kind,
         compute_capability=accelerator.compute_capability if accelerator else None,
         profiled_tokens=traits_of(engine).profiled_tokens(memory),
+        gpu_layers=None if kind == "cpu" or request.mode != "inference" else request.gpu_layers,
+        micro_batch=request.micro_batch,
+        flash_attention=request.flash_attention,
     )
 
 

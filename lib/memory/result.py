@@ -44,7 +44,8 @@ class MemoryEstimate:
 
     `total_bytes` = weights + kv_cache + activation + runtime, summed over the devices. `per_device_bytes` is the peak of the
     fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `precision`, `kv_precision` and `engine`
-    are those really used ("auto" is resolved). `claim` is what of a device the engine may fill. `rule_of_thumb_bytes` is the
+    are those really used ("auto" is resolved). `claim` is what of a device the engine may fill, `host_bytes` what of the total lies in
+    the memory of the host, where llama.cpp leaves layers to it (else 0). `rule_of_thumb_bytes` is the
     community's parameters × bytes × 1.2.
     """
 
@@ -61,6 +62,7 @@ class MemoryEstimate:
     per_device_bytes: int
     claim: Claim
     rule_of_thumb_bytes: int
+    host_bytes: int
     caveats: tuple[Caveat, ...]
     sources: tuple[Source, ...]
 
@@ -146,6 +148,9 @@ def weights_part(of: PerDevice) -> Part:
     n = of.request.devices
     total = of.device_weights * n if of.parallel or of.trains else of.weights.total
     inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(n)}
+    if of.on_gpu is not None:
+        total = max(total, of.host_weights + of.device_weights) if n == 1 else total
+        inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
     details = _with_rest(of.weights.by_component, total, "copies on other devices")
     return Part(name="weights", bytes=total, law=of.weights.law.equation, inputs=inputs, source=of.weights.law.source, details=details)
 
@@ -166,6 +171,8 @@ def activation_part(of: PerDevice, tokens: int, batch: int) -> Part:
     """Activations of all devices; in training also gradients and optimizer states."""
     n = of.request.devices
     details = {name: size * n for name, size in of.activations(tokens, batch).items()}
+    if of.on_gpu is not None:
+        details["host buffer"] = of.activation.host_buffer(tokens)
     law = of.activation.law
     inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
     total = sum(details.values())
@@ -176,6 +183,8 @@ def runtime_part(of: PerDevice) -> Part:
     """What each process needs beside the model, for all devices."""
     n = of.request.devices
     details = {name: part.typical * n for name, part in of.runtime.items()}
+    if of.on_gpu is not None:
+        details["process"] = runtime.CPU_NATIVE.typical
     inputs = {"processes": str(n), "engine": of.request.engine, "silicon": of.request.silicon}
     total = sum(details.values())
     return Part(name="runtime", bytes=total, law=runtime.LAW.equation, inputs=inputs, source=runtime.LAW.source, details=details)
@@ -220,6 +229,7 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
         high_bytes=total + high,
         per_device_bytes=of.device(tokens, batch),
         claim=of.claim(tokens, batch),
+        host_bytes=of.host(tokens, batch),
         rule_of_thumb_bytes=rule_of_thumb_bytes(of.spec.parameters_total, weight_format(of.request.precision).effective_bits / 8),
         caveats=caveats(of, tokens),
         sources=sources(of),

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 ENDLESS = 2**24
 """Tokens and sequences beyond which a search stops: no limit was found."""
+UNLIMITED = 2**62
+"""Bytes of a memory of which nothing is known, or that does not count."""
 
 
 def find_largest(size: Callable[[int], int], capacity: int, limit: int) -> int:

@@ -82,6 +82,8 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str) -> st
     total, per_device = int(memory["total_bytes"]), int(memory["per_device_bytes"])
     what = {"inference": "to run", "lora": "to tune with LoRA", "qlora": "to tune with QLoRA", "full": "to train in full"}[mode]
     where = f"on each of {devices} devices, {gib(total)} in all" if devices > 1 else "on one device"
+    if memory["host_bytes"]:
+        where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory['host_bytes'])} in the memory of the processor"
     settings = f"{escape(memory['precision'])} weights, {escape(memory['kv_precision'])} cache, {escape(memory['engine'])}"
     return (
         '<section class="card memory-card" aria-label="Memory needed">'

@@ -91,6 +91,11 @@ _PREDICTION = {
     "static_batch": "The requests start together as one batch; this engine does not take new ones in between.",
     "does_not_fit:speed": "The weights take {needed_gib:.1f} GiB and there are {capacity_gib:.1f} GiB: this is how fast it would be if "
     "they fitted.",
+    "does_not_fit:offload": "With the rest of the layers on the processor {needed_gib:.1f} GiB are needed where {capacity_gib:.1f} GiB are "
+    "usable: this is how fast it would be if it fitted.",
+    "offload_typical_host": "Nothing is known of the machine that the card stands in; its processor is taken to be like {silicon}.",
+    "layers_split": "{on_gpu} of {layers} layers lie on the GPU, the others in the memory of the processor: the times of both parts add up "
+    "({share:.0%} of the bytes of a step are read on the GPU).",
     "does_not_fit:bill": "The model does not fit {hardware} in this configuration: /recommend tells what does.",
     "beyond_context": "Prompt and answer are {asked_tokens} tokens together; the model takes {limit_tokens}.",
     "no_encoder": "The model has no encoder: the {encoder_tokens} encoder tokens are not used.",

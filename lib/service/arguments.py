@@ -41,6 +41,7 @@ MAX_TOKENS = 100_000_000  # ten times the longest context any published model st
 MAX_BATCH = 65_536
 MAX_DEVICES = 4_096
 MAX_CONCURRENCY = 100_000
+MAX_GPU_LAYERS = 10_000
 MAX_REQUESTS_PER_DAY = 1_000_000_000
 MAX_USD_PER_MONTH = 1_000_000_000
 MAX_TOKENS_PER_S = 1_000_000
@@ -450,6 +451,11 @@ Platforms = Annotated[
 Tokens = Annotated[int, whole_number(1, MAX_TOKENS)]
 TokensOrNone = Annotated[int, whole_number(0, MAX_TOKENS)]
 """A number of tokens that may be 0."""
+GpuLayers = Annotated[
+    int,
+    whole_number(-1, MAX_GPU_LAYERS),
+    Field(description="llama.cpp: layers on the GPU (-ngl), the rest on the processor and in its memory; -1 is everything on the GPU"),
+]
 Concurrency = Annotated[int, whole_number(1, MAX_CONCURRENCY)]
 RequestsPerDay = Annotated[int, whole_number(0, MAX_REQUESTS_PER_DAY)]
 HoursPerDay = Annotated[Decimal, decimal_number(0, 24)]

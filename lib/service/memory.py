@@ -10,9 +10,9 @@ from lib import memory
 from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry, source_entries, usd
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.engines import traits_of
+from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
-from lib.memory import Part, fit_memory, usable_memory
+from lib.memory import Part, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
@@ -22,6 +22,8 @@ from lib.service.arguments import (
     Arguments,
     CachePrecision,
     Engine,
+    Flag,
+    GpuLayers,
     Mode,
     Model,
     Precision,
@@ -35,6 +37,7 @@ from lib.service.model_limits import encoder_caveats, split_caveats
 from lib.workload import MemoryRequest
 
 PLATFORMS = ("spaces", "zerogpu")
+MAX_MICRO_BATCH = 65_536
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
 
 
@@ -50,6 +53,9 @@ class MemoryArguments(Arguments):
     mode: Mode = "inference"
     devices: Annotated[int, whole_number(1, MAX_DEVICES)] = argument(1, "accelerators that share the model")
     encoder_tokens: TokensOrNone = argument(0, "length of the encoder's side; 0 is the model's own full length")
+    gpu_layers: GpuLayers = -1
+    micro_batch: Annotated[int, whole_number(1, MAX_MICRO_BATCH)] = argument(MICRO_BATCH, "llama.cpp: tokens computed at once (-ub)")
+    flash_attention: Flag = argument(True, "llama.cpp: whether attention holds no scores (-fa)")
 
 
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
@@ -59,6 +65,7 @@ def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
         The estimate, its parts with their laws, and the hardware it fits.
     """
     request = MemoryRequest(**{name: value for name, value in arguments if name != "model"})
+    request = replace(request, gpu_layers=None if arguments.gpu_layers < 0 else arguments.gpu_layers)
     return memory_answer(app.models(arguments.model), request, app.catalog())
 
 
@@ -86,6 +93,7 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> 
         "low_bytes": estimate.low_bytes,
         "high_bytes": estimate.high_bytes,
         "per_device_bytes": estimate.per_device_bytes,
+        "host_bytes": estimate.host_bytes,
         "rule_of_thumb_bytes": estimate.rule_of_thumb_bytes,
         "parts": [_part(part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
         "fits": list(_fits(spec, request, catalog)),
@@ -125,7 +133,7 @@ def _fits(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> Iterator
             continue
         devices = _devices(request, offer)
         silicon = offer.silicon or offer.host_cpu
-        fit = fit_memory(spec, replace(request, devices=devices), capacity, silicon)
+        fit = fit_memory(spec, replace(request, devices=devices), capacity, silicon, host_bytes=host_memory(offer))
         traits = traits_of(choose_engine(spec, request.engine))
         if (silicon is not None and not traits.runs_on(silicon)) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)

@@ -22,7 +22,7 @@ from lib.laws.forward_pass import linear_flop
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
-from lib.service.arguments import Arguments, Concurrency, Engine, Hardware, Model, Precision, Tokens, argument, check_offer
+from lib.service.arguments import Arguments, Concurrency, Engine, GpuLayers, Hardware, Model, Precision, Tokens, argument, check_offer
 from lib.service.endpoint import App
 from lib.service.model_limits import context_caveats, split_caveats
 from lib.speed import (
@@ -55,11 +55,13 @@ class SpeedArguments(Arguments):
     prompt_tokens: Tokens = argument(512, "tokens of a prompt (encoders: of a sequence)")
     output_tokens: Tokens = argument(256, "tokens of an answer")
     concurrency: Concurrency = argument(1, "requests in flight all the time (pictures: of a batch)")
+    gpu_layers: GpuLayers = -1
 
     @property
     def request(self) -> SpeedRequest:
         """The same as the prediction takes it."""
-        return SpeedRequest(**self.model_dump(exclude={"model", "hardware"}))
+        asked = SpeedRequest(**self.model_dump(exclude={"model", "hardware"}))
+        return replace(asked, gpu_layers=None if self.gpu_layers < 0 else self.gpu_layers)
 
 
 def estimate_speed(app: App, arguments: SpeedArguments) -> SpeedAnswer:

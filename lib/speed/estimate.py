@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lib.errors import InvalidInput, UnsupportedModel
@@ -12,6 +13,7 @@ from lib.speed.batch import native_format, resolve_deployment
 from lib.speed.calibration import Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import emulates, is_measured
+from lib.speed.offload import mix, split_model
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments, predict_speeds
 from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest
 from lib.units import GIB
@@ -41,7 +43,12 @@ def predict_speed(
     """
     if spec.library == "diffusers":
         return predict_pictures(spec, hardware, request, accelerators)
-    table = predict_speeds([(spec, hardware, request)], accelerators)
+    split = split_model(spec, hardware, request, accelerators)
+    whole = replace(request, gpu_layers=None)
+    if split is not None:
+        gpu, host = (predict_speed(spec, where, whole, accelerators) for where in (split.gpus, split.host))
+        return mix(split, gpu, host)
+    table = predict_speeds([(spec, hardware, whole)], accelerators)
     return _explained(table, table.estimates()[0])
 
 
@@ -53,6 +60,8 @@ def predict_each(questions: Sequence[Question], accelerators: Mapping[str, Accel
         try:
             if question[0].library == "diffusers":
                 estimates[i] = predict_pictures(*question, accelerators)
+            elif question[2].gpu_layers is not None:
+                estimates[i] = predict_speed(*question, accelerators)
             else:
                 deployments[i] = resolve_deployment(question, accelerators)
         except (InvalidInput, UnsupportedModel):

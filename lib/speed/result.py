@@ -22,7 +22,7 @@ Number_co = TypeVar("Number_co", bound=float, covariant=True)
 class SpeedRequest:
     """One question about speed; `concurrency` requests are in flight all the time, each of the same shape.
 
-    `kv_precision` as in `MemoryRequest`. For pipelines that make pictures the tokens mean nothing.
+    `kv_precision` and `gpu_layers` as in `MemoryRequest`. For pipelines that make pictures the tokens mean nothing.
     """
 
     precision: str = "auto"
@@ -31,6 +31,7 @@ class SpeedRequest:
     output_tokens: int = 256
     concurrency: int = 1
     kv_precision: str = "auto"
+    gpu_layers: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

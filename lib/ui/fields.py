@@ -97,6 +97,7 @@ EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"
 LONGEST_CONTEXT = 1_048_576
 MOST_AT_ONCE = 256
 MOST_DEVICES = 16
+MOST_GPU_LAYERS = 200
 
 TASKS: tuple[tuple[str, str], ...] = (
     ("As the model says", "auto"),
@@ -196,6 +197,7 @@ MEMORY: tuple[Field, ...] = (
     Field(argument="engine", name="engine", default="transformers", choices=ENGINES),
     Field(argument="mode", name="mode", default="inference", choices=MODES),
     Field(argument="devices", name="devices", default=1, low=1, high=MOST_DEVICES),
+    Field(argument="gpu_layers", name="ngl", default=-1, low=-1, high=MOST_GPU_LAYERS),
 )
 COST: tuple[Field, ...] = (
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",)),

@@ -41,6 +41,7 @@ class MemoryInputs:
     engine: gr.Dropdown
     mode: gr.Dropdown
     devices: gr.Slider
+    gpu_layers: gr.Slider
 
     def all(self) -> list[Any]:
         """Every input, in order."""
@@ -111,8 +112,18 @@ def _inputs() -> MemoryInputs:
         engine = gr.Dropdown(list(ENGINES), value="transformers", label="Engine", min_width=130)
         mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="What for", min_width=130)
     devices = gr.Slider(1, ask.MOST_DEVICES, value=1, step=1, buttons=[], label="Devices that share it")
+    gpu_layers = gr.Slider(
+        -1, ask.MOST_GPU_LAYERS, value=-1, step=1, buttons=[], label="Layers on the GPU", info="llama.cpp (-ngl); −1 is everything."
+    )
     return MemoryInputs(
-        context=context, batch=batch, precision=precision, kv_precision=kv_precision, engine=engine, mode=mode, devices=devices
+        context=context,
+        batch=batch,
+        precision=precision,
+        kv_precision=kv_precision,
+        engine=engine,
+        mode=mode,
+        devices=devices,
+        gpu_layers=gpu_layers,
     )
 
 

@@ -40,6 +40,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "mode": "inference",
         "devices": 1,
         "encoder_tokens": 0,
+        "gpu_layers": -1,
+        "micro_batch": 512,
+        "flash_attention": True,
     },
     "recommend": {
         "model": REQUIRED,
@@ -70,6 +73,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "prompt_tokens": 512,
         "output_tokens": 256,
         "concurrency": 1,
+        "gpu_layers": -1,
     },
     "estimate_cost": COST_ARGUMENTS,
     "compare": {
@@ -197,7 +201,7 @@ FIELDS: dict[str, set[str]] = {
         "weights_bytes_by_dtype", "context_limit_tokens", "layer_kinds", "source", "gguf_files",
     },
     "estimate_memory": {
-        "weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes", "total_bytes", "per_device_bytes",
+        "weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes", "total_bytes", "per_device_bytes", "host_bytes",
         "rule_of_thumb_bytes", "fits",
     },
     "recommend": {"pick", "ranked", "ranked_total", "rejected", "rejected_total"},

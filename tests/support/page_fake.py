@@ -102,6 +102,7 @@ class FakeServices:
                 "low_bytes": total - GIB,
                 "high_bytes": total + GIB,
                 "per_device_bytes": total // int(asked["devices"]),
+                "host_bytes": 0,
                 "rule_of_thumb_bytes": 19_272_626_995,
                 "parts": explain,
                 "fits": [

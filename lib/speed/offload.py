@@ -1,0 +1,182 @@
+"""The speed of a model whose layers llama.cpp splits between GPUs and their host: both predicted for the whole model, then mixed.
+
+The law is `lib.laws.offload`. Reading prompts, the GPU computes the host's layers as well where copying their weights to it is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Cards
+from lib.engines import MICRO_BATCH
+from lib.laws import offload
+from lib.memory import fit_memory, host_memory, usable_memory
+from lib.memory.per_device import per_device
+from lib.memory.resolve import resolve_request
+from lib.memory.search import UNLIMITED
+from lib.provenance import Caveat
+from lib.speed.hardware import PCIE_SLOT, TYPICAL_CPUS
+from lib.speed.result import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedRequest
+from lib.units import GIB, Seconds, TokensPerSecond
+from lib.workload import MemoryRequest
+
+if TYPE_CHECKING:
+    from lib.catalog.silicon import Accelerator
+    from lib.model.spec import ModelSpec
+
+Estimate = TypeVar("Estimate", bound=SpeedEstimate)
+
+
+class Split(NamedTuple):
+    """Which hardware does which part: the GPUs `share` of the bytes that a step reads, the host the rest, in which `host_bytes` lie.
+
+    The GPUs are described without their limit of memory, for what is left to the host does not count against it.
+    """
+
+    gpus: Offer | Cards
+    host: Offer | Cards
+    share: float
+    host_bytes: int
+    on_gpu: int
+    layers: int
+    caveats: tuple[Caveat, ...]
+
+
+def split_model(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> Split | None:
+    """How the request's layers lie on this hardware; None where everything lies in one memory: nothing is split, or there is no GPU.
+
+    Raises:
+        BadArgument: another engine than llama.cpp, which alone splits so.
+    """
+    if request.gpu_layers is None or hardware.accelerator is None:
+        return None
+    asked = MemoryRequest(
+        precision=request.precision,
+        engine=request.engine,
+        context_tokens=request.prompt_tokens + request.output_tokens,
+        batch_size=request.concurrency,
+        kv_precision=request.kv_precision,
+        devices=hardware.accelerator_count,
+        gpu_layers=request.gpu_layers,
+    )
+    of = per_device(spec, resolve_request(spec, asked, hardware.silicon))
+    parts, on_gpu, layers = of.weights.by_component, of.on_gpu or 0, max(1, spec.dimensions.layers)
+    output = parts.get("head", 0) or parts.get("embeddings", 0)
+    in_layers = of.weights.total - parts.get("embeddings", 0) - parts.get("head", 0)
+    held = offload.gpu_part(in_layers, layers=layers, on_gpu=on_gpu) + (output if request.gpu_layers else 0)
+    read = max(1, in_layers + output)
+    host, caveats = _host(hardware, accelerators)
+    fit = fit_memory(spec, asked, usable_memory(hardware) or UNLIMITED, hardware.silicon, host_bytes=host_memory(hardware))
+    if not fit.fits:
+        values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
+        caveats = (*caveats, Caveat("does_not_fit", values, variant="offload"))
+    return Split(_unlimited(hardware), host, min(1.0, held / read), read - held, on_gpu, layers, caveats)
+
+
+def _unlimited(hardware: Offer | Cards) -> Offer | Cards:
+    if isinstance(hardware, Offer):
+        return hardware.model_copy(update={"vram_bytes_per_accelerator": UNLIMITED})
+    return replace(hardware, silicon=hardware.silicon.model_copy(update={"memory_usable": UNLIMITED}))
+
+
+def _host(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> tuple[Offer | Cards, tuple[Caveat, ...]]:
+    """The processor that the cards are plugged into; of cards that people own a typical one."""
+    if isinstance(hardware, Offer):
+        without = {
+            "silicon": None,
+            "accelerator_count": 0,
+            "accelerator_fraction": 1.0,
+            "vram_bytes_per_accelerator": None,
+            "ram_bytes": None,
+        }
+        return hardware.model_copy(update=without), ()
+    typical = accelerators[TYPICAL_CPUS[1]]
+    return Cards(silicon=typical), (Caveat("offload_typical_host", {"silicon": typical.name}),)
+
+
+def mix(of: Split, gpu: Estimate, host: Estimate) -> Estimate:
+    """The estimate of the split from those of the whole model on either part."""
+    request = gpu.request
+    ttft = _mixed(of.share, gpu.ttft_s, _prompt_on_host(of, gpu, host))
+    tpot = None if gpu.tpot_s is None or host.tpot_s is None else _mixed(of.share, gpu.tpot_s, host.tpot_s)
+    floors = (gpu.floor, host.floor)
+    changes = {
+        "ttft_s": ttft,
+        "tpot_s": tpot,
+        "throughput_tokens_per_s": _throughput(request, ttft, tpot),
+        "bound": host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
+        "floor": None if None in floors else _floor(of.share, *floors),  # type: ignore[arg-type]
+    }
+    if isinstance(gpu, ExplainedSpeed) and isinstance(host, ExplainedSpeed):
+        changes |= {
+            "decode_parts": (*_parts("GPU", of.share, gpu.decode_parts), *_parts("processor", 1 - of.share, host.decode_parts)),
+            "prompt_parts": (*_parts("GPU", of.share, gpu.prompt_parts), *_parts("processor", 1 - of.share, host.prompt_parts)),
+            "caveats": (*dict.fromkeys((*gpu.caveats, *host.caveats, *of.caveats, Caveat("layers_split", _split_values(of)))),),
+            "sources": (*gpu.sources, *(source for source in host.sources if source not in gpu.sources)),
+            "items_per_s": None,
+        }
+    return replace(gpu, **changes)
+
+
+def _split_values(of: Split) -> dict[str, int | float]:
+    return {"on_gpu": of.on_gpu, "layers": of.layers, "share": of.share}
+
+
+def _prompt_on_host(of: Split, gpu: SpeedEstimate, host: SpeedEstimate) -> Band[Seconds]:
+    """The host's time of a whole prompt, or the GPU's with the weights copied to it, whichever is less."""
+    tokens = gpu.request.prompt_tokens * gpu.request.concurrency
+    if tokens < offload.LEAST_TOKENS or of.share >= 1:
+        return host.ttft_s
+    whole_bytes = of.host_bytes / (1 - of.share)
+
+    def least(on_gpu_s: float, on_host_s: float) -> Seconds:
+        copied = offload.copied_prompt_time(
+            on_gpu_s=on_gpu_s, host_bytes=whole_bytes, tokens=tokens, micro_batch=MICRO_BATCH, link=PCIE_SLOT
+        )
+        return Seconds(min(on_host_s, copied))
+
+    return Band(
+        value=least(gpu.ttft_s.value, host.ttft_s.value),
+        low=least(gpu.ttft_s.low, host.ttft_s.low),
+        high=least(gpu.ttft_s.high, host.ttft_s.high),
+    )
+
+
+def _mixed(share: float, gpu: Band[Seconds], host: Band[Seconds]) -> Band[Seconds]:
+    return Band(
+        value=offload.mixed_time(on_gpu_s=gpu.value, on_host_s=host.value, share=share),
+        low=offload.mixed_time(on_gpu_s=gpu.low, on_host_s=host.low, share=share),
+        high=offload.mixed_time(on_gpu_s=gpu.high, on_host_s=host.high, share=share),
+    )
+
+
+def _throughput(request: SpeedRequest, ttft: Band[Seconds], tpot: Band[Seconds] | None) -> Band[TokensPerSecond]:
+    """Tokens per second of a batch that starts together."""
+    tokens = request.concurrency * (request.output_tokens if tpot else request.prompt_tokens)
+
+    def rate(first: float, each: float) -> TokensPerSecond:
+        return TokensPerSecond(tokens / (first + each * (request.output_tokens - 1)))
+
+    return Band(
+        value=rate(ttft.value, tpot.value if tpot else 0.0),
+        low=rate(ttft.high, tpot.high if tpot else 0.0),
+        high=rate(ttft.low, tpot.low if tpot else 0.0),
+    )
+
+
+def _floor(share: float, gpu: SpeedFloor, host: SpeedFloor) -> SpeedFloor:
+    """The least time of the GPU's part; that of the prompts of the host may be on the GPU too."""
+    tpot = (
+        None if gpu.tpot_s is None or host.tpot_s is None else offload.mixed_time(on_gpu_s=gpu.tpot_s, on_host_s=host.tpot_s, share=share)
+    )
+    return SpeedFloor(ttft_s=Seconds(min(gpu.ttft_s, host.ttft_s)), tpot_s=tpot)
+
+
+def _parts(where: str, share: float, parts: tuple[SpeedPart, ...]) -> tuple[SpeedPart, ...]:
+    """The parts of one side's time, in its share."""
+    return tuple(
+        replace(part, name=f"{where}: {part.name}", seconds=part.seconds * share, law=f"{share:.2f} · ({part.law})") for part in parts
+    )
