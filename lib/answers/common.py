@@ -84,6 +84,7 @@ class ModelAnswer(Answer):
     parameters_by_component: dict[str, int]
     weights_bytes: int
     weights_bytes_by_dtype: dict[str, int]
+    weights_bytes_by_component: dict[str, int]
     quantization: QuantizationEntry | None
     context_limit_tokens: int | None
     layer_kinds: dict[str, int]

@@ -155,7 +155,10 @@ def _sum_tables(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-DOCUMENTS = ("config.json", "hf_quant_config.json", "adapter_config.json", "model_index.json", "modules.json", "params.json")
+DOCUMENTS = (
+    "config.json", "hf_quant_config.json", "adapter_config.json", "model_index.json", "modules.json", "params.json",
+    "sentence_bert_config.json",
+)  # fmt: skip
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".ggml", ".onnx", ".onnx_data", ".msgpack", ".h5", ".tflite", ".npz")
 _STATE = re.compile(r"(^|/)(training_args|optimizer|scheduler|rng_state[^/]*|scaler)\.[a-z]+$")
 _VARIANTS = ("fp16", "bf16")

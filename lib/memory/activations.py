@@ -52,7 +52,7 @@ class Activation:
         self._request = request
         self._start_up = traits_of(request.engine).start_up
         self._sizes = layer_sizes(spec)
-        self._diffusion = spec.library == "diffusers"
+        self._diffusion = spec.library in {"diffusers", "timm"}
         self.kernel = traced_kernel(spec, request.element_bytes)
         self._fits = self._of(spec, self.kernel)
         self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()

@@ -86,6 +86,7 @@ class MemoryFit:
 
 _TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
 _AUTO = frozenset({"bf16", "fp16", "gguf:BF16"})  # what auto takes where nothing is stated
+_UNKNOWN_ACTIVATIONS = frozenset({"diffusers", "timm"})
 _LONG = 1024
 CHECK_DATE = "2026-11-21"
 
@@ -99,9 +100,9 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "unknown_cache": spec.unknown_cache,
         "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and lacks_stored_format(spec),
         "experts_not_converted": weight_format(request.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
-        "activation_typical": not of.activation.known and spec.library != "diffusers",
+        "activation_typical": not of.activation.known and spec.library not in _UNKNOWN_ACTIVATIONS,
         "activation_by_law": untraced and of.activation.known,
-        "activation_unknown": spec.library == "diffusers",
+        "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS,
         "device_runtime": request.silicon in {"tpu", "neuron"},
         "media_not_counted": spec.task in _TEXT,
         "one_prompt": own and inference and spec.cache_terms is not None,

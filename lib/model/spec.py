@@ -138,11 +138,13 @@ class StoredWeights:
     """The weights as they lie on the Hub: bytes by safetensors dtype, as far as headers were read.
 
     `dtype` is the dtype the config names for loading ("bfloat16"); `bytes_by_dtype` is empty when no header was read.
+    `bytes_by_component` holds what is downloaded for each part that has a folder of its own (a pipeline's denoiser, text encoders, VAE).
     """
 
     dtype: str
     bytes_by_dtype: dict[str, int] = field(default_factory=dict)
     quantization: Quantization | None = None
+    bytes_by_component: dict[str, int] = field(default_factory=dict)
 
 
 _EMBEDS = frozenset(
@@ -171,7 +173,7 @@ class ModelSpec:
     architecture: str
     model_type: str
     task: str
-    library: Literal["transformers", "diffusers", "gguf", "none"]
+    library: Literal["transformers", "diffusers", "gguf", "timm", "none"]
     source: SpecSource
     parameters_total: int
     parameters_active: int

@@ -45,6 +45,7 @@ _FILES = {
     "weights_variant": "Only a half-precision copy of these weights is stored, so that one was read.",
     "weights_consolidated": "Only the vendor's own format (consolidated.safetensors) is stored; transformers does not load it as it is.",
     "weights_single_file": "The weights lie in one file of an unusual name; it was read as the model.",
+    "other_copies": "Of several copies of the weights the one that is loaded by default counts ({counted}); not counted: {others}.",
     "gguf_engine": "This is a GGUF file: all figures are those of llama.cpp, whatever engine was named.",
     "gguf_default": "No file was named, so this is {file}, which llama.cpp takes by itself; there are also {others}.",
     "no_weights": "The model {model} holds no weight files in a known place.",
@@ -60,7 +61,7 @@ _MEMORY = {
     "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
     "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
-    "activation_unknown": "Activations of a pipeline depend on resolution and frames and are not counted.",
+    "activation_unknown": "Activations depend on the size and the number of pictures and are not counted.",
     "preallocates": "{engine} claims {share:.0%} of the device at start and fills what is left of it with cache; this is what the request "
     "needs. What fits, and the limits, are counted within that share.",
     "preallocates:rest": "{engine} fills {share:.0%} of what the model leaves of the device with cache at start; this is what the request "

@@ -27,7 +27,8 @@ from lib.model.gguf import resolve_gguf
 from lib.model.parameter_count import resolve_count
 from lib.model.reconcile import reconcile
 from lib.model.resolve import resolve_config
-from lib.model.spec import ModelSpec
+from lib.model.spec import ModelSpec, TensorGroup
+from lib.model.timm import is_timm, resolve_timm
 from lib.provenance import Caveat, Source
 from lib.service.arguments import read_reference
 from lib.service.build_process import BuildProcess, build_process
@@ -54,7 +55,56 @@ def _spec(repository: HubModel) -> ModelSpec:
     text = _config_text(repository)
     if text is None:
         raise UnsupportedModel(_advice(repository))
-    return _with_origin(repository, _resolved(repository, parse_config(text)))
+    config = parse_config(text)
+    if is_timm(config):
+        return _with_origin(repository, _of_timm(repository, config))
+    return _with_origin(repository, _with_modules(repository, _resolved(repository, config)))
+
+
+def _of_timm(repository: HubModel, config: Mapping[str, Any]) -> ModelSpec:
+    return resolve_timm(
+        config,
+        repository.tensors,
+        id=repository.id,
+        task=repository.pipeline_tag or "",
+        license=repository.license,
+        gated=bool(repository.gated),
+        checked=_today(),
+    )
+
+
+def _with_modules(repository: HubModel, spec: ModelSpec) -> ModelSpec:
+    """The spec with what sentence-transformers adds: layers behind the pooling, and the longest text that it is set to read."""
+    if repository.kind != "sentence-transformers":
+        return spec
+    behind = tuple(
+        TensorGroup(name=f"{part.folder}.{name}", component="dense", kind="linear" if len(t.shape) > 1 else "other", shape=t.shape, count=1)
+        for part in repository.components
+        if part.class_name != "Transformer" and part.folder
+        for name, t in part.weights.tensors.items()
+    )
+    added = sum(group.parameters for group in behind)
+    set_to = _longest_text(repository)
+    return replace(
+        spec,
+        tensors=(*spec.tensors, *behind),
+        parameters_total=spec.parameters_total + added,
+        parameters_active=spec.parameters_active + added,
+        context_limit=min(filter(None, (spec.context_limit, set_to)), default=None),
+    )
+
+
+def _longest_text(repository: HubModel) -> int | None:
+    """`max_seq_length` of sentence_bert_config.json, where it is a length."""
+    text = repository.documents.get("sentence_bert_config.json")
+    if text is None:
+        return None
+    try:
+        stated = read_json(text.encode(), MAX_DOCUMENT_NODES)
+    except UnreadableJson:
+        return None
+    longest = stated.get("max_seq_length") if isinstance(stated, dict) else None
+    return longest if type(longest) is int and longest > 0 else None
 
 
 def config_from_hub(repository: HubModel) -> Mapping[str, Any]:
@@ -162,8 +212,22 @@ def _beside(repository: HubModel) -> Mapping[str, Any] | None:
 def _with_origin(repository: HubModel, spec: ModelSpec) -> ModelSpec:
     """The spec with what the files themselves say, and where they were read."""
     read = Source(what="configuration and weight headers", source=f"{repository.id} at {repository.revision} on the Hub", checked=_today())
-    caveats = (*spec.caveats, *repository.caveats, *reconcile(spec, repository.tensors))
-    return replace(spec, caveats=caveats, sources=(read, *spec.sources))
+    caveats = (*spec.caveats, *repository.caveats, *reconcile(spec, repository.tensors), *_copies(repository))
+    folders = {part.folder: part.weights.total_bytes for part in repository.components if part.folder and part.weights.total_bytes}
+    stored = replace(spec.stored, bytes_by_component=folders if repository.kind == "diffusers" else {})
+    return replace(spec, stored=stored, caveats=caveats, sources=(read, *spec.sources))
+
+
+def _copies(repository: HubModel) -> tuple[Caveat, ...]:
+    """The further copies of the weights that the repository holds, which its library does not load by default."""
+    others = repository.other_weights
+    if not others:
+        return ()
+    listed = ", ".join(f"{copy.pattern} ({copy.total_bytes / 1e9:.1f} GB)" for copy in others[:_LISTED_COPIES])
+    more = f" and {len(others) - _LISTED_COPIES} more" if len(others) > _LISTED_COPIES else ""
+    counted = [part.weights.files[0] for part in repository.components if part.weights.files]
+    values = {"counted": ", ".join(counted[:_LISTED_COPIES]) or "none", "others": listed + more}
+    return (Caveat("other_copies", values),)
 
 
 def _today() -> str:
@@ -171,7 +235,7 @@ def _today() -> str:
 
 
 MAX_REMEMBERED = 256
-_LISTED = 12
+_LISTED, _LISTED_COPIES = 12, 5
 MAX_WAITING = 64  # with those below and `lib.hub.spaces.MOST_CALLS` fewer than the threads of `lib.ui.http`: the rest answers meanwhile
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
 PATIENCE_S = 60.0

@@ -46,6 +46,7 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
         "parameters_by_component": spec.parameters_by_component,
         "weights_bytes": loaded.weights.bytes,
         "weights_bytes_by_dtype": by_dtype,
+        "weights_bytes_by_component": dict(spec.stored.bytes_by_component or loaded.weights.details),
         "quantization": _quantization_entry(spec.stored.quantization),
         "context_limit_tokens": spec.context_limit,
         "layer_kinds": dict(spec.layer_kinds),

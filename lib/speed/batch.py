@@ -156,6 +156,10 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
     spec, hardware, request = question
     if spec.library == "diffusers":
         raise UnsupportedModel(f"{spec.id or 'A pipeline'} makes pictures: its speed does not follow from tokens.")
+    if spec.library == "timm":
+        raise UnsupportedModel(
+            f"{spec.id} is a model of timm: its work follows from pixels, and nothing is known of it. Measure it instead."
+        )
     request = replace(request, engine=choose_engine(spec, request.engine))
     if isinstance(hardware, Offer) and hardware.platform == "zerogpu" and not engines.traits_of(request.engine).on_zerogpu:
         if spec.library == "gguf":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
@@ -17,7 +17,7 @@ from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.per_device import per_device
 from lib.memory.resolve import resolve_request
 from lib.memory.search import UNLIMITED
-from lib.provenance import Caveat
+from lib.provenance import Caveat, Value
 from lib.speed.hardware import PCIE_SLOT, TYPICAL_CPUS
 from lib.speed.result import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedRequest
 from lib.units import GIB, Seconds, TokensPerSecond
@@ -26,8 +26,6 @@ from lib.workload import MemoryRequest
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
     from lib.model.spec import ModelSpec
-
-Estimate = TypeVar("Estimate", bound=SpeedEstimate)
 
 
 class Split(NamedTuple):
@@ -97,31 +95,26 @@ def _host(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> t
     return Cards(silicon=typical), (Caveat("offload_typical_host", {"silicon": typical.name}),)
 
 
-def mix(of: Split, gpu: Estimate, host: Estimate) -> Estimate:
+def mix(of: Split, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:
     """The estimate of the split from those of the whole model on either part."""
-    request = gpu.request
     ttft = _mixed(of.share, gpu.ttft_s, _prompt_on_host(of, gpu, host))
     tpot = None if gpu.tpot_s is None or host.tpot_s is None else _mixed(of.share, gpu.tpot_s, host.tpot_s)
-    floors = (gpu.floor, host.floor)
-    changes = {
-        "ttft_s": ttft,
-        "tpot_s": tpot,
-        "throughput_tokens_per_s": _throughput(request, ttft, tpot),
-        "bound": host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
-        "floor": None if None in floors else _floor(of.share, *floors),  # type: ignore[arg-type]
-    }
-    if isinstance(gpu, ExplainedSpeed) and isinstance(host, ExplainedSpeed):
-        changes |= {
-            "decode_parts": (*_parts("GPU", of.share, gpu.decode_parts), *_parts("processor", 1 - of.share, host.decode_parts)),
-            "prompt_parts": (*_parts("GPU", of.share, gpu.prompt_parts), *_parts("processor", 1 - of.share, host.prompt_parts)),
-            "caveats": (*dict.fromkeys((*gpu.caveats, *host.caveats, *of.caveats, Caveat("layers_split", _split_values(of)))),),
-            "sources": (*gpu.sources, *(source for source in host.sources if source not in gpu.sources)),
-            "items_per_s": None,
-        }
-    return replace(gpu, **changes)
+    return replace(
+        gpu,
+        ttft_s=ttft,
+        tpot_s=tpot,
+        throughput_tokens_per_s=_throughput(gpu.request, ttft, tpot),
+        bound=host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
+        floor=None if gpu.floor is None or host.floor is None else _floor(of.share, gpu.floor, host.floor),
+        decode_parts=(*_parts("GPU", of.share, gpu.decode_parts), *_parts("processor", 1 - of.share, host.decode_parts)),
+        prompt_parts=(*_parts("GPU", of.share, gpu.prompt_parts), *_parts("processor", 1 - of.share, host.prompt_parts)),
+        caveats=tuple(dict.fromkeys((*gpu.caveats, *host.caveats, *of.caveats, Caveat("layers_split", _split_values(of))))),
+        sources=(*gpu.sources, *(source for source in host.sources if source not in gpu.sources)),
+        items_per_s=None,
+    )
 
 
-def _split_values(of: Split) -> dict[str, int | float]:
+def _split_values(of: Split) -> dict[str, Value]:
     return {"on_gpu": of.on_gpu, "layers": of.layers, "share": of.share}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -136,3 +137,49 @@ def test_a_gguf_header_that_claims_more_than_its_file_is_refused(hub: StandIn) -
     hub.add(Repo(id="org/lies", files={"m-Q8_0.gguf": Blob(head=whole.head, size=whole.size // 2)}))
     with pytest.raises(HubGarbage, match=r"has \d[\d,]+ bytes and its header describes \d[\d,]+ of tensors"):
         Models()("org/lies:Q8_0")
+
+
+def test_copies_that_are_not_loaded_are_named(hub: StandIn) -> None:
+    """Llama's original checkpoint beside the shards: 16.1 GB that do not count."""
+    hub.add(llama_8b())
+    spec = Models()("org/llama-8b")
+    said = [caveat.values for caveat in spec.caveats if caveat.code == "other_copies"]
+    assert said == [{"counted": "model-00001-of-00004.safetensors", "others": "original/consolidated.*.pth (16.1 GB)"}]
+
+
+def test_a_sentence_transformer_counts_the_layers_behind_its_pooling(hub: StandIn) -> None:
+    """A dense layer of 64 x 16 with its bias; texts of at most 128 tokens, whatever the encoder could read."""
+    config = json.loads(TINY_CONFIG)
+    hub.add(Repo(id="org/plain", files={"config.json": as_json(config)}))
+    modules = [{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}, {"path": "2_Dense", "type": "x.Dense"}]
+    dense = {"linear.weight": ("F32", (16, 64)), "linear.bias": ("F32", (16,))}
+    files = {
+        "config.json": as_json(config),
+        "modules.json": as_json(modules),
+        "sentence_bert_config.json": b'{"max_seq_length": 128}',
+        "1_Pooling/config.json": b"{}",
+        "2_Dense/model.safetensors": safetensors(dense),
+    }
+    hub.add(Repo(id="org/sbert", files=files))
+    models = Models()
+    plain, spec = models("org/plain"), models("org/sbert")
+    assert spec.parameters_total - plain.parameters_total == 16 * 64 + 16
+    assert spec.parameters_by_component["dense"] == 16 * 64 + 16
+    assert (plain.context_limit, spec.context_limit) == (2048, 128)
+
+
+def test_a_model_of_timm_is_counted_by_its_header(hub: StandIn) -> None:
+    """Parameters without the statistics of batch norms; no cache, no text."""
+    config = {"architecture": "resnet18", "num_classes": 10, "pretrained_cfg": {"classifier": "fc"}}
+    tensors = {
+        "conv1.weight": ("F32", (64, 3, 7, 7)), "bn1.weight": ("F32", (64,)), "bn1.running_mean": ("F32", (64,)), 
+        "fc.weight": ("F32", (10, 64)),
+    }  # fmt: skip
+    hub.add(Repo(id="timm/resnet18", files={"config.json": as_json(config), "model.safetensors": safetensors(tensors)}))
+    spec = Models()("timm/resnet18")
+    assert (spec.library, spec.task, spec.work, spec.cache_terms) == ("timm", "image-classification", "other encoder", None)
+    assert spec.parameters_by_component == {"backbone": 64 * 3 * 49 + 64, "head": 640}
+    assert spec.stored.bytes_by_dtype == {"F32": 4 * (64 * 3 * 49 + 64 + 640)}
+    hub.add(Repo(id="timm/old", files={"config.json": as_json(config), "pytorch_model.bin": b"x" * 9}))
+    with pytest.raises(UnsupportedModel, match="a model of timm without safetensors"):
+        Models()("timm/old")

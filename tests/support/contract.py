@@ -198,7 +198,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 FIELDS: dict[str, set[str]] = {
     "resolve_model": {
         "id", "architecture", "task", "parameters_total", "parameters_active", "parameters_by_component", "weights_bytes",
-        "weights_bytes_by_dtype", "context_limit_tokens", "layer_kinds", "source", "gguf_files",
+        "weights_bytes_by_dtype", "weights_bytes_by_component", "context_limit_tokens", "layer_kinds", "source", "gguf_files",
     },
     "estimate_memory": {
         "weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes", "total_bytes", "per_device_bytes", "host_bytes",

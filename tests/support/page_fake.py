@@ -65,6 +65,7 @@ class FakeServices:
             "parameters_by_component": {"language_model": 8_030_261_248},
             "weights_bytes": 16_060_522_496,
             "weights_bytes_by_dtype": {"bfloat16": 16_060_522_496},
+            "weights_bytes_by_component": {"language_model": 16_060_522_496},
             "context_limit_tokens": 131_072,
             "layer_kinds": {"full attention": 32},
             "source": "catalog",
