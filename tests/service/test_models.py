@@ -172,7 +172,7 @@ def test_a_model_of_timm_is_counted_by_its_header(hub: StandIn) -> None:
     """Parameters without the statistics of batch norms; no cache, no text."""
     config = {"architecture": "resnet18", "num_classes": 10, "pretrained_cfg": {"classifier": "fc"}}
     tensors = {
-        "conv1.weight": ("F32", (64, 3, 7, 7)), "bn1.weight": ("F32", (64,)), "bn1.running_mean": ("F32", (64,)), 
+        "conv1.weight": ("F32", (64, 3, 7, 7)), "bn1.weight": ("F32", (64,)), "bn1.running_mean": ("F32", (64,)),
         "fc.weight": ("F32", (10, 64)),
     }  # fmt: skip
     hub.add(Repo(id="timm/resnet18", files={"config.json": as_json(config), "model.safetensors": safetensors(tensors)}))
