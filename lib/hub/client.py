@@ -61,6 +61,10 @@ class Hub:
         """The address of a file."""
         return f"{self.endpoint}/{repo_id}/resolve/{quote(revision, safe='')}/{quote(file)}"
 
+    def headers_url(self, repo_id: str, index: str) -> str:
+        """The address of all shard headers of a copy with an index, at the newest commit of the main branch."""
+        return f"{self.endpoint}/api/models/{repo_id}/safetensors-metadata/{quote(index, safe='/')}"
+
     async def fetch(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None = None) -> Answer:
         """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends.
 

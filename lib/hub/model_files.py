@@ -2,7 +2,8 @@
 
 1. /api/models/{id}?blobs=true     commit, files and their sizes, card
 2. config.json and the like, and the index of the weights                  together
-3. the first bytes of every weight file (its header)                       together, 16 at a time
+3. all headers of the shards in one request, where the Hub gives them (the newest commit of the main branch)
+   else the first bytes of every weight file (its header)                  together, 16 at a time
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def clear_cache() -> None:
 async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None, file: str) -> HubModel:
     described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
     listing = await loop.parse_aside(len(described.body), read_listing, described.body, repo_id)
-    source, kind = RepositoryReader(client, hub, listing), "gguf" if file else repository.kind_of(listing.files)
+    source, kind = RepositoryReader(client, hub, listing, newest=revision is None), "gguf" if file else repository.kind_of(listing.files)
     names = [name for name in repository.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
         documents = await _documents(source, names)

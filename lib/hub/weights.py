@@ -1,24 +1,27 @@
 """Reads the headers of the weights of one component, with as few requests as the format allows.
 
-An index names the shards and the tensors in each. From the tensors' names the length of a shard's header can be foreseen, so one
-request per shard brings the whole header; only a header that is longer than foreseen takes a second one.
+The Hub answers with all shard headers of a copy at once, for the newest commit of the main branch (`get_sharded_safetensors_metadata` of
+huggingface_hub 2.4 asks the same). Where it does not, an index names the shards and the tensors in each: from the tensors' names the length
+of a shard's header can be foreseen, so one request per shard brings the whole header; only a longer one takes a second.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lib.errors import quote_value
+from lib.errors import HubError, RateLimited, quote_value
 from lib.hub import loop, refusals
 from lib.hub.client import Answer, Hub
+from lib.hub.gguf_files import PART
 from lib.hub.gguf_header import MAX_HEADER_BYTES as MAX_GGUF_BYTES
 from lib.hub.gguf_header import GgufHeader, NeedMore, Value, parse_gguf
 from lib.hub.repository import Listing, Tensor, Weights, WeightsChoice, parse_object
-from lib.hub.safetensors_header import PREFIX_BYTES, header_length, parse_header
+from lib.hub.safetensors_header import PREFIX_BYTES, Header, header_length, parse_header
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ _MAX_INDEX_NODES = 400_000  # two for each tensor
 MAX_DOCUMENT_BYTES = 4 * 2**20
 MAX_DOCUMENT_NODES = 100_000
 _MAX_HEADERS_BYTES = 128 * 2**20  # of all files of one model together
+_MAX_TOGETHER_NODES = 4_000_000  # twelve for each tensor; DeepSeek-V3 has 91,991
 _AT_ONCE = 16
 _FIRST_BYTES = 256 * 2**10  # a header of a file without an index; 97 % are shorter than 100 kB
 _ENTRY_BYTES = 120  # of one tensor beside its name: {"dtype":"F8_E4M3","shape":[…],"data_offsets":[…,…]}
@@ -40,8 +44,9 @@ _GGUF_FIRST_BYTES = 2**20
 class RepositoryReader:
     """One model at one commit, read by one caller; counts what it has read."""
 
-    def __init__(self, client: AsyncClient, hub: Hub, listing: Listing) -> None:
-        self.client, self.hub, self.listing = client, hub, listing
+    def __init__(self, client: AsyncClient, hub: Hub, listing: Listing, *, newest: bool = False) -> None:
+        """`newest` where the listing is that of the main branch as it is now."""
+        self.client, self.hub, self.listing, self.newest = client, hub, listing, newest
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._left = _MAX_HEADERS_BYTES
 
@@ -73,6 +78,10 @@ class WeightsReading:
 
 async def read_weights(source: RepositoryReader, choice: WeightsChoice) -> WeightsReading:
     """Read what the headers of the chosen copy say; never the weights themselves."""
+    if choice.index and choice.format == "safetensors" and source.newest:
+        together = await _together(source, choice.index)
+        if together is not None:
+            return together
     index = await _index(source, choice.index) if choice.index else None
     files = tuple(index.files) if index else choice.files
     if choice.format == "gguf":
@@ -116,20 +125,74 @@ async def _index(source: RepositoryReader, file: str) -> _Index:
     return _Index(files=files, names=frozenset(table), total_bytes=total)
 
 
+async def _together(source: RepositoryReader, index: str) -> WeightsReading | None:
+    """All headers of a sharded copy in one request; None where the Hub does not give them, or gives those of other files than are listed.
+
+    Raises:
+        RateLimited: the Hub asks to wait, which a request per shard would not help.
+    """
+    url, files = source.hub.headers_url(source.listing.id, index), source.listing.files
+    try:
+        body = (await source.hub.fetch(source.client, url, what=source.listing.id, limit=_MAX_HEADERS_BYTES)).body
+        return await loop.parse_aside(len(body), _parse_together, body, source.listing.id, index.rpartition("/")[0], files)
+    except RateLimited:
+        raise
+    except HubError:
+        return None
+
+
+def _parse_together(body: bytes, what: str, folder: str, listed: Mapping[str, int | None]) -> WeightsReading:
+    """Headers of several files, each checked as if it had come from its file.
+
+    Raises:
+        HubGarbage: they are none, or describe files that are not listed or are smaller.
+    """
+    content = parse_object(body, what, "the answer with all headers", _MAX_TOGETHER_NODES)
+    found = content.get("headers")
+    at = f"{folder}/" if folder else ""
+    if not isinstance(found, dict) or not 0 < len(found) <= MAX_SHARDS or not all(f"{at}{name}" in listed for name in found):
+        raise refusals.garbage(what, "the answer with all headers does not name the files of the model")
+    stated_parts = {int(part[2]) if (part := PART.search(name)) else 0 for name in found}
+    if stated_parts != {len(found)}:
+        raise refusals.garbage(what, f"the answer with all headers names {len(found):,} files, which are not all parts")
+    headers = {f"{at}{name}": parse_header(json.dumps(found[name]).encode(), f"{at}{name}", None) for name in sorted(found)}
+    for name, header in headers.items():
+        if header.data_bytes > (listed[name] or header.data_bytes):
+            raise refusals.garbage(what, f"the header of {quote_value(name)} describes more than the file holds")
+    named = content.get("index")
+    stated = (
+        (named.get("metadata") or {}).get("total_size") if isinstance(named, dict) and isinstance(named.get("metadata"), dict) else None
+    )
+    reading = _combine(tuple(headers), tuple(headers.values()))
+    total = int(stated) if isinstance(stated, int | float) and 0 <= stated < 2**60 else None
+    if total is None or total == reading.weights.total_bytes:
+        return reading
+    differs = Caveat("index_total_differs", {"index_bytes": total, "file_bytes": reading.weights.total_bytes})
+    return WeightsReading(weights=reading.weights, caveats=(*reading.caveats, differs))
+
+
 async def _safetensors(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:
+    async with loop.task_group() as group:
+        tasks = [group.create_task(_header(source, file, index.files[file] if index else _FIRST_BYTES)) for file in files]
+        headers = []
+        for file, task in zip(files, tasks, strict=True):
+            text, data_bytes = await task
+            headers.append(await loop.parse_aside(len(text), parse_header, text, file, data_bytes))
+    reading = _combine(files, headers)
+    return WeightsReading(weights=reading.weights, caveats=(*reading.caveats, *_compare_with_index(reading.weights, index)))
+
+
+def _combine(files: tuple[str, ...], headers: Sequence[Header]) -> WeightsReading:
+    """The weights of several files; tensors that lie in more than one are told."""
     tensors: dict[str, Tensor] = {}
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
     twice = 0
-    async with loop.task_group() as group:
-        tasks = [group.create_task(_header(source, file, index.files[file] if index else _FIRST_BYTES)) for file in files]
-        for file, task in zip(files, tasks, strict=True):
-            text, data_bytes = await task
-            header = await loop.parse_aside(len(text), parse_header, text, file, data_bytes)
-            twice += len(tensors.keys() & header.tensors.keys())
-            tensors |= header.tensors
-            sizes.update(header.bytes_by_dtype)
-            elements.update(header.elements_by_dtype)
+    for header in headers:
+        twice += len(tensors.keys() & header.tensors.keys())
+        tensors |= header.tensors
+        sizes.update(header.bytes_by_dtype)
+        elements.update(header.elements_by_dtype)
     weights = Weights(
         format="safetensors",
         files=files,
@@ -138,7 +201,7 @@ async def _safetensors(source: RepositoryReader, files: tuple[str, ...], index: 
         bytes_by_dtype=dict(sizes),
         elements_by_dtype=dict(elements),
     )
-    return WeightsReading(weights=weights, caveats=_compare_with_index(weights, index, twice))
+    return WeightsReading(weights=weights, caveats=(Caveat("tensors_stored_twice", {"tensors": twice}),) if twice else ())
 
 
 async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[bytes, int | None]:
@@ -154,11 +217,9 @@ async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[b
     return text, None if size is None else size - PREFIX_BYTES - length
 
 
-def _compare_with_index(weights: Weights, index: _Index | None, twice: int) -> tuple[Caveat, ...]:
+def _compare_with_index(weights: Weights, index: _Index | None) -> tuple[Caveat, ...]:
     """The differences between index and headers."""
-    found = []
-    if twice:
-        found.append(Caveat("tensors_stored_twice", {"tensors": twice}))
+    found: list[Caveat] = []
     if index is None:
         return tuple(found)
     if index.names - weights.tensors.keys():

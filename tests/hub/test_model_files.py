@@ -46,13 +46,13 @@ def tiny(name: str = "org/tiny", **files: bytes | Blob) -> Repo:
 
 
 def test_four_shards_are_counted_to_the_byte(hub: StandIn) -> None:
-    """A model over four files is read with one request each for listing, config, index and shard."""
+    """Four files on a Hub that does not give all headers at once: one request each for listing, that, config, index and shard."""
     hub.add(llama_8b())
     model = read_model("org/llama-8b")
     assert model.elements_by_dtype == {"BF16": LLAMA_8B_PARAMETERS}
     assert model.bytes_by_dtype == {"BF16": 2 * LLAMA_8B_PARAMETERS}
     assert model.total_bytes == 2 * LLAMA_8B_PARAMETERS
-    assert len(hub.requests) == 1 + 2 + 4
+    assert len(hub.requests) == 1 + 1 + 2 + 4
     assert json.loads(model.config_text or "") == LLAMA_8B_CONFIG
     assert (model.kind, model.pipeline_tag, model.library_name, model.license) == (
         "transformers",
@@ -97,7 +97,7 @@ def test_every_header_of_135_shards_takes_one_request(hub: StandIn) -> None:
     """The index foretells each header's length, so no shard is asked twice."""
     hub.add(dense_135())
     model = read_model("org/dense-135")
-    assert len(hub.requests) == 1 + 2 + 135
+    assert len(hub.requests) == 1 + 1 + 2 + 135
     # Llama 405B with 8 key/value heads: 126·(2·16384² + 2·1024·16384 + 3·16384·53248 + 2·16384) + 2·128256·16384 + 16384
     assert model.elements_by_dtype == {"BF16": 405_853_388_800}
 
@@ -107,7 +107,42 @@ def test_45_thousand_tensors_over_135_shards_are_read(hub: StandIn) -> None:
     hub.add(experts_135())
     model = read_model("org/experts-135")
     assert model.tensor_count == 59 * 128 * 3 * 2
-    assert len(hub.requests) == 1 + 2 + 135
+    assert len(hub.requests) == 1 + 1 + 2 + 135
+
+
+def test_all_headers_come_in_one_request_where_the_hub_gives_them(hub: StandIn) -> None:
+    """45,312 tensors over 135 files in three requests: listing, config, headers; equal to what the files themselves say."""
+    alone = read_model(hub.add(experts_135()).id)
+    together = experts_135("org/together")
+    together.headers_at_once = True
+    hub.add(together)
+    hub.requests.clear()
+    model = read_model("org/together")
+    assert len(hub.requests) == 3
+    assert model.components == alone.components
+    hub.requests.clear()
+    read_model("org/together", revision="main")
+    assert len(hub.requests) == 1 + 2 + 135  # a named revision may be another commit than that of the answer
+
+
+@pytest.mark.parametrize("said", ["other files", "fewer files", "more bytes", "no headers"])
+def test_headers_that_are_not_those_of_the_listing_are_not_believed(hub: StandIn, said: str) -> None:
+    """The files themselves are asked instead."""
+    repo = hub.add(llama_8b())
+    headers = {}
+    for at in range(1, 5):
+        head = bytes(repo.blob(f"model-0000{at}-of-00004.safetensors").head)  # type: ignore[union-attr]
+        headers[f"model-0000{at}-of-00004.safetensors"] = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])
+    if said == "more bytes":
+        headers["model-00001-of-00004.safetensors"] = {"extra": {"dtype": "F32", "shape": [2**33], "data_offsets": [0, 2**35]}}
+    elif said == "fewer files":
+        del headers["model-00004-of-00004.safetensors"]
+    elif said == "other files":
+        headers = {"ghost-00001-of-00001.safetensors": headers["model-00001-of-00004.safetensors"]}
+    else:
+        headers = {}
+    hub.faults["safetensors-metadata"] = Fault(body=as_json({"index": {}, "headers": headers}))
+    assert read_model("org/llama-8b").total_bytes == 2 * LLAMA_8B_PARAMETERS
 
 
 def test_a_file_written_by_safetensors_is_read(hub: StandIn) -> None:
@@ -372,7 +407,7 @@ def test_hf_endpoint_is_honoured_and_the_servers_token_is_not_sent() -> None:
         )
         assert done.stdout.split()[0] == str(2 * LLAMA_8B_PARAMETERS)
         assert "org/llama-8b" in done.stdout
-        assert len(hub.requests) == 8
+        assert len(hub.requests) == 9
         assert not [seen for seen in hub.requests if "authorization" in seen.headers or "hf_server_secret" in str(seen)]
         assert "hf_server_secret" not in done.stdout + done.stderr
 

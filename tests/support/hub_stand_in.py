@@ -49,6 +49,7 @@ class Repo:
     readers: frozenset[str] = frozenset()
     sha: str = SHA
     xet: bool = False
+    headers_at_once: bool = False
 
     def blob(self, name: str) -> Blob | None:
         """The file of that name."""
@@ -150,6 +151,8 @@ class StandIn:
         path, query = unquote(parts.path), parse_qs(parts.query)
         if path == "/api/models":
             return self._searched(query)
+        if "/safetensors-metadata/" in path:
+            return self._headers(*path.removeprefix("/api/models/").split("/safetensors-metadata/", 1), seen)
         api = path.startswith("/api/models/")
         name, _, rest = path.removeprefix("/api/models/").lstrip("/").partition("/revision/" if api else "/resolve/")
         repo = self.repos.get(name)
@@ -163,6 +166,24 @@ class StandIn:
         if api:
             return Answer(body=json.dumps(repo.described(blobs="blobs" in query)).encode())
         return self._file(repo, file, seen)
+
+    def _headers(self, name: str, index: str, seen: Seen) -> Answer:
+        """All shard headers of a copy, as the Hub has them for the main branch; nothing where it has not."""
+        repo = self.repos.get(name)
+        refusal = self._closed(repo, seen, api=False)
+        if refusal:
+            return refusal
+        assert repo is not None
+        if not repo.headers_at_once or index not in repo.files:
+            return refuse(404, "EntryNotFound", "Entry not found")
+        blob = repo.blob(index)
+        assert blob is not None
+        read = json.loads(blob.head)
+        headers = {}
+        for shard in sorted(set(read["weight_map"].values())):
+            head = repo.blob(shard).head
+            headers[shard] = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])
+        return Answer(body=json.dumps({"index": {"metadata": read["metadata"]}, "headers": headers}).encode())
 
     def _searched(self, query: dict[str, list[str]]) -> Answer:
         words, limit = query.get("search", [""])[0].lower(), int(query.get("limit", ["10"])[0])
