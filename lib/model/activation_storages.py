@@ -137,60 +137,89 @@ def _identity(storage: UntypedStorage) -> int:
     return int(storage._cdata)  # noqa: SLF001 the Python object around a storage may be another one each time
 
 
-class StorageRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
-    """Records each new storage of a run: its bytes, and the operations at which it appears and goes.
+class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+    """Follows the storages that an execution makes: the bytes alive now, the most there were, and the operations so far.
 
-    `sizes` and `laws` hold the bytes of each storage in the order of appearance, as a number and as a polynomial; `moments()` what was
-    alive each time something new appeared. A storage is named by its place in these lists.
+    Storages in `known` (weights, a cache made before) are not counted.
 
     Raises:
         UnsupportedModel: more than `budget` operations (a loop over the tokens, written in Python).
     """
 
-    def __init__(self, weights: Iterable[Tensor], lengths: Lengths, budget: int) -> None:
+    def __init__(self, known: Iterable[Tensor], budget: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
-        self._lengths = lengths
         self._budget = budget
         # The storages themselves, so that none of them can go while the run lasts and leave its identity to a new one.
-        self._weights = {_identity(storage): storage for storage in (tensor.untyped_storage() for tensor in weights)}
+        self._known = {_identity(storage): storage for storage in (tensor.untyped_storage() for tensor in known)}
         self._alive: dict[int, tuple[Any, int]] = {}
-        self.sizes: list[int] = []
-        self.laws: list[Polynomial] = []
-        self._births: list[int] = []
-        self._deaths: list[int | None] = []
+        self._made = 0
         self.operations = 0
+        self.live_bytes = 0
+        self.peak_bytes = 0
 
     def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and record storages that are new."""
-        result = _elementwise_result(args) if func in _ELEMENTWISE else None
-        if result is None:
-            result = func(*args, **(kwargs or {}))
-        self.operations += 1
+        """Run the operation and follow storages that are new."""
+        result = self._result(func, args, kwargs or {})
+        self.operations += func.namespace != "prim"  # fake tensors ask so for their device
         if self.operations > self._budget:
             raise UnsupportedModel(f"The forward pass takes more than {self._budget:,} operations for a few layers.")
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(tensor, Tensor):
-                self._record(tensor)
+                self._follow(tensor)
         return result
 
-    def _record(self, tensor: Tensor) -> None:
+    def _result(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    def _follow(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         identity = _identity(storage)
-        if identity in self._weights or identity in self._alive:
+        if identity in self._known or identity in self._alive:
             return
-        number = len(self.sizes)
-        size = storage.nbytes()
+        number, size = self._made, storage.nbytes()
+        self._made += 1
+        self._add(tensor, size)
+        self._alive[identity] = (weakref.ref(storage, lambda _: self._release(identity, number, size)), number)
+
+    def _add(self, tensor: Tensor, size: int) -> None:  # noqa: ARG002 a recorder wants the tensor
+        self.live_bytes += size
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+
+    def _release(self, identity: int, number: int, size: int) -> None:  # noqa: ARG002 as above
+        self._alive.pop(identity, None)
+        self.live_bytes -= size
+
+
+class StorageRecorder(StorageCounter):
+    """Records each new storage of a run: its bytes, and the operations at which it appears and goes.
+
+    `sizes` and `laws` hold the bytes of each storage in the order of appearance, as a number and as a polynomial; `moments()` what was
+    alive each time something new appeared. A storage is named by its place in these lists.
+    """
+
+    def __init__(self, weights: Iterable[Tensor], lengths: Lengths, budget: int) -> None:
+        super().__init__(weights, budget)
+        self._lengths = lengths
+        self.sizes: list[int] = []
+        self.laws: list[Polynomial] = []
+        self._births: list[int] = []
+        self._deaths: list[int | None] = []
+
+    def _result(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """The result, without the cost of a meta function where its shape and dtype are plain."""
+        result = _elementwise_result(args) if func in _ELEMENTWISE else None
+        return func(*args, **kwargs) if result is None else result
+
+    def _add(self, tensor: Tensor, size: int) -> None:
+        super()._add(tensor, size)
         law = size_law(tensor, self._lengths)
-        if evaluate(law, self._lengths) != size:
-            law = {(0, 0, 0): size}
         self.sizes.append(size)
-        self.laws.append(law)
+        self.laws.append(law if evaluate(law, self._lengths) == size else {(0, 0, 0): size})
         self._births.append(self.operations)
         self._deaths.append(None)
-        self._alive[identity] = (weakref.ref(storage, lambda _: self._release(identity, number)), number)
 
-    def _release(self, identity: int, number: int) -> None:
-        self._alive.pop(identity, None)
+    def _release(self, identity: int, number: int, size: int) -> None:
+        super()._release(identity, number, size)
         self._deaths[number] = self.operations
 
     def number_of(self, tensor: Tensor) -> int | None:

@@ -112,10 +112,17 @@ def _hand_on(template: Template, hidden: Tensor, args: tuple[Any, ...], kwargs: 
 
 
 @contextmanager
-def run_only(layers: list[Layer], working: list[Layer]) -> Iterator[None]:
+def run_only(
+    layers: list[Layer],
+    working: list[Layer],
+    *,
+    watch: Callable[[Layer, Callable[..., Any]], Callable[..., Any]] | None = None,
+    aside: Callable[[Layer, Tensor], None] | None = None,
+) -> Iterator[None]:
     """Let only the `working` ones of the layers compute while this lasts; every `forward` is put back.
 
-    A layer whose output has not the shape of its input is never skipped.
+    A layer whose output has not the shape of its input is never skipped. `watch` wraps the forward of each, `aside` is told of a layer that
+    hands its hidden states on.
     """
     templates: dict[int, Template] = {}
     working_ids = {id(layer) for layer in working}
@@ -124,6 +131,8 @@ def run_only(layers: list[Layer], working: list[Layer]) -> Iterator[None]:
         def forward(*args: Any, **kwargs: Any) -> Any:
             hidden = first_hidden_states(args, kwargs)
             if hidden is not None and id(layer) not in working_ids and layer.kind in templates:
+                if aside is not None:
+                    aside(layer, hidden)
                 return _hand_on(templates[layer.kind], hidden, args, kwargs)
             output = compute(*args, **kwargs)
             first = output[0] if isinstance(output, tuple) and output else output
@@ -135,7 +144,8 @@ def run_only(layers: list[Layer], working: list[Layer]) -> Iterator[None]:
 
     with wrap_forwards() as wrap:
         for layer in layers:
-            wrap(layer.module, replace(layer, layer.module.forward))
+            forward = layer.module.forward
+            wrap(layer.module, replace(layer, watch(layer, forward) if watch is not None else forward))
         yield
 
 
@@ -148,6 +158,21 @@ _GROUPED = frozenset({getattr(torch, "_grouped_mm", None)})
 _SDPA = functional.scaled_dot_product_attention
 
 
+def widens_in_softmax(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether this is a softmax from 16 bits to float32, one kernel on CUDA."""
+    return func in _SOFTMAX and kwargs.get("dtype") is float32 and args[0].element_size() == _HALF
+
+
+def takes_flash(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Whether attention of these runs in FlashAttention on CUDA; else in the memory-efficient kernel."""
+    return mask is None and query.element_size() == _HALF and query.shape[-1] == value.shape[-1] <= _FLASH_WIDTH
+
+
+def pad_width(width: int) -> int:
+    """The width of a head as FlashAttention takes it."""
+    return -(-width // _PAD) * _PAD
+
+
 class GpuKernels(TorchFunctionMode):
     """Replaces attention, the mixed softmax and grouped products by allocations of the same size."""
 
@@ -156,7 +181,7 @@ class GpuKernels(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is _SDPA:
             return _allocate_attention(*args, **kwargs)
-        if func in _SOFTMAX and kwargs.get("dtype") is float32 and args[0].element_size() == _HALF:
+        if widens_in_softmax(func, args, kwargs):
             return empty(args[0].shape, dtype=float32, device=args[0].device)
         if func in _GROUPED:
             return empty((*args[0].shape[:-1], args[1].shape[-1]), dtype=args[0].dtype, device=args[0].device)
@@ -170,8 +195,8 @@ def _allocate_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Te
     half = query.element_size() == _HALF
     if attn_mask is not None and attn_mask.dtype is boolean:
         attn_mask = empty(attn_mask.shape, dtype=query.dtype, device=query.device)
-    if attn_mask is None and half and width == wide <= _FLASH_WIDTH:
-        padded = -(-width // _PAD) * _PAD
+    if takes_flash(query, value, attn_mask):
+        padded = pad_width(width)
         copies = [empty((*t.shape[:-1], padded), dtype=t.dtype, device=t.device) for t in (query, key, value) if padded != width]
         sums = empty((*leading, length), dtype=float32, device=query.device)
         output = _empty_output(query, leading, length, padded)
@@ -242,15 +267,21 @@ def trace_forward(stage: Stage, lengths: Lengths, *, budget: int, symbolic: bool
     return trace
 
 
-def _decode_step(module: Module, recorder: StorageRecorder, cache: object, encoder_states: Any, lengths: Lengths) -> list[Polynomial]:
-    """Moments of one decode step, less the cache as it was before it."""
+def step_inputs(module: Module, cache: object, encoder_states: Any) -> tuple[str, dict[str, Any]]:
+    """The name of a decode step's token ids, and its other arguments."""
     config: Any = module.config
     name = "past_key_values" if hasattr(cache, "get_seq_length") or isinstance(cache, tuple) else "cache_params"
     inputs: dict[str, Any] = {name: cache, "use_cache": True}
-    ids = "input_ids"
+    if not config.is_encoder_decoder:
+        return "input_ids", inputs
+    return "decoder_input_ids", {**inputs, "encoder_outputs": BaseModelOutput(last_hidden_state=encoder_states)}
+
+
+def _decode_step(module: Module, recorder: StorageRecorder, cache: object, encoder_states: Any, lengths: Lengths) -> list[Polynomial]:
+    """Moments of one decode step, less the cache as it was before it."""
+    config: Any = module.config
+    ids, inputs = step_inputs(module, cache, encoder_states)
     if config.is_encoder_decoder:
-        ids = "decoder_input_ids"
-        inputs["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoder_states)
         module(**inputs, **{ids: zeros(lengths.batch, lengths.tokens, dtype=long)})
     before: Polynomial = {}
     for number in _numbers_of(recorder, cache):

@@ -46,13 +46,13 @@ _VALUES = frozenset({Tensor.item, Tensor.tolist})
 
 
 class _MetaDevice(TorchFunctionMode):
-    """New tensors go to the meta device; more than `budget` torch calls are refused with `refusal`."""
+    """New tensors go to the meta device, or the one named; more than `budget` torch calls are refused with `refusal`."""
 
-    def __init__(self, budget: int, refusal: AdvisorError) -> None:
+    def __init__(self, budget: int, refusal: AdvisorError, device_type: str = "meta") -> None:
         super().__init__()
         self._budget = budget
         self._refusal = refusal
-        self._device = device("meta")
+        self._device = device(device_type)
         self.calls = 0
 
     def __enter__(self) -> Self:
@@ -116,12 +116,15 @@ def _has_no_float(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 class MetaRun(_MetaDevice):
     """A forward pass stays on the meta device; with an `answer`, questions for a tensor's value get that number.
 
+    Under torch's FakeTensorMode the device is "cpu": its tensors have no values either.
+
     Raises:
         UnsupportedModel: more than `budget` calls were made (a loop over the tokens, written in Python).
     """
 
-    def __init__(self, answer: int | None = None, budget: int = RUN_BUDGET) -> None:
-        super().__init__(budget, UnsupportedModel(f"The forward pass takes more than {budget:,} tensor operations at this length."))
+    def __init__(self, answer: int | None = None, budget: int = RUN_BUDGET, device_type: str = "meta") -> None:
+        refusal = UnsupportedModel(f"The forward pass takes more than {budget:,} tensor operations at this length.")
+        super().__init__(budget, refusal, device_type)
         self._answer = answer
 
     def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
