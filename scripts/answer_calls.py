@@ -144,6 +144,7 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
     "list_hardware": {},
     "simulate_batching": {"model": LLAMA, "hardware": "l4x1", "duration_s": 20},
     "diagnose_latency": {"model": LLAMA, "hardware": "l4x1"},
+    "solve": {"model": LLAMA, "hardware": "l4x1"},
 }
 ARGUMENTS: Mapping[str, str] = {
     "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens",
@@ -158,6 +159,8 @@ ARGUMENTS: Mapping[str, str] = {
     "shared_prefix_tokens token_budget max_ttft_s max_tpot_s",
     "diagnose_latency": "hardware preprocess_ms queue_ms transfer_ms ttft_ms tpot_ms postprocess_ms metrics_text precision engine "
     "prompt_tokens output_tokens concurrency",
+    "solve": "hardware context_tokens concurrency max_ttft_s min_tokens_per_s precision kv_precision engine output_tokens gpu_layers "
+    "platforms",
 }
 
 
@@ -324,6 +327,8 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
     for model, policy, rate in itertools.product((LLAMA, FAMILIES[1], "7B"), ("static", "dynamic", "continuous"), (0.2, 2)):
         yield "diagnose_latency", {"model": model, "hardware": "a100-large", "ttft_ms": 100 * rate, "tpot_ms": 20, "queue_ms": 30}
         yield "simulate_batching", {"model": model, "hardware": "a100-large", "policy": policy, "requests_per_s": rate, "duration_s": 60}
+    for model, card, first_s in itertools.product((LLAMA, FAMILIES[1], "7B"), ("l4x1", "a100x4", "zero-a10g", "RTX-4090x2"), (0, 0.5)):
+        yield "solve", {"model": model, "hardware": card, "max_ttft_s": first_s, "concurrency": 4}
 
 
 def _refused() -> Iterator[Call]:

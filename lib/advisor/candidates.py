@@ -219,7 +219,7 @@ def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Wor
     refused: Reason | None = None
     for engine, sdk in _by_preference(engines, offer, workload):
         for devices in _device_counts(spec, offer, engine):
-            forms, left_out = _forms(spec, family, offer.silicon, engine, workload.precision, published)
+            forms, left_out = list_forms(spec, family, offer.silicon, engine, workload.precision, published)
             refused = refused or left_out
             tried += [
                 Candidate(precision=name, engine=engine, devices=devices, step=step, note=note, sdk=sdk) for name, step, note in forms
@@ -249,10 +249,13 @@ def _device_counts(spec: ModelSpec, offer: Offer, engine: Engine) -> tuple[int, 
 Forms = tuple[tuple[str, int, str], ...]
 
 
-def _forms(
+def list_forms(
     spec: ModelSpec, family: Family, silicon: Accelerator | None, engine: Engine, precision: str, published: Sequence[str]
 ) -> tuple[Forms, Reason | None]:
-    """Names with their step and note, and the refusal of the first one that the silicon or the engine cannot take."""
+    """Precisions with their step and note, most bytes first, and the refusal of the first one that silicon or engine cannot take.
+
+    `silicon` is None for a processor.
+    """
     if engine == "llama.cpp":
         return _gguf_forms(spec, silicon, precision)
     stored = spec.stored.quantization.format if spec.stored.quantization is not None and precision == AUTO else precision

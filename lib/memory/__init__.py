@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
 from lib.memory.resolve import resolve_request, tensor_parallel_degree
 from lib.memory.result import MemoryEstimate, MemoryFit, Part, compose
-from lib.memory.search import ENDLESS, UNLIMITED
+from lib.memory.search import ENDLESS, UNLIMITED, find_largest
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer
@@ -30,9 +30,11 @@ __all__ = [
     "MemoryEstimate",
     "MemoryFit",
     "Part",
+    "attention_scores",
     "cache_room",
     "count_sequences",
     "estimate_memory",
+    "find_largest",
     "fit_memory",
     "host_memory",
     "tensor_parallel_degree",
@@ -50,6 +52,11 @@ def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         BadArgument: a precision that no format has.
     """
     return compose(per_device(spec, resolve_request(spec, request, accelerator)), request.context_tokens, request.batch_size)
+
+
+def attention_scores(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> int:
+    """Bytes of attention scores on a device that a fused kernel would not hold: 0 where one is taken (`MemoryEstimate.high_bytes`)."""
+    return per_device(spec, resolve_request(spec, request, accelerator)).activation.scores(request.context_tokens, request.batch_size)
 
 
 def fit_memory(

@@ -83,8 +83,7 @@ CAVEATS: Mapping[str, str] = MappingProxyType(
         "tpu_prices_are_secondary": "Prices of TPUs come from copies of Google's list, not from the list itself.",
         "commitments_known_for_v6e": "Prices with a commitment were found for v6e only, in the regions with its lowest price.",
         "spot_changes": "Spot prices change, and a spot slice can be taken back at any time.",
-        "context_cut": "This model takes {limit_tokens} tokens at most, so slices and offers are judged at that length, not at "
-        "{asked_tokens}.",
+        "context_cut": "This model takes {limit_tokens} tokens at most, so everything is judged at that length, not at {asked_tokens}.",
         "limit_not_kept": "No {kind} option is predicted to answer within {max_ttft_s}: {hardware!s} comes nearest with {ttft_s}. "
         "The limit therefore favours neither side.",
         "limit_not_kept:unknown": "No {kind} option is predicted to answer within {max_ttft_s}, for no speed is predicted on any. "

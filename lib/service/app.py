@@ -37,6 +37,7 @@ from lib.service.resolve_model import resolve_model
 from lib.service.right_size import right_size
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.single_flight import nobody
+from lib.service.solve import solve
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
 from lib.service.speed import estimate_speed, roofline
@@ -119,6 +120,7 @@ class Services:
         self.estimate_cost = bind_arguments(estimate_cost, app)
         self.simulate_batching = bind_arguments(simulate_batching, app)
         self.diagnose_latency = bind_arguments(diagnose_latency, app)
+        self.solve = bind_arguments(solve, app)
         self.stream_loads = bind_arguments(stream_loads, app)
         self.stream_needs = bind_arguments(stream_needs, app)
         self.outlook = bind_arguments(outlook, app)

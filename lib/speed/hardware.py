@@ -163,6 +163,16 @@ def find_link_rate(card: Accelerator) -> tuple[float, bool]:
     return (rate, rate < SLOWEST_LINK) if rate else (PCIE_SLOT, True)
 
 
+def find_host_link_rate(card: Accelerator) -> float:
+    """Bytes per second from the host's memory to the card, one direction; a PCIe 4.0 slot of 16 lanes where the source gives no figure."""
+    link = card.interconnect
+    to_host = None if link is None else link.to_host
+    if to_host is not None and to_host.one_direction:
+        return float(to_host.one_direction)
+    rate, over_pcie = find_link_rate(card)
+    return rate if over_pcie else PCIE_SLOT
+
+
 ON_TPU = Caveat("engine_replaced", variant="tpu")
 ON_NEURON = Caveat("engine_replaced", variant="neuron")
 

@@ -15,6 +15,7 @@ from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.memory_charts import draw_growth, growth_head
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
 from lib.ui import fields as ask
+from lib.ui import solve_box
 from lib.ui.events import changes, follow
 from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
@@ -58,6 +59,7 @@ class MemoryView:
     curve_box: gr.Column
     curve: gr.Plot
     explain: gr.HTML
+    solve: solve_box.SolveView
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `MemoryMarkup.updates`."""
@@ -86,7 +88,7 @@ def curve_updates(figure: Figure | None) -> list[Any]:
     return [gr.update(visible=figure is not None), figure]
 
 
-def build() -> MemoryView:
+def build(services: Services) -> MemoryView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -98,8 +100,9 @@ def build() -> MemoryView:
             with gr.Column(elem_id="curve", visible=False) as curve_box:
                 gr.HTML(growth_head())
                 curve = gr.Plot(label="Memory by context length", show_label=False)
+            solve = solve_box.build(services)
             fits = gr.HTML(elem_id="tiers")
-    return MemoryView(inputs=inputs, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain)
+    return MemoryView(inputs=inputs, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain, solve=solve)
 
 
 def _inputs() -> MemoryInputs:
@@ -194,4 +197,5 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
 
     inputs = view.inputs.all()
     follow(changes(inputs), answer, [model.text, *inputs], view.outputs(), "memory_changed")
+    solve_box.wire(view.solve, services, model, inputs)
     follow(changes(inputs), draw, [model.text, limit, *inputs], view.curve_outputs(), "curve_changed")

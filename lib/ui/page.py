@@ -113,7 +113,7 @@ def build_view(services: Services) -> PageView:
         with gr.Tab("Recommend", id="recommend") as first:
             recommend = recommend_tab.build(services)
         with gr.Tab("Memory", id="memory", render_children=True) as second:
-            memory = memory_tab.build()
+            memory = memory_tab.build(services)
         with gr.Tab("Cost", id="cost", render_children=True) as third:
             cost = cost_tab.build(services)
         with gr.Tab("GPU or TPU", id="tpu", render_children=True) as choice:

@@ -150,6 +150,20 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "max_ttft_s": 0,
         "max_tpot_s": 0,
     },
+    "solve": {
+        "model": REQUIRED,
+        "hardware": REQUIRED,
+        "context_tokens": 4096,
+        "concurrency": 1,
+        "max_ttft_s": 0,
+        "min_tokens_per_s": 0,
+        "precision": "auto",
+        "kv_precision": "auto",
+        "engine": "transformers",
+        "output_tokens": 256,
+        "gpu_layers": -1,
+        "platforms": "spaces",
+    },
     "diagnose_latency": {
         "model": REQUIRED,
         "hardware": REQUIRED,
@@ -222,6 +236,10 @@ FIELDS: dict[str, set[str]] = {
         "throughput_tokens_per_s", "utilisation", "ttft_p50_s", "ttft_p99_s", "latency_p50_s", "latency_p99_s", "completed",
         "usd_per_million_tokens", "tpot_p50_s", "tpot_p99_s", "queue_mean", "goodput_per_s", "capacity",
     },
+    "solve": {
+        "holds", "keeps", "longest_context", "most_requests", "largest_batch", "best_precision", "precisions", "cheapest", "ways_to_shrink",
+        "per_device_bytes", "capacity_bytes", "ttft_s", "tokens_per_s",
+    },
     "diagnose_latency": {"parts", "dominant", "reasons", "next_steps", "precisions"},
     "chat": {"text", "metrics"},
     "measure": {"device", "weights", "peak_bytes", "ttft_s", "decode_tokens_per_s", "predicted", "error_ratio", "verdict"},
@@ -276,6 +294,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "ways_to_save": {"hardware": "l4x1", "model": TINY_CONFIG, "requests_per_day": 1000},
     "compare_gpu_tpu": {"model": TINY_CONFIG, "framework": "jax", "torchtpu_claim": True},
     "simulate_batching": {"model": TINY_CONFIG, "hardware": "l4x1", "duration_s": 30, "max_ttft_s": 0.5, "capacity": True},
+    "solve": {"model": TINY_CONFIG, "hardware": "l4x1", "max_ttft_s": 2},
     "diagnose_latency": {"model": TINY_CONFIG, "hardware": "l4x1", "ttft_ms": 40, "tpot_ms": 9},
 }
 
@@ -292,6 +311,11 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert all(entry.keys() >= fields for entry in answer.get(name, []))
     if endpoint == "simulate_batching":
         assert all(tier.keys() >= TIER for tier in answer["capacity"]["tiers"])
+    if endpoint == "solve":
+        assert all(
+            answer[name].keys() >= {"value", "limited_by", "message"} for name in ("longest_context", "most_requests", "largest_batch")
+        )
+        assert all(way.keys() >= {"code", "saved_bytes", "tpot_ratio"} for way in answer["ways_to_shrink"])
     if endpoint == "diagnose_latency":
         assert all(part.keys() >= {"name", "measured_ms", "expected_ms"} for part in answer["parts"])
     for entry in answer.get("ranked", []):

@@ -97,7 +97,7 @@ def test_a_link_to_a_refused_model_leaves_the_sliders_usable(services: Any, cont
 def test_no_link_leads_outside_a_question(services: Any) -> None:
     """What a link may ask for, the question's own component takes."""
     with gr.Blocks():
-        views = (recommend_tab.build(services), memory_tab.build(), cost_tab.build(services))
+        views = (recommend_tab.build(services), memory_tab.build(services), cost_tab.build(services))
     for view, fields in zip(views, (ask.RECOMMEND, ask.MEMORY, ask.COST), strict=True):
         for component, field in zip(view.inputs.all(), fields, strict=True):
             if isinstance(component, gr.Slider | gr.Number) and field.argument != "context_tokens":

@@ -86,6 +86,7 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "compare_gpu_tpu": Endpoint(question=services.compare_gpu_tpu),
         "simulate_batching": Endpoint(question=services.simulate_batching),
         "diagnose_latency": Endpoint(question=services.diagnose_latency),
+        "solve": Endpoint(question=services.solve),
         "chat": Endpoint(question=services.live.chat, queue=CHAT, streams=True),
         "measure": Endpoint(question=services.live.measure, queue=DEVICE),
         "heartbeat": Endpoint(question=services.live.heartbeat, queue=DEVICE),

@@ -1,0 +1,286 @@
+"""Inverse questions: what is the most that hardware takes of a model within limits on the first token and on speed.
+
+    longest context     the most tokens of each of `requests` sequences
+    most requests       the most sequences of `context_tokens` that run at once, within the limits and the engine's max_num_seqs
+    largest batch       the same by memory alone
+    best precision      the first of as stored, eight and four bits that fits and keeps the limits
+
+Memory counts every sequence at its full length (`lib.memory`), speed is that of requests that fill the context: prompts of what the
+answer leaves (`lib.speed`). Both grow with length and with requests, so the answer is found by halving: it fits, and one more does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lib.advisor.candidates import family_of, list_forms, task_of
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator, Cards
+from lib.engines import TRAITS, Engine, list_engines, traits_of
+from lib.errors import BadArgument, UnknownHardware, quote_value
+from lib.laws.parallelism import ceil_divide
+from lib.memory import MemoryFit, estimate_memory, find_largest, fit_memory, host_memory, tensor_parallel_degree, usable_memory
+from lib.memory.resolve import choose_engine
+from lib.model.spec import ModelSpec
+from lib.speed import SpeedEstimate, SpeedRequest, predict_each
+from lib.speed.batch import resolve_deployment
+from lib.speed.hardware import resolve_devices
+from lib.workload import MemoryRequest
+
+LimitedBy = Literal["memory", "model", "engine", "ttft", "speed", "zerogpu", "nothing"]
+LONGEST_CONTEXT = 10_000_000
+_PARTS = 10**9  # a share of a limit, as a whole number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Limits on the seconds to the first token and on the tokens per second of a request; 0 sets none."""
+
+    max_ttft_s: float = 0.0
+    min_tokens_per_s: float = 0.0
+
+    @property
+    def stated(self) -> bool:
+        """Whether there is any."""
+        return self.max_ttft_s > 0 or self.min_tokens_per_s > 0
+
+    def used(self, speed: SpeedEstimate) -> tuple[float, float]:
+        """How much of each limit is used: above 1 it is missed."""
+        rate = speed.decode_tokens_per_s
+        first = speed.ttft_s.value / self.max_ttft_s if self.max_ttft_s > 0 else 0.0
+        return first, self.min_tokens_per_s / rate.value if self.min_tokens_per_s > 0 and rate is not None else 0.0
+
+    def missed(self, speed: SpeedEstimate | None) -> LimitedBy | None:
+        """The limit that is missed; without a prediction none is."""
+        if speed is None:
+            return None
+        first, rate = self.used(speed)
+        return "ttft" if first > 1 else "speed" if rate > 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosting:
+    """A model on hardware: `requests` at a time, each of `context_tokens`, of which `output_tokens` are its answer.
+
+    The engine runs `copies` of the model, each on `devices`; `memory_bytes` is what one device has. `gpu_layers` as in `MemoryRequest`.
+    """
+
+    spec: ModelSpec
+    hardware: Offer | Cards
+    accelerators: Mapping[str, Accelerator]
+    silicon: Accelerator
+    engine: Engine
+    precision: str
+    kv_precision: str
+    context_tokens: int
+    output_tokens: int
+    requests: int
+    devices: int
+    copies: int
+    memory_bytes: int
+    gpu_layers: int | None = None
+
+    @property
+    def memory_request(self) -> MemoryRequest:
+        """What one copy has to hold."""
+        return MemoryRequest(
+            precision=self.precision,
+            engine=self.engine,
+            context_tokens=self.context_tokens,
+            batch_size=ceil_divide(self.requests, self.copies),
+            kv_precision=self.kv_precision,
+            devices=self.devices,
+            gpu_layers=self.gpu_layers,
+        )
+
+    @property
+    def speed_request(self) -> SpeedRequest:
+        """The same as a question about speed."""
+        output = min(self.output_tokens, max(1, self.context_tokens // 2))
+        return SpeedRequest(
+            precision=self.precision,
+            engine=self.engine,
+            prompt_tokens=max(1, self.context_tokens - output),
+            output_tokens=output,
+            concurrency=self.requests,
+            kv_precision=self.kv_precision,
+            gpu_layers=self.gpu_layers,
+        )
+
+    def fit(self) -> MemoryFit:
+        """Whether one copy fits its devices."""
+        return fit_memory(self.spec, self.memory_request, self.memory_bytes, self.silicon, host_bytes=host_memory(self.hardware))
+
+    def per_device_bytes(self) -> int:
+        """Bytes on the fullest device."""
+        return estimate_memory(self.spec, self.memory_request, self.silicon).per_device_bytes
+
+    def predict(self) -> SpeedEstimate | None:
+        """How fast it is; None where no speed is predicted."""
+        return predict_each([(self.spec, self.hardware, self.speed_request)], self.accelerators)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Most:
+    """The most that is possible (0: not even one, None: nothing bounds it), and what one more would pass."""
+
+    value: int | None
+    limited_by: LimitedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionTry:
+    """One precision: whether it fits and which limit it misses, bytes of a device, and the prediction."""
+
+    precision: str
+    fits: bool
+    missed: LimitedBy | None
+    weights_bytes: int
+    per_device_bytes: int
+    speed: SpeedEstimate | None
+
+
+def host_model(
+    spec: ModelSpec,
+    hardware: Offer | Cards,
+    accelerators: Mapping[str, Accelerator],
+    *,
+    engine: Engine,
+    precision: str = "auto",
+    kv_precision: str = "auto",
+    context_tokens: int = 4096,
+    output_tokens: int = 256,
+    requests: int = 1,
+    gpu_layers: int | None = None,
+) -> Hosting:
+    """The model as the engine spreads it over the hardware. On ZeroGPU every call has a card of its own, so `requests` is one there.
+
+    Raises:
+        BadArgument: the precision is unknown, or the engine needs other hardware or does not run the model.
+        UnknownHardware: the hardware's memory is not known.
+        UnsupportedModel: nothing is known about the model's work.
+    """
+    memory = usable_memory(hardware)
+    if memory is None:
+        raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of what it holds.")
+    name = choose_engine(spec, engine)
+    silicon, devices, copies = _spread(spec, hardware, accelerators, name, precision)
+    return Hosting(
+        spec=spec,
+        hardware=hardware,
+        accelerators=accelerators,
+        silicon=silicon,
+        engine=name,
+        precision=precision,
+        kv_precision=kv_precision,
+        context_tokens=context_tokens,
+        output_tokens=output_tokens,
+        requests=1 if on_zerogpu(hardware) else requests,
+        devices=devices,
+        copies=copies,
+        memory_bytes=memory,
+        gpu_layers=gpu_layers,
+    )
+
+
+def _spread(
+    spec: ModelSpec, hardware: Offer | Cards, accelerators: Mapping[str, Accelerator], engine: Engine, precision: str
+) -> tuple[Accelerator, int, int]:
+    """The silicon, over how many devices the engine spreads a copy of the model, and how many copies there are."""
+    silicon, count = resolve_devices(hardware, accelerators).silicon, max(1, hardware.accelerator_count)
+    if not traits_of(engine).runs_on(silicon):
+        able = [name for name in list_engines(spec.work) if traits_of(name).runs_on(silicon)]
+        raise BadArgument("engine", engine, f"{', '.join(able) or 'other hardware, for no engine runs this model'} on {hardware.name}")
+    if traits_of(engine).timed or on_zerogpu(hardware):
+        of = resolve_deployment((spec, hardware, SpeedRequest(precision=precision, engine=engine)), accelerators)
+        if of.layout.engine != engine and of.layout.engine in TRAITS:  # on a TPU
+            raise BadArgument("engine", engine, f"{of.layout.engine} on {hardware.name}")
+        return silicon, of.layout.tensor_parallel * of.layout.pipeline_stages, of.layout.replicas
+    degree = tensor_parallel_degree(spec, count) if traits_of(engine).tensor_parallel else 1
+    return silicon, degree, count // degree
+
+
+def on_zerogpu(hardware: Offer | Cards) -> bool:
+    """Whether each call has a card of its own there."""
+    return isinstance(hardware, Offer) and hardware.platform == "zerogpu"
+
+
+def find_longest_context(of: Hosting, targets: Targets) -> Most:
+    """The most tokens of each sequence, as many sequences as are asked for."""
+    fits, limit = of.fit().max_context_tokens, of.spec.context_limit
+    if fits == 0:
+        return Most(value=0, limited_by="memory")
+    most = Most(value=fits, limited_by="nothing" if fits is None else "model" if fits == limit else "memory")
+    return _within(most, of, "context_tokens", targets, LONGEST_CONTEXT)
+
+
+def find_largest_batch(of: Hosting) -> Most:
+    """The most sequences of this length that all copies hold, whatever their speed."""
+    each = of.fit().max_batch_size
+    return Most(value=None if each is None else each * of.copies, limited_by="nothing" if each is None else "memory")
+
+
+def find_most_requests(of: Hosting, targets: Targets) -> Most:
+    """The most requests that run at once within the targets."""
+    held, traits = find_largest_batch(of), traits_of(of.engine)
+    if held.value == 0:
+        return held
+    if on_zerogpu(of.hardware):
+        return _within(Most(value=1, limited_by="zerogpu"), of, "requests", targets, 1)
+    slots = of.copies * traits.max_num_seqs
+    if not traits.eager and (held.value is None or held.value > slots):
+        held = Most(value=slots, limited_by="engine")
+    return _within(held, of, "requests", targets, of.copies * 4096)
+
+
+def _within(most: Most, of: Hosting, name: Literal["context_tokens", "requests"], targets: Targets, endless: int) -> Most:
+    """The largest value up to `most` that keeps the targets, and which of them one more would miss."""
+
+    def at(value: int) -> SpeedEstimate | None:
+        return (replace(of, context_tokens=value) if name == "context_tokens" else replace(of, requests=value)).predict()
+
+    if not targets.stated:
+        return most
+    bound = endless if most.value is None else min(most.value, endless)
+    if targets.missed(at(bound)) is None:
+        return most
+
+    def used(value: int) -> int:
+        speed = at(value)
+        return 0 if speed is None else int(max(targets.used(speed)) * _PARTS)
+
+    value = find_largest(used, _PARTS, bound)
+    return Most(value=value, limited_by=targets.missed(at(value + 1)) or "ttft")
+
+
+def try_precisions(of: Hosting, targets: Targets) -> tuple[PrecisionTry, ...]:
+    """As stored (or as stated), then what the advisor would try of fewer bytes, those with most bytes first."""
+    silicon = None if of.silicon.kind == "cpu" else of.silicon
+    forms, _ = list_forms(of.spec, family_of(task_of("auto", of.spec)), silicon, of.engine, "auto", ())
+    tries: list[PrecisionTry] = []
+    for name in dict.fromkeys((of.precision, *(name for name, _, _ in forms))):
+        one = replace(of, precision=name)
+        try:
+            memory, speed = estimate_memory(of.spec, one.memory_request, of.silicon), one.predict()
+        except BadArgument:  # the engine does not load it
+            continue
+        if any(memory.precision == each.precision for each in tries) or (tries and memory.weights.bytes >= tries[0].weights_bytes):
+            continue
+        tries.append(
+            PrecisionTry(
+                precision=memory.precision,
+                fits=one.fit().fits,
+                missed=targets.missed(speed),
+                weights_bytes=memory.weights.bytes,
+                per_device_bytes=memory.per_device_bytes,
+                speed=speed,
+            )
+        )
+    return tuple(sorted(tries, key=lambda each: -each.weights_bytes))
+
+
+def best_precision(tries: tuple[PrecisionTry, ...]) -> str | None:
+    """The one with most bytes that fits and misses no limit."""
+    return next((each.precision for each in tries if each.fits and each.missed is None), None)

@@ -1,0 +1,111 @@
+"""/solve in-process: checked arguments, sentences, the cheapest tier; the search itself is tests/advisor/test_limits.py."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from contract import EXAMPLE, check_fields
+
+from lib.catalog import load
+from lib.errors import AdvisorError, BadArgument, UnsupportedModel
+from lib.present.solve_words import shrink_effect
+from lib.service.endpoint import App, bind_arguments
+from lib.service.models import Models
+from lib.service.recommend import recommend
+from lib.service.solve import solve
+
+APP = App(catalog=load, models=Models())
+ASK: Any = bind_arguments(solve, APP)
+RECOMMEND: Any = bind_arguments(recommend, APP)
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def test_the_answer_keeps_the_contract() -> None:
+    """Every field, and plain JSON without NaN."""
+    answer = ASK(**EXAMPLE["solve"])
+    check_fields("solve", answer)
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "others"),
+    [
+        (LLAMA, "l4x1", {"engine": "vllm", "max_ttft_s": 1, "min_tokens_per_s": 10}),
+        (LLAMA, "t4-small", {}),
+        (LLAMA, "zero-a10g", {"concurrency": 4, "max_ttft_s": 1e-9}),
+        (LLAMA, "RTX-4090x2", {"engine": "sglang", "min_tokens_per_s": 1e5}),
+        ("google-bert/bert-base-uncased", "cpu-upgrade", {"max_ttft_s": 1}),
+        ("openai/whisper-large-v3", "a10g-small", {}),
+        ("7B", "v6e-4", {"engine": "vllm-tpu"}),
+        ("state-spaces/mamba-2.8b-hf", "l4x1", {}),
+    ],
+)
+def test_every_answer_is_worded(model: str, hardware: str, others: dict[str, Any]) -> None:
+    """No value is missing in a sentence, and what one more would pass is said for each."""
+    answer = ASK(model, hardware, **others)
+    for name in ("longest_context", "most_requests", "largest_batch"):
+        assert answer[name]["message"]
+        assert "{" not in answer[name]["message"]
+    assert all(way["message"] and way["effect"] and "{" not in way["message"] for way in answer["ways_to_shrink"])
+    assert "full_length" in {caveat["code"] for caveat in answer["caveats"]}
+
+
+def test_the_cheapest_tier_is_that_of_the_recommendation() -> None:
+    """The lowest price of what /recommend lets pass within the limits; a tighter limit is never cheaper."""
+    loose, tight = ASK(LLAMA, "l4x1", max_ttft_s=5)["cheapest"], ASK(LLAMA, "l4x1", max_ttft_s=0.3)["cheapest"]
+    assert loose["usd_per_hour"] <= tight["usd_per_hour"]
+    assert tight["ttft_s"] <= 0.3
+    ranked = RECOMMEND(LLAMA, context_tokens=4096, prompt_tokens=3840, output_tokens=256, max_ttft_s=0.3, priority="cheapest")["ranked"]
+    rented = [entry for entry in ranked if entry["platform"] == "spaces" and entry["speed"]["ttft_s"] and entry["speed"]["ttft_s"] <= 0.3]
+    assert tight["usd_per_hour"] == min(entry["cost"]["usd_per_hour"] * entry["replicas"] for entry in rented)
+    assert ASK(LLAMA, "l4x1", max_ttft_s=1e-6)["cheapest"] is None
+
+
+def test_a_context_beyond_the_model_is_cut_and_said() -> None:
+    """BERT takes 512 tokens, and 4,096 are asked for when nothing is stated."""
+    answer = ASK("google-bert/bert-base-uncased", "l4x1")
+    assert (answer["context_tokens"], answer["longest_context"]["value"], answer["longest_context"]["limited_by"]) == (512, 512, "model")
+    assert "context_cut" in {caveat["code"] for caveat in answer["caveats"]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"hardware": "l4x0"}, "l4x0"),
+        ({"context_tokens": 0}, "context_tokens was '0'"),
+        ({"max_ttft_s": math.nan}, "max_ttft_s was 'nan'"),
+        ({"min_tokens_per_s": -1}, "min_tokens_per_s was '-1'"),
+        ({"hardware": "zero-a10g", "engine": "vllm"}, "engine was 'vllm'. Accepted: transformers on ZeroGPU"),
+        ({"hardware": "v6e-4", "engine": "llama.cpp"}, "engine was 'llama.cpp'"),
+        ({"platforms": "moon"}, "platforms was 'moon'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], says: str) -> None:
+    """In a sentence that names the argument."""
+    with pytest.raises(AdvisorError) as refused:
+        ASK(LLAMA, **({"hardware": "l4x1"} | asked))
+    assert says in str(refused.value)
+
+
+def test_pictures_are_refused() -> None:
+    """A pipeline has no tokens to count."""
+    with pytest.raises((UnsupportedModel, BadArgument)):
+        ASK("stabilityai/stable-diffusion-xl-base-1.0", "l4x1")
+
+
+@pytest.mark.parametrize(
+    ("tpot", "ttft", "words"),
+    [
+        (None, None, "no change of speed is predicted"),
+        (1.0, 1.04, "about as fast"),
+        (0.5, 1.0, "50 % shorter between tokens"),
+        (3.0, 1.2, "3.0 times as long between tokens; 20 % longer to the first token"),
+        (None, 0.9, "10 % shorter to the first token"),
+    ],
+)
+def test_a_price_in_speed_is_worded(tpot: float | None, ttft: float | None, words: str) -> None:
+    """A twentieth is no change."""
+    assert shrink_effect(tpot, ttft) == words
