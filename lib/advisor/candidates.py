@@ -139,7 +139,8 @@ class Candidate:
 
     `note` says what the checkpoint needs for it: "unpacked" (its format has no unit here), "sibling" (nothing quantizes it again, so that
     the unquantized checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).
-    `sdk` is what a Space has to be built with, "" where the offer is none.
+    `sdk` is what a Space has to be built with, "" where the offer is none. Where it `may_offload`, layers that the cards do not hold are
+    left to the processor; `gpu_layers` is then what llama.cpp is told to put on them (`-ngl`), None for everything.
     """
 
     precision: str
@@ -148,6 +149,8 @@ class Candidate:
     step: int = AS_STORED
     note: str = ""
     sdk: Sdk | Literal[""] = ""
+    may_offload: bool = False
+    gpu_layers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +224,14 @@ def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Wor
         for devices in _device_counts(spec, offer, engine):
             forms, left_out = list_forms(spec, family, offer.silicon, engine, workload.precision, published)
             refused = refused or left_out
+            offloads = (
+                engine == "llama.cpp" and devices == offer.accelerator_count and (spec.library == "gguf" or workload.engine == engine)
+            )
             tried += [
-                Candidate(precision=name, engine=engine, devices=devices, step=step, note=note, sdk=sdk) for name, step, note in forms
+                Candidate(
+                    precision=name, engine=engine, devices=devices, step=step, note=note, sdk=sdk, may_offload=offloads and at == len(forms)
+                )
+                for at, (name, step, note) in enumerate(forms, start=1)
             ]
     return Candidates(tuple(sorted(tried, key=lambda candidate: candidate.step)), refused)
 

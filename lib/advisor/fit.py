@@ -8,7 +8,7 @@ call a slice of its own, so that it holds one request. A disk that is too small 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from lib.advisor.candidates import PUBLISHED_LAWS, SERVERS, Candidate, Family
@@ -16,7 +16,8 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
 from lib.identity import ById
-from lib.memory import MemoryEstimate, count_sequences, estimate_memory, fit_memory
+from lib.memory import MemoryEstimate, count_sequences, estimate_memory, fit_memory, host_memory
+from lib.memory.search import find_largest
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Reason, Value
@@ -138,6 +139,9 @@ def place_candidate(
     headroom = max(headrooms, key=lambda of: of.needed_bytes)
     if not headroom.fits:
         request = requests[headrooms.index(headroom)]
+        split = _leave_layers(offer, candidate, requirements, model, device_bytes, request) if candidate.may_offload else None
+        if split is not None:
+            return Placement(candidate=split[0], headroom=split[1], at_once=at_once)
         return Shortage(missing_bytes=-headroom.free_bytes, explain=partial(_too_small, candidate, headroom, model.spec, request, silicon))
     download = model.stored_bytes
     if weight_format(headroom.memory.precision).law in PUBLISHED_LAWS:
@@ -146,6 +150,23 @@ def place_candidate(
         too_small = Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
         return Shortage(missing_bytes=0, explain=lambda: too_small)
     return Placement(candidate=candidate, headroom=headroom, at_once=at_once)
+
+
+def _leave_layers(
+    offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, request: MemoryRequest
+) -> tuple[Candidate, Headroom] | None:
+    """The most layers that llama.cpp can put on the cards with room to spare, where the memory of their host holds the others."""
+    host, slots = host_memory(offer), model.spec.dimensions.layers + 1
+
+    def headroom(gpu_layers: int) -> Headroom:
+        estimate = _estimate(model.spec, replace(request, gpu_layers=gpu_layers), offer.silicon)
+        return measure_headroom(estimate, device_bytes, requirements.family)
+
+    most = find_largest(lambda layers: headroom(layers).needed_bytes, int(device_bytes * (1 - COMFORT)), slots)
+    if most == 0 or host is None:
+        return None
+    held = headroom(most)
+    return (replace(candidate, gpu_layers=most, may_offload=False), held) if held.memory.host_bytes <= host else None
 
 
 def most_at_once(offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:

@@ -289,6 +289,7 @@ def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -
         engine=best.candidate.engine,
         sdk=best.candidate.sdk,
         devices=best.candidate.devices,
+        gpu_layers=best.candidate.gpu_layers,
         replicas=best.replicas,
         step=best.candidate.step,
         memory=best.headroom.memory,

@@ -91,7 +91,8 @@ class Entry:
     """An offer that runs the model as asked, and the configuration in which it does.
 
     `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `sdk` is what a Space has
-    to be built with, "" elsewhere. `memory` is `None` when nothing runs on the hardware itself.
+    to be built with, "" elsewhere. `gpu_layers` is llama.cpp's `-ngl` where
+    layers are left to the processor, else None. `memory` is `None` when nothing runs on the hardware itself.
     `free_share` is the share of the fullest device's memory that stays free.
     `pareto` is true when no other entry is both at least as cheap and at least as fast, and better in one of the two.
     """
@@ -111,6 +112,7 @@ class Entry:
     verdict: Verdict
     reasons: tuple[Reason, ...]
     pareto: bool = False
+    gpu_layers: int | None = None
 
     @property
     def free_share(self) -> float:
@@ -182,7 +184,7 @@ def explain_configuration(
         *_explain_memory(best.headroom),
         *_explain_form(offer, best, published),
         *_explain_compression(best, whole, was_refused=was_refused),
-        *_explain_devices(offer, best.candidate),
+        *_explain_devices(offer, best.candidate, best.headroom.memory.host_bytes),
         *_explain_speed(best.speed),
     )
 
@@ -236,11 +238,13 @@ def _explain_compression(best: Configuration, whole: Sequence[Configuration], *,
     return [Reason("quantized", values, variant="refused" if was_refused else "")]
 
 
-def _explain_devices(offer: Offer, candidate: Candidate) -> list[Reason]:
+def _explain_devices(offer: Offer, candidate: Candidate, host_bytes: int) -> list[Reason]:
     reasons = []
     if candidate.devices > 1:
         code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"
         reasons.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
+    if candidate.gpu_layers is not None:
+        reasons.append(Reason("layers_on_host", {"gpu_layers": candidate.gpu_layers, "host_bytes": host_bytes}))
     if 0 < candidate.devices < offer.accelerator_count:
         reasons.append(Reason("cards_unused", {"devices": candidate.devices, "count": offer.accelerator_count}))
     if offer.tpu is not None and offer.tpu.hosts > 1:

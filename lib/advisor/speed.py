@@ -85,7 +85,7 @@ def predict_placements(
     found: dict[Key, SpeedEstimate | None] = {}
     for offer, placement in placed:
         used = placement.candidate
-        key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, placement.at_once)
+        key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, used.gpu_layers, placement.at_once)
         keys.append(key)
         if key in found or key in questions:
             continue
@@ -96,7 +96,9 @@ def predict_placements(
         if not known:
             whole = offer.silicon is None or used.devices == offer.accelerator_count
             hardware = offer if whole else offer.model_copy(update={"accelerator_count": used.devices})
-            asked = replace(request, precision=used.precision, engine=used.engine, concurrency=placement.at_once)
+            asked = replace(
+                request, precision=used.precision, engine=used.engine, concurrency=placement.at_once, gpu_layers=used.gpu_layers
+            )
             questions[key] = (spec, hardware, asked)
     if questions:
         new = dict(zip(questions, predict_each(list(questions.values()), accelerators), strict=True))

@@ -255,7 +255,8 @@ class RankedEntry(TypedDict):
     """Hardware that does it, and the configuration it does it in.
 
     `sdk` is what a Space has to be built with ("gradio" or "docker"), "" where the hardware is not that of a Space. `replicas` are the
-    machines that the day's requests take. `verdict`: "comfortable", "tight" (less than a tenth of a device stays free), or "slow".
+    machines that the day's requests take, `gpu_layers` llama.cpp's `-ngl` where the cards do not hold all layers
+    (-1: they do). `verdict`: "comfortable", "tight" (less than a tenth of a device stays free), or "slow".
     """
 
     hardware: str
@@ -267,6 +268,7 @@ class RankedEntry(TypedDict):
     engine: str
     sdk: str
     devices: int
+    gpu_layers: int
     replicas: int
     memory: EntryMemory | None
     speed: EntrySpeed

@@ -32,6 +32,8 @@ _HOLDS = {
     "no_bf16": "{silicon} does not compute in bf16, so the model runs in fp16.",
     "tensor_parallel": "{engine} splits every matrix over {devices} devices.",
     "layer_split": "{engine} deals layers out over {devices} devices: more memory, not speed.",
+    "layers_on_host": "The GPU holds what -ngl {gpu_layers} puts on it; {host_bytes} lie in the memory of the processor, which computes "
+    "them: it fits, and every token takes longer.",
     "cards_unused": "Uses {devices} of its {count} devices.",
     "multi_host": "Spans {hosts} hosts, which have to be started and kept as one.",
     "runs_elsewhere": "The model runs at a provider; this hardware only serves the page.",

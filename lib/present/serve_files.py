@@ -29,13 +29,14 @@ MADE_WHILE_LOADING = frozenset({"plain", "scaled_tensor", "bnb8", "bnb4", "bnb4_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What the recommendation was computed with; 0 tokens leave the length to the engine."""
+    """What the recommendation was computed with; 0 tokens leave the length to the engine, -1 layers are all of them on the GPU."""
 
     precision: str
     devices: int = 1
     context_tokens: int = 0
     sequences: int = 1
     on_gpu: bool = True
+    gpu_layers: int = -1
 
 
 def command_words(engine: str, model: str, start: Start) -> list[str]:
@@ -105,7 +106,7 @@ def _llama_cpp(start: Start) -> list[str]:
     """`-c` is the length of all slots together."""
     slots = ["-np", str(start.sequences)]
     length = ["-c", str(start.context_tokens * start.sequences)] if start.context_tokens else []
-    return [*slots, *length, *(["-ngl", "99"] if start.on_gpu else [])]
+    return [*slots, *length, *(["-ngl", str(start.gpu_layers if start.gpu_layers >= 0 else 99)] if start.on_gpu else [])]
 
 
 def dockerfile(image: str, words: Sequence[str]) -> str:

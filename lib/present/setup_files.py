@@ -137,6 +137,7 @@ FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorf
 _SPACES = ("spaces", "zerogpu")
 _SOME_MODEL = "organization/model"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_HUB_FILE = re.compile(_HUB_ID.pattern + r":\w[\w.+/-]{0,199}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _TORCH_INDEX = "https://download.pytorch.org/whl"
 _PORT = "# transformers 5 has PyTorch classes only: the model itself needs a port to {framework}, such as your own code."
@@ -222,8 +223,15 @@ def _server(entry: RankedEntry, catalog: Catalog, known: Versions, model: str, c
     engine, platform, precision = str(entry["engine"]), str(entry["platform"]), str(entry["precision"])
     on_gpu = entry["accelerator"] is not None
     image = known.image(engine, on_gpu=on_gpu)
-    start = Start(precision=precision, devices=entry["devices"], context_tokens=context_tokens, sequences=max(1, sequences), on_gpu=on_gpu)
-    name = model if _HUB_ID.fullmatch(model) else _SOME_MODEL
+    start = Start(
+        precision=precision,
+        devices=entry["devices"],
+        context_tokens=context_tokens,
+        sequences=max(1, sequences),
+        on_gpu=on_gpu,
+        gpu_layers=entry["gpu_layers"],
+    )
+    name = model if _HUB_ID.fullmatch(model) or _HUB_FILE.fullmatch(model) else _SOME_MODEL
     words = command_words(engine, name, start)
     command = None
     if platform == "jobs":
@@ -277,7 +285,8 @@ def _notes(platform: str) -> tuple[str, ...]:
 
 def _title(model: str) -> str:
     """The model's own name where there is a Hub id."""
-    return model.partition("/")[2] if _HUB_ID.fullmatch(model) else "My Space"
+    repository = model.partition(":")[0]
+    return repository.partition("/")[2] if _HUB_ID.fullmatch(repository) else "My Space"
 
 
 def _front_matter(entry: RankedEntry, model: str, known: Versions) -> str:
@@ -297,8 +306,8 @@ def _front_matter(entry: RankedEntry, model: str, known: Versions) -> str:
     if listed:
         metadata["suggested_hardware"] = hardware
         why = f"# suggested_hardware is advice and assigns nothing: choose {hardware} in the settings"
-    if _HUB_ID.fullmatch(model):
-        metadata["models"] = [model]
+    if _HUB_ID.fullmatch(model.partition(":")[0]):
+        metadata["models"] = [model.partition(":")[0]]
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 

@@ -218,6 +218,7 @@ def ranked_entry(entry: Entry) -> RankedEntry:
         "engine": entry.engine,
         "sdk": entry.sdk,
         "devices": entry.devices,
+        "gpu_layers": -1 if entry.gpu_layers is None else entry.gpu_layers,
         "replicas": entry.replicas,
         "memory": _memory(entry),
         "speed": _speed(entry.speed),

@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import pytest
 from advisor_specs import decoder, encoder, pipeline
+from gguf_files import decoder as decoder_tensors
+from gguf_files import decoder_keys, gguf_file
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
 from lib.advisor.candidates import family_of, task_of
@@ -16,10 +18,13 @@ from lib.advisor.rank import rate_speed
 from lib.advisor.speed import shape_request
 from lib.catalog import load
 from lib.errors import BadArgument
+from lib.hub.gguf_header import parse_gguf
+from lib.memory import estimate_memory, host_memory, usable_memory
+from lib.model.gguf import resolve_gguf
 from lib.model.spec import ModelSpec, Quantization
 from lib.provenance import Reason
 from lib.speed import SpeedRequest, predict_speed
-from lib.workload import Account, Workload
+from lib.workload import Account, MemoryRequest, Workload
 
 CATALOG = load()
 EVERYWHERE = ("spaces", "zerogpu", "endpoints", "jobs", "tpu")
@@ -440,3 +445,37 @@ def test_tasks() -> None:
         task_of("cooking", None)
     with pytest.raises(BadArgument, match="task"):
         task_of("auto", None)
+
+
+def test_a_small_gpu_leaves_layers_to_its_host() -> None:
+    """Qwen3-32B's shape in 8 bits, 34.8 GB: a T4 with 15 GB of memory beside it cannot, one with 30 can, an L40S needs no such thing."""
+    keys = decoder_keys(64, 5120, 64, 8, 128, 25_600, 40_960, general__file_type=7)
+    header = parse_gguf(gguf_file("qwen3", keys, decoder_tensors(64, 5120, 64, 8, 128, 25_600, 151_936)).head, "x")
+    spec = resolve_gguf(header.keys, header.tensors, id="org/m:Q8_0")
+    found = answer(spec)
+    split, whole = entry(found, "t4-medium"), entry(found, "l40sx1")
+    assert whole.gpu_layers is None
+    assert split.gpu_layers is not None
+    assert 0 < split.gpu_layers < 64
+    assert split.memory is not None
+    assert split.memory.host_bytes + split.memory.per_device_bytes == split.memory.total_bytes
+    assert split.memory.host_bytes <= (host_memory(split.offer) or 0)
+    more = estimate_memory(
+        spec, MemoryRequest(engine="llama.cpp", gpu_layers=split.gpu_layers + 1, devices=split.devices), split.offer.silicon
+    )
+    assert more.per_device_bytes > 0.9 * (usable_memory(split.offer) or 0)
+    assert "layers_on_host" in {reason.code for reason in split.reasons}
+    assert whole.speed.tokens_per_s is not None
+    assert split.speed.tokens_per_s is not None
+    assert split.speed.tokens_per_s < whole.speed.tokens_per_s / 5
+    assert why_not(found, "t4-small").code == "too_small"
+    assert {one.engine for one in found.ranked} == {"llama.cpp"}
+    assert why_not(found, "zero-a10g").code == "no_engine"
+
+
+def test_layers_are_left_to_the_host_only_where_llama_cpp_is_wanted() -> None:
+    """A model that other formats make fit is not split unasked; with llama.cpp asked for, its smallest file is."""
+    big = decoder(32e9, layers=64)
+    assert all(one.gpu_layers is None for one in answer(big).ranked)
+    split = entry(answer(big, engine="llama.cpp"), "t4-medium")
+    assert (split.precision, split.gpu_layers is not None) == ("gguf:Q4_K_M", True)

@@ -184,7 +184,7 @@ def entry(
     built = sdk or ("gradio" if platform in {"spaces", "zerogpu"} else "")
     return {
         "platform": platform, "hardware": hardware, "accelerator": accelerator, "engine": engine, "precision": precision, "sdk": built,
-        "devices": 1, "replicas": 1,
+        "devices": 1, "gpu_layers": -1, "replicas": 1,
     }  # fmt: skip
 
 

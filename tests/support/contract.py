@@ -257,7 +257,21 @@ FIELDS: dict[str, set[str]] = {
     "restart_space": {"stage", "hardware", "sleep_time_s"},
 }  # fmt: skip
 FIT = {"hardware", "fits", "free_bytes", "max_context_tokens", "max_batch_size"}
-ENTRY = {"hardware", "platform", "precision", "engine", "sdk", "devices", "replicas", "memory", "speed", "cost", "verdict", "reasons"}
+ENTRY = {
+    "hardware",
+    "platform",
+    "precision",
+    "engine",
+    "sdk",
+    "devices",
+    "gpu_layers",
+    "replicas",
+    "memory",
+    "speed",
+    "cost",
+    "verdict",
+    "reasons",
+}
 SPEED = {
     "ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high",
     "decode_tokens_per_s_upper_bound", "request_s_lower_bound", "basis",

@@ -138,6 +138,7 @@ class FakeServices:
             "sdk": "",
             "replicas": 1,
             "devices": 1,
+            "gpu_layers": -1,
             "memory": {**memory, "capacity_bytes": size * GIB, "free_bytes": size * GIB - memory["total_bytes"]},
             "speed": {
                 "ttft_s": None,
