@@ -96,6 +96,7 @@ CAVEATS: Mapping[str, str] = MappingProxyType(
         "predicted: GPU offers that hold it are listed by their price per hour.",
         "nothing_compared": "Nothing is compared: no GPU offer and no slice of TPU of this catalog is predicted to run this model within "
         "what was asked. /recommend says why each offer does not.",
+        "options_serve": "Options and chips needed are those of serving this model; training it takes more memory and other hardware.",
         "options_in_bf16": "No slice of TPU computes in {precision}: memory, speed and prices are those of bf16.",
     }
 )

@@ -406,6 +406,8 @@ def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOpt
             yield Caveat("context_cut", {"limit_tokens": spec.context_limit, "asked_tokens": arguments.context_tokens})
     if options is not None:
         yield Caveat("tpu_prices_are_secondary")
+        if arguments.phase != "inference":
+            yield Caveat("options_serve")
         if arguments.commitment in {"1_year", "3_years"}:
             yield Caveat("commitments_known_for_v6e")
         if arguments.commitment == "spot":

@@ -168,11 +168,17 @@ class BatchingArguments(ServedArguments):
         """The whole question.
 
         Raises:
-            BadArgument: clients or a trace are missing, or the trace cannot be read.
+            BadArgument: clients or a trace are missing or would not be used, or the trace cannot be read.
         """
         question = self.question(self.policy)
         if self.arrivals == "closed" and not self.clients:
             raise BadArgument("clients", 0, f"a whole number from 1 to {MOST_CLIENTS:,} where arrivals are closed")
+        if self.clients and self.arrivals != "closed":
+            raise BadArgument("clients", self.clients, f"0 where arrivals are {self.arrivals}; closed keeps that many clients at work")
+        if self.trace.strip() and self.arrivals != "recorded":
+            raise BadArgument(
+                "trace", f"{len(self.trace):,} characters", f"nothing where arrivals are {self.arrivals}; recorded replays it"
+            )
         recording: tuple[Arrival, ...] = ()
         if self.arrivals == "recorded":
             recording = tuple(read_recording(self.trace, question.shape, np.random.default_rng(self.seed)))

@@ -18,6 +18,7 @@ from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.memory import CacheRoom, cache_room, fit_memory, usable_memory
+from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
 from lib.speed import SpeedRequest
@@ -95,7 +96,7 @@ def resolve_server(
         UnknownHardware: hardware of which too little is known.
         UnsupportedModel: a model that generates no tokens from tokens.
     """
-    shape = question.shape
+    shape, engine = question.shape, choose_engine(spec, engine)
     _check_stays(hardware)
     memory = usable_memory(hardware)
     if memory is None:

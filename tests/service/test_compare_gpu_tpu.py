@@ -151,6 +151,12 @@ def test_tested_means_on_the_chip_that_is_named() -> None:
     assert any(best["hardware"] in recipe["code"] or best["topology"] in recipe["code"] for recipe in answer["recipes"])
 
 
+def test_options_of_training_are_said_to_be_those_of_serving() -> None:
+    """Chips needed hold weights and cache, no gradients."""
+    assert "options_serve" in {caveat["code"] for caveat in ASK(LLAMA, phase="training")["caveats"]}
+    assert "options_serve" not in {caveat["code"] for caveat in ASK(LLAMA)["caveats"]}
+
+
 def test_a_limit_that_neither_side_keeps_is_said() -> None:
     """The nearest of each, and that it favours neither."""
     told = [caveat["message"] for caveat in ASK(LLAMA, max_ttft_s=1e-6)["caveats"] if caveat["code"] == "limit_not_kept"]
