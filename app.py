@@ -18,7 +18,7 @@ import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has t
 from lib.log_lines import write_lines
 from lib.service.app import services
 from lib.ui.http.callers import current_caller
-from lib.ui.http.serve import QUEUE, launch_arguments
+from lib.ui.http.serve import QUEUE, after_launch, launch_arguments
 from lib.ui.page import build_page, launch_options
 
 write_lines()
@@ -31,4 +31,5 @@ if __name__ == "__main__":
     demo.launch(**launch_options(), **launch_arguments(demo, advisor), prevent_thread_lock=True)
     write_lines()  # the web server has set up its own meanwhile
     advisor.warm_up()
+    after_launch(demo)
     demo.block_thread()

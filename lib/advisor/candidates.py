@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -30,6 +31,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
+from lib.identity import ById
 from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
 from lib.precision import FAMILIES as FORMATS
@@ -210,40 +212,51 @@ def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: s
 
 def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Workload, published: Sequence[str] = ()) -> Candidates:
     """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
-    possible = engines_on(offer, family, spec, workload.sdk, workload.engine)
+    crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.platform in {"endpoints", "jobs"}
+    return _listed(ById(spec), family, ById(offer), workload.sdk, workload.engine, workload.precision, tuple(published), crowd=crowd)
+
+
+@lru_cache(maxsize=4096)
+def _listed(
+    of: ById[ModelSpec], family: Family, on: ById[Offer], sdk: str, asked: str, precision: str, published: tuple[str, ...], *, crowd: bool
+) -> Candidates:
+    """The same for every length of a request, and for every number above one."""
+    spec, offer = of.value, on.value
+    possible = engines_on(offer, family, spec, sdk, asked)
     if not possible:
         return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
-    engines = [pair for pair in possible if workload.engine in {AUTO, pair[0]}]
+    engines = [pair for pair in possible if asked in {AUTO, pair[0]}]
     if not engines:
-        values: dict[str, Value] = {"engine": workload.engine, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
-        docker = workload.engine in dict(engines_on(offer, family, spec, "docker", workload.engine))
+        values: dict[str, Value] = {"engine": asked, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
+        docker = asked in dict(engines_on(offer, family, spec, "docker", asked))
         return Candidates((), Reason("engine_needs_docker" if docker else "engine_not_here", values))
     tried: list[Candidate] = []
     refused: Reason | None = None
-    for engine, sdk in _by_preference(engines, offer, workload):
+    for engine, built_with in _by_preference(engines, crowd=crowd):
         for devices in _device_counts(spec, offer, engine):
-            forms, left_out = list_forms(spec, family, offer.silicon, engine, workload.precision, published)
+            forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out
-            offloads = (
-                engine == "llama.cpp" and devices == offer.accelerator_count and (spec.library == "gguf" or workload.engine == engine)
-            )
+            offloads = engine == "llama.cpp" and devices == offer.accelerator_count and (spec.library == "gguf" or asked == engine)
             tried += [
                 Candidate(
-                    precision=name, engine=engine, devices=devices, step=step, note=note, sdk=sdk, may_offload=offloads and at == len(forms)
+                    precision=name,
+                    engine=engine,
+                    devices=devices,
+                    step=step,
+                    note=note,
+                    sdk=built_with,
+                    may_offload=offloads and at == len(forms),
                 )
                 for at, (name, step, note) in enumerate(forms, start=1)
             ]
     return Candidates(tuple(sorted(tried, key=lambda candidate: candidate.step)), refused)
 
 
-def _by_preference(
-    engines: Sequence[tuple[Engine, Sdk | Literal[""]]], offer: Offer, workload: Workload
-) -> list[tuple[Engine, Sdk | Literal[""]]]:
+def _by_preference(engines: Sequence[tuple[Engine, Sdk | Literal[""]]], *, crowd: bool) -> list[tuple[Engine, Sdk | Literal[""]]]:
     """Servers first where several requests come at a time, on several cards, or where the image is a server; else the own process.
 
     Of the servers those come first that stand first in `TRAITS`; what was never timed comes last.
     """
-    crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.platform in {"endpoints", "jobs"}
     return sorted(engines, key=lambda pair: (not TRAITS[pair[0]].timed, pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
 
 

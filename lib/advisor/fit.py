@@ -15,8 +15,9 @@ from lib.advisor.candidates import PUBLISHED_LAWS, SERVERS, Candidate, Family
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
+from lib.engines import Engine
 from lib.identity import ById
-from lib.memory import MemoryEstimate, count_sequences, estimate_memory, fit_memory, host_memory
+from lib.memory import MemoryEstimate, PerDevice, compose, count_sequences, estimate_memory, fit_memory, hold_model, host_memory
 from lib.memory.search import find_largest
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
@@ -67,7 +68,7 @@ class Headroom:
 
 def measure_headroom(memory: MemoryEstimate, device_bytes: int, family: Family) -> Headroom:
     """The headroom of this estimate on a device of which this much is usable; an engine may fill only the share that it claims."""
-    working = max(0, WORKING_BYTES.get(family, 0) - memory.activation.bytes)
+    working = max(0, WORKING_BYTES.get(family, 0) - memory.activation_bytes)
     return Headroom(
         memory=memory,
         needed_bytes=memory.per_device_bytes + working,
@@ -133,19 +134,19 @@ def place_candidate(
     offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, at_once: int
 ) -> Placement | Shortage:
     """The placement of one configuration, or what is short."""
-    requests = _memory_requests(candidate, requirements, at_once)
     silicon = offer.silicon or offer.host_cpu
-    headrooms = [measure_headroom(_estimate(model.spec, of, silicon), device_bytes, requirements.family) for of in requests]
-    headroom = max(headrooms, key=lambda of: of.needed_bytes)
+    of = _hold(ById(model.spec), candidate.precision, candidate.engine, candidate.devices, None if silicon is None else ById(silicon))
+    shapes = _shapes(candidate, requirements, at_once)
+    headroom = max((measure_headroom(compose(of, *shape), device_bytes, requirements.family) for shape in shapes), key=_needed)
     if not headroom.fits:
-        request = requests[headrooms.index(headroom)]
+        request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch)
         split = _leave_layers(offer, candidate, requirements, model, device_bytes, request) if candidate.may_offload else None
         if split is not None:
             return Placement(candidate=split[0], headroom=split[1], at_once=at_once)
         return Shortage(missing_bytes=-headroom.free_bytes, explain=partial(_too_small, candidate, headroom, model.spec, request, silicon))
     download = model.stored_bytes
     if weight_format(headroom.memory.precision).law in PUBLISHED_LAWS:
-        download = headroom.memory.weights.bytes
+        download = headroom.memory.weights_bytes
     if offer.disk_bytes is not None and download > offer.disk_bytes:
         too_small = Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
         return Shortage(missing_bytes=0, explain=lambda: too_small)
@@ -159,7 +160,7 @@ def _leave_layers(
     host, slots = host_memory(offer), model.spec.dimensions.layers + 1
 
     def headroom(gpu_layers: int) -> Headroom:
-        estimate = _estimate(model.spec, replace(request, gpu_layers=gpu_layers), offer.silicon)
+        estimate = estimate_memory(model.spec, replace(request, gpu_layers=gpu_layers), offer.silicon)
         return measure_headroom(estimate, device_bytes, requirements.family)
 
     most = find_largest(lambda layers: headroom(layers).needed_bytes, int(device_bytes * (1 - COMFORT)), slots)
@@ -171,32 +172,33 @@ def _leave_layers(
 
 def most_at_once(offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
     """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
-    usual = _memory_requests(candidate, requirements, 1)[-1]
+    usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1])
     most = count_sequences(model.spec, usual, device_bytes, offer.silicon or offer.host_cpu)
     return requirements.workload.concurrency if most is None else most
 
 
-def _memory_requests(candidate: Candidate, requirements: Requirements, at_once: int) -> tuple[MemoryRequest, ...]:
-    """What has to be held: the longest request for each, or by a server one of them and all of the usual length."""
+def _shapes(candidate: Candidate, requirements: Requirements, at_once: int) -> tuple[tuple[int, int], ...]:
+    """Tokens and batch of what has to be held: the longest request for each, or by a server one of them and all of the usual length."""
     usual = requirements.speed_request.prompt_tokens + requirements.speed_request.output_tokens
     longest = requirements.context_tokens
-    shapes = ((longest, 1), (min(usual, longest), at_once)) if candidate.engine in SERVERS else ((longest, at_once),)
-    return tuple(
-        MemoryRequest(
-            precision=candidate.precision, engine=candidate.engine, context_tokens=tokens, batch_size=batch, devices=candidate.devices
-        )
-        for tokens, batch in shapes
+    return ((longest, 1), (min(usual, longest), at_once)) if candidate.engine in SERVERS else ((longest, at_once),)
+
+
+def _memory_request(candidate: Candidate, tokens: int, batch: int) -> MemoryRequest:
+    return MemoryRequest(
+        precision=candidate.precision, engine=candidate.engine, context_tokens=tokens, batch_size=batch, devices=candidate.devices
     )
 
 
-def _estimate(spec: ModelSpec, request: MemoryRequest, silicon: Accelerator | None) -> MemoryEstimate:
-    return _remembered(ById(spec), request, None if silicon is None else ById(silicon))
-
-
 @lru_cache(maxsize=2048)
-def _remembered(spec: ById[ModelSpec], request: MemoryRequest, silicon: ById[Accelerator] | None) -> MemoryEstimate:
-    """The same silicon is offered by several platforms, and most questions differ in what needs no new estimate."""
-    return estimate_memory(spec.value, request, None if silicon is None else silicon.value)
+def _hold(spec: ById[ModelSpec], precision: str, engine: Engine, devices: int, silicon: ById[Accelerator] | None) -> PerDevice:
+    """The same silicon is offered by several platforms, and most questions differ only in length or number."""
+    request = MemoryRequest(precision=precision, engine=engine, devices=devices)
+    return hold_model(spec.value, request, None if silicon is None else silicon.value)
+
+
+def _needed(headroom: Headroom) -> int:
+    return headroom.needed_bytes
 
 
 def _too_small(candidate: Candidate, headroom: Headroom, spec: ModelSpec, request: MemoryRequest, silicon: Accelerator | None) -> Reason:

@@ -256,7 +256,7 @@ def _judge_quota(offer: Offer, requirements: Requirements, placement: Placement,
     quota, enough = zerogpu.judge_quota(offer, rules, requirements.workload, seconds)
     if not enough:
         return [quota], True
-    weight_bytes = placement.headroom.memory.weights.bytes
+    weight_bytes = placement.headroom.memory.weights_bytes
     conditions = zerogpu.explain_hosting(rules, requirements.workload.account)
     return [quota, *zerogpu.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
 

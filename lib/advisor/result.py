@@ -43,8 +43,8 @@ class Speed:
     @property
     def tokens_per_s(self) -> float | None:
         """Tokens per second of one request: predicted, else the upper bound."""
-        rate = None if self.predicted is None else self.predicted.decode_tokens_per_s
-        return self.decode_tokens_per_s_upper_bound if rate is None else rate.value
+        step_s = None if self.predicted is None else self.predicted.tpot_s
+        return self.decode_tokens_per_s_upper_bound if step_s is None else 1 / step_s.value
 
     @property
     def ttft_s(self) -> float | None:

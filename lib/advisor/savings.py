@@ -482,8 +482,8 @@ def _compute_bound(deployment: Deployment, request: MemoryRequest, offer: Offer)
     if on is None or on.peak is None:
         return False
     least = decode_floor(
-        weight_bytes=memory.weights.bytes,
-        cache_bytes=memory.kv_cache.bytes // request.batch_size,
+        weight_bytes=memory.weights_bytes,
+        cache_bytes=memory.kv_cache_bytes // request.batch_size,
         bandwidth=on.bandwidth,
         active_parameters=count_decode_parameters(deployment.spec),
         batch=request.batch_size,

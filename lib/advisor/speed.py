@@ -196,7 +196,7 @@ def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roo
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=on.peak, basis="datasheet peak")
     if family == "encode":
         passed = count_encoder_parameters(spec)
-        whole = _prefill_floor_s(passed, PROMPT_TOKENS, memory.weights.bytes * passed // max(1, spec.parameters_total), on, concurrency)
+        whole = _prefill_floor_s(passed, PROMPT_TOKENS, memory.weights_bytes * passed // max(1, spec.parameters_total), on, concurrency)
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=whole, peak_flops_per_s=on.peak, basis=on.basis)
     step = _decode_floor_s(spec, memory, on, concurrency)
     prompt = SOUND_TOKENS if family == "speech" else PROMPT_TOKENS
@@ -221,8 +221,8 @@ def _decode_floor_s(spec: ModelSpec, memory: MemoryEstimate, on: Roofline, batch
     read = count_decode_parameters(spec)
     dense = read + spec.parameters_total - spec.parameters_active
     least = decode_floor(
-        weight_bytes=memory.weights.bytes * dense // max(1, spec.parameters_total),
-        cache_bytes=memory.kv_cache.bytes // batch,
+        weight_bytes=memory.weights_bytes * dense // max(1, spec.parameters_total),
+        cache_bytes=memory.kv_cache_bytes // batch,
         bandwidth=on.bandwidth,
         active_parameters=read,
         batch=batch,

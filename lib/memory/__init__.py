@@ -30,12 +30,15 @@ __all__ = [
     "MemoryEstimate",
     "MemoryFit",
     "Part",
+    "PerDevice",
     "attention_scores",
     "cache_room",
+    "compose",
     "count_sequences",
     "estimate_memory",
     "find_largest",
     "fit_memory",
+    "hold_model",
     "host_memory",
     "tensor_parallel_degree",
     "usable_memory",
@@ -45,18 +48,27 @@ SYSTEM_SHARE = 0.05
 """Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""
 
 
+def hold_model(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> PerDevice:
+    """What each device holds of the model, at any length and batch: `compose` takes those.
+
+    Raises:
+        BadArgument: a precision that no format has; a model that the engine does not run.
+    """
+    return per_device(spec, resolve_request(spec, request, accelerator))
+
+
 def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> MemoryEstimate:
     """What a request takes, by component; without an accelerator, on a GPU of which nothing else is known.
 
     Raises:
         BadArgument: a precision that no format has.
     """
-    return compose(per_device(spec, resolve_request(spec, request, accelerator)), request.context_tokens, request.batch_size)
+    return compose(hold_model(spec, request, accelerator), request.context_tokens, request.batch_size)
 
 
 def attention_scores(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> int:
     """Bytes of attention scores on a device that a fused kernel would not hold: 0 where one is taken (`MemoryEstimate.high_bytes`)."""
-    return per_device(spec, resolve_request(spec, request, accelerator)).activation.scores(request.context_tokens, request.batch_size)
+    return hold_model(spec, request, accelerator).activation.scores(request.context_tokens, request.batch_size)
 
 
 def fit_memory(
@@ -71,7 +83,7 @@ def fit_memory(
     Raises:
         BadArgument: a precision that no format has.
     """
-    of = per_device(spec, resolve_request(spec, request, accelerator))
+    of = hold_model(spec, request, accelerator)
     return _fit(of, memory_bytes, request.context_tokens, request.batch_size, UNLIMITED if host_bytes is None else host_bytes)
 
 
@@ -85,7 +97,7 @@ def count_sequences(
     Raises:
         BadArgument: a precision that no format has.
     """
-    return _count_sequences(per_device(spec, resolve_request(spec, request, accelerator)), memory_bytes, request.context_tokens, at_most)
+    return _count_sequences(hold_model(spec, request, accelerator), memory_bytes, request.context_tokens, at_most)
 
 
 @lru_cache(maxsize=4096)
@@ -127,7 +139,7 @@ def cache_room(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accel
     Raises:
         BadArgument: a precision that no format has.
     """
-    of = per_device(spec, resolve_request(spec, request, accelerator))
+    of = hold_model(spec, request, accelerator)
     claimed = of.claim(request.context_tokens, request.batch_size).capacity_bytes(memory_bytes)
     return CacheRoom(of=of, capacity_bytes=claimed - of.beside_cache(request.context_tokens, request.batch_size))
 

@@ -8,9 +8,11 @@ that allocate in blocks, pages or cells (`lib.laws.kv_cache_by_engine`).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.engines import traits_of
+from lib.identity import ById
 from lib.laws.kv_cache import peak_tokens, units, width
 from lib.laws.kv_cache_by_engine import LONG_CONTEXT, EngineCache, engine_cache
 from lib.laws.parallelism import ceil_divide
@@ -59,6 +61,25 @@ def is_latent(spec: ModelSpec) -> bool:
     return any(_LATENT.search(group.name) for group in spec.tensors)
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _engine_cache(
+    terms: ById[tuple[CacheTerm, ...]],
+    engine: str,
+    tokens: int,
+    batch: int,
+    element_bytes: float,
+    head_dim: int,
+    encoder_tokens: int,
+    state_bytes: float,
+    micro_batch: int,
+) -> EngineCache:
+    """The law, asked once for cards and formats of weights that make no difference to it."""
+    return engine_cache(
+        engine, terms.value, tokens=tokens, batch=batch, element_bytes=element_bytes, head_dim=head_dim, encoder_tokens=encoder_tokens,
+        state_bytes=state_bytes, micro_batch=micro_batch,
+    )  # fmt: skip
+
+
 class Cache:
     """Bytes of the cache over all devices, and on the fullest one when it is cut."""
 
@@ -97,10 +118,17 @@ class Cache:
 
     def _by_law(self, tokens: int, batch: int) -> EngineCache:
         of = self._request
-        return engine_cache(
-            of.engine, self._terms, tokens=tokens, batch=batch, element_bytes=of.kv_element_bytes, head_dim=self._head_dim,
-            encoder_tokens=of.encoder_tokens, state_bytes=float(of.element_bytes), micro_batch=of.micro_batch,
-        )  # fmt: skip
+        return _engine_cache(
+            ById(self._terms),
+            of.engine,
+            tokens,
+            batch,
+            of.kv_element_bytes,
+            self._head_dim,
+            of.encoder_tokens,
+            float(of.element_bytes),
+            of.micro_batch,
+        )
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""

@@ -88,7 +88,7 @@ class PerDevice:
         kept = cache - offload.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
         return self.host_weights + kept + self.activation.host_buffer(tokens) + CPU_NATIVE.typical
 
-    def _dealt(self, cache: int) -> int:
+    def dealt(self, cache: int) -> int:
         """The fullest device's part of a cache whose layers are dealt out whole."""
         n = self.request.devices
         if self.on_gpu is not None:
@@ -122,17 +122,13 @@ class PerDevice:
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
         return Claim(engine, self.request.silicon, self.device_weights, active, self.device_runtime, graphs, self.request.devices)
 
-    def device(self, tokens: int, batch: int) -> int:
-        """Bytes on the fullest device after the last step."""
-        return self.claim(tokens, batch).beside + self._dealt(self.cache.share(tokens, batch))
-
     def peak(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device at the worst length up to `tokens`."""
         return self.beside_cache(tokens, batch) + self.worst_cache(tokens, batch)
 
     def worst_cache(self, tokens: int, batch: int) -> int:
         """Bytes of the cache on the fullest device at the worst length up to `tokens`."""
-        return self._dealt(self.cache.worst_share(tokens, batch))
+        return self.dealt(self.cache.worst_share(tokens, batch))
 
     def beside_cache(self, tokens: int, batch: int) -> int:
         """Bytes of everything but the cache on the fullest device, at the worst length up to `tokens`."""

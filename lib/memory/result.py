@@ -8,6 +8,7 @@ The parts are worded for people elsewhere (`lib.present`); here are the numbers,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lib.engines import traits_of
@@ -38,33 +39,80 @@ class Part:
     details: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryEstimate:
     """Memory of one configuration, by component, over all devices, and on the fullest one.
 
     `total_bytes` = weights + kv_cache + activation + runtime, summed over the devices. `per_device_bytes` is the peak of the
-    fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `precision`, `kv_precision` and `engine`
-    are those really used ("auto" is resolved). `claim` is what of a device the engine may fill, `host_bytes` what of the total lies in
-    the memory of the host, where llama.cpp leaves layers to it (else 0). `rule_of_thumb_bytes` is the
-    community's parameters × bytes × 1.2.
+    fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `claim` is what of a device the engine may fill,
+    `host_bytes` what of the total lies in the memory of the host, where llama.cpp leaves layers to it (else 0).
+    The advisor weighs thousands of configurations by their bytes and shows a few, so laws, inputs, caveats and sources are put together
+    when they are asked for.
     """
 
-    precision: str
-    kv_precision: str
-    engine: str
-    weights: Part
-    kv_cache: Part
-    activation: Part
-    runtime: Part
+    of: PerDevice
+    tokens: int
+    batch: int
+    weights_bytes: int
+    kv_cache_bytes: int
+    activation_bytes: int
+    runtime_bytes: int
     total_bytes: int
     low_bytes: int
     high_bytes: int
     per_device_bytes: int
     claim: Claim
-    rule_of_thumb_bytes: int
     host_bytes: int
-    caveats: tuple[Caveat, ...]
-    sources: tuple[Source, ...]
+
+    @property
+    def precision(self) -> str:
+        """The format of the weights that is really used ("auto" is resolved)."""
+        return self.of.request.precision
+
+    @property
+    def kv_precision(self) -> str:
+        """The format of the cache that is really used."""
+        return self.of.request.kv_precision
+
+    @property
+    def engine(self) -> str:
+        """What runs the model."""
+        return self.of.request.engine
+
+    @cached_property
+    def weights(self) -> Part:
+        """Weights over all devices, copies included."""
+        return weights_part(self.of, self.weights_bytes)
+
+    @cached_property
+    def kv_cache(self) -> Part:
+        """Cache over all devices, copies included."""
+        return cache_part(self.of, self.tokens, self.batch, self.kv_cache_bytes)
+
+    @cached_property
+    def activation(self) -> Part:
+        """Activations of all devices; in training also gradients and optimizer states."""
+        return activation_part(self.of, self.tokens, self.batch, self.activation_bytes)
+
+    @cached_property
+    def runtime(self) -> Part:
+        """What each process needs beside the model, for all devices."""
+        return runtime_part(self.of, self.runtime_bytes)
+
+    @property
+    def rule_of_thumb_bytes(self) -> int:
+        """The community's parameters × bytes × 1.2."""
+        return rule_of_thumb_bytes(self.of.spec.parameters_total, weight_format(self.precision).effective_bits / 8)
+
+    @cached_property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What is left open at this length."""
+        return caveats(self.of, self.tokens)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where the laws come from."""
+        return sources(self.of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,50 +192,42 @@ def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
     return {**parts, rest: missing} if missing else parts
 
 
-def weights_part(of: PerDevice) -> Part:
-    """Weights over all devices, copies included."""
-    n = of.request.devices
-    total = of.device_weights * n if of.parallel or of.trains else of.weights.total
-    inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(n)}
+def weights_part(of: PerDevice, total: int) -> Part:
+    """The part of `MemoryEstimate.weights`."""
+    inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(of.request.devices)}
     if of.on_gpu is not None:
-        total = max(total, of.host_weights + of.device_weights) if n == 1 else total
         inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
     details = _with_rest(of.weights.by_component, total, "copies on other devices")
     return Part(name="weights", bytes=total, law=of.weights.law.equation, inputs=inputs, source=of.weights.law.source, details=details)
 
 
-def cache_part(of: PerDevice, tokens: int, batch: int) -> Part:
-    """Cache over all devices, copies included."""
-    by_kind = of.cache.by_kind(tokens, batch)
-    total = of.cache.share(tokens, batch) * of.request.devices if of.parallel else sum(by_kind.values())
+def cache_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
+    """The part of `MemoryEstimate.kv_cache`."""
     inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"}
     if of.request.encoder_tokens:
         inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
-    details = _with_rest(by_kind, total, "copies on other devices")
+    details = _with_rest(of.cache.by_kind(tokens, batch), total, "copies on other devices")
     law = LAWS[traits_of(of.request.engine).cache]
     return Part(name="kv_cache", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
-def activation_part(of: PerDevice, tokens: int, batch: int) -> Part:
-    """Activations of all devices; in training also gradients and optimizer states."""
-    n = of.request.devices
-    details = {name: size * n for name, size in of.activations(tokens, batch).items()}
+def activation_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
+    """The part of `MemoryEstimate.activation`."""
+    details = {name: size * of.request.devices for name, size in of.activations(tokens, batch).items()}
     if of.on_gpu is not None:
         details["host buffer"] = of.activation.host_buffer(tokens)
     law = of.activation.law
     inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
-    total = sum(details.values())
     return Part(name="activation", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
-def runtime_part(of: PerDevice) -> Part:
-    """What each process needs beside the model, for all devices."""
+def runtime_part(of: PerDevice, total: int) -> Part:
+    """The part of `MemoryEstimate.runtime`."""
     n = of.request.devices
     details = {name: part.typical * n for name, part in of.runtime.items()}
     if of.on_gpu is not None:
         details["process"] = runtime.CPU_NATIVE.typical
     inputs = {"processes": str(n), "engine": of.request.engine, "silicon": of.request.silicon}
-    total = sum(details.values())
     return Part(name="runtime", bytes=total, law=runtime.LAW.equation, inputs=inputs, source=runtime.LAW.source, details=details)
 
 
@@ -213,25 +253,28 @@ def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int
 
 def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
     """The estimate at one length and batch."""
-    weights, cache = weights_part(of), cache_part(of, tokens, batch)
-    activation, runtime = activation_part(of, tokens, batch), runtime_part(of)
-    total = weights.bytes + cache.bytes + activation.bytes + runtime.bytes
-    low, high = _margins(of, tokens, batch, cache.bytes, activation.bytes)
+    n = of.request.devices
+    claim, share = of.claim(tokens, batch), of.cache.share(tokens, batch)
+    weights = of.device_weights * n if of.parallel or of.trains else of.weights.total
+    cache = share * n if of.parallel else share
+    activation, runtime_bytes = claim.activation * n, claim.runtime * n
+    if of.on_gpu is not None:
+        weights = max(weights, of.host_weights + of.device_weights) if n == 1 else weights
+        activation, runtime_bytes = activation + of.activation.host_buffer(tokens), runtime_bytes + runtime.CPU_NATIVE.typical
+    total = weights + cache + activation + runtime_bytes
+    low, high = _margins(of, tokens, batch, cache, activation)
     return MemoryEstimate(
-        precision=of.request.precision,
-        kv_precision=of.request.kv_precision,
-        engine=of.request.engine,
-        weights=weights,
-        kv_cache=cache,
-        activation=activation,
-        runtime=runtime,
+        of=of,
+        tokens=tokens,
+        batch=batch,
+        weights_bytes=weights,
+        kv_cache_bytes=cache,
+        activation_bytes=activation,
+        runtime_bytes=runtime_bytes,
         total_bytes=total,
         low_bytes=total - low,
         high_bytes=total + high,
-        per_device_bytes=of.device(tokens, batch),
-        claim=of.claim(tokens, batch),
+        per_device_bytes=claim.beside + of.dealt(share),
+        claim=claim,
         host_bytes=of.host(tokens, batch),
-        rule_of_thumb_bytes=rule_of_thumb_bytes(of.spec.parameters_total, weight_format(of.request.precision).effective_bits / 8),
-        caveats=caveats(of, tokens),
-        sources=sources(of),
     )

@@ -118,6 +118,9 @@ def _needs_checkpoint(answer: RecommendationAnswer) -> bool:
 
 KEPT = 64
 """Answers; one over all hardware takes 0.5 MB."""
+_TURN = threading.Lock()
+"""An answer is arithmetic and nothing else: threads that work answers out side by side take the interpreter from each other, and from the
+thread that serves everybody."""
 
 
 @cached(
@@ -133,7 +136,8 @@ def _answer_once(
     Everybody gets the same object, which nobody may change.
     """
     known = None if published is None else dict(published)
-    return recommendation_answer(advisor.recommend(spec, workload, catalog, published=known), spec, catalog, limit=limit)
+    with _TURN:
+        return recommendation_answer(advisor.recommend(spec, workload, catalog, published=known), spec, catalog, limit=limit)
 
 
 def recommendation_answer(
@@ -163,10 +167,10 @@ def _memory(entry: Entry) -> EntryMemory | None:
     if memory is None:
         return None
     return {
-        "weights_bytes": memory.weights.bytes,
-        "kv_cache_bytes": memory.kv_cache.bytes,
-        "activation_bytes": memory.activation.bytes,
-        "runtime_bytes": memory.runtime.bytes,
+        "weights_bytes": memory.weights_bytes,
+        "kv_cache_bytes": memory.kv_cache_bytes,
+        "activation_bytes": memory.activation_bytes,
+        "runtime_bytes": memory.runtime_bytes,
         "total_bytes": memory.total_bytes,
         "per_device_bytes": memory.per_device_bytes,
         "capacity_bytes": entry.capacity_bytes,

@@ -1,7 +1,7 @@
 """The public endpoints: one table of them, and how Gradio, plain HTTP and MCP call their questions.
 
 A line in `endpoints` is all that a new endpoint needs: `register` gives it to Gradio (`gradio_client`, `POST /gradio_api/call/NAME` and the
-page's "Use via API" find it there), `run_routes` answers `POST /gradio_api/run/NAME`, and `lib.ui.http.mcp` makes a tool of it. Arguments
+page's "Use via API" find it there), `lib.ui.http.direct` answers it over plain HTTP, and `lib.ui.http.mcp` makes a tool of it. Arguments
 of a question that have no default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list.
 
 `wrap_question` and `wrap_stream` put a question into a device queue and turn every exception into the interface's own refusal. What was
@@ -14,7 +14,6 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-import json
 import logging
 import time
 import traceback
@@ -22,21 +21,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
-import anyio
 import gradio as gr
 from gradio.events import api
-from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import JSONResponse
 
 from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.live.device_queue import CHAT, DEVICE, turn, width
 from lib.service.app import Services
-from lib.ui.http.bodies import Bodies, RefusedBody
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from lib.ui.http.bodies import RefusedBody
 
 log = logging.getLogger(__name__)
 
@@ -346,7 +340,7 @@ def _with_oauth_token(function: Callable[..., Any], *, streams: bool) -> Callabl
     return acting
 
 
-# POST /gradio_api/run/NAME: one call, one answer.
+# Refusals as responses.
 
 CALLS_AT_ONCE = 160
 """Threads. Those that wait, for a build, the Hub or the device, are at most 132 (`lib.service.models`, `lib.hub.spaces`, `lib.hub.loop`,
@@ -377,44 +371,3 @@ def error_response(error: AdvisorError, status: int | None = None) -> JSONRespon
     if status is None:
         status = error.status if isinstance(error, RefusedBody) else 404 if isinstance(error, UnknownEndpoint) else None
     return error_body(str(error), error.code, status)
-
-
-def run_routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
-    """The routes to put before Gradio's own: questions that need no queue, each answered on a thread of a bounded number.
-
-    Gradio copies the configuration of every component on the page for each call that names no session: 10 ms of processor time for this
-    page, and a second for a hundred callers, while the question itself takes one or two milliseconds. These questions touch no component,
-    so the answer needs nothing of Gradio but its form: {"data": [answer], ...}, or {"error": sentence, "title": code}.
-    """
-    bodies, threads = Bodies(), functools.cache(lambda: anyio.CapacityLimiter(CALLS_AT_ONCE))
-    return [
-        Route(f"/gradio_api/run/{name}", _run_handler(name, endpoint, bodies, threads), methods=["POST"])
-        for name, endpoint in endpoints.items()
-        if endpoint.queue is None
-    ]
-
-
-def _run_handler(name: str, endpoint: Endpoint, bodies: Bodies, threads: Callable[[], anyio.CapacityLimiter]) -> Callable[..., Any]:
-    answer = wrap_question(endpoint.question, Refusal)
-
-    async def run(request: Request) -> Response:
-        try:
-            sent = await bodies.json_object(await request.body())
-            token = token_of(sent)
-            values = fill_defaults(endpoint.question, values_of(name, sent))
-            question = functools.partial(answer, token=token) if endpoint.account else answer
-            body = await anyio.to_thread.run_sync(_run_body, question, values, limiter=threads())
-        except AdvisorError as error:
-            return error_response(error)
-        except Refusal as refusal:
-            return error_body(str(refusal), refusal.code)
-        return Response(body, media_type="application/json")
-
-    return run
-
-
-def _run_body(answer: Answer, values: Sequence[object]) -> str:
-    began = time.perf_counter()
-    data = [answer(*values)]
-    took = time.perf_counter() - began
-    return json.dumps({"data": data, "is_generating": False, "duration": took, "average_duration": took}, allow_nan=False)

@@ -43,7 +43,7 @@ class Failures:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope = drop_wrong_hosts(scope)
+        drop_wrong_hosts(scope)
         began, held, body = False, False, bytearray()
 
         async def send_mended(message: Message) -> None:
@@ -68,18 +68,20 @@ class Failures:
             await error_body(FAILED, "internal")(scope, receive, send)
 
 
-def drop_wrong_hosts(scope: Scope) -> Scope:
-    """The same request without headers that name a host which cannot be one: Gradio makes its own address of them, and would die of it."""
-    kept = [
+def drop_wrong_hosts(scope: Scope) -> None:
+    """Take out headers that name a host which cannot be one: Gradio makes its own address of them, and would die of it.
+
+    The list itself is changed and not a copy: Gradio's CORS rules, which stand in front, look at the host in it as the answer begins.
+    Where none is left (HTTP/1.0 asks for none) a name stands in its place.
+    """
+    headers = scope["headers"]
+    headers[:] = [
         (name, value)
-        for name, value in scope["headers"]
+        for name, value in headers
         if name != _NODE_SERVER and (name not in _HOST_HEADERS or _is_host(value.partition(b",")[0].strip()))
     ]
-    if len(kept) == len(scope["headers"]) and any(name == b"host" for name, _ in kept):
-        return scope
-    if not any(name == b"host" for name, _ in kept):
-        kept.append((b"host", b"localhost"))
-    return {**scope, "headers": kept}
+    if not any(name == b"host" for name, _ in headers):
+        headers.append((b"host", b"localhost"))
 
 
 @lru_cache(maxsize=256)

@@ -20,7 +20,7 @@ own buttons and have a visitor confirm a switch unknowingly.
 - A call that has to wait for the device needs one of a bounded number of waiting places (`lib.live.device_queue`), and arguments that will
   be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
 
-A request `POST /gradio_api/run/NAME` for a question that needs no queue goes to a route of our own (`lib.ui.http.api.run_routes`).
+A call by name of a question that needs no queue goes to a route of our own (`lib.ui.http.direct`), which checks it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_respon
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
 from lib.ui.http.callers import KEY, name_caller
 from lib.ui.http.mcp import refuse_message
-from lib.ui.http.sessions import ANSWER_S, Sessions
+from lib.ui.http.sessions import Sessions, no_answer
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -216,7 +216,7 @@ def _caller_of_event(event: Event) -> Hashable:
 
 
 _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?")
-_EVENT = re.compile(r"/gradio_api/call/(?:v2/)?[^/]+/(?P<id>[^/]+)/?")
+_EVENT = re.compile(r"/gradio_api/call/(?:v2/)?(?P<name>[^/]+)/(?P<id>[^/]+)/?")
 _ONE_SHOT = {"run", "api"}
 _BY_NUMBER = "predict"  # the page's own calls: /run/predict with a function's number
 _STREAM = "/gradio_api/queue/data"
@@ -296,8 +296,8 @@ class ApiMiddleware:
         elif _is_numbered(path):
             sent = _checked_call(await self._bodies.json_object(body))
             self._check_number(sent)
-        elif call is not None and self._is_one_shot(call["how"], call["name"]):
-            scope = {**scope, "path": f"/gradio_api/run/{call['name']}"}
+        elif call is not None and self._is_direct(call["how"], call["name"]):
+            scope = {**scope, "path": f"/gradio_api/{'run' if call['how'] in _ONE_SHOT else call['how']}/{call['name']}"}
         elif call is not None:
             sent, body = await self._checked_by_name(call["how"], call["name"], body)
         page_event = self._is_page_event(path, sent)
@@ -314,10 +314,10 @@ class ApiMiddleware:
         if self._sessions is None or scope["method"] != "GET":
             return None
         event = _EVENT.fullmatch(path)
-        if event is not None and not self._sessions.has_answer(event["id"]):
-            return (
-                f"There is no answer under this event_id: it was read, or nobody read it for {ANSWER_S:g} s, or it never was. Call again."
-            )
+        endpoint = None if event is None else self._endpoints.get(event["name"])
+        is_direct = endpoint is not None and endpoint.queue is None  # then the route itself knows
+        if event is not None and not is_direct and not self._sessions.has_answer(event["id"]):
+            return no_answer()
         if path == _STREAM and not self._sessions.has_stream(QueryParams(scope["query_string"]).get("session_hash")):
             return "Nothing is asked in this session (session_hash), so nothing can be read from it. Join the queue first."
         return None
@@ -339,21 +339,21 @@ class ApiMiddleware:
             raise UnknownEndpoint("The page has no event of this number (fn_index). It is older than the app: load it again.")
         values_of("the event", sent)
 
-    def _is_one_shot(self, how: str, name: str) -> bool:
+    def _is_direct(self, how: str, name: str) -> bool:
         """Whether a route of our own answers this call.
 
         Raises:
-            InvalidInput: the endpoint waits in a queue, so it cannot be called this way.
+            InvalidInput: the endpoint waits in a queue, so it cannot be answered at once.
         """
         endpoint = self._endpoints.get(name)
-        if how not in _ONE_SHOT or endpoint is None:
-            return False
-        if endpoint.queue is not None:
+        if endpoint is None or endpoint.queue is None:
+            return endpoint is not None
+        if how in _ONE_SHOT:
             raise InvalidInput(
                 f"{name} waits its turn, so it cannot be answered at once. POST the same body to /gradio_api/call/{name}, and read the "
                 f"answer from GET /gradio_api/call/{name}/EVENT_ID with the event_id that comes back."
             )
-        return True
+        return False
 
     def _device_queue(self, path: str, call: re.Match[str] | None, sent: Mapping[str, Any]) -> str | None:
         """The device queue that this call waits in; None where it waits for nothing."""

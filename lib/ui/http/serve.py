@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
+import httpx
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from lib.ui import live_ledger
-from lib.ui.http.api import CALLS_AT_ONCE, endpoints, run_routes
+from lib.ui.http.api import CALLS_AT_ONCE, endpoints
+from lib.ui.http.direct import direct_routes
 from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.mcp import routes
 from lib.ui.http.middleware import ApiMiddleware, FrameAncestors, WaitingPlaces
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
     import gradio as gr
 
     from lib.service.app import Services
+
+log = logging.getLogger(__name__)
 
 # Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app.
 QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
@@ -37,7 +44,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
 
     return {
         "app_kwargs": {
-            "routes": [*run_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services), _health_route(services)],
+            "routes": [*direct_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services), _health_route(services)],
             "exception_handlers": HANDLERS,
             "middleware": [
                 Middleware(Failures),
@@ -78,6 +85,26 @@ KEEP_ALIVE_S = 75
 first, as uvicorn does after 5 s, resets requests that are on their way."""
 
 
-def keep_connections(page: gr.Blocks) -> None:
-    """Keep the connections of a launched page open; Gradio's launch takes no such setting, and each connection reads it as it opens."""
+def after_launch(page: gr.Blocks) -> None:
+    """Keep the connections of a launched page open, and ask it once, aside, for what every visitor asks.
+
+    Gradio's launch takes no such setting, and each connection reads it as it opens. Gradio's routes put themselves together at the first
+    request for each, which takes the thread that serves everybody a fifth of a second. What has been made by then stays as long as the
+    process, so the collector of garbage need not look through it again: a look takes 0.15 s, in which nothing is answered.
+    """
     page.server.config.timeout_keep_alive = KEEP_ALIVE_S
+    threading.Thread(target=_visit, args=(page.local_url,), name="first visit", daemon=True).start()
+
+
+def _visit(url: str) -> None:
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+        try:
+            client.get("/")
+            number = next(one["id"] for one in client.get("/config").json()["dependencies"] if one["api_name"] == "list_hardware")
+            client.post("/gradio_api/queue/join", json={"data": [], "fn_index": number, "session_hash": "first"})
+            client.get("/gradio_api/queue/data", params={"session_hash": "first"})
+            client.post("/gradio_api/run/recommend", json={"data": ["7B"]})
+        except (httpx.HTTPError, ValueError, StopIteration) as error:  # then the first visitor waits for it
+            log.warning("the first visit failed: %s", type(error).__name__)
+    gc.collect()
+    gc.freeze()

@@ -36,6 +36,11 @@ ANSWER_S = 60.0
 _EVERY_S = 0.5
 
 
+def no_answer() -> str:
+    """The sentence for an event_id under which nothing is kept."""
+    return f"There is no answer under this event_id: it was read, or nobody read it for {ANSWER_S:g} s, or it never was. Call again."
+
+
 @dataclass(frozen=True, slots=True)
 class _NoSettings:
     """A page as a new session reads it: with its functions, and without components whose settings to collect."""

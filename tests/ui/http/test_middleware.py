@@ -20,8 +20,9 @@ from lib.errors import HubUnreachable, UnknownModel
 from lib.live.device_queue import DEVICE
 from lib.service.arguments import Arguments, argument, whole_number
 from lib.service.endpoint import App, bind_arguments
-from lib.ui.http.api import Endpoint, run_routes
+from lib.ui.http.api import Endpoint
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
+from lib.ui.http.direct import direct_routes
 from lib.ui.http.middleware import ApiMiddleware
 
 
@@ -56,15 +57,15 @@ def client() -> Iterator[TestClient]:
     """A server that echoes, behind the door."""
     endpoints = {"ask": Endpoint(question=ask), "beat": Endpoint(question=bind_arguments(beat, cast("App", None)), queue=DEVICE)}
     door = Middleware(ApiMiddleware, endpoints=endpoints, public=lambda: {1: "ask", 2: "chat"}, events={1, 2, 3})
-    routes = [*run_routes(endpoints), Route("/{path:path}", echo, methods=["POST"])]
+    routes = [*direct_routes(endpoints), Route("/{path:path}", echo, methods=["POST"])]
     with TestClient(Starlette(routes=routes, middleware=[door])) as opened:
         yield opened
 
 
 def test_defaults_are_filled_in_and_the_length_is_right(client: TestClient) -> None:
     """The server behind sees all values, and a content-length that fits the new body."""
-    answer = client.post("/gradio_api/call/ask", json={"data": ["7B"], "session_hash": "s"}).json()
-    assert json.loads(answer["body"]) == {"data": ["7B", 1], "session_hash": "s"}
+    answer = client.post("/gradio_api/call/beat", json={"data": [], "session_hash": "s"}).json()
+    assert json.loads(answer["body"]) == {"data": [5], "session_hash": "s"}
     assert answer["length"] == len(answer["body"])
 
 
@@ -127,6 +128,35 @@ def test_a_direct_call_is_answered_in_the_form_of_gradio(client: TestClient) -> 
     assert answer.status_code == 200
     assert answer.json()["data"] == [{"model": 2, "devices": 2.0}]
     assert answer.json()["is_generating"] is False
+
+
+@pytest.mark.parametrize(("how", "sent"), [("call", {"data": ["7B", 2]}), ("call/v2", {"model": "7B", "devices": 2})])
+def test_an_answer_that_waits_to_be_read_is_read_once(client: TestClient, how: str, sent: dict[str, object]) -> None:
+    """In the form of Gradio's own streams, whose server is not asked."""
+    event = client.post(f"/gradio_api/{how}/ask/", json=sent).json()["event_id"]
+    read = client.get(f"/gradio_api/{how}/ask/{event}")
+    assert (read.text, read.headers["content-type"].partition(";")[0]) == (
+        'event: complete\ndata: [{"model": 2, "devices": 2.0}]\n\n',
+        "text/event-stream",
+    )
+    again = client.get(f"/gradio_api/call/ask/{event}")
+    assert (again.status_code, "Call again" in again.json()["error"]) == (404, True)
+
+
+@pytest.mark.parametrize(("model", "code"), [("unknown", "unknown_model"), ("away", "hub_unreachable")])
+def test_a_refusal_that_waits_to_be_read(client: TestClient, model: str, code: str) -> None:
+    """The call is taken, and its stream says why there is no answer."""
+    event = client.post("/gradio_api/call/ask", json={"data": [model]}).json()["event_id"]
+    kind, _, told = client.get(f"/gradio_api/call/ask/{event}").text.partition("\ndata: ")
+    assert (kind, json.loads(told)["title"]) == ("event: error", code)
+
+
+def test_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest make room for new ones."""
+    monkeypatch.setattr("lib.ui.http.direct.UNREAD_BYTES", 200)
+    with TestClient(Starlette(routes=direct_routes({"ask": Endpoint(question=ask)}))) as small:
+        events = [small.post("/gradio_api/call/ask", json={"data": ["7B"]}).json()["event_id"] for _ in range(5)]
+        assert [small.get(f"/gradio_api/call/ask/{event}").status_code for event in events] == [404, 404, 200, 200, 200]
 
 
 def test_a_sign_out_from_elsewhere_gets_a_sentence(client: TestClient) -> None:

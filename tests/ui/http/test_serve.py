@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 import time
 from base64 import b64encode
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 import gradio as gr
 import gradio.oauth
@@ -25,7 +27,7 @@ from typing_extensions import TypedDict
 from lib.errors import TooLong
 from lib.ui.http import api, serve
 from lib.ui.http.api import FAILED, Endpoint
-from lib.ui.http.serve import KEEP_ALIVE_S, QUEUE, keep_connections, launch_arguments
+from lib.ui.http.serve import KEEP_ALIVE_S, QUEUE, after_launch, launch_arguments
 
 CALLERS = "hf_the_token_of_the_call"
 BROWSERS = "hf_the_token_of_the_cookie"
@@ -184,6 +186,17 @@ def tool(url: str, name: str, arguments: dict[str, Any], **headers: str) -> dict
     accepting = {"accept": "application/json, text/event-stream", **headers}
     result: dict[str, Any] = post(url, "mcp/", message, accepting).json()["result"]
     return result
+
+
+@pytest.mark.parametrize("host", ["", "Host: [::1\r\n", "Host: a b\r\n"])
+def test_a_request_with_an_origin_and_no_host_to_compare_it_with_is_answered(url: str, host: str, caplog: pytest.LogCaptureFixture) -> None:
+    """HTTP/1.0 asks for no Host. Gradio's rules on origins look at it as the answer begins, and would die of it with a traceback."""
+    at = urlsplit(url)
+    with socket.create_connection((at.hostname or "", at.port or 0), 20) as line:
+        line.sendall(f"GET /config HTTP/1.0\r\nOrigin: http://evil.example\r\n{host}\r\n".encode())
+        head = line.makefile("rb").readline()
+    assert head.split()[1] == b"200"
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_the_token_of_the_call_reaches_the_question(url: str) -> None:
@@ -347,7 +360,7 @@ def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytes
     """Each that is opened after the launch; uvicorn alone would close it after 5 s, while a client is sending its next request."""
     page = small_page(login=False)
     url = launched(page, monkeypatch)
-    keep_connections(page)
+    after_launch(page)
     with httpx.Client(base_url=url) as client:
         client.get("/config")
         assert KEEP_ALIVE_S in {connection.timeout_keep_alive for connection in page.server.server_state.connections}

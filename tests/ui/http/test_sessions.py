@@ -13,6 +13,7 @@ import pytest
 from gradio.state_holder import SessionState
 from starlette.middleware import Middleware
 
+from lib.live.device_queue import DEVICE
 from lib.ui.http.api import Endpoint
 from lib.ui.http.middleware import ApiMiddleware
 from lib.ui.http.sessions import ANSWER_S, CAPACITY, Sessions, begin_without_settings
@@ -37,7 +38,7 @@ class App:
         self.page.queue(max_size=200, default_concurrency_limit=40, api_open=False)
         self.sessions = Sessions(self.page)
         self.sessions._sweep_until_empty = self._never  # type: ignore[method-assign]
-        asked = {"length": Endpoint(question=length)}
+        asked = {"length": Endpoint(question=length, queue=DEVICE)}  # one without a queue would not come to Gradio
         door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {0: "length"}, sessions=self.sessions)
         app_kwargs = {"middleware": [door]}
         _, url, _ = self.page.launch(
