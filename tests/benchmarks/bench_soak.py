@@ -3,7 +3,8 @@
 python tests/benchmarks/bench_soak.py [--minutes 30] [--clients 4] [--share 0.5]
 
 Starts the app of this checkout on the loopback with a Hub stand-in behind it. Each client asks, then rests so long that it asks `share`
-of the time: calls by name and over MCP, page events by number, visits, known and unseen models, wrong arguments, Spaces.
+of the time: calls by name and over MCP, page events by number, visits, known and unseen models, comparisons, simulated traffic, diagnoses,
+GPU or TPU, wrong arguments, Spaces.
 Printed are a row a minute and, at the end, the growth after the warm-up; the exit status is 1 where something grew or failed:
 memory by more than 100 MB, threads or file handles by more than 10.
 """
@@ -87,7 +88,8 @@ class Client(threading.Thread):
         """Ask until the time is over."""
         kinds = (
             (self.recommend, 30), (self.memory, 20), (self.cheap, 15), (self.unseen, 5), (self.wrong, 8), (self.over_mcp, 8),
-            (self.queued, 4), (self.visit, 3), (self.space, 4), (self.page_event, 3),
+            (self.queued, 4), (self.visit, 3), (self.space, 4), (self.page_event, 3), (self.compare, 5), (self.gpu_tpu, 4),
+            (self.traffic, 3), (self.diagnose, 5), (self.save, 3), (self.queued_recommendation, 3),
         )  # fmt: skip
         asks, weights = zip(*kinds, strict=True)
         with httpx.Client(base_url=self.url, timeout=120) as client:
@@ -147,6 +149,53 @@ class Client(threading.Thread):
         if joined.status_code == 200 and self.random.random() < 0.7:
             return client.get(f"/gradio_api/call/estimate_memory/{joined.json()['event_id']}")
         return joined
+
+    def queued_recommendation(self, client: httpx.Client) -> httpx.Response:
+        """A long answer that is read afterwards, or never."""
+        sent = {"data": ["7B", "auto", self.random.randrange(1, 2_000) * 16]}
+        joined = client.post("/gradio_api/call/recommend", content=json.dumps(sent), headers=JSON)
+        if joined.status_code == 200 and self.random.random() < 0.7:
+            return client.get(f"/gradio_api/call/recommend/{joined.json()['event_id']}")
+        return joined
+
+    def compare(self, client: httpx.Client) -> httpx.Response:
+        """Two ways to serve a model."""
+        sides = ({"hardware": hardware, "concurrency": self.random.randrange(1, 64)} for hardware in ("l4x1", "a100-large"))
+        return self.call(client, "compare", "Qwen/Qwen3-8B", *sides)
+
+    def gpu_tpu(self, client: httpx.Client) -> httpx.Response:
+        """GPU or TPU."""
+        return self.call(client, "compare_gpu_tpu", self.random.choice(("7B", "Qwen/Qwen3-8B", "70B")))
+
+    def traffic(self, client: httpx.Client) -> httpx.Response:
+        """A short simulation, now and then of a recorded trace or with the search for replicas."""
+        sent = {
+            "model": "Qwen/Qwen3-8B",
+            "hardware": "l4x1",
+            "requests_per_s": self.random.uniform(0.1, 3),
+            "duration_s": self.random.randrange(10, 60),
+            "seed": self.random.randrange(1000),
+        }
+        if self.random.random() < 0.3:
+            lines = (f"{second / 2},{self.random.randrange(1, 900)},{self.random.randrange(1, 300)}" for second in range(200))
+            sent |= {"arrivals": "recorded", "trace": "\n".join(("time,prompt_tokens,output_tokens", *lines))}
+        elif self.random.random() < 0.2:
+            sent |= {"capacity": True, "max_ttft_s": 2.0}
+        return self.named(client, "simulate_batching", **sent)
+
+    def diagnose(self, client: httpx.Client) -> httpx.Response:
+        """Where a request's time goes."""
+        measured = {"ttft_ms": self.random.randrange(50, 9_000), "tpot_ms": self.random.randrange(20, 500)}
+        return self.named(client, "diagnose_latency", model="Qwen/Qwen3-8B", hardware="l4x1", **measured)
+
+    def save(self, client: httpx.Client) -> httpx.Response:
+        """Ways to save."""
+        return self.named(client, "ways_to_save", model="Qwen/Qwen3-8B", hardware="l4x1", hours_per_day=self.random.randrange(1, 25))
+
+    def named(self, client: httpx.Client, name: str, **sent: object) -> httpx.Response:
+        """A call by the names of its arguments, whose answer is read."""
+        joined = client.post(f"/gradio_api/call/v2/{name}", content=json.dumps(sent), headers=JSON)
+        return client.get(f"/gradio_api/call/{name}/{joined.json()['event_id']}") if joined.status_code == 200 else joined
 
     def visit(self, client: httpx.Client) -> httpx.Response:
         """The page."""

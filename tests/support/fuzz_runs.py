@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import time
 from collections import Counter
@@ -34,6 +35,7 @@ from lib.service.models import Models
 from lib.ui.http.api import check_names, endpoints
 
 AT_ONCE = 4
+PROGRESS = 100
 SHOWN = 40
 LINE = 2048
 LEAST, MOST = 20, 2_000
@@ -124,11 +126,16 @@ def in_process(count: int, seed: int) -> Report:
     return report
 
 
-def configs(count: int, seed: int) -> Report:
-    """Pasted configurations near the bundled ones, worked out in the child process."""
+def configs(count: int, seed: int, most_s: float = math.inf) -> Report:
+    """Pasted configurations near the bundled ones, worked out in the child process, until the time is up; counts are shown on the way."""
     report, fuzz = Report("configs"), Fuzzer(seed)
     with services_behind_stand_in() as services:
         for number in range(count):
+            if number and number % PROGRESS == 0:
+                report.show()
+            if time.perf_counter() - report.began > most_s:
+                print(f"configs  ended by its limit of {most_s:.0f} s after {number:,} of {count:,}", flush=True)  # noqa: T201
+                break
             question = fuzz.random.choice((services.resolve_model, services.estimate_memory, services.recommend))
             asked(report, number, question, {"model": fuzz.config_text()})
     return report

@@ -9,7 +9,8 @@ made-up one with each call.
 The address. Off a Space it is the connection's own (uvicorn puts there what a proxy tells that FORWARDED_ALLOW_IPS names). A Space is
 reached through the platform's proxy only, so the connection comes from one of its private addresses. A proxy appends to X-Forwarded-For the
 address that it saw, at the right; whatever stands left of that, the client may have written itself. So the list is read from the right,
-private addresses (further hops of the platform) are passed over, and the first public one counts. Of IPv6 it is the network of 64 bits, for
+private addresses (further hops of the platform) are passed over, and the first public one counts. At a text that is no address the
+reading ends, and the connection's own counts. Of IPv6 it is the network of 64 bits, for
 everybody has 2⁶⁴ addresses in one.
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -56,17 +58,33 @@ def caller_of(scope: Scope) -> str:
 def _address(scope: Scope) -> str:
     connection = (scope.get("client") or ("",))[0]
     if not os.environ.get("SPACE_ID"):
-        return _network(connection) or connection
-    seen = ",".join(Headers(scope=scope).getlist("x-forwarded-for")).split(",")
-    return next((network for text in reversed(seen) if (network := _network(text, public=True))), connection)
+        address = _parsed(connection)
+        return connection if address is None else _network(address)
+    for text in reversed(",".join(Headers(scope=scope).getlist("x-forwarded-for"))[-_READ:].split(",")):
+        address = _parsed(text)
+        if address is None:  # no proxy wrote this, so whatever stands left of it is the client's as well
+            break
+        if address.is_global:
+            return _network(address)
+    return connection
 
 
-def _network(text: str, *, public: bool = False) -> str | None:
-    """The network that counts as one caller; None where the text is not an address, or not a public one although that is asked for."""
+_READ = 2_000
+"""Characters at the end of the header: addresses of some forty proxies."""
+_WITH_PORT = re.compile(r"\[([0-9a-fA-F:.]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
+
+
+def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address in a text, which some proxies write with a port; one of IPv4 that is written as one of IPv6 is itself."""
+    text = text.strip()
+    found = _WITH_PORT.fullmatch(text)
     try:
-        address = ipaddress.ip_address(text.strip())
+        address = ipaddress.ip_address((found[1] or found[2]) if found else text)
     except ValueError:
         return None
-    if public and not address.is_global:
-        return None
-    return str(ipaddress.ip_network((address, 64), strict=False)) if address.version == 6 else str(address)  # noqa: PLR2004 IPv6
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """The network that counts as one caller."""
+    return str(ipaddress.ip_network((address.packed, 64), strict=False)) if address.version == 6 else str(address)  # noqa: PLR2004 IPv6

@@ -28,6 +28,14 @@ def scope(forwarded: str | None = None, client: str = PROXY, **further: Any) -> 
         (None, PROXY),
         ("2606:4700:1:2:aaaa::1", "2606:4700:1:2::/64"),
         ("2606:4700:1:2:bbbb::2", "2606:4700:1:2::/64"),
+        ("1.1.1.1, 8.8.8.8:51234", "8.8.8.8"),  # some proxies write the port
+        ("1.1.1.1, [2606:4700:1:2::9]:443", "2606:4700:1:2::/64"),
+        ("1.1.1.1, ::ffff:8.8.8.8", "8.8.8.8"),  # else all of IPv4 would be one network of 64 bits
+        ("8.8.8.8, unknown", PROXY),  # no proxy wrote that, so what stands left is the client's too
+        ("8.8.8.8, 0x08.0x08.0x08.0x08", PROXY),
+        ("8.8.8.8, 8.8.8.8%eth0", PROXY),
+        ("9.9.9.9, " * 5_000 + "8.8.8.8", "8.8.8.8"),
+        (", ".join(["10.0.0.1"] * 5_000), PROXY),
     ],
 )
 def test_on_a_space_the_rightmost_public_address_counts(monkeypatch: pytest.MonkeyPatch, forwarded: str | None, caller: str) -> None:
