@@ -15,7 +15,7 @@ import functools
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -132,12 +132,14 @@ class _Asked:
             Refusal: the question was refused.
         """
         question, token = self._endpoint.question, token_of(sent)
+        values: list[object] = []
+        named: dict[str, object] = {}
         if by_names:
             named = {name: value for name, value in sent.items() if name != "oauth_token"}
             check_names(question, named)
-            ask: Callable[[], Any] = functools.partial(self._answer, **named)
         else:
-            ask = functools.partial(self._answer, *fill_defaults(question, values_of(self._name, sent)))
+            values = fill_defaults(question, values_of(self._name, sent))
         if self._endpoint.account:
-            ask = functools.partial(ask, token=token)
-        return await anyio.to_thread.run_sync(lambda: json.dumps([ask()], allow_nan=False), limiter=self._desk.threads())
+            named["token"] = token
+        work = functools.partial(self._answer, *values, **named)
+        return await anyio.to_thread.run_sync(lambda: json.dumps([work()], allow_nan=False), limiter=self._desk.threads())
