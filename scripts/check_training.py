@@ -1,4 +1,4 @@
-"""Fit the constants of training memory on published runs, and judge the law on runs of stacks that the fit has not seen.
+"""Fit the constants of training on published runs; judge memory on stacks, and speed on models, that the fit has not seen.
 
     python -m scripts.check_training FACTS              the errors, stack by stack
     python -m scripts.check_training FACTS --all        every run with its error
@@ -6,7 +6,8 @@
 
 The law has no constant for a model or a method. Fitted are three numbers of torch's allocator: how much more than the tensors that come and
 go it reserves, as a share of them (typical, and the shares that a tenth of the runs stay below or exceed), and a fixed part. Every stack
-weighs the same, and an error downwards three times as much as one upwards.
+weighs the same, and an error downwards three times as much as one upwards. The seven constants of `lib.speed.training` are fitted by least
+squares of logarithms, a model's runs weighed by the root of their number.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import least_squares, minimize
 
+from lib import catalog
 from lib.laws.runtime import Range
 from lib.laws.training import moving_bytes
 from lib.memory.training import Constants, Share, estimate_training, step_moments
+from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, step_work, time_step
 from lib.units import GIB, Bytes
-from scripts.training_points import Run, check_counts, other_runs, single_device_runs
+from scripts.training_points import Run, TimedRun, check_counts, other_runs, single_device_runs, timed_runs
 
 OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
 CHECKED = "2026-11-22"
@@ -97,6 +100,57 @@ def judge(judged: Sequence[Run], others: Sequence[Run]) -> list[Judged]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """A timed run with its work and the ceilings of its card."""
+
+    run: TimedRun
+    work: StepWork
+    rates: Rates
+
+    def error(self, constants: SpeedConstants) -> float:
+        """Relative error of the predicted seconds."""
+        return time_step(self.work, constants, self.rates, self.run.request.accumulation) / self.run.step_s - 1
+
+
+START = (1.7, 1.5, 2.0, 8.0, 3e-4, 10.0, 1.0)
+LEAST = (1.0, 1.0, 0.05, 0.05, 1e-5, 0.5, 0.05)
+MOST = (5.0, 5.0, 30.0, 50.0, 5e-3, 100.0, 30.0)
+
+
+def timed(facts: Path) -> list[Timed]:
+    """Every timed run on a card of the catalog."""
+    cards = catalog.load().accelerators
+    found = []
+    for run in timed_runs(facts):
+        rates = card_rates(cards[run.card]) if run.card in cards else None
+        if rates is not None:
+            found.append(Timed(run=run, work=step_work(run.spec, run.request), rates=rates))
+    return found
+
+
+def fit_speed(runs: Sequence[Timed]) -> SpeedConstants:
+    """The constants of these runs."""
+    weights = {model: sum(one.run.model == model for one in runs) ** -0.5 for model in {one.run.model for one in runs}}
+
+    def residuals(x: Floats) -> Floats:
+        constants = SpeedConstants(*np.exp(x))
+        return np.asarray([weights[one.run.model] * np.log1p(one.error(constants)) for one in runs])
+
+    bounds = (np.log(LEAST), np.log(MOST))
+    found = least_squares(residuals, np.log(START), loss="soft_l1", f_scale=0.1, bounds=bounds)
+    return SpeedConstants(*(float(f"{value:.3g}") for value in np.exp(found.x)))
+
+
+def judge_speed(runs: Sequence[Timed]) -> dict[str, list[float]]:
+    """Errors of every model's runs by constants that were fitted without it."""
+    errors: dict[str, list[float]] = {}
+    for model in dict.fromkeys(one.run.model for one in runs):
+        constants = fit_speed([one for one in runs if one.run.model != model])
+        errors[model] = [one.error(constants) for one in runs if one.run.model == model]
+    return errors
+
+
 def _line(name: str, found: Sequence[Judged]) -> str:
     errors = [one.error for one in found]
     low = sum(error < TOO_LOW for error in errors) / len(errors)
@@ -104,12 +158,25 @@ def _line(name: str, found: Sequence[Judged]) -> str:
     return f"{name:20} {len(found):5} {statistics.median(map(abs, errors)):8.1%} {statistics.median(errors):+8.1%} {low:8.0%} {unsaid:8.0%}"
 
 
+def _speed(constants: SpeedConstants, errors: Sequence[float], sources: set[str]) -> dict[str, Any]:
+    low, high = np.quantile(1 + np.asarray(errors), [0.1, 0.9])
+    return {
+        "source": "scripts/check_training.py on published runs: " + ", ".join(sorted(sources)),
+        "runs": len(errors),
+        "constants": constants._asdict(),
+        "range": [round(1 / float(high), 2), round(1 / float(low), 2)],
+    }
+
+
 def _constants(fitted: Constants, runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "checked": CHECKED,
-        "source": "scripts/check_training.py on published runs: " + ", ".join(sorted({run.source for run in runs})),
-        "runs": len(runs),
-        "memory": {"dynamic_share": list(fitted.dynamic), "fixed_bytes": list(fitted.fixed)},
+        "memory": {
+            "source": "scripts/check_training.py on published runs: " + ", ".join(sorted({run.source for run in runs})),
+            "runs": len(runs),
+            "dynamic_share": list(fitted.dynamic),
+            "fixed_bytes": list(fitted.fixed),
+        },
     }
 
 
@@ -138,8 +205,17 @@ def main() -> int:
     print(_line("all", found))
     fitted = fit([*judged, *others])
     print(f"constants of all stacks: share {fitted.dynamic}, fixed {fitted.fixed}")
+    runs = timed(arguments.facts)
+    by_model = judge_speed(runs)
+    errors = [error for of in by_model.values() for error in of]
+    print(f"\n{'speed, model left out':34} {'runs':>5} {'median':>8} {'bias':>8}")
+    for model, of in [*by_model.items(), ("all", errors)]:
+        print(f"{model:34} {len(of):5} {statistics.median(map(abs, of)):8.1%} {statistics.median(of):+8.1%}")
+    constants = fit_speed(runs)
+    print(f"constants of all models: {constants}")
     if arguments.write:
-        OUTPUT.write_text(json.dumps(_constants(fitted, [*judged, *others]), indent=1) + "\n", encoding="utf-8")
+        written = _constants(fitted, [*judged, *others]) | {"speed": _speed(constants, errors, {one.run.source for one in runs})}
+        OUTPUT.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     ),
     "OpenBuddy/openbuddy-zephyr-7b-v14.1": _decoder("mistral", "MistralForCausalLM", (4096, 32, 32, 8, 14336, 36608)),
     "baichuan-inc/Baichuan2-7B-Chat": _decoder("llama", "LlamaForCausalLM", (4096, 32, 32, 32, 11008, 125696)),
+    "facebook/opt-350m": {
+        "model_type": "opt", "architectures": ["OPTForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+        "ffn_dim": 4096, "vocab_size": 50272, "word_embed_proj_dim": 512, "do_layer_norm_before": False,
+        "max_position_embeddings": 2048,
+    },
     "google-bert/bert-large-uncased": {
         "model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 1024, "num_hidden_layers": 24,
         "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522, "max_position_embeddings": 512,
@@ -151,6 +156,11 @@ def _targets(stated: str, spec: ModelSpec) -> tuple[str, ...]:
     return ("all-linear",)
 
 
+def _is_plain(point: dict[str, Any]) -> bool:
+    """Whether a run of peft's comparison is LoRA or full tuning as everyone means it."""
+    return not any(word in point.get("variant", "") for word in ("ff", "bdlora", "fa", "mica"))
+
+
 def other_runs(facts: Path) -> Iterator[Run]:
     """Runs of peft's method comparison and of Qwen's own script: other stacks, for the fit."""
     for point in _points(facts, "bench_memory.json"):
@@ -182,3 +192,69 @@ def _run(point: dict[str, Any], source: str, request: TrainingRequest) -> Iterat
         return
     if spec is not None:
         yield Run(source=source, model=model, spec=spec, request=request, reserved_bytes=round(point["value"] * UNITS[point["unit"]]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedRun:
+    """A published run with the seconds of its step."""
+
+    source: str
+    model: str
+    card: str
+    spec: ModelSpec
+    request: TrainingRequest
+    step_s: float
+
+
+PADDED = 307
+"""Tokens to which peft's batches of four are padded: 1.46 times the mean of 209.9, as the longest of four is whose lengths vary by 45 %.
+A judgement; the source prints the mean and the limit of 768 only, and counts no padding."""
+
+
+def timed_runs(facts: Path) -> Iterator[TimedRun]:
+    """Steps on one device, of reliability high or medium; without those that their source marks as bound by the host of a bare loop."""
+    for point in _points(facts, "bench_throughput.json"):
+        usable = point.get("n_devices") == 1 and point["reliability"] != "low" and "host-bound" not in (point.get("notes") or "")
+        asked = _timed(point) if usable else None
+        spec = find_model(point["model_hf_id"]) if asked is not None else None
+        if asked is not None and spec is not None:
+            request, step_s = asked
+            yield TimedRun(source=point["source"], model=spec.id, card=point["accelerator"], spec=spec, request=request, step_s=step_s)
+    for point in _points(facts, "training_memory.json"):
+        spec = find_model("google-bert/bert-large-uncased") if point["source"] == "hf-perf-guide" else None
+        if spec is not None and "fp16 amp" in point["compute_dtype"] and point.get("seq_len"):
+            asked_of = _request(point, spec)
+            if asked_of is not None:
+                rows = point["batch"] * (point.get("grad_accum") or 1)
+                yield TimedRun(
+                    source="hf-perf-guide", model=spec.id, card="V100-SXM2", spec=spec, request=asked_of,
+                    step_s=rows / point["speed"]["samples_per_s"],
+                )  # fmt: skip
+
+
+def _timed(point: dict[str, Any]) -> tuple[TrainingRequest, float] | None:
+    """The question of a point, and the seconds of its step; None for other sources and methods."""
+    source, method = point["source"], point.get("method")
+    batch = point.get("micro_batch") or 0
+    plain = TrainingRequest(precision="bf16", checkpointing="none", micro_batch=max(1, batch), stack="transformers", rank=8)
+    if source == "ob-train" and "gptq" not in point["quant"]:
+        modules = ("all-linear",) if method == "full" else ("q_proj", "v_proj")
+        asked = replace(plain, method=method, target_modules=modules, optimizer="adamw_foreach", attention="eager", sequence_tokens=256)
+        return asked, batch * 256 / point["value"]
+    if source == "odissei-torchtune":
+        return replace(plain, method="lora", rank=64, sequence_tokens=2048, stack="torchtune"), batch * 2048 / point["value"]
+    if source == "lambda-bert" and batch and point["quant"] == "fp16":
+        return replace(plain, method="full", precision="mixed", sequence_tokens=384), batch / point["value"]
+    if (
+        source == "peft-metamath-raw"
+        and method in {"lora", "full"}
+        and not any(v in point["variant"] for v in ("ff", "bdlora", "fa", "mica"))
+    ):
+        modules = tuple(point.get("lora_targets") or ("all-linear",))
+        asked = replace(plain, method=method, rank=point.get("lora_rank") or 8, target_modules=modules, sequence_tokens=PADDED)
+        return asked, point["step_s"]
+    if source == "tf-docs-sdpa" and point["metric"] == "train_tokens_per_s":
+        tokens = point.get("seq_len") or point["prompt_tokens"]
+        asked = replace(plain, method="full", optimizer="sgd", attention=point["attention"], sequence_tokens=tokens)
+        return asked, batch * tokens / point["value"]
+    return None

@@ -312,7 +312,7 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
 
 
 def _moments(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Moments, law.States, _Model]:
-    of = _model(ById(spec), replace(request, sequence_tokens=1, micro_batch=1, accumulation=1, packing=True))
+    of = _model(ById(spec), _at_once(request))
     n, sharding = request.devices, request.sharding
     tokens = request.sequence_tokens * request.micro_batch
     mixed = request.method == "full" and request.precision == "mixed"
@@ -361,6 +361,27 @@ def _moments(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Moments, la
         recomputes=recomputes,
     )
     return law.find_moments(held), states, of
+
+
+class Measured(NamedTuple):
+    """Bytes that the layers keep of a micro-batch where nothing is recomputed, scores apart, and those of what is trained."""
+
+    kept_bytes: float
+    score_bytes: float
+    trained_bytes: int
+
+
+def measure_training(spec: ModelSpec, request: TrainingRequest) -> Measured:
+    """What the speed of a step depends on besides FLOPs."""
+    of = _model(ById(spec), _at_once(request))
+    tokens = request.sequence_tokens * request.micro_batch
+    scores = tokens * request.sequence_tokens * of.saved.layers_by_length
+    return Measured(tokens * of.saved.layers, scores, of.trained.parameters * of.trained.width)
+
+
+def _at_once(request: TrainingRequest) -> TrainingRequest:
+    """The request without what changes from one look to the next."""
+    return replace(request, sequence_tokens=1, micro_batch=1, accumulation=1, packing=True)
 
 
 def _passing(spec: ModelSpec) -> int:

@@ -1,0 +1,161 @@
+"""Time of one training step: FLOPs, traffic of activations, the host, the update, unpacking of weights, and the link between devices.
+
+    FLOPs   passes · (2·P + 2·T·q·L)     a token; P parameters that it passes, head included; q width of the queries, causal
+    passes  forward 1, backward 2 in full and 1 with adapters (frozen weights need no gradient), 1 more where activations are recomputed
+    step    max(c_f · FLOPs / peak + (c_a · kept + c_s · scores) / bandwidth, c_h · layers · passes)  each micro-batch
+            + c_q · bytes of unpacked weights · passes / bandwidth                                 each micro-batch
+            + c_u · bytes of what is trained / bandwidth                                           each step
+
+The constants c were fitted on published runs (`scripts/check_training.py`, `lib/data/training_constants.json`); c_f by the kind of a
+card's memory, none by model or card. Of several devices each takes its own micro-batches; what passes their link comes on top, half of it
+behind the computation. Limits: dense peaks as published; no pipeline or tensor parallelism; devices of one machine. Source of the FLOPs:
+Kaplan et al. 2020, arXiv:2001.08361 (6·N in full); Korthikanti et al. 2022, arXiv:2205.05198 (recomputation).
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib.memory.resolve import layer_sizes
+from lib.memory.training import measure_training
+from lib.speed.hardware import PCIE_SLOT, card_class
+from lib.speed.model_work import TOWERS
+
+if TYPE_CHECKING:
+    from lib.catalog.silicon import Accelerator
+    from lib.model.spec import ModelSpec
+    from lib.workload import TrainingRequest
+
+_LOOKED_UP = frozenset({"embeddings"})
+_HIDDEN_SHARE = 0.5
+
+
+class SpeedConstants(NamedTuple):
+    """The fitted constants: `flops` on cards with HBM, `host_s` seconds for a layer and pass; the others are shares of a ceiling."""
+
+    flops: float
+    flops_gddr: float
+    kept: float
+    scores: float
+    host_s: float
+    update: float
+    unpack: float
+
+
+class StepWork(NamedTuple):
+    """What a micro-batch takes: FLOPs, kept bytes, scores, layers · passes, bytes of unpacked weights; and trained bytes of a step."""
+
+    flops: float
+    kept_bytes: float
+    score_bytes: float
+    host_layers: float
+    trained_bytes: float
+    unpacked_bytes: float
+
+
+class StepSpeed(NamedTuple):
+    """Seconds of a step and tokens a second over all devices, as a range; `mfu` is the model's own FLOPs over the peak."""
+
+    step_s: float
+    tokens_per_s_low: float
+    tokens_per_s: float
+    tokens_per_s_high: float
+    mfu: float
+
+
+@cache
+def load_speed() -> tuple[SpeedConstants, tuple[float, float]]:
+    """The constants that come with the app, and the factors between which four in five published runs lie."""
+    plain = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))["speed"]
+    low, high = plain["range"]
+    return SpeedConstants(**plain["constants"]), (low, high)
+
+
+def half_peak(card: Accelerator) -> float | None:
+    """The dense rate in 16 bits: in bf16, or fp16 where the card has no bf16 of its own; None where neither is published."""
+    for dtype in ("bf16", "fp16"):
+        if card.supports(dtype) and card.peak(dtype):
+            return float(card.peak(dtype) or 0)
+    return None
+
+
+def count_passes(request: TrainingRequest) -> int:
+    """Forward, backward and recomputed passes over the layers."""
+    return 1 + (2 if request.method == "full" else 1) + (request.checkpointing != "none")
+
+
+def passed_parameters(spec: ModelSpec) -> float:
+    """Parameters that a token is multiplied with: the active ones without tables that are looked up and towers; a tied head counts."""
+    parts = spec.parameters_by_component
+    left = sum(parts.get(name, 0) for name in (*TOWERS, *_LOOKED_UP))
+    tied = not any(group.kind == "head" for group in spec.tensors)
+    return max(1.0, spec.parameters_active - left + (parts.get("embeddings", 0) if tied else 0))
+
+
+def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
+    """The work of one micro-batch on one device."""
+    tokens = request.sequence_tokens * request.micro_batch
+    sizes = layer_sizes(spec)
+    passes = count_passes(request)
+    each = 2 * passed_parameters(spec) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
+    measured = measure_training(spec, request)
+    unpacked = 2 * sum(group.parameters for group in spec.tensors if group.convertible) if request.method == "qlora" else 0
+    return StepWork(
+        flops=float(passes * tokens * each),
+        kept_bytes=float(measured.kept_bytes),
+        score_bytes=float(measured.score_bytes),
+        host_layers=float(sizes.layers * passes),
+        trained_bytes=float(measured.trained_bytes),
+        unpacked_bytes=float(unpacked * passes),
+    )
+
+
+class Rates(NamedTuple):
+    """Ceilings of a card: FLOP/s in 16 bits, bytes per second of its memory, and whether that is GDDR."""
+
+    peak: float
+    bandwidth: float
+    gddr: bool
+
+
+def card_rates(card: Accelerator) -> Rates | None:
+    """The ceilings of a GPU; None where it has no arithmetic in 16 bits of which a rate is published."""
+    peak = half_peak(card)
+    return Rates(peak, float(card.bandwidth), card_class(card) == "gddr") if peak is not None and card.kind == "gpu" else None
+
+
+def time_step(work: StepWork, constants: SpeedConstants, rates: Rates, accumulation: int = 1) -> float:
+    """Seconds of a step on one device."""
+    peak, bandwidth, gddr = rates
+    moved = (constants.kept * work.kept_bytes + constants.scores * work.score_bytes) / bandwidth
+    computes = (constants.flops_gddr if gddr else constants.flops) * work.flops / peak + moved
+    micro = max(computes, constants.host_s * work.host_layers) + constants.unpack * work.unpacked_bytes / bandwidth
+    return accumulation * micro + constants.update * work.trained_bytes / bandwidth
+
+
+def _link_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:
+    """What passes the link in a step: gradients twice, and with sharded weights these twice more for every micro-batch."""
+    if request.devices == 1:
+        return 0.0
+    link = card.interconnect
+    rate = float((link.one_direction or (link.both_directions or 0) / 2) if link else 0) or PCIE_SLOT
+    gradients = 2 * measure_training(spec, request).trained_bytes
+    weights = 2 * 2 * spec.parameters_total * request.accumulation if request.sharding in {"zero3", "fsdp", "fsdp_offload"} else 0
+    return _HIDDEN_SHARE * (gradients + weights) * (request.devices - 1) / request.devices / rate
+
+
+def predict_step(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> StepSpeed | None:
+    """How long a step takes on cards of this kind; None where the card has no arithmetic in 16 bits of which a rate is published."""
+    rates = card_rates(card)
+    if rates is None:
+        return None
+    constants, (low, high) = load_speed()
+    work = step_work(spec, request)
+    alone = time_step(work, constants, rates, request.accumulation)
+    step = alone + _link_seconds(spec, request, card)
+    tokens = request.sequence_tokens * request.micro_batch * request.accumulation * request.devices
+    own = work.flops * request.accumulation * (count_passes(request) - (request.checkpointing != "none")) / count_passes(request)
+    return StepSpeed(step, tokens / step / high, tokens / step, tokens / step / low, own / (step * rates.peak))
