@@ -142,6 +142,7 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
     "estimate_cost": {"hardware": "l4x1"},
     "recommend": {"model": LLAMA},
     "list_hardware": {},
+    "estimate_training": {"model": LLAMA},
     "simulate_batching": {"model": LLAMA, "hardware": "l4x1", "duration_s": 20},
     "diagnose_latency": {"model": LLAMA, "hardware": "l4x1"},
     "solve": {"model": LLAMA, "hardware": "l4x1"},
@@ -154,6 +155,8 @@ ARGUMENTS: Mapping[str, str] = {
     "recommend": "task context_tokens concurrency requests_per_day hours_per_day precision account max_usd_per_month min_tokens_per_s "
     "priority platforms",
     "list_hardware": "platform include_retired",
+    "estimate_training": "method rank target_modules optimizer precision checkpointing attention sequence_tokens packing micro_batch "
+    "accumulation stack fused_loss sharding devices rows tokens_per_row epochs platforms",
     "simulate_batching": "hardware policy requests_per_s prompt_tokens output_tokens max_batch_size timeout_s duration_s seed precision "
     "arrivals burstiness clients trace capacity engine lengths spread replicas cold_start_s scale_to_zero_after_s concurrency_limit "
     "shared_prefix_tokens token_budget max_ttft_s max_tpot_s",
@@ -324,6 +327,8 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
     )
     for model, choice in itertools.product(("", LLAMA, "7B", FAMILIES[1]), choices):
         yield "compare_gpu_tpu", {"model": model, **choice}
+    for model, method, checkpointing in itertools.product((LLAMA, *FAMILIES, "7B"), ("full", "lora", "dora", "qlora"), ("none", "layers")):
+        yield "estimate_training", {"model": model, "method": method, "checkpointing": checkpointing, "micro_batch": 2}
     for model, policy, rate in itertools.product((LLAMA, FAMILIES[1], "7B"), ("static", "dynamic", "continuous"), (0.2, 2)):
         yield "diagnose_latency", {"model": model, "hardware": "a100-large", "ttft_ms": 100 * rate, "tpot_ms": 20, "queue_ms": 30}
         yield "simulate_batching", {"model": model, "hardware": "a100-large", "policy": policy, "requests_per_s": rate, "duration_s": 60}

@@ -234,7 +234,8 @@ def timed_runs(facts: Path) -> Iterator[TimedRun]:
 
 def _timed(point: dict[str, Any]) -> tuple[TrainingRequest, float] | None:
     """The question of a point, and the seconds of its step; None for other sources and methods."""
-    source, method = point["source"], point.get("method")
+    source = point["source"]
+    method: Any = point.get("method")
     batch = point.get("micro_batch") or 0
     plain = TrainingRequest(precision="bf16", checkpointing="none", micro_batch=max(1, batch), stack="transformers", rank=8)
     if source == "ob-train" and "gptq" not in point["quant"]:

@@ -8,6 +8,7 @@ Tensor parallelism (vLLM) gives each device its share of every matrix and of the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -105,15 +106,10 @@ class PerDevice:
 
     def training(self, tokens: int, batch: int) -> TrainingMemory:
         """A training step with the defaults of `TrainingRequest`; several devices share by FSDP."""
-        shared = "fsdp" if self.request.devices > 1 else "none"
-        request = TrainingRequest(
-            method=cast("Method", self.request.mode),
-            sequence_tokens=tokens,
-            micro_batch=batch,
-            sharding=shared,
-            devices=self.request.devices,
-        )
-        return estimate_training(self.spec, request)
+        asked = TrainingRequest(method=cast("Method", self.request.mode), sequence_tokens=tokens, micro_batch=batch)
+        if self.request.devices > 1:
+            asked = replace(asked, sharding="fsdp", devices=self.request.devices)
+        return estimate_training(self.spec, replace(asked, precision="fp32") if self.request.compute_dtype == "fp32" else asked)
 
     def claim(self, tokens: int, batch: int) -> Claim:
         """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""

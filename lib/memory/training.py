@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from lib.errors import BadArgument, UnsupportedModel
 from lib.identity import ById
@@ -32,6 +32,9 @@ from lib.units import Bytes
 from lib.workload import ALL_LINEAR, Optimizer, Stack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lib.laws.saved_activations import Group
     from lib.model.spec import ModelSpec, TensorGroup
     from lib.workload import TrainingRequest
 
@@ -63,7 +66,8 @@ class StackTraits:
 
 _TORCH: frozenset[Optimizer] = frozenset({"adamw", "adamw_foreach", "sgd"})
 _BNB: frozenset[Optimizer] = frozenset({"adamw_8bit", "paged_adamw", "paged_adamw_8bit"})
-_TRAINER = _TORCH | _BNB | {"adafactor"}
+_TRAINER: frozenset[Optimizer] = frozenset({*_TORCH, *_BNB, "adafactor"})
+_WITH_MUON: frozenset[Optimizer] = frozenset({*_TRAINER, "muon"})
 
 
 def _stack(name: str, optimizers: frozenset[Optimizer], **does: bool) -> StackTraits:
@@ -76,8 +80,8 @@ STACK_TRAITS: Mapping[Stack, StackTraits] = MappingProxyType(
         "transformers": _stack("transformers Trainer", _TRAINER, casts=True, upcasts=True, shards=True),
         "trl": _stack("TRL with its fused loss", _TRAINER, fused_loss=True, casts=True, upcasts=True, shards=True),
         "unsloth": _stack("Unsloth", _TRAINER, fused_loss=True),
-        "ms-swift": _stack("ms-swift", _TRAINER | {"muon"}, casts=True, upcasts=True, shards=True),
-        "axolotl": _stack("axolotl", _TRAINER | {"muon"}, fused_loss=True, casts=True, quantizes_experts=True, shards=True),
+        "ms-swift": _stack("ms-swift", _WITH_MUON, casts=True, upcasts=True, shards=True),
+        "axolotl": _stack("axolotl", _WITH_MUON, fused_loss=True, casts=True, quantizes_experts=True, shards=True),
         "torchtune": _stack("torchtune", _TORCH | _BNB, fused_loss=True, shards=True),
     }
 )
@@ -276,6 +280,13 @@ def _typical_groups(spec: ModelSpec) -> tuple[TensorGroup, ...]:
     return (*matrices, norm)
 
 
+def _adapts(spec: ModelSpec, request: TrainingRequest) -> Callable[[Group], bool]:
+    """Which groups get an adapter; of a bare parameter count every matrix."""
+    if not spec.tensors:
+        return lambda group: request.method != "full" and group.kind == "linear"
+    return lambda group: is_adapted(cast("TensorGroup", group), request)
+
+
 @lru_cache(maxsize=512)
 def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     """Everything that does not change with length and batch; both are 1 in the request."""
@@ -297,7 +308,7 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     decides = traced_kernel(spec, element) == "eager" or request.attention == "eager"
     how = Training(
         weights=request.method == "full",
-        adapted=(lambda g: is_adapted(g, request)) if spec.tensors else (lambda g: request.method != "full" and g.kind == "linear"),
+        adapted=_adapts(spec, request),
         rank=request.rank, casts=traits.casts, dora=request.method == "dora", scores=decides, repeats=request.attention != "flash",
     )  # fmt: skip
     stack = Layers(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))

@@ -74,6 +74,12 @@ _MEMORY = {
     "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
     "training_assumed": "Training: fused AdamW, mixed precision with master weights, gradient checkpointing, TRL with a fused loss; LoRA "
     "of rank 16 on all plain matrices; several devices share by FSDP.",
+    "training_reserved": "What the allocator reserves beyond the tensors depends on the order of blocks; runs of one stack of 2023 took "
+    "three times the passing part: the high value covers that.",
+    "training_lengths_vary": "Without packing lengths vary: blocks of different sizes fragment the memory, and padding takes time that is "
+    "not counted.",
+    "training_text_only": "Text alone is counted: pictures or sound in the rows need more.",
+    "training_experts": "Experts, tables and the head get no adapter.",
     "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
     "beyond_context_limit": "The model is limited to {limit_tokens} tokens: {counted_tokens} were counted.",
     "engine_cache_layout": "The engine lays out a kind of layer of this model in its own way; it is counted as transformers does.",

@@ -26,6 +26,7 @@ from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.cost import estimate_cost
 from lib.service.diagnose_latency import diagnose_latency
 from lib.service.endpoint import App, bind_arguments
+from lib.service.estimate_training import estimate_training
 from lib.service.hardware import list_hardware
 from lib.service.heartbeat import heartbeat, stream_heartbeat
 from lib.service.measure import measure, predict_measurement, stream_measurement
@@ -118,6 +119,7 @@ class Services:
         self.list_hardware = bind_arguments(list_hardware, app)
         self.estimate_speed = bind_arguments(estimate_speed, app)
         self.estimate_cost = bind_arguments(estimate_cost, app)
+        self.estimate_training = bind_arguments(estimate_training, app)
         self.simulate_batching = bind_arguments(simulate_batching, app)
         self.diagnose_latency = bind_arguments(diagnose_latency, app)
         self.solve = bind_arguments(solve, app)

@@ -121,6 +121,28 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "commitment": "on_demand",
         "torchtpu_claim": False,
     },
+    "estimate_training": {
+        "model": REQUIRED,
+        "method": "lora",
+        "rank": 16,
+        "target_modules": "all-linear",
+        "optimizer": "adamw",
+        "precision": "mixed",
+        "checkpointing": "layers",
+        "attention": "sdpa",
+        "sequence_tokens": 2048,
+        "packing": True,
+        "micro_batch": 1,
+        "accumulation": 8,
+        "stack": "trl",
+        "fused_loss": "auto",
+        "sharding": "none",
+        "devices": 1,
+        "rows": 10_000,
+        "tokens_per_row": 512,
+        "epochs": 1,
+        "platforms": "spaces,jobs",
+    },
     "simulate_batching": {
         "model": REQUIRED,
         "hardware": REQUIRED,
@@ -232,6 +254,10 @@ FIELDS: dict[str, set[str]] = {
         "verdict", "score", "by_stage", "reasons", "options", "generations", "guidance", "optimum_tpu", "retired", "side_by_side",
         "recipes",
     },
+    "estimate_training": {
+        "parts", "allocated_bytes", "reserved_bytes", "reserved_low_bytes", "reserved_high_bytes", "device_bytes", "device_high_bytes",
+        "host_bytes", "trained_parameters", "total_tokens", "steps", "options", "changes", "command", "script",
+    },
     "simulate_batching": {
         "throughput_tokens_per_s", "utilisation", "ttft_p50_s", "ttft_p99_s", "latency_p50_s", "latency_p99_s", "completed",
         "usd_per_million_tokens", "tpot_p50_s", "tpot_p99_s", "queue_mean", "goodput_per_s", "capacity",
@@ -284,6 +310,8 @@ WEIGHED = {"code", "message", "favours", "weight"}
 TIER = {"hardware", "platform", "replicas", "usd_per_hour", "ttft_p99_s", "tpot_p99_s"}
 OPTION = {"kind", "hardware", "ttft_s", "decode_tokens_per_s", "usd_per_hour", "usd_per_million_output_tokens"}
 ENTRIES = {"fits": FIT, "ranked": ENTRY, "rejected": REJECTED, "ways": WAY, "break_even": CROSSING}
+TRAINING_OPTION = {"hardware", "platform", "verdict", "longest_sequence_tokens", "largest_micro_batch", "tokens_per_s", "hours", "usd"}
+CHANGE = {"code", "message", "saved_bytes", "device_bytes", "speed_ratio"}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
     "usd_per_hour", "usd_per_hour_by_region", "regions", "status", "since", "source", "checked",
@@ -307,6 +335,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     },
     "ways_to_save": {"hardware": "l4x1", "model": TINY_CONFIG, "requests_per_day": 1000},
     "compare_gpu_tpu": {"model": TINY_CONFIG, "framework": "jax", "torchtpu_claim": True},
+    "estimate_training": {"model": TINY_CONFIG, "rank": 4, "method": "qlora"},
     "simulate_batching": {"model": TINY_CONFIG, "hardware": "l4x1", "duration_s": 30, "max_ttft_s": 0.5, "capacity": True},
     "solve": {"model": TINY_CONFIG, "hardware": "l4x1", "max_ttft_s": 2},
     "diagnose_latency": {"model": TINY_CONFIG, "hardware": "l4x1", "ttft_ms": 40, "tpot_ms": 9},
@@ -335,6 +364,9 @@ def check_fields(endpoint: str, answer: Any) -> None:
     for entry in answer.get("ranked", []):
         assert entry["speed"].keys() >= SPEED
         assert entry["cost"].keys() >= COST
+    if endpoint == "estimate_training":
+        assert all(option.keys() >= TRAINING_OPTION for option in answer["options"])
+        assert all(change.keys() >= CHANGE for change in answer["changes"])
     if endpoint == "compare_gpu_tpu":
         assert all(reason.keys() >= WEIGHED for reason in answer["reasons"])
         assert all(option.keys() >= OPTION for option in answer["options"])

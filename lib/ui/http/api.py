@@ -78,6 +78,7 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "compare": Endpoint(question=services.compare),
         "ways_to_save": Endpoint(question=services.ways_to_save),
         "compare_gpu_tpu": Endpoint(question=services.compare_gpu_tpu),
+        "estimate_training": Endpoint(question=services.estimate_training),
         "simulate_batching": Endpoint(question=services.simulate_batching),
         "diagnose_latency": Endpoint(question=services.diagnose_latency),
         "solve": Endpoint(question=services.solve),

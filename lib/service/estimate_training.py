@@ -1,0 +1,235 @@
+"""`/estimate_training`: memory of a training step by part, the hardware that runs it, hours and dollars, and what to change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import Annotated
+
+from lib import workload
+from lib.advisor.training import OWN, Change, TrainingOption, find_changes, rank_hardware
+from lib.answers.common import SCHEMA, source_entries, usd
+from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
+from lib.catalog.offers import PLATFORMS
+from lib.errors import BadArgument
+from lib.laws import training as law
+from lib.memory.training import STACK_TRAITS, check_training
+from lib.memory.training import estimate_training as estimate_step
+from lib.model.spec import ModelSpec
+from lib.present.sentences import caveat_entries
+from lib.present.training_recipe import job_command, training_script
+from lib.present.training_words import change_sentence
+from lib.provenance import Caveat, Source
+from lib.service.arguments import (
+    ALL,
+    MAX_NAME,
+    Arguments,
+    Checked,
+    Flag,
+    Model,
+    Tokens,
+    argument,
+    check_choices,
+    check_number,
+    describe_value,
+    one_of,
+    whole_number,
+)
+from lib.service.endpoint import App
+from lib.workload import TrainingRequest
+
+MOST_RANK = 16_384
+MOST_ROWS = 10**12
+MOST_BATCH = 65_536
+MOST_DEVICES = 1_024
+MOST_BYTES = 10**18
+REFERENCE = "A100-SXM4-80GB"
+"""The card on which the price of a change in speed is told."""
+PLACES = ("spaces", "jobs", "endpoints", OWN)
+CHECKED = "2026-11-22"
+
+
+def _modules(name: str, value: object) -> tuple[str, ...]:
+    accepted = f"all-linear, or names of modules such as q_proj,v_proj, at most {MAX_NAME} characters"
+    if not isinstance(value, str) or len(value) > MAX_NAME or not value.isprintable():
+        raise BadArgument(name, describe_value(value), accepted)
+    names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    if not names or (workload.ALL_LINEAR in names and len(names) > 1):
+        raise BadArgument(name, value, accepted)
+    return names
+
+
+def _places(name: str, value: object) -> tuple[str, ...]:
+    names = check_choices(name, value, (*PLACES, ALL))
+    return PLACES if ALL in names else names
+
+
+def _number(low: float, high: float) -> Checked:
+    return Checked(lambda name, value: check_number(name, value, low, high), float)
+
+
+class TrainingArguments(Arguments):
+    """Arguments of `/estimate_training`."""
+
+    model: Model
+    method: Annotated[workload.Method, one_of(workload.METHODS)] = argument("lora", "full, lora, dora or qlora")
+    rank: Annotated[int, whole_number(1, MOST_RANK)] = argument(16, "rank of the adapters")
+    target_modules: Annotated[tuple[str, ...], Checked(_modules, str)] = argument(
+        "all-linear", "all-linear, or a comma list of module names"
+    )
+    optimizer: Annotated[workload.Optimizer, one_of(workload.OPTIMIZERS)] = argument("adamw", "adamw is torch's fused one")
+    precision: Annotated[workload.TrainingPrecision, one_of(workload.TRAINING_PRECISIONS)] = argument(
+        "mixed", "mixed keeps master weights, gradients and states of what is trained in 32 bits; bf16 all in 16; fp32 all in 32"
+    )
+    checkpointing: Annotated[workload.Checkpointing, one_of(workload.CHECKPOINTING)] = argument("layers", "none, layers or offloaded")
+    attention: Annotated[workload.AttentionKernel, one_of(workload.ATTENTION_KERNELS)] = argument("sdpa", "sdpa, flash or eager")
+    sequence_tokens: Tokens = argument(2048, "tokens of a sequence at most")
+    packing: Flag = argument(True, "whether sequences are packed to that length")
+    micro_batch: Annotated[int, whole_number(1, MOST_BATCH)] = argument(1, "sequences that a device takes at once")
+    accumulation: Annotated[int, whole_number(1, MOST_BATCH)] = argument(8, "micro-batches of a step")
+    stack: Annotated[workload.Stack, one_of(workload.STACKS)] = argument("trl", "what trains")
+    fused_loss: Annotated[str, one_of(("auto", "yes", "no"))] = argument("auto", "auto is what the stack does by itself")
+    sharding: Annotated[workload.Sharding, one_of(workload.SHARDINGS)] = argument("none", "how several devices share the states")
+    devices: Annotated[int, whole_number(1, MOST_DEVICES)] = argument(1, "devices that train together")
+    rows: Annotated[int, whole_number(0, MOST_ROWS)] = argument(10_000, "rows of the dataset")
+    tokens_per_row: Annotated[float, _number(1, 10**8)] = argument(512, "tokens of a row, on average")
+    epochs: Annotated[float, _number(0.0001, 10_000)] = argument(1, "passes over the dataset")
+    platforms: Annotated[tuple[str, ...], Checked(_places, str)] = argument(
+        "spaces,jobs", "comma list of spaces, jobs, endpoints, own, all"
+    )
+
+    def request(self) -> TrainingRequest:
+        """The question about one step."""
+        return TrainingRequest(
+            method=self.method,
+            rank=self.rank,
+            target_modules=self.target_modules,
+            optimizer=self.optimizer,
+            precision=self.precision,
+            checkpointing=self.checkpointing,
+            attention=self.attention,
+            sequence_tokens=self.sequence_tokens,
+            packing=self.packing,
+            micro_batch=self.micro_batch,
+            accumulation=self.accumulation,
+            stack=self.stack,
+            sharding=self.sharding,
+            devices=self.devices,
+            fused_loss=None if self.fused_loss == "auto" else self.fused_loss == "yes",
+        )
+
+    def total_tokens(self) -> int:
+        """Tokens that pass in all: those of the rows, or whole sequences where rows are longer or nothing is packed."""
+        cut = min(self.tokens_per_row, self.sequence_tokens)
+        return max(1, round(self.rows * cut * self.epochs))
+
+
+def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
+    """What a training step takes in memory, part by part, which hardware runs it, in how many hours and for how much, and what to change.
+
+    Returns:
+        The estimate, the hardware, changes that save memory, and the script and command that start it on Jobs.
+    """
+    spec, request = app.models(arguments.model), arguments.request()
+    check_training(spec, request)
+    step = estimate_step(spec, request)
+    if step.device.high > MOST_BYTES:
+        product = f"{request.micro_batch:,} × {request.sequence_tokens:,}"
+        raise BadArgument("micro_batch × sequence_tokens", product, "a step that takes less than an exabyte (10^18 bytes)")
+    catalog, total = app.catalog(), arguments.total_tokens()
+    places = [name for name in arguments.platforms if name in PLATFORMS or name == OWN]
+    options = rank_hardware(spec, request, catalog, places, total_tokens=total)
+    changes = find_changes(spec, request, catalog.accelerator(REFERENCE))
+    command, script = _recipe(spec, request, options, arguments)
+    return {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "method": request.method,
+        "stack": request.stack,
+        "optimizer": request.optimizer,
+        "precision": request.precision,
+        "weights_format": step.precision,
+        "checkpointing": request.checkpointing,
+        "sharding": request.sharding,
+        "devices": request.devices,
+        "trained_parameters": step.trained_parameters,
+        "tokens_per_step": step.tokens_per_step,
+        "total_tokens": total,
+        "steps": math.ceil(total / step.tokens_per_step),
+        "parts": [{"name": name, "bytes": size} for name, size in step.parts.items()],
+        "allocated_bytes": step.allocated_bytes,
+        "reserved_low_bytes": step.reserved.low,
+        "reserved_bytes": step.reserved.typical,
+        "reserved_high_bytes": step.reserved.high,
+        "device_low_bytes": step.device.low,
+        "device_bytes": step.device.typical,
+        "device_high_bytes": step.device.high,
+        "host_bytes": step.host_bytes,
+        "options": [_option(option) for option in options],
+        "changes": [_change(request, change) for change in changes],
+        "command": command,
+        "script": script,
+        "caveats": caveat_entries((*spec.caveats, *_caveats(spec, request))),
+        "sources": source_entries((*spec.sources, *_SOURCES)),
+    }
+
+
+_SOURCES = (
+    Source(what="memory of a step", source=law.LAW.source, checked=CHECKED),
+    Source(what="allocator and speed", source="published runs, lib/data/training_constants.json", checked=CHECKED),
+)
+
+
+def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
+    holds = {
+        "training_reserved": True,
+        "training_lengths_vary": not request.packing,
+        "training_text_only": any(group.component in {"vision_tower", "audio_tower"} for group in spec.tensors),
+        "activation_typical": not spec.tensors,
+        "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
+    }
+    return tuple(Caveat(code) for code, true in holds.items() if true)
+
+
+def _option(option: TrainingOption) -> TrainingOptionEntry:
+    low, typical, high = option.tokens_per_s or (None, None, None)
+    return {
+        "hardware": option.hardware,
+        "platform": option.platform,
+        "name": option.name,
+        "accelerator": option.accelerator,
+        "devices": option.devices,
+        "verdict": option.verdict,
+        "capacity_bytes": option.capacity_bytes,
+        "needed_bytes": option.needed_bytes,
+        "longest_sequence_tokens": option.longest_sequence_tokens,
+        "largest_micro_batch": option.largest_micro_batch,
+        "tokens_per_s_low": low,
+        "tokens_per_s": typical,
+        "tokens_per_s_high": high,
+        "mfu": option.mfu,
+        "hours": option.hours,
+        "usd_per_hour": usd(option.usd_per_hour),
+        "usd": usd(option.usd),
+    }
+
+
+def _change(request: TrainingRequest, change: Change) -> ChangeEntry:
+    return {
+        "code": change.code,
+        "message": change_sentence(change.code, asdict(replace(request, **change.fields))),
+        "saved_bytes": change.saved_bytes,
+        "device_bytes": change.device_bytes,
+        "speed_ratio": change.speed_ratio,
+    }
+
+
+def _recipe(
+    spec: ModelSpec, request: TrainingRequest, options: list[TrainingOption], arguments: TrainingArguments
+) -> tuple[str | None, str | None]:
+    """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
+    flavor = next((option for option in options if option.platform == "jobs" and option.verdict != "no"), None)
+    if flavor is None or "/" not in spec.id or request.sharding != "none" or spec.work == "text encoder":
+        return None, None
+    fused = STACK_TRAITS[request.stack].fused_loss if request.fused_loss is None else request.fused_loss
+    return job_command(flavor.hardware, flavor.hours or 1), training_script(spec.id, request, fused=fused, epochs=arguments.epochs)

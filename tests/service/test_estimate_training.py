@@ -1,0 +1,210 @@
+"""/estimate_training in-process, and the speed, advice and words behind it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from contract import EXAMPLE, check_fields
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.catalog import load
+from lib.errors import BadArgument, UnsupportedModel
+from lib.memory.training import STACK_TRAITS, estimate_training, largest_micro_batch, longest_sequence, step_moments
+from lib.model import bundled
+from lib.model.spec import ModelSpec
+from lib.present.training_words import CHANGES, METHODS, PARTS, VERDICTS
+from lib.service.endpoint import App, bind_arguments
+from lib.service.estimate_training import estimate_training as question
+from lib.service.models import Models
+from lib.speed.training import load_speed, predict_step
+from lib.units import GIB
+from lib.workload import METHODS as EVERY_METHOD
+from lib.workload import SHARDINGS, Stack, TrainingRequest
+
+ASK = bind_arguments(question, App(catalog=load, models=Models()))
+LLAMA = "meta-llama/Llama-3.1-8B"
+CARDS = load().accelerators
+
+
+def spec(name: str = LLAMA) -> ModelSpec:
+    """A bundled model."""
+    found = bundled.find_spec(name)
+    assert found is not None
+    return found
+
+
+def test_the_answer_is_plain_json_with_the_fields_of_the_contract() -> None:
+    """Parts add up to what a device needs; ranges are in order; every price is that of the hours."""
+    for arguments in (
+        EXAMPLE["estimate_training"],
+        {"model": LLAMA, "method": "full", "platforms": "all"},
+        {"model": "7B", "method": "dora"},
+    ):
+        answer = ASK(**arguments)
+        check_fields("estimate_training", answer)
+        assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+        assert sum(part["bytes"] for part in answer["parts"]) == answer["device_bytes"]
+        assert answer["allocated_bytes"] <= answer["reserved_low_bytes"] <= answer["reserved_bytes"] <= answer["reserved_high_bytes"]
+        assert {part["name"] for part in answer["parts"]} <= PARTS.keys()
+        for option in answer["options"]:
+            assert option["verdict"] in VERDICTS
+            price, hours = option["usd_per_hour"], option["hours"]
+            if price is not None and hours is not None:
+                assert option["usd"] == pytest.approx(price * hours)
+
+
+def test_hardware_that_fits_comes_first_and_by_price() -> None:
+    """A LoRA of 8 billion parameters fits some card of Jobs and not the smallest; full tuning in mixed precision fits none for sure."""
+    verdicts = [option["verdict"] for option in ASK(LLAMA, platforms="jobs")["options"]]
+    assert verdicts == sorted(verdicts, key=list(VERDICTS).index)
+    assert {"fits", "no"} <= set(verdicts)
+    assert "fits" not in {option["verdict"] for option in ASK(LLAMA, method="full", platforms="jobs")["options"]}
+    sharded = ASK(LLAMA, method="full", platforms="jobs", sharding="zero3", devices=8)["options"]
+    assert sharded[0]["verdict"] == "fits"
+    assert all(option["devices"] > 1 for option in sharded)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "accepted"),
+    [
+        ({"rank": 5000}, "at most 1,024, the smaller side of k_proj"),
+        ({"target_modules": "c_attn"}, "q_proj, k_proj, v_proj"),
+        ({"target_modules": "q_proj,c_attn"}, "q_proj, k_proj, v_proj"),
+        ({"optimizer": "muon"}, "with TRL"),
+        ({"sharding": "fsdp"}, "two devices"),
+        ({"devices": 4}, "ddp"),
+        ({"stack": "unsloth", "sharding": "ddp", "devices": 2}, "with Unsloth"),
+        ({"micro_batch": 65_536, "sequence_tokens": 100_000_000}, "exabyte"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(arguments: dict[str, Any], accepted: str) -> None:
+    """The sentence names what is accepted."""
+    with pytest.raises(BadArgument, match=accepted):
+        ASK(LLAMA, **arguments)
+
+
+@pytest.mark.parametrize("model", ["openai/clip-vit-base-patch16", "black-forest-labs/FLUX.1-dev", "openai/whisper-base"])
+def test_models_without_a_loss_over_tokens(model: str) -> None:
+    """They are refused by their task."""
+    with pytest.raises(UnsupportedModel, match="no loss over tokens"):
+        ASK(model)
+
+
+requests = st.builds(
+    TrainingRequest,
+    method=st.sampled_from(EVERY_METHOD),
+    optimizer=st.sampled_from(["adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "adafactor", "sgd"]),
+    precision=st.sampled_from(["bf16", "mixed", "fp32"]),
+    checkpointing=st.sampled_from(["none", "layers", "offloaded"]),
+    attention=st.sampled_from(["sdpa", "flash", "eager"]),
+    sequence_tokens=st.integers(1, 8192),
+    micro_batch=st.integers(1, 8),
+    accumulation=st.integers(1, 4),
+    stack=st.sampled_from(get_args(Stack)),
+)
+models = st.sampled_from(
+    [LLAMA, "Qwen/Qwen3-30B-A3B", "google/gemma-3-4b-it", "openai-community/gpt2", "google-t5/t5-small", "LiquidAI/LFM2-350M"]
+)
+
+
+@given(models, requests, st.integers(1, 4096), st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_more_never_takes_less(name: str, request: TrainingRequest, tokens: int, sequences: int) -> None:
+    """Longer sequences and more of them take no less; the longest that fits does fit, and one token more does not."""
+    model = spec(name)
+    here = estimate_training(model, request).device
+    assert estimate_training(model, replace(request, sequence_tokens=request.sequence_tokens + tokens)).device.typical >= here.typical
+    assert estimate_training(model, replace(request, micro_batch=request.micro_batch + sequences)).device.typical >= here.typical
+    capacity = 80 * GIB
+    longest = longest_sequence(model, request, capacity)
+    if longest:
+        assert estimate_training(model, replace(request, sequence_tokens=longest)).device.typical <= capacity
+    most = largest_micro_batch(model, request, capacity)
+    assert estimate_training(model, replace(request, micro_batch=most + 1)).device.typical > capacity or most > 2**20
+
+
+def test_the_ways_to_share_states() -> None:
+    """Each stage of ZeRO holds less than the one before; offloading leaves no states on the device."""
+    sizes = {}
+    for sharding in SHARDINGS[1:]:
+        request = TrainingRequest(method="full", sharding=sharding, devices=8)
+        moments = step_moments(spec(), request)
+        sizes[sharding] = sum(moments.update.values())
+    assert sizes["ddp"] > sizes["zero1"] > sizes["zero2"] > sizes["zero3"] == sizes["fsdp"] > sizes["fsdp_offload"]
+
+
+def test_every_change_saves_what_it_says_and_is_worded() -> None:
+    """Asked for, a change needs what it stated."""
+    codes: set[str] = set()
+    asked: tuple[dict[str, Any], ...] = (
+        {"method": "full", "stack": "ms-swift", "checkpointing": "none", "micro_batch": 4},
+        {"attention": "eager", "micro_batch": 2},
+        {},
+    )
+    for arguments in asked:
+        answer = ASK(LLAMA, **arguments)
+        codes |= {change["code"] for change in answer["changes"]}
+        for change in answer["changes"]:
+            assert change["device_bytes"] == answer["device_bytes"] - change["saved_bytes"]
+            assert change["saved_bytes"] > 0
+            assert "{" not in change["message"]
+    assert codes <= CHANGES.keys()
+    assert len(codes) >= 10
+    quantized = ASK(LLAMA, method="qlora")["device_bytes"]
+    assert next(c["device_bytes"] for c in ASK(LLAMA)["changes"] if c["code"] == "method_qlora") == quantized
+
+
+def test_the_script_is_python_and_names_every_release() -> None:
+    """For every method; it starts on the cheapest flavor of Jobs that holds it."""
+    for method in METHODS:
+        answer = ASK("Qwen/Qwen3-0.6B", method=method, optimizer="adamw_8bit")
+        script, command = answer["script"] or "", answer["command"] or ""
+        assert command.startswith("hf jobs uv run --flavor ")
+        tree = ast.parse(script)
+        assert any(isinstance(node, ast.Call) for node in ast.walk(tree))
+        packages = [line for line in script.splitlines() if line.startswith("#     ")]
+        assert packages
+        assert all("==" in line for line in packages)
+
+
+def test_speed_of_a_step() -> None:
+    """Recomputation costs, adapters are faster than all weights, a faster card is faster; shares of the peak are below one."""
+    lora = TrainingRequest(micro_batch=4)
+    base = predict_step(spec(), lora, CARDS["A100-SXM4-80GB"])
+    assert base is not None
+    assert base.tokens_per_s_low < base.tokens_per_s < base.tokens_per_s_high
+    assert 0.05 < base.mfu < 0.8
+    for slower in (replace(lora, method="full"), replace(lora, method="qlora")):
+        other = predict_step(spec(), slower, CARDS["A100-SXM4-80GB"])
+        assert other is not None
+        assert other.tokens_per_s < base.tokens_per_s
+    faster = [
+        predict_step(spec(), replace(lora, checkpointing="none"), CARDS["A100-SXM4-80GB"]),
+        predict_step(spec(), lora, CARDS["H100-SXM"]),
+    ]
+    assert all(one is not None and one.tokens_per_s > base.tokens_per_s for one in faster)
+
+
+def test_shipped_constants_on_published_steps() -> None:
+    """optimum-benchmark, Llama-2-7B on an A100-SXM4-80GB, length 256, eager, no checkpointing; commit 106134c8: within 35 %."""
+    published = {("full", 4): 2213.1, ("full", 8): 3024.0, ("lora", 4): 3911.8, ("lora", 16): 4509.6, ("qlora", 8): 4506.6}
+    plain = TrainingRequest(precision="bf16", checkpointing="none", attention="eager", sequence_tokens=256, stack="transformers", rank=8)
+    for (method, batch), tokens_per_s in published.items():
+        modules = ("all-linear",) if method == "full" else ("q_proj", "v_proj")
+        asked = replace(plain, method=method, micro_batch=batch, target_modules=modules, optimizer="adamw_foreach")  # type: ignore[arg-type]
+        step = predict_step(spec("meta-llama/Llama-2-7b-hf"), asked, CARDS["A100-SXM4-80GB"])
+        assert step is not None
+        assert step.tokens_per_s == pytest.approx(tokens_per_s, rel=0.35)
+    assert load_speed()[1][0] < 1 < load_speed()[1][1]
+
+
+def test_every_stack_has_words_and_an_optimizer() -> None:
+    """A row for each name."""
+    assert STACK_TRAITS.keys() == set(get_args(Stack))
+    assert all("adamw" in traits.optimizers for traits in STACK_TRAITS.values())
+    assert METHODS.keys() == set(EVERY_METHOD)
