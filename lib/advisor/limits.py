@@ -6,7 +6,8 @@
     best precision      the first of as stored, eight and four bits that fits and keeps the limits
 
 Memory counts every sequence at its full length (`lib.memory`), speed is that of requests that fill the context: prompts of what the
-answer leaves (`lib.speed`). Both grow with length and with requests, so the answer is found by halving: it fits, and one more does not.
+answer leaves (`lib.speed`). Both grow with length and with requests, but for requests of a few tokens, so the answer is found by halving:
+it fits, and one more does not.
 """
 
 from __future__ import annotations
@@ -236,7 +237,11 @@ def find_most_requests(of: Hosting, targets: Targets) -> Most:
 
 
 def _within(most: Most, of: Hosting, name: Literal["context_tokens", "requests"], targets: Targets, endless: int) -> Most:
-    """The largest value up to `most` that keeps the targets, and which of them one more would miss."""
+    """The largest value up to `most` that keeps the targets, and which of them one more would miss.
+
+    It is looked for from the largest half, quarter, … that keeps them on: many requests of a few tokens are slower than fewer longer ones,
+    because each of them takes a prompt, so what the shortest misses says nothing of the others.
+    """
 
     def at(value: int) -> SpeedEstimate | None:
         return (replace(of, context_tokens=value) if name == "context_tokens" else replace(of, requests=value)).predict()
@@ -251,7 +256,12 @@ def _within(most: Most, of: Hosting, name: Literal["context_tokens", "requests"]
         speed = at(value)
         return 0 if speed is None else int(max(targets.used(speed)) * _PARTS)
 
-    value = find_largest(used, _PARTS, bound)
+    halves = [bound >> times for times in range(bound.bit_length())]
+    kept = next((place for place, value in enumerate(halves) if used(value) <= _PARTS), None)
+    if kept is None:
+        return Most(value=0, limited_by=targets.missed(at(1)) or "ttft")
+    below, above = halves[kept], halves[kept - 1]
+    value = below + find_largest(lambda more: used(below + more), _PARTS, above - below)
     return Most(value=value, limited_by=targets.missed(at(value + 1)) or "ttft")
 
 

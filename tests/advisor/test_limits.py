@@ -89,6 +89,18 @@ def test_more_memory_never_answers_less() -> None:
         assert less <= more
 
 
+def test_what_the_shortest_requests_miss_longer_ones_may_keep() -> None:
+    """64 requests of two tokens wait for each other's prompts (8.8 s to the first token), of 256 tokens they do not (0.6 s)."""
+    of, targets = hosting(requests=64), Targets(max_ttft_s=0.7)
+    assert targets.missed(replace(of, context_tokens=2).predict()) == "ttft"
+    assert targets.missed(replace(of, context_tokens=256).predict()) is None
+    longest = find_longest_context(of, targets)
+    assert longest.value is not None
+    assert longest.value >= 256
+    assert keeps(replace(of, context_tokens=longest.value), targets)
+    assert not keeps(replace(of, context_tokens=longest.value + 1), targets)
+
+
 def test_a_limit_that_nothing_keeps_is_zero() -> None:
     """A microsecond to the first token: not one token, not one request, and no precision."""
     of, targets = hosting(), Targets(max_ttft_s=1e-6)
