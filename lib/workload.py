@@ -53,6 +53,36 @@ def prompt_and_output_tokens(context_tokens: int) -> tuple[int, int]:
     return min(prompt, max(1, context_tokens - output)), output
 
 
+Offload = Literal["none", "model", "group", "sequential"]
+Guidance = Literal["auto", "off"]
+Quantized = Literal["all", "denoiser"]
+OFFLOADS: tuple[Offload, ...] = get_args(Offload)
+GUIDANCES: tuple[Guidance, ...] = get_args(Guidance)
+QUANTIZED: tuple[Quantized, ...] = get_args(Quantized)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """What a pipeline is asked to make, and how it saves memory; 0 is the pipeline's own size, frames or steps.
+
+    `guidance` "auto" is as the pipeline takes it, "off" asks a distilled model once a step. `offload` is what waits in the host's memory,
+    `quantized` which components a format of 8 or 4 bits is for.
+    """
+
+    width: int = 0
+    height: int = 0
+    frames: int = 0
+    steps: int = 0
+    guidance: Guidance = "auto"
+    offload: Offload = "none"
+    vae_tiling: bool = False
+    vae_slicing: bool = False
+    quantized: Quantized = "all"
+
+
+AS_THE_PIPELINE = Pictures()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRequest:
     """One question about memory.
@@ -71,6 +101,7 @@ class MemoryRequest:
     mode: Mode = "inference"
     devices: int = 1
     encoder_tokens: int = 0
+    pictures: Pictures = AS_THE_PIPELINE
     gpu_layers: int | None = None
     micro_batch: int = MICRO_BATCH
     flash_attention: bool = True
@@ -130,3 +161,4 @@ class Workload:
     max_ttft_s: float = 0.0
     engine: Engine | Literal["auto"] = "auto"
     sdk: Sdk | Literal["auto"] = "auto"
+    pictures: Pictures = AS_THE_PIPELINE

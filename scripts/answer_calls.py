@@ -148,7 +148,8 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
     "solve": {"model": LLAMA, "hardware": "l4x1"},
 }
 ARGUMENTS: Mapping[str, str] = {
-    "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens",
+    "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens width height frames "
+    "guidance offload vae_tiling vae_slicing quantized",
     "estimate_speed": "hardware precision engine prompt_tokens output_tokens concurrency",
     "estimate_cost": "hardware hours_per_day days_per_month replicas requests_per_day sleep_after_s storage_gb account model precision "
     "engine prompt_tokens output_tokens concurrency provider_usd_per_million_output_tokens region",

@@ -70,7 +70,7 @@ def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
         "checked": checked,
     }
     if record["kind"] == PIPELINE:
-        spec = resolve_pipeline(record["config"], **told)
+        spec = resolve_pipeline(record["config"], **told, limit_s=None)
     else:
         spec = resolve_config(record["config"], beside=record.get("hf_quant_config"), **told)
     return replace(spec, sources=(_origin(record, checked), *spec.sources))

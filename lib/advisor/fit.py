@@ -24,12 +24,12 @@ from lib.precision import weight_format
 from lib.provenance import Reason, Value
 from lib.speed import SpeedRequest
 from lib.units import GIB
-from lib.workload import MemoryRequest, Workload
+from lib.workload import MemoryRequest, Pictures, Workload
 
 COMFORT = 0.10
 """Share of a device that stays free in a comfortable fit: fragmentation of the allocator, longer prompts, other libraries."""
 
-# Peak beyond the weights of pipelines that draw, where the estimate has no trace of them: decoding the picture dominates.
+# Peak beyond the weights of pipelines that draw, where the pipeline was not run: decoding the picture dominates.
 # CogVideoX 2b and 5b, bf16 and int8, 49 frames of 480 x 720 on A100: 24.53 - 12.55, 31.75 - 19.76, 22.29 - 10.30 = 12.0 GiB each.
 # FLUX.1-dev bf16, 1024 px on H100: 36.17 GiB less 31.42 GiB of weights; the largest of the published pipelines for pictures.
 # github.com/sayakpaul/diffusers-torchao at 9b9f238 (2024-09)
@@ -68,7 +68,7 @@ class Headroom:
 
 def measure_headroom(memory: MemoryEstimate, device_bytes: int, family: Family) -> Headroom:
     """The headroom of this estimate on a device of which this much is usable; an engine may fill only the share that it claims."""
-    working = max(0, WORKING_BYTES.get(family, 0) - memory.activation_bytes)
+    working = 0 if memory.stages else max(0, WORKING_BYTES.get(family, 0) - memory.activation_bytes)
     return Headroom(
         memory=memory,
         needed_bytes=memory.per_device_bytes + working,
@@ -135,11 +135,12 @@ def place_candidate(
 ) -> Placement | Shortage:
     """The placement of one configuration, or what is short."""
     silicon = offer.silicon or offer.host_cpu
-    of = _hold(ById(model.spec), candidate.precision, candidate.engine, candidate.devices, None if silicon is None else ById(silicon))
+    key, pictures = None if silicon is None else ById(silicon), requirements.workload.pictures
+    of = _hold(ById(model.spec), candidate.precision, candidate.engine, candidate.devices, pictures, key)
     shapes = _shapes(candidate, requirements, at_once)
     headroom = max((measure_headroom(compose(of, *shape), device_bytes, requirements.family) for shape in shapes), key=_needed)
     if not headroom.fits:
-        request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch)
+        request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch, requirements.workload.pictures)
         split = _leave_layers(offer, candidate, requirements, model, device_bytes, request) if candidate.may_offload else None
         if split is not None:
             return Placement(candidate=split[0], headroom=split[1], at_once=at_once)
@@ -172,7 +173,7 @@ def _leave_layers(
 
 def most_at_once(offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
     """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
-    usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1])
+    usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1], requirements.workload.pictures)
     most = count_sequences(model.spec, usual, device_bytes, offer.silicon or offer.host_cpu)
     return requirements.workload.concurrency if most is None else most
 
@@ -184,16 +185,23 @@ def _shapes(candidate: Candidate, requirements: Requirements, at_once: int) -> t
     return ((longest, 1), (min(usual, longest), at_once)) if candidate.engine in SERVERS else ((longest, at_once),)
 
 
-def _memory_request(candidate: Candidate, tokens: int, batch: int) -> MemoryRequest:
+def _memory_request(candidate: Candidate, tokens: int, batch: int, pictures: Pictures) -> MemoryRequest:
     return MemoryRequest(
-        precision=candidate.precision, engine=candidate.engine, context_tokens=tokens, batch_size=batch, devices=candidate.devices
+        precision=candidate.precision,
+        engine=candidate.engine,
+        context_tokens=tokens,
+        batch_size=batch,
+        devices=candidate.devices,
+        pictures=pictures,
     )
 
 
 @lru_cache(maxsize=2048)
-def _hold(spec: ById[ModelSpec], precision: str, engine: Engine, devices: int, silicon: ById[Accelerator] | None) -> PerDevice:
+def _hold(
+    spec: ById[ModelSpec], precision: str, engine: Engine, devices: int, pictures: Pictures, silicon: ById[Accelerator] | None
+) -> PerDevice:
     """The same silicon is offered by several platforms, and most questions differ only in length or number."""
-    request = MemoryRequest(precision=precision, engine=engine, devices=devices)
+    request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures)
     return hold_model(spec.value, request, None if silicon is None else silicon.value)
 
 

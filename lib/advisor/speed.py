@@ -50,7 +50,10 @@ def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequ
     if family == "encode":
         prompt, output = min(workload.prompt_tokens or PROMPT_TOKENS, context), 1
     return SpeedRequest(
-        prompt_tokens=SOUND_TOKENS if family == "speech" else prompt, output_tokens=output, concurrency=workload.concurrency
+        prompt_tokens=SOUND_TOKENS if family == "speech" else prompt,
+        output_tokens=output,
+        concurrency=workload.concurrency,
+        pictures=workload.pictures,
     )
 
 
@@ -79,7 +82,7 @@ def predict_placements(
     """
     if (family in PICTURE_KINDS) != (spec.library == "diffusers"):
         return [None] * len(placed)
-    of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens)
+    of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens, request.pictures)
     keys = []
     questions: dict[Key, Question] = {}
     found: dict[Key, SpeedEstimate | None] = {}

@@ -123,6 +123,15 @@ class FitEntry(TypedDict):
     max_batch_size: int | None
 
 
+class StageEntry(TypedDict):
+    """A stage of a pipeline (encode, denoise, decode) on one device: weights that lie there and temporary tensors."""
+
+    name: str
+    weights_bytes: int
+    activation_bytes: int
+    total_bytes: int
+
+
 class MemoryAnswer(Answer):
     """What a configuration takes, and where it fits."""
 
@@ -141,6 +150,7 @@ class MemoryAnswer(Answer):
     host_bytes: int
     rule_of_thumb_bytes: int
     parts: list[PartEntry]
+    stages: list[StageEntry]
     fits: list[FitEntry]
 
 

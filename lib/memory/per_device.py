@@ -20,6 +20,7 @@ from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, ten
 from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Range, runtime_parts
 from lib.memory.activations import Activation
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
+from lib.memory.pipeline import Size, StageBytes, Stages
 from lib.memory.search import ENDLESS, UNLIMITED, find_largest
 from lib.memory.training import CONTEXT, TrainingMemory, estimate_training
 from lib.memory.weights import Weights, weights
@@ -43,6 +44,7 @@ class PerDevice:
         self.runtime: dict[str, Range] = runtime_parts(
             engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability
         )
+        self._stages = Stages(spec, spec.pipeline, request) if spec.pipeline and request.mode == "inference" else None
         self._layers = max(1, spec.dimensions.layers)
         self.cache = Cache(spec.cache_terms if request.mode == "inference" else None, request, spec.dimensions.head_dim, self._shares())
         self.trains = request.mode != "inference"
@@ -101,7 +103,11 @@ class PerDevice:
         """Activations on one device by what they are; with the states of training, when there is any."""
         if self.trains:
             return {name: size for name, size in self.training(tokens, batch).parts.items() if name not in {"weights", CONTEXT}}
-        passing = {"forward pass": self.activation.bytes(tokens, batch)}
+        if self._stages:
+            fullest = self._stages.fullest(batch)
+            passing = {fullest.name: fullest.activation}
+        else:
+            passing = {"forward pass": self.activation.bytes(tokens, batch)}
         return {**passing, "one unpacked matrix": self.unpacked} if self.unpacked else passing
 
     def training(self, tokens: int, batch: int) -> TrainingMemory:
@@ -111,12 +117,31 @@ class PerDevice:
             asked = replace(asked, sharding="fsdp", devices=self.request.devices)
         return estimate_training(self.spec, replace(asked, precision="fp32") if self.request.compute_dtype == "fp32" else asked)
 
+    def stages(self, batch: int) -> tuple[StageBytes, ...]:
+        """The stages of a pipeline that was run; none of any other model."""
+        return self._stages.all(batch) if self._stages else ()
+
+    def held_weights(self, batch: int) -> dict[str, int] | None:
+        """Weights on the device in a pipeline's fullest stage, by component; None of any other model."""
+        return self._stages.fullest(batch).weights if self._stages else None
+
+    @property
+    def made(self) -> Size | None:
+        """The size of the pictures or clips."""
+        return self._stages.size if self._stages else None
+
+    def _weights_on_device(self, batch: int) -> int:
+        held = self.held_weights(batch)
+        return self.device_weights if held is None else sum(held.values())
+
     def claim(self, tokens: int, batch: int) -> Claim:
         """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""
         active = sum(self.activations(tokens, batch).values())
         engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
-        return Claim(engine, self.request.silicon, self.device_weights, active, self.device_runtime, graphs, self.request.devices)
+        return Claim(
+            engine, self.request.silicon, self._weights_on_device(batch), active, self.device_runtime, graphs, self.request.devices
+        )
 
     def peak(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device at the worst length up to `tokens`."""
@@ -128,11 +153,13 @@ class PerDevice:
 
     def beside_cache(self, tokens: int, batch: int) -> int:
         """Bytes of everything but the cache on the fullest device, at the worst length up to `tokens`."""
-        if not self.trains:  # a moment's temporary tensors may shrink as the cache beside them grows
+        if self._stages:
+            active = sum(self.activations(tokens, batch).values())
+        elif not self.trains:  # a moment's temporary tensors may shrink as the cache beside them grows
             active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
         else:
             active = sum(self.activations(tokens, batch).values())
-        return self.device_weights + self.device_runtime + active
+        return self._weights_on_device(batch) + self.device_runtime + active
 
 
 @lru_cache(maxsize=256)

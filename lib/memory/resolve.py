@@ -18,7 +18,7 @@ from lib.errors import BadArgument
 from lib.identity import ById
 from lib.laws import parallelism
 from lib.model.parameter_count import typical_decoder
-from lib.workload import Mode
+from lib.workload import AS_THE_PIPELINE, Mode, Pictures
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
@@ -52,6 +52,7 @@ class ResolvedRequest:
     gpu_layers: int | None = None
     micro_batch: int = MICRO_BATCH
     flash_attention: bool = True
+    pictures: Pictures = AS_THE_PIPELINE
 
     @property
     def element_bytes(self) -> int:
@@ -128,6 +129,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         gpu_layers=None if kind == "cpu" or request.mode != "inference" else request.gpu_layers,
         micro_batch=request.micro_batch,
         flash_attention=request.flash_attention,
+        pictures=request.pictures,
     )
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lib.engines import traits_of
-from lib.laws import memory_claim, runtime
+from lib.laws import memory_claim, pipeline, runtime
 from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.memory_claim import Claim
 from lib.laws.weights import rule_of_thumb_bytes
@@ -21,6 +21,7 @@ from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
     from lib.memory.per_device import PerDevice
+    from lib.memory.pipeline import StageBytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ class MemoryEstimate:
     """Memory of one configuration, by component, over all devices, and on the fullest one.
 
     `total_bytes` = weights + kv_cache + activation + runtime, summed over the devices. `per_device_bytes` is the peak of the
-    fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `claim` is what of a device the engine may fill,
+    fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `stages` are those of a pipeline, on one device.
+    `claim` is what of a device the engine may fill,
     `host_bytes` what of the total lies in the memory of the host, where llama.cpp leaves layers to it (else 0).
     The advisor weighs thousands of configurations by their bytes and shows a few, so laws, inputs, caveats and sources are put together
     when they are asked for.
@@ -82,7 +84,7 @@ class MemoryEstimate:
     @cached_property
     def weights(self) -> Part:
         """Weights over all devices, copies included."""
-        return weights_part(self.of, self.weights_bytes)
+        return weights_part(self.of, self.batch, self.weights_bytes)
 
     @cached_property
     def kv_cache(self) -> Part:
@@ -103,6 +105,11 @@ class MemoryEstimate:
     def rule_of_thumb_bytes(self) -> int:
         """The community's parameters × bytes × 1.2."""
         return rule_of_thumb_bytes(self.of.spec.parameters_total, weight_format(self.precision).effective_bits / 8)
+
+    @property
+    def stages(self) -> tuple[StageBytes, ...]:
+        """The stages of a pipeline that was run, on one device."""
+        return self.of.stages(self.batch)
 
     @cached_property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -143,14 +150,14 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
     """The caveats of this estimate at this length."""
     spec, request = of.spec, of.request
     inference, own = request.mode == "inference", traits_of(request.engine).own_modules
-    untraced = own and inference and not spec.activations
+    untraced = own and inference and not spec.activations and spec.library != "diffusers"
     holds = {
         "unknown_cache": spec.unknown_cache,
         "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and lacks_stored_format(spec),
         "experts_not_converted": weight_format(request.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
         "activation_typical": not of.activation.known and spec.library not in _UNKNOWN_ACTIVATIONS,
         "activation_by_law": untraced and of.activation.known,
-        "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS,
+        "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS and spec.pipeline is None,
         "device_runtime": request.silicon in {"tpu", "neuron"},
         "media_not_counted": spec.task in _TEXT,
         "one_prompt": own and inference and spec.cache_terms is not None,
@@ -192,12 +199,13 @@ def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
     return {**parts, rest: missing} if missing else parts
 
 
-def weights_part(of: PerDevice, total: int) -> Part:
+def weights_part(of: PerDevice, batch: int, total: int) -> Part:
     """The part of `MemoryEstimate.weights`."""
+    held = of.held_weights(batch)
     inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(of.request.devices)}
     if of.on_gpu is not None:
         inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
-    details = _with_rest(of.weights.by_component, total, "copies on other devices")
+    details = _with_rest(of.weights.by_component if held is None else held, total, "copies on other devices")
     return Part(name="weights", bytes=total, law=of.weights.law.equation, inputs=inputs, source=of.weights.law.source, details=details)
 
 
@@ -216,8 +224,13 @@ def activation_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     details = {name: size * of.request.devices for name, size in of.activations(tokens, batch).items()}
     if of.on_gpu is not None:
         details["host buffer"] = of.activation.host_buffer(tokens)
-    law = of.activation.law
-    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
+    if of.made is not None:
+        inputs = {"B": str(batch), "A": f"{of.made.width:,} x {of.made.height:,} pixels", "b": f"{of.request.element_bytes} bytes"}
+        inputs |= {"f": f"latents of {of.made.frames} frames"} if of.made.frames else {}
+        law = pipeline.BYTES
+    else:
+        law = of.activation.law
+        inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
     return Part(name="activation", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
@@ -255,7 +268,8 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
     """The estimate at one length and batch."""
     n = of.request.devices
     claim, share = of.claim(tokens, batch), of.cache.share(tokens, batch)
-    weights = of.device_weights * n if of.parallel or of.trains else of.weights.total
+    held = of.held_weights(batch)
+    weights = sum(held.values()) if held is not None else of.device_weights * n if of.parallel or of.trains else of.weights.total
     cache = share * n if of.parallel else share
     activation, runtime_bytes = claim.activation * n, claim.runtime * n
     if of.on_gpu is not None:

@@ -62,6 +62,15 @@ def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: 
     return Weights(total, by_component, min(cut, total), ends, max(matrices, default=0), law)
 
 
+def component_bytes(spec: ModelSpec, precision: str, compute_dtype: str) -> dict[str, int]:
+    """The weights of each component in a format of its own, in transformers and diffusers."""
+    parts: dict[str, list[TensorGroup]] = {}
+    for group in spec.tensors:
+        parts.setdefault(group.component, []).append(group)
+    form = weight_format(precision)
+    return {name: _bytes(spec, form, groups, compute_dtype, keeps_fp32=True) for name, groups in parts.items()}
+
+
 def _bytes(spec: ModelSpec, form: WeightFormat, tensors: Sequence[TensorGroup], rest: str, *, keeps_fp32: bool) -> int:
     if spec.library == "gguf":
         return sum(group.stored_bytes for group in tensors)

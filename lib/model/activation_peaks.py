@@ -73,16 +73,21 @@ def envelope(moments: list[Polynomial]) -> list[Polynomial]:
     monomials = sorted({monomial for moment in unique for monomial in moment})
     coefficients = np.array([[float(moment.get(m, 0)) for m in monomials] for moment in unique])  # (moments, monomials)
     powers = np.array([[float(b**i * t**j * e**k) for b, t, e in _GRID] for i, j, k in monomials])  # (monomials, points of the grid)
+    return [unique[k] for k in find_peaks(coefficients, powers)]
+
+
+def find_peaks(coefficients: Any, powers: Any) -> list[int]:
+    """As few moments (rows of coefficients) as leave the peak within `_CLOSE` of the true one at every point (columns of powers)."""
     heights = coefficients @ powers  # (moments, points of the grid), bytes
     top = np.maximum(heights.max(axis=0), 1.0)
-    covered = np.ones(len(_GRID))
+    covered = np.ones(heights.shape[1])
     chosen: list[int] = []
-    point = len(_GRID) - 1
+    point = heights.shape[1] - 1
     while not chosen or (top[point] - covered[point]) > _CLOSE * top[point]:
         chosen.append(int(np.argmax(heights[:, point])))
         covered = np.maximum(covered, heights[chosen[-1]])
         point = int(np.argmax((top - covered) / top))
-    return [unique[i] for i in sorted(set(chosen))]
+    return sorted(set(chosen))
 
 
 def _per_sequence(moment: Polynomial) -> Polynomial:

@@ -212,11 +212,14 @@ class StorageRecorder(StorageCounter):
 
     def _add(self, tensor: Tensor, size: int) -> None:
         super()._add(tensor, size)
-        law = size_law(tensor, self._lengths)
         self.sizes.append(size)
-        self.laws.append(law if evaluate(law, self._lengths) == size else {(0, 0, 0): size})
+        self.laws.append(self._law_of(tensor, size))
         self._births.append(self.operations)
         self._deaths.append(None)
+
+    def _law_of(self, tensor: Tensor, size: int) -> Polynomial:
+        law = size_law(tensor, self._lengths)
+        return law if evaluate(law, self._lengths) == size else {(0, 0, 0): size}
 
     def _release(self, identity: int, number: int, size: int) -> None:
         super()._release(identity, number, size)

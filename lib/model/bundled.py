@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from lib.errors import BadCatalog
-from lib.model.spec import ActivationFit, CacheTerm, Dimensions, ModelSpec, Quantization, StoredWeights, TensorGroup
+from lib.model.spec import ActivationFit, CacheTerm, Dimensions, ModelSpec, Pipeline, Quantization, StageFit, StoredWeights, TensorGroup
 from lib.provenance import Caveat, Source
 
 SPECS = "models.jsonl"
@@ -42,9 +42,11 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
         plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
-    for name in ("buffer_bytes", "gguf_files"):
+    for name in ("buffer_bytes", "gguf_files", "pipeline"):
         if not plain[name]:
             del plain[name]
+    if spec.pipeline is not None:
+        plain["pipeline"] = [*_to_row(spec.pipeline)[:-1], [_to_row(fit) for fit in spec.pipeline.fits]]
     plain["dimensions"] = _to_row(spec.dimensions)
     quantization = spec.stored.quantization
     plain["stored"] = [spec.stored.dtype, spec.stored.bytes_by_dtype, None if quantization is None else _to_row(quantization)]
@@ -61,6 +63,10 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
         values = dict(plain)
         for name, kind in _ROWS:
             values[name] = None if values[name] is None else tuple(_from_row(kind, row) for row in values[name])
+        if "pipeline" in values:
+            *row, fits = values["pipeline"]
+            units = {name: tuple(sizes) for name, sizes in row.pop().items()}
+            values["pipeline"] = _from_row(Pipeline, [*row, units, tuple(_from_row(StageFit, fit) for fit in fits)])
         values["dimensions"] = _from_row(Dimensions, values["dimensions"])
         dtype, by_dtype, row = values["stored"]
         quantization = None if row is None else _from_row(Quantization, row)

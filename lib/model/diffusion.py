@@ -7,18 +7,24 @@ loaded for generation.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
+from lib.model.bundled import find_spec, list_ids
 from lib.model.config import check_config
-from lib.model.spec import Dimensions, ModelSpec, SpecSource, StoredWeights, TensorGroup
+from lib.model.spec import Dimensions, ModelSpec, Pipeline, SpecSource, StoredWeights, TensorGroup
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
     from torch.nn import Module
+
+    from lib.model.build import BuiltModel
+
+log = logging.getLogger(__name__)
 
 _VIDEO_CLASSES = ("Wan", "CogVideo", "LTX", "Hunyuan", "Mochi", "Allegro", "3D", "Video")
 
@@ -83,11 +89,18 @@ def _groups(component: str, model: Module) -> tuple[TensorGroup, ...]:
     return tuple(replace(group, count=count) for group, count in counts.items())
 
 
-def _component(name: str, config: Mapping[str, Any]) -> tuple[str, tuple[TensorGroup, ...]]:
-    """Class name and parameters of one component."""
+class _Component(NamedTuple):
+    """A component by its class, its parameters, and as built."""
+
+    kind: str
+    groups: tuple[TensorGroup, ...]
+    built: Module | BuiltModel
+
+
+def _component(name: str, config: Mapping[str, Any]) -> _Component:
     if isinstance(config.get("_class_name"), str):
-        model = _construct(config)
-        return type(model).__name__, _groups(name, model)
+        model = _construct(config).eval()
+        return _Component(type(model).__name__, _groups(name, model), model)
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES  # noqa: PLC0415 loaded when first needed
 
     from lib.model.build import build  # noqa: PLC0415
@@ -96,7 +109,42 @@ def _component(name: str, config: Mapping[str, Any]) -> tuple[str, tuple[TensorG
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(str(config.get("model_type")))
     architectures = {"architectures": [encoder]} if encoder and not config.get("architectures") else {}
     built = build({**config, **architectures})
-    return built.architecture, tuple(replace(g, component=name) for g in group_parameters(built))
+    return _Component(built.architecture, tuple(replace(g, component=name) for g in group_parameters(built)), built)
+
+
+_RUNS_S = 10.0
+"""Seconds for the runs of a pipeline that somebody waits for; without them its activations are left open, with a caveat."""
+
+
+def _run(parts: Mapping[str, _Component], tensors: tuple[TensorGroup, ...], limit_s: float | None) -> Pipeline | None:
+    """What the laws need of the pipeline; one with the tensors of a bundled pipeline is known, any other is run."""
+    from torch.nn import Module  # noqa: PLC0415 loaded when first needed
+
+    from lib.model.pipeline_fits import describe_pipeline  # noqa: PLC0415
+
+    if limit_s is not None:
+        known = (spec for name in list_ids() if (spec := find_spec(name)) is not None and spec.pipeline is not None)
+        same = next((spec.pipeline for spec in known if set(spec.tensors) == set(tensors)), None)
+        if same is not None:
+            return same
+    modules = {name: part.built for name, part in parts.items() if isinstance(part.built, Module)}
+    encoders = {name: part.built for name, part in parts.items() if not isinstance(part.built, Module)}
+    try:
+        return describe_pipeline(modules, encoders, limit_s)
+    except Exception as error:  # noqa: BLE001 code of diffusers raises anything on what it cannot take; the caveat says what is missing
+        log.info("pipeline not run: %s: %s", type(error).__name__, str(error)[:200])
+        return None
+
+
+def build_modules(components: Mapping[str, Mapping[str, Any]]) -> dict[str, Module]:
+    """Denoiser and VAE of a pipeline on the meta device, by folder.
+
+    Raises:
+        BadConfig: a component is out of range or cannot be constructed.
+        UnsupportedModel: a class that diffusers does not have.
+    """
+    check_config(components)
+    return {name: _construct(config).eval() for name, config in components.items() if "_class_name" in config}
 
 
 def is_pipeline(config: Mapping[str, Any]) -> bool:
@@ -115,6 +163,7 @@ def resolve_pipeline(
     license: str | None = None,  # noqa: A002
     gated: bool | None = None,
     checked: str = "",
+    limit_s: float | None = _RUNS_S,
 ) -> ModelSpec:
     """Resolve a pipeline from the configurations of its components.
 
@@ -127,6 +176,7 @@ def resolve_pipeline(
         license: as the Hub states it.
         gated: whether the licence has to be accepted first.
         checked: ISO date to put on the source.
+        limit_s: seconds after which its runs are given up; None lets them take as long as they need.
 
     Raises:
         BadConfig: a component is out of range or cannot be constructed.
@@ -134,13 +184,14 @@ def resolve_pipeline(
     """
     check_config(components)
     parts = {name: _component(name, config) for name, config in components.items()}
-    tensors = tuple(group for _class, groups in parts.values() for group in groups)
+    tensors = tuple(group for part in parts.values() for group in part.groups)
+    pipeline = _run(parts, tensors, limit_s)
     total = sum(g.parameters for g in tensors)
-    classes = ", ".join(f"{name}: {kind}" for name, (kind, _groups) in parts.items())
-    video = any(word in kind for kind, _groups in parts.values() for word in _VIDEO_CLASSES)
+    classes = ", ".join(f"{name}: {part.kind}" for name, part in parts.items())
+    video = pipeline.frame_step > 0 if pipeline else any(word in part.kind for part in parts.values() for word in _VIDEO_CLASSES)
     return ModelSpec(
         id=id,
-        architecture=next((kind for name, (kind, _groups) in parts.items() if name in {"transformer", "unet"}), ""),
+        architecture=next((part.kind for name, part in parts.items() if name in {"transformer", "unet"}), ""),
         model_type="",
         task=task or ("text-to-video" if video else "text-to-image"),
         library="diffusers",
@@ -157,6 +208,7 @@ def resolve_pipeline(
         stored=StoredWeights(dtype="", bytes_by_dtype=dict(bytes_by_dtype or {})),
         license=license,
         gated=gated,
-        caveats=(Caveat("pipeline_activations"),),
-        sources=(Source(what="parameters", source=f"classes on the meta device ({classes})", checked=checked),),
+        caveats=() if pipeline else (Caveat("pipeline_activations"),),
+        sources=(Source(what="parameters and activations", source=f"classes on the meta device ({classes})", checked=checked),),
+        pipeline=pipeline,
     )

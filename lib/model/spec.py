@@ -147,6 +147,50 @@ class StoredWeights:
     bytes_by_component: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageFit:
+    """Temporary tensors at one moment of a stage of a pipeline: B pictures or clips of A megapixels and f latent frames (pictures: 1).
+
+        bytes = (c0 + c1·B) + (c2 + c3·B)·A + (c4 + c5·B)·A·f
+
+    in 16 bits, as run on the meta device with guidance as the pipeline takes it unless told otherwise. `dtype` is "fp16" where that differs
+    from bfloat16 (a VAE that is put into float32), else "". The peak of a stage is the largest of its fits.
+    """
+
+    stage: Literal["encode", "denoise", "decode"]
+    component: str
+    coefficients: tuple[float, ...]
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """What a pipeline that makes pictures or clips is asked for when nothing is stated, and its memory and work as functions of that.
+
+    `granularity` divides height and width, `frame_step` the frames after the first (0: it makes pictures). `guidance`: a guided step runs
+    the denoiser on twice the batch ("batched"), twice ("sequential"), or once ("embedded": guidance is an input, or there is none).
+    `flop` of the denoiser for one picture and evaluation, and `decoder_flop` of the VAE, as coefficients of 1, A, A·f, A²·f, A·f², A²·f²;
+    `encoder_flop` of all text encoders for one prompt. `tile`: megapixels of a tile of the VAE (0: it has none). `units` are, by component,
+    the parameters of the largest module without children and of the largest block, which offloading moves one by one, and of what stands
+    outside blocks.
+    """
+
+    granularity: int
+    frame_step: int
+    height: int
+    width: int
+    frames: int
+    steps: int
+    prompt_tokens: int
+    guidance: Literal["batched", "sequential", "embedded"]
+    flop: tuple[float, ...]
+    decoder_flop: tuple[float, ...]
+    encoder_flop: float
+    tile: float
+    units: dict[str, tuple[int, int, int]]
+    fits: tuple[StageFit, ...]
+
+
 _EMBEDS = frozenset(
     {
         "feature-extraction", "sentence-similarity", "fill-mask", "text-classification", "token-classification", "text-ranking",
@@ -191,6 +235,7 @@ class ModelSpec:
     sources: tuple[Source, ...] = ()
     buffer_bytes: int = 0
     gguf_files: tuple[tuple[str, int], ...] = ()
+    pipeline: Pipeline | None = None
 
     @property
     def work(self) -> Work:

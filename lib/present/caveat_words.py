@@ -30,7 +30,8 @@ _MODEL = {
     "files' headers where they were read, else in the dtype of the config; choose a precision to see another.",
     "unknown_cache:executed": "{failure} The cache is left out of the total.",
     "cache_not_executed": "{failure} It is computed from the layer kinds that the configuration states.",
-    "pipeline_activations": "Activations of a pipeline depend on picture size and steps; they are not part of this total.",
+    "pipeline_activations": "Activations of a pipeline depend on picture size and steps; they are not part of this total. The "
+    "pipeline of this denoiser is not known here, or takes too long to run while one waits.",
 }
 _FILES = {
     "extra_layers_stored": "{elements} of the {stored} stored elements belong to layers for multi-token prediction that transformers does "
@@ -62,6 +63,8 @@ _MEMORY = {
     "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
     "activation_unknown": "Activations depend on the size and the number of pictures and are not counted.",
+    "context_of_pictures": "A pipeline that makes pictures has no context; its size is width, height and frames.",
+    "not_a_pipeline": "Guidance, offload, tiling and slicing are for pipelines that make pictures; they change nothing for this model.",
     "preallocates": "{engine} claims {share:.0%} of the device at start and fills what is left of it with cache; this is what the request "
     "needs. What fits, and the limits, are counted within that share.",
     "preallocates:rest": "{engine} fills {share:.0%} of what the model leaves of the device with cache at start; this is what the request "

@@ -40,6 +40,8 @@ Choice = TypeVar("Choice", bound=str)
 MAX_TOKENS = 100_000_000  # ten times the longest context any published model states
 MAX_BATCH = 65_536
 MAX_DEVICES = 4_096
+MAX_STEPS = 1_000  # training schedules have as many
+MAX_PIXELS = 1_000_000  # of a side; what a pipeline can make is less, and is said by `lib.memory.pipeline`
 MAX_CONCURRENCY = 100_000
 MAX_GPU_LAYERS = 10_000
 MAX_REQUESTS_PER_DAY = 1_000_000_000
@@ -463,5 +465,19 @@ DaysPerMonth = Annotated[Decimal, decimal_number(0, 31)]
 UsdPerMonth = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MONTH)]
 TokensPerSecond = Annotated[float, Checked(lambda name, value: check_number(name, value, 0, MAX_TOKENS_PER_S), float)]
 FirstTokenSeconds = Annotated[float, Checked(lambda name, value: check_number(name, value, 0, 86_400), float)]
+Pixels = Annotated[int, whole_number(0, MAX_PIXELS)]
+Frames = Annotated[int, whole_number(0, MAX_PIXELS)]
+Steps = Annotated[int, whole_number(0, MAX_STEPS)]
+Guidance = Annotated[
+    workload.Guidance,
+    one_of(workload.GUIDANCES, workload.Guidance),
+    Field(description="auto: as the pipeline guides; off: a distilled model"),
+]
+Offload = Annotated[workload.Offload, one_of(workload.OFFLOADS, workload.Offload), Field(description="what waits in the host's memory")]
+Quantized = Annotated[
+    workload.Quantized,
+    one_of(workload.QUANTIZED, workload.Quantized),
+    Field(description="what a format of 8 or 4 bits is for: the denoiser alone, or text encoders too"),
+]
 Flag = Annotated[bool, Checked(check_flag, bool)]
 SpaceId = Annotated[str, Checked(lambda _, value: check_space_id(value), str), Field(description="the Space, owner/name")]

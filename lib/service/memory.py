@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Annotated
 
 from lib import memory
-from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry, source_entries, usd
+from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry, StageEntry, source_entries, usd
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
 from lib.memory import Part, fit_memory, host_memory, usable_memory
+from lib.memory.pipeline import StageBytes, resolve_size
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
@@ -23,21 +24,27 @@ from lib.service.arguments import (
     CachePrecision,
     Engine,
     Flag,
+    Frames,
     GpuLayers,
+    Guidance,
     Mode,
     Model,
+    Offload,
+    Pixels,
     Precision,
+    Quantized,
     Tokens,
     TokensOrNone,
     argument,
     whole_number,
 )
 from lib.service.endpoint import App
-from lib.service.model_limits import encoder_caveats, split_caveats
-from lib.workload import MemoryRequest
+from lib.service.model_limits import encoder_caveats, picture_caveats, split_caveats
+from lib.workload import MemoryRequest, Pictures
 
 PLATFORMS = ("spaces", "zerogpu")
 MAX_MICRO_BATCH = 65_536
+PICTURE_ARGUMENTS = ("width", "height", "frames", "guidance", "offload", "vae_tiling", "vae_slicing", "quantized")
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
 
 
@@ -56,6 +63,14 @@ class MemoryArguments(Arguments):
     gpu_layers: GpuLayers = -1
     micro_batch: Annotated[int, whole_number(1, MAX_MICRO_BATCH)] = argument(MICRO_BATCH, "llama.cpp: tokens computed at once (-ub)")
     flash_attention: Flag = argument(True, "llama.cpp: whether attention holds no scores (-fa)")
+    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height and frames")
+    height: Pixels = 0
+    frames: Frames = argument(0, "frames of a clip")
+    guidance: Guidance = "auto"
+    offload: Offload = "none"
+    vae_tiling: Flag = argument(False, "the VAE decodes a large picture by tiles")
+    vae_slicing: Flag = argument(False, "the VAE decodes one picture of a batch at a time")
+    quantized: Quantized = "all"
 
 
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
@@ -64,9 +79,21 @@ def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
     Returns:
         The estimate, its parts with their laws, and the hardware it fits.
     """
-    request = MemoryRequest(**{name: value for name, value in arguments if name != "model"})
-    request = replace(request, gpu_layers=None if arguments.gpu_layers < 0 else arguments.gpu_layers)
-    return memory_answer(app.models(arguments.model), request, app.catalog())
+    spec = app.models(arguments.model)
+    return memory_answer(spec, memory_request(spec, arguments), app.catalog())
+
+
+def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest:
+    """The arguments as the laws take them.
+
+    Raises:
+        BadArgument: a size that this pipeline cannot make, or that this model makes none of.
+    """
+    values = {name: value for name, value in arguments if name != "model"}
+    pictures = Pictures(**{name: values.pop(name) for name in PICTURE_ARGUMENTS})
+    resolve_size(spec, pictures)
+    values["gpu_layers"] = None if arguments.gpu_layers < 0 else arguments.gpu_layers
+    return MemoryRequest(**values, pictures=pictures)
 
 
 def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> MemoryAnswer:
@@ -96,16 +123,27 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> 
         "host_bytes": estimate.host_bytes,
         "rule_of_thumb_bytes": estimate.rule_of_thumb_bytes,
         "parts": [_part(part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
+        "stages": [_stage(stage) for stage in estimate.stages],
         "fits": list(_fits(spec, request, catalog)),
         "caveats": caveat_entries(
             (
                 *spec.caveats,
                 *estimate.caveats,
                 *encoder_caveats(spec, request.encoder_tokens),
+                *picture_caveats(spec, request),
                 *split_caveats(spec, estimate.engine, request.devices),
             )
         ),
         "sources": source_entries((*spec.sources, *estimate.sources)),
+    }
+
+
+def _stage(stage: StageBytes) -> StageEntry:
+    return {
+        "name": stage.name,
+        "weights_bytes": sum(stage.weights.values()),
+        "activation_bytes": stage.activation,
+        "total_bytes": stage.total,
     }
 
 

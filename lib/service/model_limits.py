@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lib.engines import TRAITS
 from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
+from lib.workload import AS_THE_PIPELINE, MemoryRequest
 
 
 def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> list[Caveat]:
@@ -19,6 +22,13 @@ def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> 
 def encoder_caveats(spec: ModelSpec, encoder_tokens: int) -> list[Caveat]:
     """A length of the encoder's side where there is none."""
     return [Caveat("no_encoder", {"encoder_tokens": encoder_tokens})] if encoder_tokens and not _has_encoder(spec) else []
+
+
+def picture_caveats(spec: ModelSpec, request: MemoryRequest) -> list[Caveat]:
+    """A context for pictures, or ways of a pipeline for a model that is none."""
+    if spec.library == "diffusers":
+        return [Caveat("context_of_pictures")] if request.context_tokens != MemoryRequest().context_tokens else []
+    return [Caveat("not_a_pipeline")] if replace(request.pictures, width=0, height=0, frames=0) != AS_THE_PIPELINE else []
 
 
 def split_caveats(spec: ModelSpec, engine: str, devices: int) -> list[Caveat]:

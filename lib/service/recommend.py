@@ -25,6 +25,7 @@ from lib.answers.common import (
 )
 from lib.catalog import Catalog
 from lib.identity import ById
+from lib.memory.pipeline import resolve_size
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.service.arguments import (
@@ -34,12 +35,17 @@ from lib.service.arguments import (
     Arguments,
     Concurrency,
     FirstTokenSeconds,
+    Frames,
+    Guidance,
     HoursPerDay,
     Model,
+    Offload,
+    Pixels,
     Platforms,
     Precision,
     Priority,
     RequestsPerDay,
+    Steps,
     Task,
     Tokens,
     TokensOrNone,
@@ -51,7 +57,7 @@ from lib.service.arguments import (
 )
 from lib.service.endpoint import App
 from lib.service.speed import speed_end
-from lib.workload import Workload
+from lib.workload import Pictures, Workload
 
 MAX_ENTRIES = 10_000
 
@@ -75,11 +81,19 @@ class WorkloadArguments(Arguments):
     max_ttft_s: FirstTokenSeconds = argument(0, "longest time to the first token in seconds; 0 sets no limit")
     engine: AnyEngine = argument("auto", "what runs the model; auto tries all that the hardware can run")
     sdk: AnySdk = argument("auto", "what the Space is built with: gradio, docker, or auto for either")
+    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
+    height: Pixels = 0
+    frames: Frames = argument(0, "frames of a clip")
+    steps: Steps = argument(0, "steps of denoising")
+    guidance: Guidance = "auto"
+    offload: Offload = "none"
 
     @property
     def workload(self) -> Workload:
         """The same as the advisor takes it."""
-        return Workload(**{name: getattr(self, name) for name in WorkloadArguments.model_fields})
+        values = {name: getattr(self, name) for name in WorkloadArguments.model_fields}
+        pictures = Pictures(**{name: values.pop(name) for name in ("width", "height", "frames", "steps", "guidance", "offload")})
+        return Workload(**values, pictures=pictures)
 
 
 class ListArguments(Arguments):
@@ -102,6 +116,8 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     """
     calls_provider = FAMILIES.get(arguments.task) == "provider" and arguments.model == ""  # such a Space needs no model
     spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
+    if spec is not None:
+        resolve_size(spec, arguments.workload.pictures)
     answer = _answer_once(spec, arguments.workload, catalog, arguments.limit)
     on_hub = spec is not None and spec.id and read_reference(arguments.model).kind == "id"
     if spec is None or not on_hub or not _needs_checkpoint(answer):

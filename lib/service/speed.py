@@ -19,10 +19,26 @@ from lib.cost import Usage
 from lib.cost.capacity import LOADS
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.forward_pass import linear_flop
+from lib.memory.pipeline import resolve_size
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
-from lib.service.arguments import Arguments, Concurrency, Engine, GpuLayers, Hardware, Model, Precision, Tokens, argument, check_offer
+from lib.service.arguments import (
+    Arguments,
+    Concurrency,
+    Engine,
+    Frames,
+    GpuLayers,
+    Guidance,
+    Hardware,
+    Model,
+    Pixels,
+    Precision,
+    Steps,
+    Tokens,
+    argument,
+    check_offer,
+)
 from lib.service.endpoint import App
 from lib.service.model_limits import context_caveats, split_caveats
 from lib.speed import (
@@ -39,7 +55,7 @@ from lib.speed import (
 )
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
-from lib.workload import MemoryRequest
+from lib.workload import MemoryRequest, Pictures
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Cards
@@ -56,11 +72,17 @@ class SpeedArguments(Arguments):
     output_tokens: Tokens = argument(256, "tokens of an answer")
     concurrency: Concurrency = argument(1, "requests in flight all the time (pictures: of a batch)")
     gpu_layers: GpuLayers = -1
+    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
+    height: Pixels = 0
+    frames: Frames = argument(0, "frames of a clip")
+    steps: Steps = argument(0, "steps of denoising")
+    guidance: Guidance = "auto"
 
     @property
     def request(self) -> SpeedRequest:
         """The same as the prediction takes it."""
-        asked = SpeedRequest(**self.model_dump(exclude={"model", "hardware"}))
+        made = {"width", "height", "frames", "steps", "guidance"}
+        asked = SpeedRequest(**self.model_dump(exclude={"model", "hardware"} | made), pictures=Pictures(**self.model_dump(include=made)))
         return replace(asked, gpu_layers=None if self.gpu_layers < 0 else self.gpu_layers)
 
 
@@ -118,6 +140,7 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
         UnknownHardware: a CPU of which nothing is known.
         UnsupportedModel: a pipeline of which no work per picture is known.
     """
+    resolve_size(spec, request.pictures)
     speed = predict_speed(spec, hardware, request, accelerators)
     return {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""Seconds per picture (or clip) of the diffusion pipelines whose work per step was published."""
+"""Seconds per picture (or clip): the pipeline's own work by size, steps and guidance; else the published work of a pipeline not run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from lib import precision as precisions
 from lib.errors import UnsupportedModel, quote_value
 from lib.laws.forward_pass import DENOISING, Quantity, denoising, fraction
+from lib.memory.pipeline import picture_work, resolve_size
 from lib.memory.resolve import choose_engine
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
@@ -37,6 +38,22 @@ def predict_seconds(
     return denoising(batch=batch, evaluations=evaluations, flop=work["flop"], decoder_flop=work["decoder_flop"], rate=rate, host_s=host)
 
 
+def _work_of(spec: ModelSpec, request: SpeedRequest, table: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], str]:
+    """The work of one picture, and its shape in words."""
+    if spec.pipeline is not None:
+        size = resolve_size(spec, request.pictures)
+        work = picture_work(spec.pipeline, size, request.pictures)._asdict()
+        frames = f" x {size.frames} frames" if size.frames else ""
+        return work, f"{size.width} x {size.height}{frames}, {work['steps']} steps"
+    published = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())
+    if published is None:
+        raise UnsupportedModel(
+            f"{quote_value(spec.id or 'This pipeline')} was not run here and its work per picture was not published, so its speed is not "
+            f"predicted. Known: {', '.join(table)}."
+        )
+    return published, f"{published['resolution']}, {published['steps']} steps"
+
+
 def predict_pictures(
     spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
 ) -> ExplainedSpeed:
@@ -44,18 +61,14 @@ def predict_pictures(
 
     Raises:
         BadArgument: the engine makes no pictures.
+        BadArgument: a size that the pipeline cannot make.
         UnsupportedModel: no work per picture is known for this pipeline.
         UnknownHardware: a CPU of which nothing is known.
     """
     choose_engine(spec, request.engine)
     calibration = load_calibration()
-    fit, table = calibration.pictures, calibration.pictures["work"]
-    work = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())
-    if work is None:
-        raise UnsupportedModel(
-            f"No work per picture was published for {quote_value(spec.id or 'this pipeline')}, so its speed is not predicted. "
-            f"Known: {', '.join(table)}."
-        )
+    fit = calibration.pictures
+    work, what = _work_of(spec, request, fit["work"])
     devices = resolve_devices(hardware, accelerators)
     card, batch = devices.silicon, float(request.concurrency)
     precision = precisions.resolve(request.precision, spec, "transformers", card)
@@ -66,7 +79,6 @@ def predict_pictures(
     spread = float(np.exp(fit["spread"]))
     value = max(took, least)
     whole = Band(value=Seconds(value), low=Seconds(max(took / spread, least)), high=Seconds(value * spread))
-    what = f"{work['resolution']}, {work['steps']} steps"
     return ExplainedSpeed(
         request=request,
         precision=precision,

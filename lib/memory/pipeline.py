@@ -1,0 +1,195 @@
+"""What a pipeline that makes pictures or clips takes on a device, stage by stage.
+
+    stage(s) = weights on the device while s runs + temporary tensors of s          peak = the fullest of encode, denoise, decode
+
+Temporary tensors are the fits of the pipeline's runs on the meta device (`lib.model.pipeline_fits`). Weights on the device, by offload:
+
+    none         all components
+    model        the component that runs (`enable_model_cpu_offload`)
+    group        of that, the largest block and what stands outside blocks (`enable_group_offload`, one block at a time, no stream)
+    sequential   of that, the largest module without children (`enable_sequential_cpu_offload`)
+
+    sliced VAE   one picture is decoded at a time and every picture is kept: decode(1) + (B - 1) · o
+    tiled VAE    decode of the tiles, and every tile and the whole are kept: decode(tile) + 2 · o
+    o            bytes of the pictures: 3 · A · frames · bytes of an element
+
+Source: diffusers 0.42.1 (`pipelines/pipeline_utils.py`, `hooks/group_offloading.py`, `models/autoencoders/autoencoder_kl.py`), read
+2026-11-22. Limits: several devices hold whole components, none is split; overlaps of tiles are not counted twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from lib.errors import BadArgument
+from lib.laws.pipeline import byte_terms, weigh, work_terms
+from lib.memory.weights import component_bytes
+from lib.model.spec import Pipeline
+
+if TYPE_CHECKING:
+    from lib.memory.resolve import ResolvedRequest
+    from lib.model.spec import ModelSpec
+    from lib.workload import Pictures
+
+LONGEST_SIDE = 8_192
+MOST_FRAMES = 2_049
+_CHANNELS = 3
+
+
+class StageBytes(NamedTuple):
+    """Bytes on the device while a stage runs."""
+
+    name: Literal["encode", "denoise", "decode"]
+    weights: dict[str, int]
+    activation: int
+
+    @property
+    def total(self) -> int:
+        """Weights and temporary tensors."""
+        return sum(self.weights.values()) + self.activation
+
+
+class Size(NamedTuple):
+    """What is made, in pixels and frames (0: a picture)."""
+
+    width: int
+    height: int
+    frames: int
+
+    @property
+    def megapixels(self) -> float:
+        """Pixels of a frame."""
+        return self.width * self.height / 1e6
+
+
+def resolve_size(spec: ModelSpec, asked: Pictures) -> Size:
+    """The size that is asked for, with what the pipeline makes by itself where nothing is stated.
+
+    Raises:
+        BadArgument: a size that the pipeline cannot make, frames of a picture, or sizes for a model that makes none.
+    """
+    of = spec.pipeline
+    if of is None:
+        stated = next(((name, value) for name in ("width", "height", "frames") if (value := getattr(asked, name))), None)
+        if stated and spec.library != "diffusers":
+            raise BadArgument(*stated, f"0, for {spec.id or 'this model'} makes no pictures or clips")
+        return Size(asked.width, asked.height, asked.frames)
+    size = Size(asked.width or of.width, asked.height or of.height, asked.frames or of.frames)
+    for name in ("width", "height"):
+        _check_side(name, getattr(size, name), of)
+    _check_frames(asked.frames, of)
+    return size
+
+
+def _check_side(name: str, side: int, of: Pipeline) -> None:
+    step = of.granularity
+    if side > LONGEST_SIDE:
+        raise BadArgument(name, side, f"a multiple of {step} up to {LONGEST_SIDE // step * step:,} pixels, or 0 for the pipeline's own")
+    if side % step:
+        near = max(step, side // step * step)
+        raise BadArgument(name, side, f"a multiple of {step}, as the VAE and its patches need, such as {near:,} or {near + step:,}")
+
+
+def _check_frames(frames: int, of: Pipeline) -> None:
+    if not frames:
+        return
+    if not of.frame_step:
+        raise BadArgument("frames", frames, "0, for this pipeline makes pictures and not clips")
+    if frames > MOST_FRAMES or (frames - 1) % of.frame_step:
+        near = min(frames, MOST_FRAMES - 1) // of.frame_step * of.frame_step + 1
+        raise BadArgument("frames", frames, f"1 more than a multiple of {of.frame_step}, up to {MOST_FRAMES:,}, such as {near:,}")
+
+
+def latent_frames(of: Pipeline, size: Size) -> float:
+    """Frames of the latents of a clip; 1 of a picture."""
+    return float((size.frames - 1) // of.frame_step + 1) if of.frame_step else 1.0
+
+
+class PictureWork(NamedTuple):
+    """FLOP of one picture or clip: of an evaluation of the denoiser, of the VAE; and how often the denoiser is asked."""
+
+    flop: float
+    decoder_flop: float
+    steps: int
+    evaluations_per_step: int
+
+
+def picture_work(of: Pipeline, size: Size, asked: Pictures) -> PictureWork:
+    """What has to be computed for one picture or clip."""
+    terms = work_terms(size.megapixels, latent_frames(of, size))
+    guided = of.guidance != "embedded" and asked.guidance != "off"
+    return PictureWork(weigh(of.flop, terms), weigh(of.decoder_flop, terms) + of.encoder_flop, asked.steps or of.steps, 2 if guided else 1)
+
+
+class Stages:
+    """The stages of a pipeline on one device, as a function of pictures or clips at once."""
+
+    def __init__(self, spec: ModelSpec, of: Pipeline, request: ResolvedRequest) -> None:
+        self._of, self._request, self._asked = of, request, request.pictures
+        self.size = resolve_size(spec, request.pictures)
+        self._frames = latent_frames(of, self.size)
+        self._widths = 2 if request.compute_dtype == "fp32" else 1
+        self.components = self._component_bytes(spec)
+        counts = spec.parameters_by_component
+        self._per_parameter = {name: size / max(1, counts[name]) for name, size in self.components.items()}
+
+    def _component_bytes(self, spec: ModelSpec) -> dict[str, int]:
+        """Weights by component: the format is for the denoiser and, unless told otherwise, for text encoders; never for the VAE."""
+        request = self._request
+        formatted, plain = (component_bytes(spec, name, request.compute_dtype) for name in (request.precision, request.compute_dtype))
+        denoisers = {fit.component for fit in self._of.fits if fit.stage == "denoise"} | {"transformer_2"}
+        return {
+            name: formatted[name] if name in denoisers or (self._asked.quantized == "all" and name != "vae") else size
+            for name, size in plain.items()
+        }
+
+    @property
+    def _guided(self) -> bool:
+        return self._of.guidance != "embedded" and self._asked.guidance != "off"
+
+    def all(self, batch: int) -> tuple[StageBytes, ...]:
+        """Encode, denoise and decode, each with the component of it that takes most."""
+        return tuple(max(self._candidates(stage, batch), key=lambda of: of.total) for stage in ("encode", "denoise", "decode"))  # type: ignore[arg-type]
+
+    def fullest(self, batch: int) -> StageBytes:
+        """The stage that decides."""
+        return max(self.all(batch), key=lambda of: of.total)
+
+    def _candidates(self, stage: Literal["encode", "denoise", "decode"], batch: int) -> list[StageBytes]:
+        fits = [fit for fit in self._of.fits if fit.stage == stage]
+        own = [fit for fit in fits if fit.dtype == self._request.compute_dtype] or [fit for fit in fits if not fit.dtype]
+        found = []
+        for component in dict.fromkeys(fit.component for fit in own):
+            moments = [fit.coefficients for fit in own if fit.component == component]
+            running = [component, "transformer_2"] if stage == "denoise" and "transformer_2" in self.components else [component]
+            found += [StageBytes(stage, self._resident(name), self._temporary(stage, moments, batch)) for name in running]
+        return found or [StageBytes(stage, self._resident(""), 0)]
+
+    def _resident(self, component: str) -> dict[str, int]:
+        """Weights on the device while a component runs."""
+        offload = self._asked.offload
+        if offload == "none":
+            return self.components
+        if component not in self.components:
+            return {}
+        if offload == "model":
+            return {component: self.components[component]}
+        leaf, block, outside = self._of.units.get(component, (0, 0, 0))
+        parameters = leaf if offload == "sequential" else block + outside
+        return {component: round(parameters * self._per_parameter[component])}
+
+    def _temporary(self, stage: str, moments: list[tuple[float, ...]], batch: int) -> int:
+        def peak(pictures: float, megapixels: float) -> float:
+            terms = byte_terms(pictures, megapixels, self._frames)
+            return self._widths * max(weigh(coefficients, terms) for coefficients in moments)
+
+        if stage == "denoise" and self._of.guidance == "batched" and not self._guided:
+            return round(max(0.0, peak(batch / 2, self.size.megapixels)))
+        if stage != "decode":
+            return round(max(0.0, peak(batch, self.size.megapixels)))
+        made = _CHANNELS * self.size.megapixels * 1e6 * max(1, self.size.frames) * self._request.element_bytes
+        at_once = 1 if self._asked.vae_slicing else batch
+        decoded = peak(at_once, self.size.megapixels)
+        if self._asked.vae_tiling and 0 < self._of.tile < self.size.megapixels:
+            decoded = min(decoded, peak(at_once, self._of.tile) + 2 * at_once * made)
+        return round(max(0.0, decoded + (batch - at_once) * made))
