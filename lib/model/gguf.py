@@ -84,6 +84,9 @@ class _Header:
         Raises:
             BadConfig: it is negative, or larger than any size can be.
         """
+        value = self.keys.get(f"{self.architecture}.{name}", default)
+        if type(value) is int and 0 <= value < _MAX_SIZE:
+            return value
         return max(self.each(name, default), default=default)
 
     def each(self, name: str, default: int = 0) -> tuple[int, ...]:

@@ -78,7 +78,7 @@ def build(services: Services) -> ModelView:
             model = gr.Textbox(
                 value=EXAMPLE,
                 label="Model",
-                info="A Hub id such as Qwen/Qwen3-8B, or a parameter count such as 7B.",
+                info="A Hub id such as Qwen/Qwen3-8B, a GGUF file such as owner/name:Q4_K_M, or a parameter count such as 7B.",
                 lines=1,
                 max_lines=1,
                 scale=5,

@@ -168,7 +168,7 @@ def test_block_types_are_those_of_ggml() -> None:
     """Weights and bytes of every block type equal the table of the `gguf` package."""
     gguf = pytest.importorskip("gguf")
     sizes = {kind.name: tuple(size) for kind, size in gguf.GGML_QUANT_SIZES.items()}
-    assert {name: sizes[name] for name in BLOCKS} == BLOCKS
+    assert sizes == BLOCKS
 
 
 def matrix(rows: int, columns: int, **changes: Any) -> TensorGroup:

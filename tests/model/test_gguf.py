@@ -7,14 +7,28 @@ from typing import Any
 import pytest
 from gguf_files import decoder, decoder_keys, deepseek_v3, gemma_3_12b, gguf_file, gpt_oss_20b, qwen3_06b, qwen3_8b
 from hub_stand_in import Blob
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lib.errors import BadArgument, BadConfig, UnsupportedModel
+from lib.errors import AdvisorError, BadArgument, BadConfig, UnsupportedModel
 from lib.hub.gguf_header import parse_gguf
 from lib.memory import estimate_memory
 from lib.model.gguf import resolve_gguf
 from lib.model.spec import ModelSpec
 from lib.units import MIB
 from lib.workload import MemoryRequest
+
+HONEST = gguf_file(
+    "llama",
+    decoder_keys(4, 64, 4, 2, 32, 128, 2048),
+    decoder(4, 64, 4, 2, 32, 128, 96) | {"blk.0.ssm_in.weight": ("Q8_0", (256, 64)), "blk.1.attn_kv_a_mqa.weight": ("Q8_0", (64, 64))},
+)
+KEYS = (
+    "block_count", "embedding_length", "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length",
+    "attention.sliding_window", "attention.sliding_window_pattern", "attention.shared_kv_layers", "attention.kv_lora_rank",
+    "attention.key_length_mla", "rope.dimension_count", "expert_count", "expert_used_count", "nextn_predict_layers", "context_length",
+    "ssm.inner_size", "ssm.state_size", "ssm.conv_kernel", "ssm.group_count", "pooling_type", "attention.causal", "decoder_block_count",
+)  # fmt: skip
 
 
 def resolved(file: Blob) -> ModelSpec:
@@ -157,3 +171,24 @@ def test_a_file_is_run_as_it_is_stored() -> None:
     with pytest.raises(BadArgument, match="inference for a GGUF file"):
         estimate_memory(spec, MemoryRequest(mode="lora"))
     assert estimate_memory(spec, MemoryRequest(precision="gguf:Q8_0")).precision == "gguf:Q8_0"
+
+
+VALUES = st.one_of(
+    st.integers(-(2**63), 2**64 - 1), st.integers(0, 300), st.floats(), st.booleans(), st.text(max_size=9),
+    st.lists(st.integers(-1, 2**40), max_size=9).map(tuple),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6), st.sampled_from(["llama", "gemma3", "deepseek2", "mamba2", "llama4"]))
+def test_any_keys_are_read_or_refused(lies: dict[str, Any], architecture: str) -> None:
+    """Whatever a header claims, there is an answer or a sentence; an answer can be estimated."""
+    header = parse_gguf(HONEST.head, "x")
+    keys = {f"{architecture}.{name.partition('.')[2]}": value for name, value in header.keys.items() if name.startswith("llama.")}
+    keys |= {"general.architecture": architecture} | {f"{architecture}.{name}": value for name, value in lies.items()}
+    try:
+        spec = resolve_gguf(keys, header.tensors)
+        estimate = estimate_memory(spec, MemoryRequest(context_tokens=1000, gpu_layers=2))
+    except AdvisorError:
+        return
+    assert estimate.total_bytes == estimate.per_device_bytes + estimate.host_bytes

@@ -327,6 +327,28 @@ def test_a_server_runs_in_a_docker_space(place: dict[str, Any], image: str, flag
     assert any(source.what == f"image of {place['engine']}" for source in made.sources)
 
 
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("org/m-GGUF:Q8_0", "-hf org/m-GGUF:Q8_0 --host"),
+        ("org/m-GGUF:sub/m-Q8_0.gguf", "-hf org/m-GGUF -hff sub/m-Q8_0.gguf --host"),
+    ],
+)
+def test_the_gguf_file_that_was_named_is_served(model: str, words: str) -> None:
+    """By its quantization or by its name, with the layers that fit; the card and an Endpoint name the repository."""
+    place = entry("spaces", "t4-medium", "T4", "llama.cpp", "gguf:Q8_0", "docker") | {"gpu_layers": 24}
+    made = write_setup(place, CATALOG, model=model, context_tokens=8192, sequences=1)
+    card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
+    assert (card["title"], card["models"]) == ("m-GGUF", ["org/m-GGUF"])
+    lines = dict(line.split(" ", 1) for line in str(made.dockerfile).splitlines())
+    served = " ".join(json.loads(lines["ENTRYPOINT"]))
+    assert words in served
+    assert served.endswith("-ngl 24")
+    offer = next(row for row in CATALOG.on(["endpoints"]) if row.accelerator == "T4" and row.endpoint is not None)
+    made = write_setup(place | {"platform": "endpoints", "hardware": offer.id, "sdk": ""}, CATALOG, model=model, context_tokens=8192)
+    assert parsed(hf, shlex.split(str(made.command))[1:])[1]["repo"] == "org/m-GGUF"
+
+
 @pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
 def test_a_server_runs_as_a_job(place: dict[str, Any], image: str, flags: str) -> None:
     """The installed client's parser reads the line: flavor, port, image, and the server's command word by word."""
