@@ -158,8 +158,8 @@ def endpoint_command(engine: str, model: str, image: str, start: Start, at: Inst
         how += ["--tensor-parallel-size", str(start.devices)] if engine in shared and start.devices > 1 else []
         how.append(f"--container-args={shlex.join(arguments)}")
     options = [
-        "--repo", model.partition(":")[0], "--framework", "custom", "--custom-image", image, *how, "--accelerator", at.accelerator, "--vendor", at.vendor,
-        "--region", at.region, "--instance-type", at.instance_type, "--instance-size", at.instance_size,
+        "--repo", model.partition(":")[0], "--framework", "custom", "--custom-image", image, *how, "--accelerator", at.accelerator,
+        "--vendor", at.vendor, "--region", at.region, "--instance-type", at.instance_type, "--instance-size", at.instance_size,
         "--min-replica", "0", "--max-replica", str(at.replicas), "--scale-to-zero-timeout", "60",
     ]  # fmt: skip
     return shlex.join(["hf", "endpoints", "deploy", "my-endpoint", *options])
