@@ -137,6 +137,8 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
         UnsupportedModel: a model of which no loss over tokens is known.
         BadArgument: what does not belong together, with what is accepted.
     """
+    if spec.library == "gguf":
+        raise UnsupportedModel(f"{spec.id} is a GGUF file, which is run and not trained. Name the model that it was made from instead.")
     if spec.library == "diffusers" or spec.work not in {"decoder", "embedding decoder", "encoder-decoder", "text encoder"}:
         raise UnsupportedModel(
             f"{spec.id or spec.architecture} has no loss over tokens that is known here (task {spec.task or 'unknown'}). "

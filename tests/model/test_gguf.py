@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from lib.errors import AdvisorError, BadArgument, BadConfig, UnsupportedModel
 from lib.hub.gguf_header import parse_gguf
 from lib.memory import estimate_memory
+from lib.memory.training import check_training
 from lib.model.gguf import resolve_gguf
 from lib.model.spec import ModelSpec
 from lib.units import MIB
-from lib.workload import MemoryRequest
+from lib.workload import MemoryRequest, TrainingRequest
 
 HONEST = gguf_file(
     "llama",
@@ -170,6 +171,8 @@ def test_a_file_is_run_as_it_is_stored() -> None:
         estimate_memory(spec, MemoryRequest(precision="int4"))
     with pytest.raises(BadArgument, match="inference for a GGUF file"):
         estimate_memory(spec, MemoryRequest(mode="lora"))
+    with pytest.raises(UnsupportedModel, match="which is run and not trained"):
+        check_training(spec, TrainingRequest())
     assert estimate_memory(spec, MemoryRequest(precision="gguf:Q8_0")).precision == "gguf:Q8_0"
 
 
