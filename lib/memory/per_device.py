@@ -105,7 +105,7 @@ class PerDevice:
             return {name: size for name, size in self.training(tokens, batch).parts.items() if name not in {"weights", CONTEXT}}
         if self._stages:
             fullest = self._stages.fullest(batch)
-            passing = {fullest.name: fullest.activation}
+            passing: dict[str, int] = {fullest.name: fullest.activation}
         else:
             passing = {"forward pass": self.activation.bytes(tokens, batch)}
         return {**passing, "one unpacked matrix": self.unpacked} if self.unpacked else passing

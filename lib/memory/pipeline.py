@@ -149,7 +149,7 @@ class Stages:
 
     def all(self, batch: int) -> tuple[StageBytes, ...]:
         """Encode, denoise and decode, each with the component of it that takes most."""
-        return tuple(max(self._candidates(stage, batch), key=lambda of: of.total) for stage in ("encode", "denoise", "decode"))  # type: ignore[arg-type]
+        return tuple(max(self._candidates(stage, batch), key=lambda of: of.total) for stage in ("encode", "denoise", "decode"))
 
     def fullest(self, batch: int) -> StageBytes:
         """The stage that decides."""

@@ -89,9 +89,15 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str) -> st
         '<section class="card memory-card" aria-label="Memory needed">'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
         f'<p class="headline"><span class="figure">{gib(per_device)}</span> {where}</p>'
-        f'<p class="quiet">{settings}{_between(memory)}</p>{memory_bar(memory)}{memory_legend(memory)}'
+        f'<p class="quiet">{settings}{_between(memory)}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
+
+
+def _stages(memory: MemoryAnswer) -> str:
+    """What each stage of a pipeline takes of a device; nothing of any other model."""
+    said = [f"{stage['name']} {gib(stage['total_bytes'])}" for stage in memory["stages"]]
+    return f'<p class="quiet">By stage: {", ".join(said)}</p>' if said else ""
 
 
 def _between(memory: MemoryAnswer) -> str:

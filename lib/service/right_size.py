@@ -19,6 +19,7 @@ from lib.catalog.offers import Offer
 from lib.errors import AdvisorError, BadArgument
 from lib.hub.space_answers import Space
 from lib.memory import estimate_memory
+from lib.memory.pipeline import resolve_size
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat
@@ -53,7 +54,10 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
     """
     space, workload = app.spaces(token or None).look(arguments.space_id), arguments.workload
     check_sdk(None, space.id, space.sdk)
-    return right_size_answer(space, choose_model(arguments.model, space, app.models, workload), workload, app.catalog())
+    choice = choose_model(arguments.model, space, app.models, workload)
+    if choice.spec is not None:
+        resolve_size(choice.spec, workload.pictures)
+    return right_size_answer(space, choice, workload, app.catalog())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

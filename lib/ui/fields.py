@@ -17,9 +17,10 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES, TRAITS
+from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.numbers import usd_per_hour
-from lib.workload import ACCOUNTS, AUTO, MODES, PRIORITIES, SDKS
+from lib.workload import ACCOUNTS, AUTO, GUIDANCES, MODES, OFFLOADS, PRIORITIES, SDKS
 
 MODEL_LENGTH = 600
 _TEXT_LENGTH = 200
@@ -189,6 +190,29 @@ RECOMMEND: tuple[Field, ...] = (
     Field(argument="sdk", name="sdk", default=AUTO, choices=(AUTO, *SDKS)),
     Field(argument="platforms", name="platforms", default=["spaces"], choices=_PLATFORMS),
 )
+GUIDANCE_WORDS: tuple[tuple[str, str], ...] = (("As the pipeline guides", "auto"), ("Off (distilled models)", "off"))
+OFFLOAD_WORDS: tuple[tuple[str, str], ...] = (
+    ("Nothing", "none"),
+    ("Components that wait", "model"),
+    ("Blocks that wait", "group"),
+    ("Layers that wait", "sequential"),
+)
+PICTURES: tuple[Field, ...] = (
+    Field(argument="width", name="width", default=0, low=0, high=LONGEST_SIDE),
+    Field(argument="height", name="height", default=0, low=0, high=LONGEST_SIDE),
+    Field(argument="frames", name="frames", default=0, low=0, high=MOST_FRAMES),
+    Field(argument="guidance", name="guidance", default="auto", choices=GUIDANCES),
+    Field(argument="offload", name="offload", default="none", choices=OFFLOADS),
+)
+"""What is asked of a model that makes pictures or clips, and shown for no other."""
+
+
+def drop_pictures(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without those that are not shown for a model that makes no pictures."""
+    hidden = {field.argument for field in PICTURES}
+    return {name: value for name, value in asked.items() if name not in hidden}
+
+
 MEMORY: tuple[Field, ...] = (
     Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT),
     Field(argument="batch_size", name="batch", default=1, low=1, high=MOST_AT_ONCE),
@@ -198,6 +222,7 @@ MEMORY: tuple[Field, ...] = (
     Field(argument="mode", name="mode", default="inference", choices=MODES),
     Field(argument="devices", name="devices", default=1, low=1, high=MOST_DEVICES),
     Field(argument="gpu_layers", name="ngl", default=-1, low=-1, high=MOST_GPU_LAYERS),
+    *PICTURES,
 )
 COST: tuple[Field, ...] = (
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",)),

@@ -43,6 +43,11 @@ class MemoryInputs:
     mode: gr.Dropdown
     devices: gr.Slider
     gpu_layers: gr.Slider
+    width: gr.Number
+    height: gr.Number
+    frames: gr.Number
+    guidance: gr.Dropdown
+    offload: gr.Dropdown
 
     def all(self) -> list[Any]:
         """Every input, in order."""
@@ -51,9 +56,10 @@ class MemoryInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """Inputs and outputs of the tab."""
+    """Inputs and outputs of the tab; `pictures` holds what is asked of a model that makes them."""
 
     inputs: MemoryInputs
+    pictures: gr.Column
     need: gr.HTML
     tiers: gr.HTML
     curve_box: gr.Column
@@ -92,7 +98,7 @@ def build(services: Services) -> MemoryView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
-            inputs = _inputs()
+            inputs, pictures = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             need = gr.HTML(elem_id="need")
             with gr.Accordion("How each number is computed", open=False, elem_classes="quiet-accordion"):
@@ -102,10 +108,12 @@ def build(services: Services) -> MemoryView:
                 curve = gr.Plot(label="Memory by context length", show_label=False)
             solve = solve_box.build(services)
             fits = gr.HTML(elem_id="tiers")
-    return MemoryView(inputs=inputs, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain, solve=solve)
+    return MemoryView(
+        inputs=inputs, pictures=pictures, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain, solve=solve
+    )
 
 
-def _inputs() -> MemoryInputs:
+def _inputs() -> tuple[MemoryInputs, gr.Column]:
     context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label="Context", info="Tokens that each sequence holds.")
     batch = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Sequences at once")
     with gr.Row(elem_classes="pair"):
@@ -118,7 +126,15 @@ def _inputs() -> MemoryInputs:
     gpu_layers = gr.Slider(
         -1, ask.MOST_GPU_LAYERS, value=-1, step=1, buttons=[], label="Layers on the GPU", info="llama.cpp (-ngl); −1 is everything."
     )
-    return MemoryInputs(
+    with gr.Column(visible=False) as pictures:
+        with gr.Row(elem_classes="pair"):
+            width = gr.Number(0, label="Width, pixels", minimum=0, precision=0, min_width=130)
+            height = gr.Number(0, label="Height, pixels", minimum=0, precision=0, min_width=130)
+        with gr.Row(elem_classes="pair"):
+            frames = gr.Number(0, label="Frames", info="Clips; 0 is the pipeline's own.", minimum=0, precision=0, min_width=130)
+            guidance = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=130)
+        offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Left to the host's memory")
+    inputs = MemoryInputs(
         context=context,
         batch=batch,
         precision=precision,
@@ -127,15 +143,42 @@ def _inputs() -> MemoryInputs:
         mode=mode,
         devices=devices,
         gpu_layers=gpu_layers,
+        width=width,
+        height=height,
+        frames=frames,
+        guidance=guidance,
+        offload=offload,
     )
+    return inputs, pictures
+
+
+def makes_pictures(services: Services, model: str) -> bool:
+    """Whether the model is a pipeline, which is asked for sizes and not for a context.
+
+    Raises:
+        AdvisorError: it cannot be resolved.
+    """
+    return services.resolve_model(model)["library"] == "diffusers"
+
+
+def memory_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
+    """What the tab asks of this model: only what it shows for it.
+
+    Raises:
+        AdvisorError: the model cannot be resolved.
+    """
+    asked = arguments(ask.MEMORY, values)
+    if not makes_pictures(services, model):
+        return ask.drop_pictures(asked)
+    return {name: value for name, value in asked.items() if name != "context_tokens"}
 
 
 def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
         return MemoryMarkup(need=hint_note(CHOOSE))
-    asked = arguments(ask.MEMORY, values)
     try:
+        asked = memory_arguments(services, model, values)
         answer = services.estimate_memory(model, **asked)
     except AdvisorError as refused:
         return MemoryMarkup(need=refusal_note(str(refused)))
@@ -157,11 +200,15 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
 
 def draw_curve(services: Services, model: str, limit: int, values: Sequence[Value]) -> Figure | None:
     """Memory over context, everything else as asked; none where there is no answer (the card says why)."""
-    asked = arguments(ask.MEMORY, values)
-    context = asked["context_tokens"]
-    if not model or not isinstance(context, int | float):
+    if not model:
         return None
     try:
+        if makes_pictures(services, model):
+            return None
+        asked = memory_arguments(services, model, values)
+        context = asked["context_tokens"]
+        if not isinstance(context, int | float):
+            return None
         points = [
             (length, services.estimate_memory(model, **{**asked, "context_tokens": length})) for length in choose_lengths(context, limit)
         ]

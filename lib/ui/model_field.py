@@ -69,6 +69,7 @@ class ResolvedModel:
     facts: str
     reference: str
     context_limit: int
+    pictures: bool = False
 
 
 def build(services: Services) -> ModelView:
@@ -116,7 +117,9 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
     except AdvisorError as error:
         return ResolvedModel(facts=refusal_note(str(error)), reference="", context_limit=LONGEST_CONTEXT)
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
-    return ResolvedModel(facts=model_line(answer), reference=reference, context_limit=min(limit, LONGEST_CONTEXT))
+    return ResolvedModel(
+        facts=model_line(answer), reference=reference, context_limit=min(limit, LONGEST_CONTEXT), pictures=answer["library"] == "diffusers"
+    )
 
 
 def suggestions(services: Services, typed: str) -> list[str]:

@@ -67,6 +67,7 @@ class PageView:
             *self.recommend.outputs(),
             *self.memory.outputs(),
             *self.memory.curve_outputs(),
+            self.memory.pictures,
             *self.traffic.inputs.all(),
             self.traffic.shown,
             *self.gpu_tpu.inputs.all(),
@@ -86,6 +87,7 @@ class PageView:
             *self.recommend.outputs(),
             *self.memory.outputs(),
             *self.memory.curve_outputs(),
+            self.memory.pictures,
         ]
 
 
@@ -206,17 +208,18 @@ def model_changed(services: Services, model: str | None, config: str | None, val
         *ModelReference.updates(resolved.reference),
         resolved.context_limit,
         recommend_context,
-        memory_context,
+        {**memory_context, "visible": not resolved.pictures},
         *recommend_tab.recommend_markup(services, resolved.reference, recommend_values).updates(),
         *memory_tab.memory_markup(services, resolved.reference, memory_values).updates(),
         *memory_tab.curve_updates(memory_tab.draw_curve(services, resolved.reference, resolved.context_limit, memory_values)),
+        gr.update(visible=resolved.pictures),
     ]
 
 
 def _nothing() -> list[Any]:
     """Both tabs without an answer, when there is no model to ask about."""
     empty = recommend_tab.RecommendMarkup(pick=hint_note(recommend_tab.CHOOSE)), memory_tab.MemoryMarkup(need=hint_note(memory_tab.CHOOSE))
-    return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None)]
+    return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None), gr.update(visible=False)]
 
 
 def _bounded(resolved: ResolvedModel, fields: Sequence[ask.Field], values: Sequence[ask.Value]) -> tuple[list[ask.Value], dict[str, Any]]:

@@ -59,6 +59,7 @@ class FakeServices:
         return _common() | {
             "id": self._known(model),
             "architecture": "LlamaForCausalLM",
+            "library": "transformers",
             "task": "text-generation",
             "parameters_total": 8_030_261_248,
             "parameters_active": 8_030_261_248,
@@ -106,6 +107,7 @@ class FakeServices:
                 "host_bytes": 0,
                 "rule_of_thumb_bytes": 19_272_626_995,
                 "parts": explain,
+                "stages": [],
                 "fits": [
                     {
                         "hardware": name,

@@ -49,9 +49,21 @@ def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
     assert any("context, batch" in value for value in values if isinstance(value, str))
 
 
+def test_pictures_are_asked_for_sizes_and_text_for_a_context(whole: Services) -> None:
+    """The fields of the other kind are not shown, and what they hold is not asked."""
+    sizes = [512 if field.argument in {"width", "height"} else field.default for field in ask.MEMORY]
+    for model, pictures in (("stabilityai/stable-diffusion-xl-base-1.0", True), ("Qwen/Qwen3-0.6B", False)):
+        changed = page.model_changed(whole, model, "", [*RECOMMEND, *sizes])
+        assert changed[-1]["visible"] is pictures
+        assert changed[5]["visible"] is not pictures
+        need = memory_tab.memory_markup(whole, model, sizes).need
+        assert ("By stage" in need) is pictures
+        assert 'role="alert"' not in need
+
+
 def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> None:
     """An unknown model gives one sentence; both answers are cleared, and no question is asked about it."""
-    facts, ref, *_, pick, _, _, _, _, _, _, _, _, _, need, tiers, explain, _, curve = page.model_changed(
+    facts, ref, *_, pick, _, _, _, _, _, _, _, _, _, need, tiers, explain, _, curve, _ = page.model_changed(
         services, "no/such", "", [*RECOMMEND, *MEMORY]
     )
     assert 'role="alert"' in facts
