@@ -126,7 +126,7 @@ def _check_tensor(name: str, dtype: Any, shape: Any, span: int, file: str) -> tu
     if not isinstance(shape, list) or len(shape) > _MAX_RANK or any(type(n) is not int or n < 0 or n > MAX_FILE_BYTES for n in shape):
         _refuse(file, f"{quote_value(name)} has the shape {quote_value(shape)}")
     bits = math.prod(shape) * BITS[dtype] if dtype in BITS else span * 8
-    if bits % 8 or not 0 <= bits <= MAX_FILE_BYTES * 8:
+    if bits % 8 or not 0 <= bits <= MAX_FILE_BYTES * 8 or math.prod(shape) > bits:
         _refuse(file, f"{quote_value(name)} of {dtype} {quote_value(shape)} would take {bits:,} bits")
     return Tensor(dtype, tuple(shape), file), bits // 8
 

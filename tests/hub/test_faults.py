@@ -542,3 +542,28 @@ def test_a_tiny_file_is_what_the_others_are_derived_from(hub: StandIn) -> None:
     """The well-formed file that the faults above damage is itself accepted."""
     hub.add(Repo(id="org/tiny", files={"config.json": b"{}", "model.safetensors": safetensors(TINY)}))
     assert read_model("org/tiny").bytes_by_dtype == {"BF16": 64, "F32": 12}
+
+
+@pytest.mark.parametrize("length", [2**63, 2**64 - 1, 2**40])
+def test_a_text_of_a_vocabulary_that_no_header_could_hold_is_refused_at_once(length: int) -> None:
+    """It is not asked for piece by piece until the limit is reached."""
+    array = struct.pack("<QsIIQQ", 1, b"a", 9, 8, 2, length)
+    with pytest.raises(HubGarbage, match="longer than"):
+        parse_gguf(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + array + b"\0" * 64, "x.gguf")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "NEW4", "shape": [2**40] * 16, "data_offsets": [0, 8]},  # more elements than bits, of a dtype whose size is not known
+        {"dtype": "NEW4", "shape": [65], "data_offsets": [0, 8]},
+        {"dtype": "NEW4", "shape": [2], "data_offsets": [8, 0]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]},
+        {"dtype": "F32", "shape": [True, 2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [10**300], "data_offsets": [0, 8]},
+    ],
+)
+def test_a_tensor_that_its_span_cannot_hold_is_refused(entry: dict[str, Any]) -> None:
+    """Whatever its dtype: numbers made of it would be too large for everything behind."""
+    with pytest.raises(HubGarbage, match="cannot be read"):
+        parse_header(json.dumps({"a": entry}).encode(), "x.safetensors", None)
