@@ -183,3 +183,20 @@ def test_a_model_of_timm_is_counted_by_its_header(hub: StandIn) -> None:
     hub.add(Repo(id="timm/old", files={"config.json": as_json(config), "pytorch_model.bin": b"x" * 9}))
     with pytest.raises(UnsupportedModel, match="a model of timm without safetensors"):
         Models()("timm/old")
+
+
+def test_a_pipelines_bytes_are_told_by_component(hub: StandIn) -> None:
+    """What is downloaded for each folder: the default copy, not the fp16 one beside it."""
+    vae = {"_class_name": "AutoencoderKL", "block_out_channels": [32], "latent_channels": 4, "norm_num_groups": 8}
+    files = {
+        "model_index.json": as_json({"_class_name": "P", "vae": ["diffusers", "AutoencoderKL"]}),
+        "vae/config.json": as_json(vae),
+        "vae/diffusion_pytorch_model.safetensors": safetensors(TINY),
+        "vae/diffusion_pytorch_model.fp16.safetensors": safetensors({"a": ("F16", (9,))}),
+    }
+    hub.add(Repo(id="org/pipe", files=files))
+    spec = Models()("org/pipe")
+    assert spec.stored.bytes_by_component == {"vae": 2 * 8 * 4 + 4 * 3}
+    assert [caveat.values["others"] for caveat in spec.caveats if caveat.code == "other_copies"] == [
+        "vae/diffusion_pytorch_model.fp16.safetensors (0.0 GB)"
+    ]
