@@ -373,7 +373,55 @@ def cost_fields(catalog: Catalog) -> tuple[Field, ...]:
     return (hardware, *COST[1:])
 
 
-TABS = ("recommend", "memory", "cost", "tpu", "traffic", "live", "space")
+METHOD_WORDS: tuple[tuple[str, str], ...] = (("LoRA", "lora"), ("QLoRA", "qlora"), ("DoRA", "dora"), ("Full", "full"))
+OPTIMIZER_WORDS: tuple[tuple[str, str], ...] = (
+    ("AdamW, fused", "adamw"), ("AdamW, foreach", "adamw_foreach"), ("AdamW, 8-bit states", "adamw_8bit"), ("Paged AdamW", "paged_adamw"),
+    ("Paged AdamW, 8-bit states", "paged_adamw_8bit"), ("Adafactor", "adafactor"), ("Muon", "muon"), ("SGD", "sgd"),
+)  # fmt: skip
+TRAINING_PRECISION_WORDS: tuple[tuple[str, str], ...] = (
+    ("Mixed, with master weights", "mixed"), ("Pure bf16", "bf16"), ("32-bit float (fp32)", "fp32"),
+)  # fmt: skip
+CHECKPOINTING_WORDS: tuple[tuple[str, str], ...] = (("None", "none"), ("Every layer", "layers"), ("Offloaded to the host", "offloaded"))
+STACK_WORDS: tuple[tuple[str, str], ...] = (
+    ("TRL, fused loss", "trl"), ("transformers Trainer", "transformers"), ("Unsloth", "unsloth"), ("ms-swift", "ms-swift"),
+    ("axolotl", "axolotl"), ("torchtune", "torchtune"),
+)  # fmt: skip
+SHARDING_WORDS: tuple[tuple[str, str], ...] = (
+    ("None: one GPU", "none"), ("DDP", "ddp"), ("ZeRO 1", "zero1"), ("ZeRO 2", "zero2"), ("ZeRO 3", "zero3"), ("FSDP", "fsdp"),
+    ("FSDP with offload", "fsdp_offload"),
+)  # fmt: skip
+ATTENTION_WORDS: tuple[tuple[str, str], ...] = (("sdpa", "sdpa"), ("FlashAttention", "flash"), ("eager", "eager"))
+TRAINING_PLACES: tuple[tuple[str, str], ...] = (
+    ("Spaces", "spaces"), ("Jobs", "jobs"), ("Inference Endpoints", "endpoints"), ("My own GPU", "own"),
+)  # fmt: skip
+MODULE_WORDS: tuple[tuple[str, str], ...] = (
+    ("All linear layers", "all-linear"), ("q_proj, v_proj", "q_proj,v_proj"), ("Attention", "q_proj,k_proj,v_proj,o_proj"),
+    ("MLP", "gate_proj,up_proj,down_proj"),
+)  # fmt: skip
+TRAIN: tuple[Field, ...] = (
+    Field(argument="method", name="method", default="lora", choices=_values(METHOD_WORDS)),
+    Field(argument="sequence_tokens", name="sequence", default=2048, low=1, high=LONGEST_CONTEXT),
+    Field(argument="micro_batch", name="batch", default=1, low=1, high=65_536),
+    Field(argument="accumulation", name="accumulation", default=8, low=1, high=65_536),
+    Field(argument="rows", name="rows", default=10_000, low=0, high=10**12),
+    Field(argument="tokens_per_row", name="row", default=512, low=1, high=10**8),
+    Field(argument="epochs", name="epochs", default=1.0, low=0.0001, high=10_000),
+    Field(argument="platforms", name="where", default=["spaces", "jobs"], choices=_values(TRAINING_PLACES)),
+    Field(argument="rank", name="rank", default=16, low=1, high=16_384),
+    Field(argument="target_modules", name="modules", default="all-linear", choices=_values(MODULE_WORDS)),
+    Field(argument="optimizer", name="optimizer", default="adamw", choices=_values(OPTIMIZER_WORDS)),
+    Field(argument="precision", name="precision", default="mixed", choices=_values(TRAINING_PRECISION_WORDS)),
+    Field(argument="checkpointing", name="checkpointing", default="layers", choices=_values(CHECKPOINTING_WORDS)),
+    Field(argument="attention", name="attention", default="sdpa", choices=_values(ATTENTION_WORDS)),
+    Field(argument="packing", name="packing", default="yes", choices=("yes", "no")),
+    Field(argument="stack", name="stack", default="trl", choices=_values(STACK_WORDS)),
+    Field(argument="fused_loss", name="loss", default="auto", choices=("auto", "yes", "no")),
+    Field(argument="sharding", name="sharding", default="none", choices=_values(SHARDING_WORDS)),
+    Field(argument="devices", name="devices", default=1, low=1, high=1_024),
+)
+
+
+TABS = ("recommend", "memory", "train", "cost", "tpu", "traffic", "live", "space")
 
 
 def precision_choices() -> list[tuple[str, str]]:

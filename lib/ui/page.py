@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.present.markup import hint_note, refusal_note
 from lib.present.privacy import privacy_note
-from lib.ui import cost_tab, gpu_tpu_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab, traffic_tab
+from lib.ui import cost_tab, gpu_tpu_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab, traffic_tab, train_tab
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
 from lib.ui.events import AT_ONCE, Page
@@ -24,6 +24,7 @@ from lib.ui.recommend_tab import RecommendView
 from lib.ui.space_tab import SpaceView
 from lib.ui.theme import ASSETS, launch_options
 from lib.ui.traffic_tab import TrafficView
+from lib.ui.train_tab import TrainView
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -43,11 +44,13 @@ class PageView:
     tabs: gr.Tabs
     recommend: RecommendView
     memory: MemoryView
+    train: TrainView
     cost: CostView
     gpu_tpu: GpuTpuView
     traffic: TrafficView
     live: LiveView
     space: SpaceView
+    train_tab: gr.Tab
     cost_tab: gr.Tab
     gpu_tpu_tab: gr.Tab
     traffic_tab: gr.Tab
@@ -68,6 +71,8 @@ class PageView:
             *self.memory.outputs(),
             *self.memory.curve_outputs(),
             self.memory.pictures,
+            *self.train.inputs.all(),
+            self.train.shown,
             *self.traffic.inputs.all(),
             self.traffic.shown,
             *self.gpu_tpu.inputs.all(),
@@ -116,6 +121,8 @@ def build_view(services: Services) -> PageView:
             recommend = recommend_tab.build(services)
         with gr.Tab("Memory", id="memory", render_children=True) as second:
             memory = memory_tab.build(services)
+        with gr.Tab("Fine-tune", id="train", render_children=True) as tuned:
+            train = train_tab.build()
         with gr.Tab("Cost", id="cost", render_children=True) as third:
             cost = cost_tab.build(services)
         with gr.Tab("GPU or TPU", id="tpu", render_children=True) as choice:
@@ -131,16 +138,18 @@ def build_view(services: Services) -> PageView:
         tabs=tabs,
         recommend=recommend,
         memory=memory,
+        train=train,
         cost=cost,
         gpu_tpu=gpu_tpu,
         traffic=traffic,
         live=live,
         space=space,
+        train_tab=tuned,
         cost_tab=third,
         gpu_tpu_tab=choice,
         traffic_tab=busy,
         live_tab=fourth,
-        others=(first, second, choice, busy, fourth, fifth),
+        others=(first, second, tuned, choice, busy, fourth, fifth),
         costs_shown=gr.State(value=False),
     )
 
@@ -171,6 +180,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     )
     _wire_cost(view, services, opening, changing)
     gpu_tpu_tab.wire(view.gpu_tpu, view.gpu_tpu_tab, services, view.model.reference, opening)
+    train_tab.wire(view.train, view.train_tab, services, view.model.reference, opening)
     traffic_tab.wire(view.traffic, view.traffic_tab, services, view.model.reference, opening)
 
 
@@ -233,20 +243,20 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
     tab = params.get("tab", "")
     model = params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost", "tpu", "traffic"} else {})
+    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost", "tpu", "traffic", "train"} else {})
     memory_values, more = ask.read_link(ask.MEMORY, params if tab == "memory" else {})
     cost_values, rest = ask.read_link(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
     choice_values, left = ask.read_link(ask.gpu_tpu_fields(services.catalog()), params if tab == "tpu" else {})
+    train_values, lost = ask.read_link(ask.TRAIN, params if tab == "train" else {})
     traffic_values, over = ask.read_link(ask.traffic_fields(services.catalog()), params if tab == "traffic" else {})
     facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*recommend_values, *memory_values])
     recommend_context, memory_context, *answers = sliders_and_answers
     if not reference:
         recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (recommend_values[1], memory_values[0]))
     inputs = [recommend_values[0], recommend_context, *recommend_values[2:], memory_context, *memory_values[1:]]
-    if unread or more or rest or left or over:
-        facts += refusal_note(
-            f"The link held a value that cannot be used for: {', '.join([*unread, *more, *rest, *left, *over])}. The defaults stand there."
-        )
+    wrong = [*unread, *more, *rest, *left, *over, *lost]
+    if wrong:
+        facts += refusal_note(f"The link held a value that cannot be used for: {', '.join(wrong)}. The defaults stand there.")
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
     return [
         selected,
@@ -257,6 +267,8 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
         fingerprint,
         limit,
         *answers,
+        *train_values,
+        tab == "train",
         *traffic_values,
         tab == "traffic",
         *choice_values,

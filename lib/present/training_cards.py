@@ -1,0 +1,134 @@
+"""What fine-tuning takes, as markup: card with its bar, hardware with hours and dollars, what to change, the recipe; as text and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
+from lib.present.markup import escape, hint_note
+from lib.present.numbers import count, gib, share, tokens_per_s, usd, usd_per_hour
+from lib.present.tables import hardware_name, table_markup
+from lib.present.training_words import METHODS, PARTS, VERDICTS
+
+COLOURS: dict[str, str] = {
+    "weights": "#3d74b8", "master": "#7aa3d6", "adapters": "#b06fb5", "gradients": "#c8553d", "optimizer": "#e39a2d",
+    "activations": "#2f9e7a", "loss": "#86b94c", "runtime": "#8b93a1",
+}  # fmt: skip
+"""Distinct in hue and lightness on both themes, as the parts of memory are."""
+LABELS = {
+    "weights": "Weights", "master": "Master weights and copies", "adapters": "Adapters", "gradients": "Gradients",
+    "optimizer": "Optimizer", "activations": "Saved activations", "loss": "Logits and loss", "runtime": "Workspace, context, fragments",
+}  # fmt: skip
+_SHOWN = 12
+_CSV = (
+    "hardware", "platform", "devices", "verdict", "capacity_bytes", "needed_bytes", "longest_sequence_tokens", "largest_micro_batch",
+    "tokens_per_s", "hours", "usd_per_hour", "usd",
+)  # fmt: skip
+
+
+def _sizes(answer: TrainingAnswer) -> dict[str, int]:
+    """Bytes by colour, in the order of the bar."""
+    sizes = dict.fromkeys(COLOURS, 0)
+    for part in answer["parts"]:
+        sizes[PARTS[part["name"]][0]] += part["bytes"]
+    return {name: size for name, size in sizes.items() if size}
+
+
+def training_card(answer: TrainingAnswer, model: str) -> str:
+    """One figure, one bar, the parts, and what allocated and reserved are."""
+    sizes, total = _sizes(answer), answer["device_bytes"]
+    bar = "".join(f'<i class="seg" style="width:{share(size, total):.2f}%;background:{COLOURS[name]}"></i>' for name, size in sizes.items())
+    legend = "".join(
+        f'<div><dt><i class="swatch" style="background:{COLOURS[name]}"></i>{LABELS[name]}</dt>'
+        f"<dd>{gib(size)} <small>{share(size, total):.0f} %</small></dd></div>"
+        for name, size in sizes.items()
+    )
+    where = f"on each of {answer['devices']} GPUs" if answer["devices"] > 1 else "on one GPU"
+    host = f", {gib(answer['host_bytes'])} in the host's memory" if answer["host_bytes"] else ""
+    steps = f"{answer['tokens_per_step']:,} tokens a step · {answer['steps']:,} steps"
+    trained = f"{count(answer['trained_parameters'])} parameters trained · {steps}"
+    return (
+        '<section class="card training-card" aria-label="Memory of a training step">'
+        f'<p class="eyebrow">{escape(model)} needs, to tune with {METHODS[answer["method"]]}</p>'
+        f'<p class="headline"><span class="figure">{gib(total)}</span> {where}{host}</p>'
+        f'<p class="quiet">between {gib(answer["device_low_bytes"])} and {gib(answer["device_high_bytes"])} · tensors hold '
+        f"{gib(answer['allocated_bytes'])}, the allocator reserves {gib(answer['reserved_bytes'])} · {trained}</p>"
+        f'<div class="bar" aria-hidden="true">{bar}</div><dl class="legend">{legend}</dl></section>'
+    )
+
+
+def options_table(options: Sequence[TrainingOptionEntry]) -> str:
+    """Hardware with its verdict, hours and dollars; what fits first."""
+    if not options:
+        return hint_note("No hardware of these platforms trains so. With sharding, only offers of several GPUs are listed.")
+    heads = ("Hardware", "Verdict", "Memory", "Tokens/s", "Hours", "Price", "Longest sequence", "Largest micro-batch")
+    shown = [option for option in options if option["verdict"] != "no"][:_SHOWN] or list(options[:3])
+    return table_markup(
+        "Hardware, what fits first, then by price of the whole training", heads, [_row(one) for one in shown], "training-options"
+    )
+
+
+def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
+    speed, hours = option["tokens_per_s"], option["hours"]
+    hourly = option["usd_per_hour"]
+    price = "–" if option["usd"] is None else f"{usd(option['usd'])}<small>{usd_per_hour(hourly)} per hour</small>"
+    name = hardware_name(option["name"], option["hardware"], "your own" if option["platform"] == "own" else option["platform"])
+    cards = f"<small>{option['devices']} GPUs</small>" if option["devices"] > 1 else ""
+    return (
+        name + cards,
+        f"<strong>{VERDICTS[option['verdict']]}</strong>",
+        f"{gib(option['needed_bytes'])}<small>of {gib(option['capacity_bytes'])}</small>",
+        "–" if speed is None else tokens_per_s(speed),
+        "–" if hours is None else f"{hours:,.1f}",
+        price,
+        f"{option['longest_sequence_tokens']:,}",
+        f"{option['largest_micro_batch']:,}",
+    )
+
+
+def changes_table(changes: Sequence[ChangeEntry]) -> str:
+    """What would take less memory, each on its own, with its price in speed."""
+    if not changes:
+        return ""
+    rows = [(escape(one["message"]), gib(one["saved_bytes"]), gib(one["device_bytes"]), _ratio(one["speed_ratio"])) for one in changes]
+    return table_markup(
+        "What to change, each on its own (savings are not cumulative)", ("Change", "Saves", "Then needs", "Speed"), rows, "training-changes"
+    )
+
+
+def _ratio(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.0%} of now"
+
+
+def recipe(answer: TrainingAnswer) -> str:
+    """The script and the line that starts it on Jobs."""
+    if answer["command"] is None or answer["script"] is None:
+        return hint_note("A script is written for a model of the Hub that one GPU of Jobs trains.")
+    boxes = (("Start it on Jobs", answer["command"]), ("train.py", answer["script"]))
+    return "".join(
+        f'<details open><summary>{escape(title)}</summary><button type="button" class="act" data-copy="{escape(code)}" '
+        f'aria-label="Copy: {escape(title)}">Copy</button><pre><code>{escape(code)}</code></pre></details>'
+        for title, code in boxes
+    )
+
+
+def training_text(answer: TrainingAnswer, model: str) -> str:
+    """The answer in a few plain lines."""
+    parts = ", ".join(f"{LABELS[name].lower()} {gib(size)}" for name, size in _sizes(answer).items())
+    first = next((option for option in answer["options"] if option["verdict"] != "no"), None)
+    best = ""
+    if first is not None and first["hours"] is not None:
+        price = "" if first["usd"] is None else f", {usd(first['usd'])}"
+        best = f"\n{first['name']} ({first['hardware']}): {first['hours']:,.1f} hours{price}."
+    return f"{model}, {METHODS[answer['method']]}: {gib(answer['device_bytes'])} ({parts}).{best}"
+
+
+def options_csv(options: Sequence[TrainingOptionEntry]) -> str:
+    """Every piece of hardware as CSV in base units."""
+    out = io.StringIO()
+    sheet = csv.writer(out, lineterminator="\n")
+    sheet.writerow(_CSV)
+    sheet.writerows([option[name] for name in _CSV] for option in options)  # type: ignore[literal-required]
+    return out.getvalue()
