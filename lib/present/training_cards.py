@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
 from lib.present.markup import escape, hint_note
 from lib.present.numbers import count, gib, share, tokens_per_s, usd, usd_per_hour
+from lib.present.snippets import code_blocks
 from lib.present.tables import hardware_name, table_markup
 from lib.present.training_words import METHODS, PARTS, VERDICTS
 
@@ -106,12 +107,7 @@ def recipe(answer: TrainingAnswer) -> str:
     """The script and the line that starts it on Jobs."""
     if answer["command"] is None or answer["script"] is None:
         return hint_note("A script is written for a model of the Hub that one GPU of Jobs trains.")
-    boxes = (("Start it on Jobs", answer["command"]), ("train.py", answer["script"]))
-    return "".join(
-        f'<details open><summary>{escape(title)}</summary><button type="button" class="act" data-copy="{escape(code)}" '
-        f'aria-label="Copy: {escape(title)}">Copy</button><pre><code>{escape(code)}</code></pre></details>'
-        for title, code in boxes
-    )
+    return code_blocks([("Start it on Jobs", answer["command"]), ("train.py", answer["script"])])
 
 
 def training_text(answer: TrainingAnswer, model: str) -> str:
