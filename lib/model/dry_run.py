@@ -30,6 +30,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
+from transformers.integrations import moe as _  # noqa: F401 it registers the products of experts
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import import_utils
 
@@ -103,7 +104,16 @@ def _grouped_flop(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
     return int(2 * rows.numel() * weight.shape[-1])
 
 
-_FURTHER: dict[Any, Callable[..., int]] = {ops.aten._grouped_mm: _grouped_flop}  # noqa: SLF001 it has no public name
+def _grouped_backward_flop(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
+    return 2 * _grouped_flop(rows, weight)
+
+
+_GROUPED = frozenset({getattr(functional, "grouped_mm", None), getattr(torch, "_grouped_mm", None)})
+_FURTHER: dict[Any, Callable[..., int]] = {
+    ops.aten._grouped_mm: _grouped_flop,  # noqa: SLF001 it has no public name
+    ops.transformers.grouped_mm_fallback: _grouped_flop,
+    ops.transformers.grouped_mm_fallback_backward: _grouped_backward_flop,
+}
 """Products that `flop_registry` does not know."""
 
 
@@ -117,6 +127,8 @@ class CudaOperators(TorchFunctionMode):
             return _attention(*args, **kwargs)
         if widens_in_softmax(func, args, kwargs):
             return ops.aten._softmax(args[0], kwargs.get("dim", args[1] if len(args) > 1 else -1), True)  # noqa: SLF001 as called
+        if func in _GROUPED and args[0].dtype is float32:  # the CUDA operator takes it, its meta function does not
+            return ops.transformers.grouped_mm_fallback(args[0], args[1], kwargs["offs"])
         if func is functional.dropout:
             return _dropout(*args, **kwargs)
         return func(*args, **kwargs)
