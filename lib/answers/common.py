@@ -71,6 +71,28 @@ class FileEntry(TypedDict):
     bytes: int
 
 
+class FigureEntry(TypedDict):
+    """A figure of a dry run: as executed, as the closed form gives it, and closed form over executed; None where there is no form."""
+
+    name: str
+    unit: str
+    executed: int
+    closed_form: int | None
+    ratio: float | None
+
+
+class DryRunAnswer(Answer):
+    """What an execution without values took. `layers_run` of `layers` computed, the others were counted like them."""
+
+    model: str
+    architecture: str
+    mode: str
+    layers: int
+    layers_run: int
+    peak_bytes: int
+    figures: list[FigureEntry]
+
+
 class ModelAnswer(Answer):
     """What a model is; `gguf_files` are files of its repository that can be named instead, the smallest first."""
 

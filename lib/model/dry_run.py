@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
-from transformers.integrations import moe as _  # noqa: F401 it registers the products of experts
+from transformers.integrations import moe
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import import_utils
 
@@ -109,6 +109,7 @@ def _grouped_backward_flop(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
 
 
 _GROUPED = frozenset({getattr(functional, "grouped_mm", None), getattr(torch, "_grouped_mm", None)})
+assert moe, "imported because it registers the products of experts"  # noqa: S101 or the import would seem unused
 _FURTHER: dict[Any, Callable[..., int]] = {
     ops.aten._grouped_mm: _grouped_flop,  # noqa: SLF001 it has no public name
     ops.transformers.grouped_mm_fallback: _grouped_flop,
@@ -355,7 +356,8 @@ def dry_run(
             raise BadArgument(name, value, "a whole number from 1")
     stored = dtype if training is None else "float32" if training.arithmetic == "mixed" else training.arithmetic
     built = build(config, stored)
-    _check_length(built, prompt_tokens if training is not None or built.config.is_encoder_decoder else prompt_tokens + output_tokens)
+    own = prompt_tokens if training is not None else output_tokens if built.config.is_encoder_decoder else prompt_tokens + output_tokens
+    _check_length(built, own)
     try:
         with LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -484,6 +486,8 @@ def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kerne
         adapters = sum(p.numel() for p in adapt(model, training.rank, training.targets, packed=training.method == "qlora"))
     model.train()
     model.config.use_cache = False
+    if model.config.is_encoder_decoder and getattr(model.config, "decoder_start_token_id", None) is None:
+        model.config.decoder_start_token_id = 0  # older files leave it to the generation config; any id makes the same shapes
     if training.checkpointing:
         if not model.supports_gradient_checkpointing:
             raise UnsupportedModel(f"{built.architecture} has no gradient checkpointing in transformers. Ask without checkpointing.")
@@ -544,5 +548,6 @@ def _result(built: BuiltModel, layers: list[Layer], depth: _Depth, weights: int,
         layers_run=len(depth.working),
         weights_bytes=weights,
         buffer_bytes=buffers,
+        encoder_decoder=bool(built.config.is_encoder_decoder),
         **runs,
     )

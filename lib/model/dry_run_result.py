@@ -6,8 +6,9 @@ convolutions and attention only, and both halves of a causal mask. Operations ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Method = Literal["full", "lora", "qlora"]
 Optimizer = Literal["adamw", "adamw_foreach", "adafactor", "sgd"]
@@ -82,6 +83,7 @@ class DryRun:
     parameters: int
     weights_bytes: int
     buffer_bytes: int
+    encoder_decoder: bool = False
     inference: InferenceRun | None = None
     training: TrainingRun | None = None
 
@@ -94,3 +96,14 @@ class DryRun:
             assert self.training is not None, "one of them is there"  # noqa: S101 a fact for the type checker
             phases = [self.training.forward, self.training.backward, self.training.update]
         return self.weights_bytes + self.buffer_bytes + max(phase.peak_bytes for phase in phases)
+
+
+def execute(config: Mapping[str, Any], batch: int, prompt_tokens: int, output_tokens: int, training: Training | None) -> DryRun:
+    """`lib.model.dry_run.dry_run`, whose imports take seconds: only the process that executes makes them.
+
+    Raises:
+        AdvisorError: see there.
+    """
+    from lib.model.dry_run import dry_run  # noqa: PLC0415 loaded when first needed
+
+    return dry_run(config, batch=batch, prompt_tokens=prompt_tokens, output_tokens=output_tokens, training=training)

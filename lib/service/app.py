@@ -25,6 +25,7 @@ from lib.service.compare import compare
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.cost import estimate_cost
 from lib.service.diagnose_latency import diagnose_latency
+from lib.service.dry_run import dry_run
 from lib.service.endpoint import App, bind_arguments
 from lib.service.estimate_training import estimate_training
 from lib.service.hardware import list_hardware
@@ -115,6 +116,7 @@ class Services:
         self.catalog = app.catalog
         self.resolve_model = bind_arguments(resolve_model, app)
         self.estimate_memory = bind_arguments(estimate_memory, app)
+        self.dry_run = bind_arguments(dry_run, app)
         self.recommend = bind_arguments(recommend, app)
         self.list_hardware = bind_arguments(list_hardware, app)
         self.estimate_speed = bind_arguments(estimate_speed, app)

@@ -24,21 +24,23 @@ import time
 from collections.abc import Callable
 from functools import cache
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lib.errors import BadConfig, LiveError
 from lib.live import child_process
 from lib.live.faults import Fault
 from lib.live.scratch import scratch_folder
-from lib.model.spec import ModelSpec
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 COMMAND: Final = (sys.executable, "-m", "lib.service.build_worker")
 READY: Final = b"ready"
 BEGUN: Final = b"begun"
 """What a child says when its imports are over, and when it has a question."""
 BUILD_S = 20.0  # some fifty families of transformers took up to 3 s on two busy cores; a hostile one must not hold up the rest
+RUN_S = 50.0  # a dry run: some 2 s on a quiet machine, 15 s where eighteen processes share two cores
 START_S = 120.0  # the imports take 4 s on a quiet machine
 MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
 MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
@@ -51,7 +53,7 @@ _NOT_STARTED = (
     "The process that works out unseen models did not start. Models of the bundled catalog and parameter counts (such as '7B') still "
     "answer; try again in a minute."
 )
-_VALUES = frozenset({"lib.model.spec", "lib.provenance", "lib.live.faults"})
+_VALUES = frozenset({"lib.model.spec", "lib.model.dry_run_result", "lib.provenance", "lib.live.faults"})
 
 
 def too_large(memory_bytes: int) -> BadConfig:
@@ -102,7 +104,7 @@ class _Child:
             return False
         return self._ready
 
-    def answer(self, question: bytes, limit_s: float, while_slow: Callable[[], None]) -> ModelSpec | Fault:
+    def answer(self, question: bytes, limit_s: float, while_slow: Callable[[], None]) -> Any:
         """The answer; `while_slow()` is called once when it takes long.
 
         Raises:
@@ -135,7 +137,7 @@ class _Child:
             raise self._unanswered(limit_s, late=late.is_set())
         self.questions += 1
         result, self.resident_bytes = answer
-        return result  # type: ignore[no-any-return]  # the worker answers with nothing else
+        return result
 
     def _unanswered(self, limit_s: float, *, late: bool) -> BadConfig:
         """Why there is no answer, as the clock and the exit status tell."""
@@ -179,8 +181,10 @@ class BuildProcess:
         self._child: _Child | None = None
         self._successor: _Child | None = None
 
-    def __call__(self, function: Callable[..., ModelSpec], *arguments: object) -> ModelSpec:
+    def __call__(self, function: Callable[..., Result], *arguments: object, limit_s: float | None = None) -> Result:
         """What `function(*arguments)` returns in the child. The imports take none of the time that a question has.
+
+        `limit_s` is this question's own deadline.
 
         Raises:
             AdvisorError: whatever the function refuses with, of the same class and in the same words.
@@ -189,21 +193,21 @@ class BuildProcess:
         """
         question = pickle.dumps((function, arguments))
         with self._turn:
-            child, answer = self._ask(question)
+            child, answer = self._ask(question, limit_s or self._limit_s)
             if child.resident_bytes > GROWN_BYTES:
                 self._retire(child)
             elif child.questions >= self._max_questions:
                 self._prepare()
         if isinstance(answer, Fault):
             raise answer.error()
-        return answer
+        return answer  # type: ignore[no-any-return]  # the worker answers with what the function returns
 
-    def _ask(self, question: bytes) -> tuple[_Child, ModelSpec | Fault]:
+    def _ask(self, question: bytes, limit_s: float) -> tuple[_Child, Any]:
         """A child and its answer. One that was killed since the last question is replaced once: the question is not to blame."""
         for _ in range(2):
             child = self._current()
             try:
-                return child, child.answer(question, self._limit_s, self._prepare)
+                return child, child.answer(question, limit_s, self._prepare)
             except _ChildGoneError:
                 self._retire(child)
             except BadConfig:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from lib.hub.weights import MAX_DOCUMENT_NODES
 from lib.model import bundled
 from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
+from lib.model.dry_run_result import DryRun, Training, execute
 from lib.model.gguf import resolve_gguf
 from lib.model.parameter_count import resolve_count
 from lib.model.reconcile import reconcile
@@ -31,7 +33,7 @@ from lib.model.spec import ModelSpec, TensorGroup
 from lib.model.timm import is_timm, resolve_timm
 from lib.provenance import Caveat, Source
 from lib.service.arguments import read_reference
-from lib.service.build_process import BuildProcess, build_process
+from lib.service.build_process import RUN_S, BuildProcess, build_process
 from lib.service.single_flight import SingleFlight, nobody
 
 
@@ -238,6 +240,7 @@ MAX_REMEMBERED = 256
 _LISTED, _LISTED_COPIES = 12, 5
 MAX_WAITING = 64  # with those below and `lib.hub.spaces.MOST_CALLS` fewer than the threads of `lib.ui.http`: the rest answers meanwhile
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
+MAX_WAITING_TO_RUN = 12
 PATIENCE_S = 60.0
 
 
@@ -249,6 +252,9 @@ class Models:
         self._build = build or build_process()
         self._built: SingleFlight[ModelSpec] = SingleFlight(
             keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING, patience=PATIENCE_S, name="build", caller=caller
+        )
+        self._executed: SingleFlight[DryRun] = SingleFlight(
+            keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING_TO_RUN, patience=PATIENCE_S, name="dry run", caller=caller
         )
         self._read: SingleFlight[HubModel] = SingleFlight(
             keep=0, workers=MAX_READING, waiting=MAX_WAITING_TO_READ, patience=PATIENCE_S, name="hub", caller=caller
@@ -291,6 +297,22 @@ class Models:
             return parse_config(reference.text)
         known = None if reference.file else bundled.find_config(reference.text)
         return known or config_from_hub(self._read_hub(reference.text, reference.file))
+
+    def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: Training | None) -> DryRun:
+        """A dry run of the architecture that a caller means, in the process that builds models; the same one is run once.
+
+        Raises:
+            UnknownModel: a parameter count names no architecture.
+            InvalidInput: it cannot be run so.
+            UnsupportedModel: it has several parts (a pipeline), or cannot be executed without values.
+            Busy: too much is asked at the same time.
+        """
+        config = self.config(model)
+        if is_pipeline(config):
+            raise UnsupportedModel("A pipeline has several architectures; a dry run executes one. Paste the config.json of one of them.")
+        content = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).digest()
+        key = (content, batch, prompt_tokens, output_tokens, training)
+        return self._executed(key, lambda: self._build(execute, dict(config), batch, prompt_tokens, output_tokens, training, limit_s=RUN_S))
 
     @property
     def bundled(self) -> Sequence[str]:

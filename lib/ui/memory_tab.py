@@ -14,8 +14,8 @@ from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.memory_charts import draw_growth, growth_head
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
+from lib.ui import dry_run_box, solve_box
 from lib.ui import fields as ask
-from lib.ui import solve_box
 from lib.ui.events import changes, follow
 from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
@@ -66,6 +66,7 @@ class MemoryView:
     curve: gr.Plot
     explain: gr.HTML
     solve: solve_box.SolveView
+    dry_run: dry_run_box.DryRunView
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `MemoryMarkup.updates`."""
@@ -107,9 +108,18 @@ def build(services: Services) -> MemoryView:
                 gr.HTML(growth_head())
                 curve = gr.Plot(label="Memory by context length", show_label=False)
             solve = solve_box.build(services)
+            dry_run = dry_run_box.build()
             fits = gr.HTML(elem_id="tiers")
     return MemoryView(
-        inputs=inputs, pictures=pictures, need=need, tiers=fits, curve_box=curve_box, curve=curve, explain=explain, solve=solve
+        inputs=inputs,
+        pictures=pictures,
+        need=need,
+        tiers=fits,
+        curve_box=curve_box,
+        curve=curve,
+        explain=explain,
+        solve=solve,
+        dry_run=dry_run,
     )
 
 
@@ -245,4 +255,5 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
     inputs = view.inputs.all()
     follow(changes(inputs), answer, [model.text, *inputs], view.outputs(), "memory_changed")
     solve_box.wire(view.solve, services, model, inputs)
+    dry_run_box.wire(view.dry_run, services, model, inputs)
     follow(changes(inputs), draw, [model.text, limit, *inputs], view.curve_outputs(), "curve_changed")

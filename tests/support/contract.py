@@ -52,6 +52,15 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "vae_slicing": False,
         "quantized": "all",
     },
+    "dry_run": {
+        "model": REQUIRED,
+        "prompt_tokens": 512,
+        "output_tokens": 64,
+        "batch_size": 1,
+        "mode": "inference",
+        "rank": 16,
+        "checkpointing": True,
+    },
     "recommend": {
         "model": REQUIRED,
         "task": "auto",
@@ -266,6 +275,7 @@ FIELDS: dict[str, set[str]] = {
         "rule_of_thumb_bytes", "fits",
         "stages",
     },
+    "dry_run": {"architecture", "mode", "layers", "layers_run", "peak_bytes", "figures"},
     "recommend": {"pick", "ranked", "ranked_total", "rejected", "rejected_total"},
     "list_hardware": {"hardware"},
     "estimate_speed": {"ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high"},
@@ -350,6 +360,7 @@ TINY_CACHE_BYTES_PER_TOKEN = 256
 EXAMPLE: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": TINY_CONFIG},
     "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},
+    "dry_run": {"model": TINY_CONFIG, "prompt_tokens": 64},
     "recommend": {"model": TINY_CONFIG},
     "list_hardware": {},
     "estimate_speed": {"model": TINY_CONFIG, "hardware": "l4x1"},

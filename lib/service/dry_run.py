@@ -1,0 +1,140 @@
+"""`/dry_run`: the real architecture executed without values, each figure beside the closed form's."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from lib import memory
+from lib.answers.common import SCHEMA, DryRunAnswer, FigureEntry, source_entries
+from lib.errors import UnsupportedModel
+from lib.laws.activation import generation_peak_bytes
+from lib.laws.forward_pass import attention_flop, linear_flop
+from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
+from lib.model.spec import ModelSpec
+from lib.present.sentences import caveat_entries
+from lib.provenance import Source
+from lib.service.arguments import MAX_BATCH, MAX_TOKENS, Arguments, Flag, Mode, Model, argument, whole_number
+from lib.service.endpoint import App
+from lib.speed.model_work import derive_model_work
+from lib.workload import MemoryRequest
+
+_PRECISION = "bf16"
+MOST_RANK = 1024
+_READS_TOKENS = frozenset({"decoder", "embedding decoder", "text encoder"})
+_OTHERWISE = ("state", "latent")
+"""Kinds of layers whose products the plain law of attention does not give."""
+
+
+class DryRunArguments(Arguments):
+    """Arguments of `/dry_run`."""
+
+    model: Model
+    prompt_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = argument(512, "tokens of each prompt; of a training step, its sequences")
+    output_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = argument(64, "tokens of each answer; the last step is executed at its end")
+    batch_size: Annotated[int, whole_number(1, MAX_BATCH)] = argument(1, "sequences at the same time")
+    mode: Mode = "inference"
+    rank: Annotated[int, whole_number(1, MOST_RANK)] = argument(16, "rank of LoRA and QLoRA, on all linear modules")
+    checkpointing: Flag = argument(True, "whether a training step recomputes its layers")
+
+
+def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
+    """Execute the real architecture without values and count: bytes, FLOP, operations, each beside the closed form.
+
+    Bfloat16 throughout, text only, operators of a GPU; AdamW in a training step. One or two layers of each kind run for all of them.
+
+    Returns:
+        Each figure as executed, as the closed form of this app gives it, and their ratio.
+    """
+    training = None
+    if arguments.mode != "inference":
+        training = Training(method=arguments.mode, rank=arguments.rank, checkpointing=arguments.checkpointing)
+    prompt, output = arguments.prompt_tokens, 1 if training else arguments.output_tokens
+    run = app.models.execute(arguments.model, arguments.batch_size, prompt, output, training)
+    spec = app.models(arguments.model)
+    if run.inference is not None:
+        figures = inference_figures(run, run.inference, spec, arguments)
+    elif run.training is not None:
+        figures = _training_figures(run, run.training, spec)
+    else:
+        raise UnsupportedModel("Nothing was executed. Ask again, or ask for the estimate, which needs no run.")
+    executed = Source(what="executed figures", source=f"{run.architecture} under torch's FakeTensorMode", checked="")
+    return {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "architecture": run.architecture,
+        "mode": arguments.mode,
+        "layers": run.layers,
+        "layers_run": run.layers_run,
+        "peak_bytes": run.peak_bytes,
+        "figures": figures,
+        "caveats": caveat_entries(spec.caveats),
+        "sources": source_entries((executed, *spec.sources)),
+    }
+
+
+def _figure(name: str, unit: str, executed: int, closed: float | None = None) -> FigureEntry:
+    ratio = round(closed / executed, 4) if closed is not None and executed else None
+    return {"name": name, "unit": unit, "executed": executed, "closed_form": None if closed is None else round(closed), "ratio": ratio}
+
+
+def _request(tokens: int, arguments: DryRunArguments) -> MemoryRequest:
+    return MemoryRequest(precision=_PRECISION, kv_precision=_PRECISION, context_tokens=tokens, batch_size=arguments.batch_size)
+
+
+def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
+    """Weights, cache, activations, peak, FLOP and operations of an inference.
+
+    FLOP as torch counts them: both halves of a causal mask, so twice what `attention_flop` says, and a window's layers in full.
+    """
+    prompt, output, batch = arguments.prompt_tokens, arguments.output_tokens, arguments.batch_size
+    if did.decode is None:
+        output = 1
+    lengths = (prompt, prompt + output - 1, 1)
+    first, last, single = (memory.estimate_memory(spec, _request(length, arguments)) for length in lengths)
+    weights = first.weights.bytes + spec.buffer_bytes
+    moments = [(first.kv_cache.bytes, first.activation.bytes), (last.kv_cache.bytes, single.activation.bytes)]
+    apart = run.encoder_decoder
+    held = did.prefill.peak_bytes - did.prompt_cache_bytes
+    figures = [
+        _figure("parameters", "parameters", run.parameters, spec.parameters_total),
+        _figure("weights and buffers", "bytes", run.weights_bytes + run.buffer_bytes, weights),
+        _figure("cache at the end", "bytes", did.cache_bytes, None if apart else last.kv_cache.bytes),
+        _figure("activations of the prompt", "bytes", held, None if apart else first.activation.bytes),
+        _figure("peak", "bytes", run.peak_bytes, None if apart else generation_peak_bytes(weights=weights, moments=moments)),
+    ]
+    work = derive_model_work(spec, _PRECISION, _PRECISION, _PRECISION, recorded=False)
+    stack = work.decoder or work.encoder
+    grows = bool(spec.cache_terms) or did.decode is None
+    plain = grows and spec.work in _READS_TOKENS and not any(kind in name for name in spec.layer_kinds for kind in _OTHERWISE)
+    prefill = decode = None
+    if stack is not None and plain:
+        layers = stack.full_layers + stack.windowed_layers
+        head = stack.head_parameters if did.decode is not None else 0.0
+        pairs = attention_flop(width=stack.attention_width, full_layers=layers, windowed_layers=0, window=0, tokens=prompt)
+        matrices = linear_flop(parameters=stack.active_parameters, tokens=batch * prompt, head_parameters=head, sequences=batch)
+        prefill = float(matrices + 2 * batch * pairs)
+        seen = max(prompt + 2, prompt + output - 1)
+        read = 4.0 * stack.attention_width * (stack.full_layers * seen + stack.windowed_layers * min(seen, work.window or seen))
+        decode = float(linear_flop(parameters=stack.active_parameters, tokens=batch)) + batch * read
+    figures.append(_figure("prefill", "FLOP", did.prefill.flop, prefill))
+    figures.append(_figure("operations of the prefill", "operations", did.prefill.operations))
+    if did.decode is not None:
+        figures.append(_figure("decode step", "FLOP", did.decode.flop, decode))
+        figures.append(_figure("operations of a decode step", "operations", did.decode.operations))
+    return figures
+
+
+def _training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec) -> list[FigureEntry]:
+    """Weights, states, saved activations, peak, FLOP and operations of a step; the closed form of a step is `/estimate_training`."""
+    return [
+        _figure("parameters", "parameters", run.parameters, spec.parameters_total),
+        _figure("trained parameters", "parameters", did.trained_parameters),
+        _figure("weights and buffers", "bytes", run.weights_bytes + run.buffer_bytes),
+        _figure("gradients", "bytes", did.gradient_bytes),
+        _figure("optimizer states", "bytes", did.optimizer_bytes),
+        _figure("saved activations", "bytes", did.saved_bytes),
+        _figure("peak", "bytes", run.peak_bytes),
+        _figure("forward pass", "FLOP", did.forward.flop),
+        _figure("backward pass", "FLOP", did.backward.flop),
+        _figure("operations of the step", "operations", did.forward.operations + did.backward.operations + did.update.operations),
+    ]

@@ -1,0 +1,97 @@
+"""/dry_run in-process: executed figures beside the closed forms; the execution itself is tests/model/test_dry_run.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from llama import llama_config
+
+from lib.catalog import load
+from lib.errors import BadArgument, UnknownModel, UnsupportedModel
+from lib.model import dry_run as executed_here
+from lib.present.dry_run_rows import dry_run_csv, dry_run_table
+from lib.service.app import Services
+from lib.service.build_process import BuildProcess
+from lib.service.dry_run import dry_run
+from lib.service.endpoint import App, bind_arguments
+from lib.service.models import Models
+from lib.ui.dry_run_box import dry_run_markup
+from lib.ui.fields import MEMORY
+
+
+class Here:
+    """In place of the child: this process."""
+
+    def __call__(self, function: Callable[..., Any], *arguments: object, limit_s: float | None = None) -> Any:
+        """What the function returns."""
+        assert limit_s is None or limit_s > 0
+        assert executed_here  # imported ahead: a busy machine takes longer for that than a visitor waits
+        return function(*arguments)
+
+
+APP = App(catalog=load, models=Models(cast("BuildProcess", Here())))
+QUESTION = bind_arguments(dry_run, APP)
+LLAMA = json.dumps(llama_config(num_hidden_layers=6))
+
+
+def _ratios(answer: Any) -> dict[str, float | None]:
+    return {figure["name"]: figure["ratio"] for figure in answer["figures"]}
+
+
+def test_closed_forms_beside_the_executed_architecture() -> None:
+    """Weights, cache and peak within a percent, FLOP within three (norms count as parameters there and as no product here)."""
+    answer = QUESTION(LLAMA, prompt_tokens=300, output_tokens=40, batch_size=2)
+    ratios = _ratios(answer)
+    for name in ("parameters", "weights and buffers", "cache at the end", "activations of the prompt", "peak"):
+        assert ratios[name] == pytest.approx(1, abs=0.01), name
+    for name in ("prefill", "decode step"):
+        assert ratios[name] == pytest.approx(1, abs=0.03), name
+    assert (answer["layers"], answer["layers_run"]) == (6, 3)
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+
+
+def test_a_training_step() -> None:
+    """States and saved activations of LoRA, which trains 4 · (in + out) of each matrix: 8192 in two layers, 24,576 in six."""
+    answer = QUESTION(LLAMA, prompt_tokens=64, mode="lora", rank=4)
+    executed = {figure["name"]: figure["executed"] for figure in answer["figures"]}
+    assert (executed["trained parameters"], executed["gradients"]) == (24_576, 4 * 24_576)
+    assert 0 < executed["saved activations"] < executed["peak"] == answer["peak_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "refusal"),
+    [
+        ("7B", {}, UnknownModel),
+        (LLAMA, {"batch_size": 0}, BadArgument),
+        (LLAMA, {"prompt_tokens": 2048}, BadArgument),
+        (LLAMA, {"mode": "lora", "rank": 65}, BadArgument),
+        ("google/vit-base-patch16-224", {"mode": "full"}, UnsupportedModel),
+        ("stabilityai/stable-diffusion-xl-base-1.0", {}, UnsupportedModel),
+    ],
+)
+def test_what_cannot_be_executed_is_said(model: str, asked: dict[str, Any], refusal: type[Exception]) -> None:
+    """A sentence, with what is accepted."""
+    with pytest.raises(refusal):
+        QUESTION(model, **asked)
+
+
+def test_the_box_of_the_page() -> None:
+    """It says that it runs, then shows the table; a refusal is a sentence in its place."""
+    services = Services(APP)
+    values = [100 if field.argument == "context_tokens" else field.default for field in MEMORY]
+    running, table = dry_run_markup(services, LLAMA, values)
+    assert "executing" in running
+    assert "3 of 6 layers computed" in table
+    assert "refusal" in list(dry_run_markup(services, "7B", values))[-1]
+    assert len(list(dry_run_markup(services, "", values))) == 1
+
+
+def test_every_figure_is_in_the_table_and_in_the_csv() -> None:
+    """One row each."""
+    answer = QUESTION(LLAMA, prompt_tokens=32)
+    rows = dry_run_csv(answer).splitlines()
+    assert rows[0] == "figure,unit,executed,closed_form,ratio"
+    assert len(rows) == 1 + len(answer["figures"]) == dry_run_table(answer).count('<tr role="row">')
