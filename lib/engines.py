@@ -104,8 +104,8 @@ class EngineTraits:
     """Plain formats that it does not compute in."""
     small_cache: str = "int8"
     """Its cache format of eight bits."""
-    timed: bool = True
-    """Enough measurements of it were published to fit its speed."""
+    timed_as: str = ""
+    """The program whose fitted constants stand for its own (`lib.speed.calibration`), where too few measurements of it were published."""
 
     @property
     def own_modules(self) -> bool:
@@ -168,8 +168,8 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "tei": EngineTraits(
             silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
-            native=True, cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed=False, not_in=frozenset({"bf16"}),
-            cannot_load=frozenset({
+            native=True, cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed_as="compiled",
+            not_in=frozenset({"bf16"}), cannot_load=frozenset({
                 "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
                 "mxfp4", "nvfp4", "gguf",
             }),

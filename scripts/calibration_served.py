@@ -84,8 +84,33 @@ def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int,
     return devices, whole("concurrency") * copies, copies > 1, spread > 1
 
 
+def _held_steps(row: Mapping[str, str], model: str, requests: float) -> float:
+    """Decode steps that the benchmark's own scripts let a new request wait for company; the engines' defaults are 0.
+
+    SGLang looks for requests every so many steps (`--scheduler-recv-interval`, half of it on average), TensorRT-LLM gathers them for so
+    many iterations (`batch_wait_timeout_iters`). Source: github.com/SemiAnalysisAI/InferenceX at 843c625, benchmarks/single_node
+    (dsr1_fp4_b200.sh, dsr1_fp4_b300.sh, dsr1_fp8_b200_trt.sh, qwen3.5_bf16_b200.sh, qwen3.5_fp4_b200.sh, qwen3.5_fp4_b300.sh,
+    glm5_fp4_b200.sh), and its former script for Llama 70B with TensorRT-LLM ("batch_wait_timeout_iters: 20" below eight devices).
+    """
+    card, shape = row["accelerator"], (row["prompt_tokens"], row["output_tokens"])
+    short = shape == ("1024", "1024")
+    if row["backend"] == "trtllm" and card == "b200_sxm" and short:
+        if model == "Llama-3.1-70B":
+            return 20.0 if float(row["tp_size"]) < MOST_OF_A_NODE else 0.0
+        return 40.0 if model == "DeepSeek" and row["precision"] == "fp8" and requests >= 64 else 0.0  # noqa: PLR2004
+    if row["backend"] != "sglang" or card not in {"b200_sxm", "b300_sxm"} or row["precision"] == "fp8":
+        return 0.0
+    from_requests = {"DeepSeek": 16, "GLM-5": math.inf, "Qwen3.5-397B": 5 if (card, row["precision"]) == ("b200_sxm", "fp4") else 16}
+    if model not in from_requests:
+        return 0.0
+    return (30.0 if requests >= from_requests[model] else 10.0) / 2
+
+
 def served(facts: Path) -> Iterator[Point]:
-    """The loaded-server means; runs that are in the table more than once are one point, at their geometric mean."""
+    """The loaded-server means; runs that are in the table more than once are one point, at their geometric mean.
+
+    DeepSeek-R1 and V3 are one model (the table has the same runs under both names), whose releases are left out together.
+    """
     groups: dict[tuple[object, ...], tuple[Point, list[float]]] = {}
     with (facts / "served_throughput.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -99,7 +124,8 @@ def served(facts: Path) -> Iterator[Point]:
 
 def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object, ...]]]:
     name = row["model"].split("/")[1]
-    m = next(sizes for start, sizes in SERVED.items() if name.startswith(start))
+    model = next(start for start in SERVED if name.startswith(start))
+    m = SERVED[model]
     engine = {"trtllm": "tensorrt-llm"}.get(row["backend"], row["backend"])
     bits, kernel, arithmetic = SERVED_KERNELS[row["gemm_quant_mode"] or row["precision"] or "bf16"]
     if name.endswith("NVFP4"):
@@ -126,10 +152,11 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         "tensor_parallel": devices, "pipeline_stages": 1, "replicas": 1,
         "row_split": False, "pipelined": False, "prompt_tokens": float(row["prompt_tokens"]), "output_tokens": float(row["output_tokens"]),
         "running_requests": requests, "static_cache_tokens": 0,
+        "held_steps": _held_steps(row, model, requests),
     }  # fmt: skip
     key = (
         row["backend"],
-        name,
+        model,
         row["accelerator"],
         kernel,
         case["prompt_tokens"],
@@ -142,13 +169,15 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
     for metric, column in (("served_between", "mean_tpot_ms"), ("served_first", "mean_ttft_ms")):
         if row[column] and float(row[column]) > 0:
             weight = SERVED_WEIGHT if devices <= MOST_OF_A_NODE else 0.0  # larger ones are several engines, prompts apart from answers
+            if (metric, row["backend"], model) == ("served_first", "trtllm", "Llama-3.1-8B"):
+                weight = 0.0  # their first token waits for a place: O · s / b longer, as where b - 1 requests run
             point = Point(
                 case=case,
                 card=(card.id, 1.0, arithmetic),
                 metric=metric,
                 value=float(row[column]),
                 weight=weight,
-                model=f"served {name}",
+                model=f"served {model}",
                 accelerator=row["accelerator"],
                 regime="served",
                 source="served",

@@ -255,9 +255,9 @@ def _listed(
 def _by_preference(engines: Sequence[tuple[Engine, Sdk | Literal[""]]], *, crowd: bool) -> list[tuple[Engine, Sdk | Literal[""]]]:
     """Servers first where several requests come at a time, on several cards, or where the image is a server; else the own process.
 
-    Of the servers those come first that stand first in `TRAITS`; what was never timed comes last.
+    Of the servers those come first that stand first in `TRAITS`; what is timed as another program comes last.
     """
-    return sorted(engines, key=lambda pair: (not TRAITS[pair[0]].timed, pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
+    return sorted(engines, key=lambda pair: (TRAITS[pair[0]].timed_as, pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
 
 
 def _device_counts(spec: ModelSpec, offer: Offer, engine: Engine) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.speed.batch import Question
+from lib.speed.model_work import count_head_parameters
 from lib.units import BytesPerSecond, FlopPerSecond, Seconds
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, prompt_and_output_tokens
 
@@ -203,7 +204,8 @@ def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roo
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=whole, peak_flops_per_s=on.peak, basis=on.basis)
     step = _decode_floor_s(spec, memory, on, concurrency)
     prompt = SOUND_TOKENS if family == "speech" else PROMPT_TOKENS
-    first = _prefill_floor_s(count_decode_parameters(spec), prompt, 0, on, concurrency)
+    read = count_decode_parameters(spec)
+    first = _prefill_floor_s(read, prompt, 0, on, concurrency, head_parameters=count_head_parameters(spec, read))
     decodes = spec.cache_terms is not None or spec.source == "rule_of_thumb"
     return Speed(
         decode_tokens_per_s_upper_bound=1.0 / step if decodes else None,
@@ -213,9 +215,15 @@ def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roo
     )
 
 
-def _prefill_floor_s(parameters: int, tokens: int, weight_bytes: int, on: Roofline, batch: int) -> Seconds:
+def _prefill_floor_s(parameters: int, tokens: int, weight_bytes: int, on: Roofline, batch: int, *, head_parameters: float = 0.0) -> Seconds:
     least = prefill_floor(
-        active_parameters=parameters, tokens=tokens, weight_bytes=weight_bytes, bandwidth=on.bandwidth, batch=batch, peak=on.peak
+        active_parameters=parameters,
+        tokens=tokens,
+        weight_bytes=weight_bytes,
+        bandwidth=on.bandwidth,
+        batch=batch,
+        peak=on.peak,
+        head_parameters=head_parameters,
     )
     return Seconds(least.seconds)
 

@@ -51,7 +51,6 @@ _SPEED = {
     "cpu_too_slow:speech": "Too slow on {vcpu} virtual CPUs: half a minute of sound takes about {seconds}.",
     "cpu_too_slow:draw": "Too slow on {vcpu} virtual CPUs: even 32 cores take {seconds} for one small picture with Stable Diffusion 1.5.",
     "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
-    "engine_not_measured": "Too few measurements of {engine} are published to predict its speed on a CPU, so nothing can be promised.",
     "too_slow": "About {tokens_per_s} per request; {wanted_tokens_per_s} were asked for.",
     "first_token_late": "First token after about {ttft_s}; within {wanted_s} was asked for.",
     "below_reading": "Slower than one reads: about {tokens_per_s}, and people read {reading_tokens_per_s}.",

@@ -12,8 +12,9 @@ from lib.workload import AS_THE_PIPELINE, MemoryRequest
 
 
 def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> list[Caveat]:
-    """A prompt and answer that the model cannot hold; in an encoder-decoder the answer alone has to fit."""
-    tokens = output_tokens + (0 if _has_encoder(spec) else prompt_tokens)
+    """A prompt and answer that the model cannot hold; in an encoder-decoder the answer alone has to fit, an encoder answers nothing."""
+    answers = spec.work not in {"text encoder", "other encoder"}
+    tokens = (output_tokens if answers else 0) + (0 if _has_encoder(spec) else prompt_tokens)
     if spec.context_limit is None or tokens <= spec.context_limit:
         return []
     return [Caveat("beyond_context", {"asked_tokens": tokens, "limit_tokens": spec.context_limit})]

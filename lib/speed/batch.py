@@ -33,6 +33,8 @@ from lib.workload import MemoryRequest
 
 Question = tuple[ModelSpec, Offer | Cards, SpeedRequest]
 MEAN_FILL = 0.5  # of an answer, in the cache of a running request
+WITH_CROSS_ATTENTION = 1.5  # three blocks in a layer instead of two, so as many more kernels to launch
+BOTH_WAYS = 2  # encoders attend to what follows too, twice the pairs of a causal mask
 Columns = dict[str, float]
 
 
@@ -67,7 +69,8 @@ class LawInputs:
     arithmetic, and whether weights are converted to a wider type. Hardware: ceilings of one device by class and rates that are reached,
     with the share of the datasheet that they are (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether that
     is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's two ways.
-    Request: tokens in and out, requests that run at once, and the allocated length that static caches read (0 elsewhere).
+    Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), and the decode
+    steps that a server is told to let new requests wait so that they come together (0 by every engine's default).
     """
 
     engine: NDArray[np.int64]
@@ -111,6 +114,7 @@ class LawInputs:
     output_tokens: Array
     running_requests: Array
     static_cache_tokens: Array
+    held_steps: Array
 
     def __len__(self) -> int:
         """n, the number of rows."""
@@ -231,11 +235,13 @@ def describe_passes(of: Deployment) -> tuple[Columns, Columns | None]:
     work, request = of.work, of.request
     if work.decoder is None:
         assert work.encoder is not None  # noqa: S101 one of the two is always there
-        return _row(of, work.encoder, request.prompt_tokens, 1.0, cached=False), None
+        return _row(of, work.encoder, work.encoder_tokens or request.prompt_tokens, 1.0, cached=False), None
     if work.encoder is None:
         return _row(of, work.decoder, request.prompt_tokens, request.output_tokens, cached=True), None
+    layers = work.decoder.layers * WITH_CROSS_ATTENTION
     heard = work.encoder_tokens if of.spec.task == "automatic-speech-recognition" else request.prompt_tokens
-    return _row(of, work.decoder, 1.0, request.output_tokens, cached=True), _row(of, work.encoder, heard, 1.0, cached=False)
+    decoder = _row(of, work.decoder._replace(layers=layers), 1.0, request.output_tokens, cached=True)
+    return decoder, _row(of, work.encoder, heard, 1.0, cached=False)
 
 
 def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:
@@ -246,7 +252,7 @@ def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens:
         "experts": stack.experts, "experts_per_token": stack.experts_per_token, "active_parameters": stack.active_parameters,
         "head_parameters": stack.head_parameters if cached else 0.0,
         "layers": stack.layers, "hidden": stack.hidden, "attention_width": stack.attention_width,
-        "full_layers": stack.full_layers, "windowed_layers": stack.windowed_layers,
+        "full_layers": stack.full_layers * (1 if cached else BOTH_WAYS), "windowed_layers": stack.windowed_layers,
         "cache_constant": work.cache_constant if cached else 0.0, "cache_per_token": work.cache_per_token if cached else 0.0,
         "cache_windowed": work.cache_windowed if cached else 0.0, "window": work.window, "cache_shards": work.cache_shards,
         "cache_copied": cached and layout.engine in CACHE_COPYING, "cache_repeats": 1.0,
@@ -257,7 +263,7 @@ def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens:
         "tensor_parallel": layout.tensor_parallel, "pipeline_stages": layout.pipeline_stages,
         "replicas": min(layout.replicas, of.running_requests), "row_split": False, "pipelined": layout.pipelined,
         "prompt_tokens": prompt_tokens, "output_tokens": output_tokens, "running_requests": of.running_requests,
-        "static_cache_tokens": 0.0,
+        "static_cache_tokens": 0.0, "held_steps": 0.0,
     }  # fmt: skip
 
 

@@ -49,7 +49,8 @@ class Constants:
     """Arrays of one entry, or with an entry per engine, card class or kernel (see `SIZES`).
 
     bandwidth, compute: logits of the share that is reached, and offsets of it. `bandwidth_cache`: offset for attention kernels that read
-    the cache. `rows_half`: ln of the rows at which half of the compute is reached. launch: ln seconds of launch overhead per layer, step
+    the cache. `rows_half`, `width_half`: ln of the rows and of the columns at which half of
+    the compute is reached. launch: ln seconds of launch overhead per layer, step
     and sequence; `eager_kernel`: ln factor on the time of a layer where eager engines unpack a format; `launch_experts`: where there are
     experts. `all_reduce_s`: ln seconds of latency; `all_reduce_pcie`, `all_reduce_rows`: ln factors over PCIe and for a split by rows;
     `link_share`: ln of the share of the link that is reached. `attention`: offset for attention
@@ -68,6 +69,7 @@ class Constants:
     compute_engine: Array
     compute_class: Array
     compute_kernel: Array
+    width_half: Array
     rows_half: Array
     rows_half_class: Array
     launch_layer_s: Array
@@ -79,14 +81,13 @@ class Constants:
     all_reduce_pcie: Array
     all_reduce_rows: Array
     link_share: Array
+    link_share_pcie: Array
     attention: Array
     attention_engine: Array
     attention_class: Array
     chunked_prefill: Array
     prefill_queue: Array
-    prefill_queue_engine: Array
     steps_waited: Array
-    steps_waited_engine: Array
     ttft_fixed_s: Array
     request_s: Array
     full_load: Array

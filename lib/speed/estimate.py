@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
+from lib.precision import weight_format
 from lib.provenance import Caveat, Source
 from lib.speed.batch import native_format, resolve_deployment
 from lib.speed.calibration import Calibration, load_calibration
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lib.speed.timing import ForwardPass
 
 WINDOW_S = 30.0
+PACKED_BITS = 8
 SPEECH_RECOGNITION = "automatic-speech-recognition"
 _LARGEST_SHARE = 0.98
 
@@ -80,7 +82,7 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     hears = of.spec.task == SPEECH_RECOGNITION and decodes
     items = None
     if estimate.throughput_tokens_per_s is not None and (hears or not decodes):
-        items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if hears else request.prompt_tokens))
+        items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if hears else float(table.inputs.prompt_tokens[0])))
     return ExplainedSpeed(
         request=request,
         ttft_s=estimate.ttft_s,
@@ -109,6 +111,7 @@ def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
         (of.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.devices.count})),
         (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
         (spec.library == "gguf", Caveat("gguf_engine")),
+        (engine == "host" and weight_format(of.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
         (engine in STATIC_BATCH_ENGINES and of.request.concurrency > 1, Caveat("static_batch")),

@@ -283,7 +283,7 @@ def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
         BadArgument: the engine needs other hardware.
     """
     name, caveats = resolve_engine(devices, engine)
-    if name == "host":
+    if name == "host" or traits_of(engine).timed_as:
         return Layout(name, 1, 1, 1, False, caveats)
     if name == "neuron":
         degree = largest_power_of_two(min(devices.count, layer_sizes(spec).heads))
@@ -296,7 +296,7 @@ def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
 
 def _able(silicon: Accelerator) -> str:
     """The engines whose speed is predicted on this silicon."""
-    return f"{', '.join(name for name, row in TRAITS.items() if row.timed and row.runs_on(silicon))} on {silicon.name}"
+    return f"{', '.join(name for name, row in TRAITS.items() if row.runs_on(silicon))} on {silicon.name}"
 
 
 def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ...]]:
@@ -305,9 +305,6 @@ def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ..
     Raises:
         BadArgument: the engine needs other hardware.
     """
-    if not traits_of(engine).timed:
-        why = f"too few measurements of {engine} are published to predict its speed"
-        raise BadArgument("engine", engine, f"{_able(devices.silicon)}; {why}")
     match devices.silicon.kind:
         case "cpu" if traits_of(engine).runs_on(devices.silicon):
             return "host", ()
@@ -317,4 +314,5 @@ def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ..
             return "neuron", (ON_NEURON,)
     if not traits_of(engine).runs_on(devices.silicon):
         raise BadArgument("engine", engine, _able(devices.silicon))
-    return engine, ()
+    like = traits_of(engine).timed_as
+    return (like, (Caveat("engine_replaced", variant=engine),)) if like else (engine, ())

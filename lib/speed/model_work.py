@@ -44,6 +44,8 @@ class LayerStack(NamedTuple):
 class ModelWork(NamedTuple):
     """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_bytes_read`.
 
+    `encoder_tokens` are the positions that an encoder always has (half a minute of sound, the patches of a picture), else 0.
+
     `packed_parameters` are stored in fewer bits than they are multiplied in; 0 for formats with units of their own.
     """
 
@@ -128,7 +130,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
             head_parameters=0.0,
             windowed_layers=0.0,
         )
-    tokens = spec.dimensions.encoder_tokens
+    tokens = spec.dimensions.encoder_tokens or (0 if decodes else _patches(spec))
     cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)
     by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
     return ModelWork(
@@ -146,12 +148,25 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     )
 
 
+def _patches(spec: ModelSpec) -> int:
+    """Positions of a picture in a vision transformer, by its table of positions (1 × positions × hidden); 0 without one."""
+    tables = (group.shape for group in spec.tensors if group.kind == "other")
+    hidden = spec.dimensions.hidden_size
+    return max((shape[1] for shape in tables if len(shape) == 3 and (shape[0], shape[2]) == (1, hidden)), default=0)  # noqa: PLR2004
+
+
 def _passed_by(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
     """Components whose weights a pass over text does not read: tables that are only looked up, towers of pictures and sound."""
     parts = spec.parameters_by_component
     tied = decodes and not any(g.kind == "head" for g in spec.tensors)
     looked_up = {"embeddings"} & set(parts) if not tied else set()
     return looked_up | ({"encoder"} if apart else set()) | (TOWERS & set(parts) if decodes else set())
+
+
+def count_head_parameters(spec: ModelSpec, active: float) -> float:
+    """Parameters of the output projection, which only the last position of a prompt passes, of the `active` ones."""
+    size = layer_sizes(spec)
+    return min(float(size.vocabulary * size.hidden), active / 2)
 
 
 def _stack(spec: ModelSpec, size: LayerSizes, read: float, left: set[str], precision: str, compute: str) -> LayerStack:
@@ -166,7 +181,7 @@ def _stack(spec: ModelSpec, size: LayerSizes, read: float, left: set[str], preci
         experts=experts.experts if experts else 0,
         experts_per_token=experts.experts_per_token if experts else 0,
         active_parameters=active,
-        head_parameters=min(float(size.vocabulary * size.hidden), active / 2),
+        head_parameters=count_head_parameters(spec, active),
         layers=max(size.layers, *(t.layers for t in terms)) if terms else size.layers,
         hidden=size.hidden,
         attention_width=size.query_width,

@@ -37,8 +37,8 @@ _ATTENTION_POINTS = 129
 class StepTable:
     """Seconds of steps on a grid, and of attention over prompts.
 
-    To the prompt of a lone request the laws add `steps_waited` decode steps (κ of `lib.laws.serving`, 0 where a batch starts together) and
-    `fixed_s`, the fixed time of a request.
+    To the prompt of a request the laws add `fixed_s`, its fixed time, and while others decode `steps_waited` decode steps (κ of
+    `lib.laws.serving`, 0 where a batch starts together).
     """
 
     sequences: list[float]
@@ -127,9 +127,8 @@ def tabulate_steps(
         steps_waited=0.0 if static else float(steps_waited(inputs, constants)[0]),
         fixed_s=0.0,
     )
-    mean = prompt_tokens + float(inputs.output_tokens[0]) / 2
     read_s = table.step_s(0, prompt_tokens, 0.0) + table.attention_s(0, prompt_tokens)
-    return replace(table, fixed_s=max(0.0, ttft_s - read_s - table.steps_waited * table.step_s(1, 0, mean)))
+    return replace(table, fixed_s=max(0.0, ttft_s - read_s))
 
 
 def _prompts(inputs: LawInputs, constants: Constants, prompts: Array, chunks: Sequence[float]) -> tuple[Array, Array]:

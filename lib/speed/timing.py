@@ -25,6 +25,7 @@ from lib.laws.forward_pass import (
     fraction,
     launch_overhead,
     linear_flop,
+    narrow_matrices,
     pipeline_share,
     step_time,
     unpacked_bytes_moved,
@@ -39,6 +40,7 @@ MAX_SEQS = np.array([MAX_NUM_SEQS.get(name, 256) for name in ENGINES], dtype=np.
 UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # kernels that no engine measured runs from a recorded graph
 MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
 HALF = KERNELS.index("half")
+HOST = ENGINES.index("host")  # vector units lose nothing on narrow matrices either
 MANY_ROWS = 1e9  # rows at which nothing of the rate is lost
 NO_HALF_ROWS = np.zeros(len(CLASSES) + 1)
 MICRO_BATCH = 512.0  # llama.cpp feeds a prompt to its pipeline stages in micro-batches of this many tokens
@@ -124,7 +126,7 @@ def reach_rates(inputs: LawInputs, constants: Constants) -> ReachedRates:
         launch_layer_s=np.exp(k.launch_layer_s[i.engine]),
         launch_factor=unpacking * np.where(i.experts > 0, np.exp(k.launch_experts[0]), 1.0),
         all_reduce_latency=np.exp(k.all_reduce_s[0]) * slower,
-        link=i.link * np.exp(k.link_share[0]),
+        link=i.link * np.exp(k.link_share[0] + np.where(i.over_pcie, k.link_share_pcie[0], 0.0)),
     )
 
 
@@ -165,6 +167,13 @@ def prompt_attention_flop(inputs: LawInputs) -> Quantity:
     )
 
 
+def _narrowness(inputs: LawInputs, constants: Constants) -> Array:
+    """How much longer the products take than with wide matrices (`lib.laws.forward_pass.narrow_matrices`); shape (n,)."""
+    i = inputs
+    columns = i.active_parameters / np.maximum(i.layers * i.hidden * i.tensor_parallel * np.maximum(i.experts_per_token, 1.0), 1.0)
+    return narrow_matrices(columns=columns, half_columns=np.exp(constants.width_half[0]) * (i.engine != HOST))
+
+
 def _full_compute(inputs: LawInputs, constants: Constants, rates: ReachedRates) -> Array:
     """FLOP/s that are reached with so many rows that nothing is lost."""
     return achieved_compute(
@@ -200,7 +209,7 @@ def time_forward_pass(
         half_rows=np.append(np.exp(k.rows_half[0] + k.rows_half_class) * MATRIX_UNITS, 0.0),
     )
     flop = linear_flop(parameters=i.active_parameters, tokens=tokens, head_parameters=i.head_parameters, sequences=sequences)
-    compute = flop / i.tensor_parallel / flop_per_s
+    compute = flop / i.tensor_parallel / flop_per_s * _narrowness(i, k)
     launch = launch_overhead(
         layers=i.layers,
         layer_s=rates.launch_layer_s,
@@ -243,8 +252,8 @@ def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *
 
 
 def steps_waited(inputs: LawInputs, constants: Constants) -> Array:
-    """Decode steps that a new request waits for (κ of `lib.laws.serving`); shape (n,)."""
-    steps: Array = np.exp(constants.steps_waited[0] + constants.steps_waited_engine[inputs.engine])
+    """Decode steps that a new request waits for while others decode (κ of `lib.laws.serving`); shape (n,)."""
+    steps: Array = np.exp(constants.steps_waited[0]) + inputs.held_steps
     return steps
 
 
@@ -269,7 +278,7 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
     ttft_s = time_to_first_token(
         prompt_s=alone.total,
         requests=batch,
-        queued=np.exp(k.prefill_queue[0] + k.prefill_queue_engine[i.engine]),
+        queued=np.exp(k.prefill_queue[0]),
         tpot_s=tpot_s,
         steps=steps_waited(i, k),
         fixed_s=np.exp(k.ttft_fixed_s[i.engine]),
@@ -296,7 +305,7 @@ def full_load_throughput(inputs: LawInputs, constants: Constants) -> Array:
     )
     step = time_forward_pass(i, constants, rates, tokens=batch, cached_tokens=i.prompt_tokens + i.output_tokens / 2.0, sequences=batch)
     flop = linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens, head_parameters=i.head_parameters)
-    prompt_s = flop / _full_compute(i, constants, rates) + prompt_attention_flop(i) / rates.attention
+    prompt_s = flop / _full_compute(i, constants, rates) * _narrowness(i, constants) + prompt_attention_flop(i) / rates.attention
     each = serving.full_load_throughput(
         prompt_s=prompt_s / i.tensor_parallel,
         step_s=step.total,

@@ -301,10 +301,11 @@ class _Replica:
         self._leave()
 
     def _first_token(self, job: Job) -> None:
-        """It leaves the engine now, and the server after the steps that the law adds, of which one that was waited for is simulated."""
+        """It leaves the engine now, and the server after the steps that the law adds while others decode, less what was simulated."""
         job.first_s = self.env.now
         step_s = self.steps.step_s(len(self.decoding), 0, self._mean_cached())
-        job.outside_s = self.steps.fixed_s + max(0.0, self.steps.steps_waited * step_s - (job.step_wait_s or 0.0))
+        steps = self.steps.steps_waited if len(self.decoding) > 1 else 0.0
+        job.outside_s = self.steps.fixed_s + max(0.0, steps * step_s - (job.step_wait_s or 0.0))
 
     def _run_of_steps(self) -> Process:
         """Steps of the running sequences until the first of them is answered, the cache is full, or a request comes."""

@@ -219,7 +219,7 @@ def lone_request_s(server: Server, shape: RequestShape) -> float:
     """Seconds of a request that has a replica to itself, by the laws."""
     steps, middle = server.steps, shape.prompt_tokens + shape.output_tokens / 2
     read = steps.step_s(0, shape.prompt_tokens, 0.0) + steps.attention_s(0, shape.prompt_tokens)
-    return read + (steps.steps_waited + shape.output_tokens - 1) * steps.step_s(1, 0, middle) + steps.fixed_s
+    return read + (shape.output_tokens - 1) * steps.step_s(1, 0, middle) + steps.fixed_s
 
 
 def most_requests_per_s(server: Server, shape: RequestShape) -> float:

@@ -316,8 +316,8 @@ LENGTH_WORDS: tuple[tuple[str, str], ...] = (("Fixed", "fixed"), ("Uniform", "un
 MEASURE_WORDS: tuple[tuple[str, str], ...] = (
     ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
 )  # fmt: skip
-SERVERS = tuple(name for name in ENGINES if TRAITS[name].timed)
-"""Engines whose speed was fitted."""
+SERVERS = tuple(name for name in ENGINES if not TRAITS[name].timed_as)
+"""Engines whose own speed was fitted."""
 TRAFFIC: tuple[Field, ...] = (
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",)),
     Field(argument="policy", name="policy", default="continuous", choices=_values(POLICY_WORDS)),

@@ -87,7 +87,7 @@ def test_the_words_are_those_of_the_api() -> None:
     """Every policy, kind of arrivals and of lengths can be chosen, and every engine whose speed was fitted."""
     for words, names in ((ask.POLICY_WORDS, POLICIES), (ask.ARRIVAL_WORDS, ARRIVALS), (ask.LENGTH_WORDS, LENGTHS)):
         assert {value for _, value in words} == set(names)
-    assert set(ask.SERVERS) == {name for name, row in TRAITS.items() if row.timed}
+    assert set(ask.SERVERS) == {name for name, row in TRAITS.items() if not row.timed_as}
     assert {value for _, value in ask.MEASURE_WORDS} == set(MEASURES)
 
 
