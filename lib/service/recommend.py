@@ -79,7 +79,7 @@ class WorkloadArguments(Arguments):
     prompt_tokens: TokensOrNone = argument(0, "tokens of the usual prompt; 0 takes a share of the context")
     output_tokens: TokensOrNone = argument(0, "tokens of the usual answer; 0 takes a share of the context")
     max_ttft_s: FirstTokenSeconds = argument(0, "longest time to the first token in seconds; 0 sets no limit")
-    engine: AnyEngine = argument("auto", "what runs the model; auto tries other servers only where vLLM does not pass, all of them with priority=fastest")
+    engine: AnyEngine = argument("auto", "what runs the model; auto tries vLLM before other servers; with fastest all compete")
     sdk: AnySdk = argument("auto", "what the Space is built with: gradio, docker, or auto for either")
     width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
     height: Pixels = 0
