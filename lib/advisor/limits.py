@@ -194,7 +194,7 @@ def _spread(
     if not traits_of(engine).runs_on(silicon):
         able = [name for name in list_engines(spec.work) if traits_of(name).runs_on(silicon)]
         raise BadArgument("engine", engine, f"{', '.join(able) or 'other hardware, for no engine runs this model'} on {hardware.name}")
-    if traits_of(engine).timed or on_zerogpu(hardware):
+    if not traits_of(engine).timed_as or on_zerogpu(hardware):
         of = resolve_deployment((spec, hardware, SpeedRequest(precision=precision, engine=engine)), accelerators)
         if of.layout.engine != engine and of.layout.engine in TRAITS:  # on a TPU
             raise BadArgument("engine", engine, f"{of.layout.engine} on {hardware.name}")

@@ -14,7 +14,7 @@ from lib.advisor.candidates import engines_on, family_of, list_candidates, task_
 from lib.advisor.zerogpu import LIGHT_TRAFFIC_VISITORS
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
-from lib.engines import ENGINES, TRAITS
+from lib.engines import ENGINES
 from lib.memory import usable_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
@@ -145,9 +145,6 @@ def recompute(obstacle: Reason, rejection: Rejection, spec: ModelSpec, workload:
                 assert family in {"image", "video"}
         case "cpu_speed_unknown" | "memory_unknown":
             assert offer.silicon is None or usable_memory(offer) is None
-        case "engine_not_measured":
-            assert values["engine"] == workload.engine
-            assert workload.engine not in {name for name, row in TRAITS.items() if row.timed}
         case _:
             raise AssertionError(f"nothing here checks {obstacle.code}")
 
