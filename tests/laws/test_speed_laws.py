@@ -131,10 +131,10 @@ def test_admitted_is_bounded_by_the_engine_and_by_the_memory() -> None:
 
 
 def test_a_closed_loop_of_one_has_no_queue() -> None:
-    """One request: it decodes alone, nothing interrupts it, and its first token is prompt + steps + fixed time."""
+    """One request: it decodes alone, nothing interrupts it, and its first token is prompt + fixed time: it waits for no step."""
     assert float(decoding_requests(requests=1, prompt_s=1.0, step_s=0.01, output_tokens=100)) == 1
     assert time_per_output_token(step_s=0.01, prompt_s=1.0, requests=1, output_tokens=100, interference=0.7) == 0.01
-    assert time_to_first_token(prompt_s=1.0, requests=1, queued=0.1, tpot_s=0.01, steps=2, fixed_s=0.05) == pytest.approx(1.07)
+    assert time_to_first_token(prompt_s=1.0, requests=1, queued=0.1, tpot_s=0.01, steps=2, fixed_s=0.05) == pytest.approx(1.05)
 
 
 def test_others_prompts_are_in_the_time_between_tokens() -> None:
