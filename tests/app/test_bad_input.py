@@ -98,7 +98,7 @@ def alive(url: str) -> bool:
         ('{"model_type": "llama", "num_hidden_layers": 1000000000}', "num_hidden_layers"),
         ('{"model_type": "llama", "hidden_size": "many"}', "hidden_size"),
         ('{"model_type": "llama", "hidden_size": ' + "9" * 5_000 + "}", "digits"),
-        ('{"a": ' * 5_000, "nested"),
+        ('{"a": ' * 50_000, "nested"),
         ("[" * 100_000, "nested"),
         (BIG_JSON, "more than 50,000 values"),
         ('{"x": "' + "y" * 1_100_000 + '"}', "characters"),
