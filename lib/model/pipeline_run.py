@@ -121,7 +121,7 @@ class _Kernels(GpuKernels):
         if func is torch.nn.functional.scaled_dot_product_attention:
             given = dict(zip(("query", "key", "value"), args, strict=False)) | (kwargs or {})
             shapes = [_four_extents(given[name].shape) for name in ("query", "key", "value")]
-            self.flop += sdpa_flop_count(*shapes)
+            self.flop += sdpa_flop_count(*shapes)  # type: ignore[no-untyped-call]  # torch's
         return super().__torch_function__(func, types, args, kwargs)
 
 
@@ -129,7 +129,7 @@ def _four_extents(shape: torch.Size) -> tuple[int, ...]:
     return (*[1] * (4 - len(shape)), *shape)
 
 
-class _Recorder(StorageRecorder):
+class _Recorder(StorageRecorder):  # type: ignore[no-untyped-call]  # torch's
     """Records storages with their sizes in bytes and the FLOP of matrix products and convolutions; a question for a value gets 0.
 
     cuDNN's kernels for tensor cores read and write channels last, so that a convolution of contiguous pictures copies its input and its
@@ -388,7 +388,7 @@ def run_encoder(built: BuiltModel, prompts: int, tokens: int) -> Stage:
     return Stage(recorder.bytes_alive(), recorder.flop + kernels.flop)
 
 
-def _pipeline_class(denoiser: Module) -> Any:
+def _pipeline_class(denoiser: Any) -> Any:
     name = type(denoiser).__name__
     if name == "UNet2DConditionModel":
         large = getattr(denoiser.config, "addition_embed_type", None) == "text_time"
@@ -403,18 +403,19 @@ def _pipeline_class(denoiser: Module) -> Any:
 @contextmanager
 def _loose_registration() -> Iterator[None]:
     """A pipeline takes any object as a component while this lasts; else only classes of its list, which a stand-in is not."""
-    before = diffusers.DiffusionPipeline.register_modules
+    base: Any = diffusers.DiffusionPipeline
+    before = base.register_modules
 
     def register(self: Any, **modules: Any) -> None:
         for name, module in modules.items():
             self.register_to_config(**{name: (None, None)})
             setattr(self, name, module)
 
-    diffusers.DiffusionPipeline.register_modules = register
+    base.register_modules = register
     try:
         yield
     finally:
-        diffusers.DiffusionPipeline.register_modules = before
+        base.register_modules = before
 
 
 @contextmanager
