@@ -61,14 +61,15 @@ class Stack(NamedTuple):
 class Training(NamedTuple):
     """How the layers are trained.
 
-    `weights`: their own; `adapted`: which matrices have an adapter, of which `rank`; `casts`: an adapter casts its input; `scores`:
-    attention keeps them; `repeats`: key heads are repeated for each query head before attention (sdpa does, FlashAttention does not).
+    `weights`: their own; `adapted`: which matrices have an adapter, of which `rank`; `casts`: bytes of what an adapter casts its input to,
+    0 for none; `scores`: attention keeps them; `repeats`: key heads are repeated for each query head before attention (sdpa does,
+    FlashAttention does not).
     """
 
     weights: bool
     adapted: Callable[[Group], bool]
     rank: int
-    casts: bool
+    casts: int
     dora: bool
     scores: bool
     repeats: bool
@@ -175,7 +176,9 @@ def _matrices(name: str, matrices: list[Group], stack: Stack, training: Training
         keeps += sum(b * g.shape[1] for g in writers if _keeps_input(g, training))
     for group in matrices:
         if training.adapted(group):
-            keeps += b * training.rank + (b * group.shape[1] if training.casts else 0) + (2 * b * group.shape[0] if training.dora else 0)
+            keeps += (
+                (training.casts or b) * training.rank + training.casts * group.shape[1] + (2 * b * group.shape[0] if training.dora else 0)
+            )
     yield count, keeps, scores
 
 

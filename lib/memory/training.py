@@ -308,10 +308,11 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     tensors = [g for g in spec.tensors if g.component not in _APART and g.kind not in _ENDS] or list(_typical_groups(spec))
     sizes = layer_sizes(spec)
     decides = traced_kernel(spec, element) == "eager" or request.attention == "eager"
+    cast_bytes = 0 if not traits.casts else _FLOAT32 if request.precision == "bf16" else element  # autocast casts to 16 bits
     how = Training(
         weights=request.method == "full",
         adapted=_adapts(spec, request),
-        rank=request.rank, casts=traits.casts, dora=request.method == "dora", scores=decides, repeats=request.attention != "flash",
+        rank=request.rank, casts=cast_bytes, dora=request.method == "dora", scores=decides, repeats=request.attention != "flash",
     )  # fmt: skip
     stack = Layers(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = _FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0

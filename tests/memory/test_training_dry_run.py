@@ -1,0 +1,30 @@
+"""The law of a training step beside the dry run of the real architecture, which executes it without values."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from lib.memory.training import step_moments
+from lib.model import bundled
+from lib.model.dry_run import dry_run
+from lib.model.dry_run_result import Training
+from lib.workload import TrainingRequest
+
+
+@pytest.mark.parametrize("name", ["meta-llama/Llama-3.2-1B", "Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B"])
+@pytest.mark.parametrize("method", ["full", "lora", "qlora"])
+@pytest.mark.parametrize("checkpointing", [True, False])
+def test_peak_of_a_step(name: str, method: Literal["full", "lora", "qlora"], checkpointing: bool) -> None:
+    """512 tokens in bf16 with fused AdamW and the plain loss: within 11 % of the peak that is executed (the target of 5 % is missed)."""
+    config, spec = bundled.find_config(name), bundled.find_spec(name)
+    assert config is not None
+    assert spec is not None
+    executed = dry_run(config, prompt_tokens=512, training=Training(method=method, checkpointing=checkpointing))
+    asked = TrainingRequest(
+        method=method, precision="bf16", checkpointing="layers" if checkpointing else "none", sequence_tokens=512, stack="axolotl",
+        fused_loss=False,
+    )  # fmt: skip
+    closed = max(sum(moment.values()) for moment in step_moments(spec, asked))
+    assert closed == pytest.approx(executed.peak_bytes, rel=0.11)
