@@ -1,4 +1,164 @@
 () => {
+  // Fields, tabs and the parts that answer, as lib/ui/theme.py lists them.
+  const MAP = __PAGE__;
+  const STILL_MS = 250; // the fields have to be unchanged for so long
+  const ticks = MAP.parts.map(() => 0), answered = {}, seen = new Set();
+  let calls = 0, tab = null, open = false;
+
+  const tabShown = () => MAP.tabs[document.querySelector('button[role="tab"][aria-selected="true"]')?.textContent.trim()] ?? "recommend";
+  const same = (a, b) => String(a) === String(b) || (a !== null && a !== "" && b !== "" && !isNaN(a) && !isNaN(b) && Number(a) === Number(b));
+  const writes = (value) => (Array.isArray(value) ? value.join(",") : String(value));
+
+  // What the address says: the tab, the model, and what differs from the defaults.
+  const queryOf = (reference, typed, values) => {
+    const query = new URLSearchParams();
+    if (tab !== "recommend") query.set("tab", tab);
+    const model = reference || typed || "";
+    if (model.trimStart().startsWith("{") || model.length > MAP.longest) query.set("config", "pasted");
+    else if (model) query.set("model", model);
+    MAP.fields.forEach((field, n) => {
+      if (values[n] !== null && values[n] !== undefined && !same(values[n], field.default) && field.name !== "trace") query.set(field.name, writes(values[n]));
+    });
+    const kept = new URLSearchParams(location.search);
+    for (const name of ["space", "tier", "__theme"]) if (kept.has(name) && (name === "__theme" || tab === "space")) query.set(name, kept.get(name));
+    return "?" + query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%2C", ",");
+  };
+  const address = (query, moved) => {
+    if (query === (location.search || "?") || (!location.search && query === `?model=${MAP.example}`)) return;
+    history[moved ? "pushState" : "replaceState"](null, "", query);
+    if (window.parent !== window) window.parent.postMessage({ queryString: query.slice(1) }, "https://huggingface.co");
+  };
+
+  // A number out of its range is said beside its field, and nothing is asked while there is one.
+  const checked = (values) => {
+    let good = true;
+    MAP.fields.forEach((field, n) => {
+      if (field.high === undefined) return;
+      const box = document.getElementById(`q-${field.name}`);
+      const input = box?.querySelector('input[type="number"]');
+      if (!input) return;
+      const low = input.min === "" ? field.low : Number(input.min), high = input.max === "" ? field.high : Number(input.max);
+      const bad = values[n] !== null && values[n] !== "" && !(Number(values[n]) >= low && Number(values[n]) <= high);
+      let said = box.querySelector(".field-error");
+      if (bad && !said) {
+        said = box.appendChild(document.createElement("p"));
+        said.className = "field-error";
+        said.id = `q-${field.name}-error`;
+        said.setAttribute("role", "alert");
+      }
+      if (bad) said.textContent = `${field.label} was ${values[n]}. Accepted: ${low.toLocaleString("en")} to ${high.toLocaleString("en")}.`;
+      else said?.remove();
+      input.toggleAttribute("aria-invalid", bad);
+      if (bad) input.setAttribute("aria-describedby", `q-${field.name}-error`);
+      else input.removeAttribute("aria-describedby");
+      good &&= !bad;
+    });
+    return good;
+  };
+
+  const shows = (part) => {
+    if (part.tab !== tab) return false;
+    if (!part.box) return true;
+    const box = document.querySelector(part.box);
+    return box?.matches(".chart, #curve") ? seen.has(part.name) : Boolean(box?.querySelector(":scope > button.open"));
+  };
+  const wordWorkload = (values) => {
+    const at = Object.fromEntries(MAP.fields.map((field, n) => [field.name, values[n]]));
+    const folded = document.querySelector('[data-fold="#workload"] .folded');
+    const digits = (value) => Number(value ?? 0).toLocaleString("en");
+    if (folded) folded.textContent = `${digits(at.context)} tokens · ${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account}`;
+  };
+  const raise = (reference, typed, ...values) => {
+    const before = tab;
+    tab = tabShown();
+    wordWorkload(values);
+    if (!checked(values)) return [...ticks];
+    address(queryOf(reference, typed, values), before !== null && before !== tab);
+    const question = JSON.stringify([reference, ...values]);
+    MAP.parts.forEach((part, n) => {
+      if (!shows(part) || answered[part.name] === question) return;
+      answered[part.name] = question;
+      ticks[n] += 1;
+    });
+    return [...ticks];
+  };
+  window.advisor = {
+    settle: (...values) => new Promise((done) => {
+      const mine = ++calls;
+      setTimeout(() => done(mine === calls && open ? raise(...values) : [...ticks]), STILL_MS);
+    }),
+    now: (...values) => { calls += 1; return raise(...values); },
+    opened: (...values) => {
+      open = true;
+      tab = new URLSearchParams(location.search).get("tab") ?? "recommend";
+      if (!Object.values(MAP.tabs).includes(tab)) tab = "recommend";
+      if (tab === "recommend") answered.recommend = JSON.stringify([values[0], ...values.slice(2)]);
+      return raise(...values);
+    },
+    go: () => wanted.hardware,
+    find: (model, config, ...rest) => [model, document.querySelector("#config textarea")?.checkVisibility() ? config : "", ...rest],
+  };
+  const settle = () => document.querySelector("#settle")?.click();
+  const inView = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const part = MAP.parts.find((one) => one.box === `#${entry.target.id}`);
+      if (!entry.isIntersecting || !part || seen.has(part.name)) continue;
+      seen.add(part.name);
+      settle();
+    }
+  }, { rootMargin: "200px" });
+  const watched = new WeakSet();
+  const watch = () => {
+    for (const part of MAP.parts) {
+      const box = part.box ? document.querySelector(part.box) : null;
+      if (!box?.matches(".chart, #curve") || watched.has(box)) continue;
+      watched.add(box);
+      inView.observe(box);
+    }
+  };
+  // A row's link: its hardware and its tab, on this page; with a key held, it is a link like any other.
+  let wanted = {};
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element ? event.target.closest("a[data-go]") : null;
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const query = new URLSearchParams(link.getAttribute("href"));
+    wanted = { hardware: query.get("hardware") ?? "auto", tab: query.get("tab") };
+    document.querySelector("#go").click();
+    setTimeout(() => {
+      [...document.querySelectorAll('button[role="tab"]')].find((one) => MAP.tabs[one.textContent.trim()] === wanted.tab)?.click();
+      document.querySelector("#tabs").scrollIntoView();
+    }, 50);
+  });
+  // Boxes that open, and panels that unfold on narrow screens.
+  document.addEventListener("click", (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    if (target?.closest("#roofline > button, #code > button, #compare > button, #latency > button, #solve > button")) setTimeout(settle, 0);
+    const fold = target?.closest("[data-fold]");
+    if (fold) {
+      const panel = fold.dataset.fold === "#workload" ? document.querySelector("#workload") : fold.closest(fold.dataset.fold);
+      fold.setAttribute("aria-expanded", String(panel.toggleAttribute("data-open")));
+    }
+    if (target?.closest("#check")) {
+      const answer = [...document.querySelectorAll(".answers, #live")].find((one) => one.checkVisibility());
+      if (answer && answer.getBoundingClientRect().top > 0.6 * innerHeight) answer.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    }
+  });
+  // Back and forward: another tab is shown, another question is asked anew.
+  window.addEventListener("popstate", () => {
+    const query = new URLSearchParams(location.search), wanted = query.get("tab") ?? "recommend";
+    const there = [...document.querySelectorAll('button[role="tab"]')].find((one) => MAP.tabs[one.textContent.trim()] === wanted);
+    query.delete("tab");
+    if (there && tab !== wanted && lastWithoutTab === query.toString()) { tab = wanted; there.click(); } else location.reload();
+  });
+  let lastWithoutTab = "";
+  const remember = () => { const query = new URLSearchParams(location.search); query.delete("tab"); lastWithoutTab = query.toString(); };
+  for (const name of ["pushState", "replaceState"]) {
+    const write = history[name].bind(history);
+    history[name] = (...entry) => { write(...entry); remember(); };
+  }
+  remember();
+
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
   const tie = () => {
     // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
@@ -15,7 +175,7 @@
       if (!typed && known) setTimeout(() => document.querySelector("#check").click(), 50);
     });
   };
-  new MutationObserver(tie).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(() => { tie(); watch(); }).observe(document.body, { childList: true, subtree: true });
   tie();
 
   // Between two looks at a Space the time since goes on, worded as `space_steps.elapsed` words it.

@@ -89,6 +89,7 @@ def recommend(
         workload=workload,
         task=task,
         family=family,
+        usual=requirements.speed_request,
         notes=_notes(workload, context, pick),
         caveats=_caveats(hosted, pick),
         sources=_sources(hosted, pick, catalog),

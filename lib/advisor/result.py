@@ -19,7 +19,7 @@ from lib.laws.price import DAY_H
 from lib.memory import MemoryEstimate
 from lib.precision import weight_format
 from lib.provenance import Caveat, Reason, Source, Value
-from lib.speed import SpeedEstimate
+from lib.speed import SpeedEstimate, SpeedRequest
 from lib.workload import Sdk, Workload
 
 Verdict = Literal["comfortable", "tight", "slow"]
@@ -147,7 +147,8 @@ class Recommendation:
     """The answer: a pick (or none), every offer that runs the model as asked in order, every other one, and the way without hardware.
 
     Each listed offer of the asked platforms stands in exactly one of `ranked` and `rejected`; `pick` is the first of `ranked`.
-    `notes` are reasons about the whole answer, `task` the Hub task that was judged, `family` how it was judged.
+    `notes` are reasons about the whole answer, `task` the Hub task that was judged, `family` how it was judged, `usual` the request
+    whose speed is predicted.
     """
 
     pick: Entry | None
@@ -157,6 +158,7 @@ class Recommendation:
     workload: Workload
     task: str
     family: str
+    usual: SpeedRequest
     notes: tuple[Reason, ...]
     caveats: tuple[Caveat, ...]
     sources: tuple[Source, ...]

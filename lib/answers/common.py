@@ -222,8 +222,13 @@ class ReasonEntry(TypedDict):
 
 
 class EntryMemory(TypedDict):
-    """Memory of the configuration on this hardware, over all devices; capacity and free space are those of the fullest device."""
+    """Memory of the configuration on this hardware, over all devices; capacity and free space are those of the fullest device.
 
+    `context_tokens` and `batch_size` are the sequences that are held: a server holds one of the longest, or all of the usual length.
+    """
+
+    context_tokens: int
+    batch_size: int
     weights_bytes: int
     kv_cache_bytes: int
     activation_bytes: int

@@ -27,12 +27,27 @@ FINEST_H = Decimal("0.05")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One way to run it: an offer (`running` around its hours, `sleeping` between requests, `zerogpu`), or a price per token."""
+    """One way to run it: an offer (`running` around its hours, `sleeping` between requests, `zerogpu`), or a price per token.
+
+    `replicas` and `concurrency` are those of this way (0: those of the use), `visitors` those who share the requests on ZeroGPU.
+    """
 
     kind: Kind
     offer: Offer | None = None
     price: TokenPrice | None = None
     speed: SpeedEstimate | None = None
+    replicas: int = 0
+    concurrency: int = 0
+    visitors: int = 1
+
+    def usage(self, usage: Usage) -> Usage:
+        """The use with the replicas and the concurrency of this way, without sleep where it runs on."""
+        return replace(
+            usage,
+            replicas=self.replicas or usage.replicas,
+            concurrency=self.concurrency or usage.concurrency,
+            sleep_after_s=Decimal(0) if self.kind == "running" else usage.sleep_after_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +67,8 @@ class Change:
 def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal | None:
     """USD per month; `None` where this way cannot carry that traffic.
 
-    ZeroGPU is the bill of one visitor who makes all requests, as in `lib.cost.break_even`: nothing up to the quota, then GPU seconds, and
-    `None` beyond it where the account cannot pay.
+    ZeroGPU costs nothing while the visitors' quotas carry the requests. Beyond them one visitor alone pays by GPU seconds, as in
+    `lib.cost.break_even`; several do not, and an account that cannot pay does not either: `None`.
     """
     if option.price is not None:
         tokens = bill_tokens(option.price, usage, rules.providers)
@@ -62,10 +77,10 @@ def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal 
         return None
     if option.kind == "zerogpu":
         use = estimate_zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
-        alone = Decimal(0) if usage.requests_per_day <= use.requests_in_quota else use.usd_per_month_alone
-        return None if alone is None else alone + _stored(usage, rules)
-    usage_of_kind = replace(usage, sleep_after_s=Decimal(0)) if option.kind == "running" else usage
-    return bill_offer(option.offer, usage_of_kind, rules, speed=option.speed).total_usd_per_month
+        carried = usage.requests_per_day <= use.requests_in_quota * option.visitors
+        beyond = Decimal(0) if carried else use.usd_per_month_alone if option.visitors == 1 else None
+        return None if beyond is None else beyond + _stored(usage, rules)
+    return bill_offer(option.offer, option.usage(usage), rules, speed=option.speed).total_usd_per_month
 
 
 def _stored(usage: Usage, rules: PlatformRules) -> Decimal:

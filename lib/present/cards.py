@@ -77,19 +77,28 @@ def model_name(model_id: str, asked: str) -> str:
     return "the pasted config" if asked.lstrip().startswith("{") else f"a model of {asked.strip()} parameters"
 
 
-def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str) -> str:
-    """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it."""
+def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, configured: str = "") -> str:
+    """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it.
+
+    `configured` is the hardware whose recommended configuration this is.
+    """
     total, per_device = int(memory["total_bytes"]), int(memory["per_device_bytes"])
-    what = {"inference": "to run", "lora": "to tune with LoRA", "qlora": "to tune with QLoRA", "full": "to train in full"}[mode]
-    where = f"on each of {devices} devices, {gib(total)} in all" if devices > 1 else "on one device"
+    what = {
+        "inference": "for inference",
+        "lora": "for LoRA fine-tuning",
+        "qlora": "for QLoRA fine-tuning",
+        "full": "for full fine-tuning",
+    }[mode]
+    where = f"on each of {devices} GPUs, {gib(total)} in total" if devices > 1 else "on one device"
     if memory["host_bytes"]:
         where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory['host_bytes'])} in the memory of the processor"
+    as_on = f" · as recommended for {escape(configured)}" if configured else ""
     settings = f"{escape(memory['precision'])} weights, {escape(memory['kv_precision'])} cache, {escape(memory['engine'])}"
     return (
         '<section class="card memory-card" aria-label="Memory needed">'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
         f'<p class="headline"><span class="figure">{gib(per_device)}</span> {where}</p>'
-        f'<p class="quiet">{settings}{_between(memory)}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
+        f'<p class="quiet">{settings}{as_on}{_between(memory)}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
@@ -57,12 +57,16 @@ def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> st
     return f"{escape(name)}{mark}<small><code>{escape(hardware)}</code> {escape(PLATFORM_NAMES.get(platform, platform))}</small>"
 
 
-def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None) -> str:
+Links = Callable[[RankedEntry], list[tuple[str, str]]]
+"""The links of a row: their words, and the query of the page that they lead to."""
+
+
+def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None, links: Links = lambda _: []) -> str:
     """Everything that qualifies, best first; what nothing else beats is marked. Beyond the first few, rows wait behind a line."""
     if not entries:
         return ""
     heads = ("Hardware", "Price per hour", "Memory", "Runs as", "Why")
-    rows = [_ranked_row(entry, pick) for entry in entries]
+    rows = [_ranked_row(entry, pick, links(entry)) for entry in entries]
     first = table_markup("Everything that qualifies, best first", heads, rows[:_SHOWN], "ranked")
     if len(rows) <= _SHOWN:
         return first
@@ -70,12 +74,12 @@ def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None) -> st
     return f'{first}<details class="rest"><summary>{len(rows) - _SHOWN} more that qualify</summary>{more}</details>'
 
 
-def _ranked_row(entry: RankedEntry, pick: RankedEntry | None) -> tuple[str, ...]:
+def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
     chosen = pick is not None and (entry["hardware"], entry["platform"]) == (pick["hardware"], pick["platform"])
     mark = (
         '<em class="badge pick">pick</em>'
         if chosen
-        else '<em class="badge" title="No other is both as cheap and as fast">unbeaten</em>'
+        else '<em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>'
         if entry["pareto"]
         else ""
     )
@@ -86,12 +90,21 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None) -> tuple[str, ...]
     pace = speed_figure(entry["speed"])
     reasons = bullet_list([escape(reason["message"]) for reason in entry["reasons"]], "notes")
     return (
-        hardware_name(entry["name"], entry["hardware"], entry["platform"], mark),
+        hardware_name(entry["name"], entry["hardware"], entry["platform"], mark) + _row_links(entry, links),
         price_cell(entry["cost"]),
         drawn,
         precision_words(entry) + (f"<small>{_pace(*pace)}</small>" if pace is not None else ""),
         f"<details><summary>{_counted(len(entry['reasons']))}</summary>{reasons}</details>" if reasons else "–",
     )
+
+
+def _row_links(entry: RankedEntry, links: list[tuple[str, str]]) -> str:
+    """Links of a row, named with its hardware for those who hear them one by one."""
+    listed = "".join(
+        f'<a data-go href="{escape(query)}">{escape(words)}<span class="sr"> of {escape(entry["name"])}</span></a>'
+        for words, query in links
+    )
+    return f'<span class="row-links">{listed}</span>' if listed else ""
 
 
 def _pace(name: str, figure: str) -> str:

@@ -31,7 +31,7 @@ from lib.service.estimate_training import estimate_training
 from lib.service.hardware import list_hardware
 from lib.service.heartbeat import heartbeat, stream_heartbeat
 from lib.service.measure import measure, predict_measurement, stream_measurement
-from lib.service.memory import estimate_memory
+from lib.service.memory import estimate_memory, estimate_memory_on
 from lib.service.models import Models
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
@@ -117,6 +117,7 @@ class Services:
         self.resolve_model = bind_arguments(resolve_model, app)
         self.estimate_memory = bind_arguments(estimate_memory, app)
         self.dry_run = bind_arguments(dry_run, app)
+        self.estimate_memory_on = bind_arguments(estimate_memory_on, app)
         self.recommend = bind_arguments(recommend, app)
         self.list_hardware = bind_arguments(list_hardware, app)
         self.estimate_speed = bind_arguments(estimate_speed, app)

@@ -186,13 +186,16 @@ def asked_price(arguments: CostArguments) -> TokenPrice | None:
     return state_price(OWN, Decimal(0), arguments.provider_usd_per_million_output_tokens)
 
 
-def memory_request(usage: Usage, precision: str, engine: str, devices: int) -> MemoryRequest:
-    """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue."""
+def memory_request(usage: Usage, precision: str, engine: str, devices: int, context_tokens: int = 0) -> MemoryRequest:
+    """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue.
+
+    Each holds `context_tokens`; 0 takes the prompt and the answer.
+    """
     name: EngineName = next((known for known in ENGINES if known == engine), "transformers")
     return MemoryRequest(
         precision=precision,
         engine=name,
-        context_tokens=max(1, usage.prompt_tokens + usage.output_tokens),
+        context_tokens=context_tokens or max(1, usage.prompt_tokens + usage.output_tokens),
         batch_size=usage.concurrency if traits_of(name).static_batch else 1,
         devices=devices,
     )
@@ -219,13 +222,13 @@ def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
         traffic_of(arguments),
         replicas=arguments.replicas,
         sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
-        storage_gb=_storage_gb(arguments.storage_gb, prices),
+        storage_gb=read_storage(arguments.storage_gb, prices),
         account=arguments.account,
         concurrency=arguments.concurrency,
     )
 
 
-def _storage_gb(value: object, prices: StoragePrices) -> Decimal:
+def read_storage(value: object, prices: StoragePrices) -> Decimal:
     """Gigabytes; the name of an old persistent tier means its size, and is answered as retired."""
     tier = find_retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
     return check_decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB

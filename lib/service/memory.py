@@ -10,6 +10,7 @@ from lib import memory
 from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry, StageEntry, source_entries, usd
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
+from lib.catalog.silicon import Accelerator
 from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
 from lib.memory import Part, fit_memory, host_memory, usable_memory
@@ -27,6 +28,7 @@ from lib.service.arguments import (
     Frames,
     GpuLayers,
     Guidance,
+    Hardware,
     Mode,
     Model,
     Offload,
@@ -36,6 +38,7 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     argument,
+    check_offer,
     whole_number,
 )
 from lib.service.endpoint import App
@@ -89,20 +92,39 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
     Raises:
         BadArgument: a size that this pipeline cannot make, or that this model makes none of.
     """
-    values = {name: value for name, value in arguments if name != "model"}
+    values = {name: getattr(arguments, name) for name in MemoryArguments.model_fields if name != "model"}
     pictures = Pictures(**{name: values.pop(name) for name in PICTURE_ARGUMENTS})
     resolve_size(spec, pictures)
     values["gpu_layers"] = None if arguments.gpu_layers < 0 else arguments.gpu_layers
     return MemoryRequest(**values, pictures=pictures)
 
 
-def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> MemoryAnswer:
-    """The estimate on unnamed silicon, and the fit on each tier of Spaces with that tier's own silicon.
+class MemoryOnArguments(MemoryArguments):
+    """Arguments of the tab *Memory*: as `/estimate_memory`, on hardware that is named."""
+
+    hardware: Hardware = ""
+
+
+def estimate_memory_on(app: App, arguments: MemoryOnArguments) -> MemoryAnswer:
+    """The same on the silicon of an offer, which a few parts depend on; without one as `/estimate_memory`.
+
+    Returns:
+        The estimate, its parts with their laws, and the hardware it fits.
+    """
+    catalog = app.catalog()
+    offer = check_offer(catalog, arguments.hardware) if arguments.hardware else None
+    silicon = None if offer is None else offer.silicon or offer.host_cpu
+    spec = app.models(arguments.model)
+    return memory_answer(spec, memory_request(spec, arguments), catalog, silicon)
+
+
+def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, silicon: Accelerator | None = None) -> MemoryAnswer:
+    """The estimate on the silicon (`None`: unnamed), and the fit on each tier of Spaces with that tier's own.
 
     Raises:
         BadArgument: what is asked would take more than an exabyte.
     """
-    estimate = memory.estimate_memory(spec, request)
+    estimate = memory.estimate_memory(spec, request, silicon)
     if estimate.total_bytes > MOST_BYTES:
         product = f"{request.batch_size:,} × {request.context_tokens:,}"
         raise BadArgument("batch_size × context_tokens", product, "a request that takes less than an exabyte (10^18 bytes)")

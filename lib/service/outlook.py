@@ -10,6 +10,7 @@ from typing import Annotated
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
 from lib.advisor.savings import SavingsReport, find_savings
+from lib.advisor.zerogpu import LIGHT_TRAFFIC_VISITORS
 from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
 from lib.catalog import Catalog
@@ -23,13 +24,24 @@ from lib.model.spec import ModelSpec
 from lib.present.numbers import usd as usd_shown
 from lib.present.sentences import sentence
 from lib.provenance import Caveat
-from lib.service.arguments import Hardware, Model, RequestsPerDay, argument, check_offer, one_of, read_reference, some_of
-from lib.service.cost import OWN, SleepAfter, UsageArguments, UsdPerMillion, cost_answer, memory_request, state_price, usage_of
+from lib.service.arguments import (
+    DaysPerMonth,
+    Hardware,
+    Model,
+    argument,
+    check_offer,
+    one_of,
+    read_reference,
+    some_of,
+    whole_number,
+)
+from lib.service.cost import MAX_REPLICAS, OWN, SleepAfter, Storage, UsdPerMillion, cost_answer, memory_request, read_storage, state_price
 from lib.service.endpoint import App
+from lib.service.recommend import WorkloadArguments
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.service.ways_to_save import deploy, no_way_entry, way_entry
-from lib.speed import ExplainedSpeed
-from lib.workload import MemoryRequest, Workload
+from lib.speed import ExplainedSpeed, SpeedEstimate
+from lib.workload import MemoryRequest
 
 AXES: tuple[Axis, ...] = ("requests", "hours")
 PROVIDERS = "providers"
@@ -38,69 +50,88 @@ AUTO = "auto"
 ALL_DAY = 24
 
 
-class OutlookArguments(UsageArguments):
-    """Arguments of the outlook: the use, and where else the model could run."""
+class OutlookArguments(WorkloadArguments):
+    """Arguments of the outlook: the workload as `/recommend` takes it, the hardware, how it is used, and where else the model could run."""
 
     model: Model
     hardware: Hardware = AUTO
     axis: Annotated[Axis, one_of(AXES)] = "requests"
-    requests_per_day: RequestsPerDay = 100
     sleep_after_s: SleepAfter = 900
-    platforms: Annotated[tuple[str, ...], some_of(WHERE)] = argument("spaces,zerogpu,endpoints,jobs,providers", "what is compared")
+    days_per_month: DaysPerMonth = Decimal(30)
+    replicas: Annotated[int, whole_number(0, MAX_REPLICAS)] = argument(0, "copies, each billed; 0 takes as many as the traffic needs")
+    storage_gb: Storage = 0
+    beside: Annotated[tuple[str, ...], some_of(WHERE)] = argument("spaces,zerogpu,endpoints,jobs,providers", "what is compared")
     usd_per_million_input: UsdPerMillion = Decimal(0)
     usd_per_million_output: UsdPerMillion = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ConfiguredOffer:
-    """An offer with the configuration that runs on it."""
+    """An offer with the configuration that runs on it, and its use: the requests and the machines that this configuration takes."""
 
     offer: Offer
     request: MemoryRequest
+    usage: Usage
     speed: ExplainedSpeed | Caveat
 
     @property
-    def estimate(self) -> ExplainedSpeed | None:
+    def estimate(self) -> SpeedEstimate | None:
         """How fast it is, where that is predicted."""
         return estimate_or_none(self.speed)
 
+    def option(self, kind: Kind) -> Option:
+        """The same as one way of the outlook."""
+        return Option(
+            kind=kind,
+            offer=self.offer,
+            speed=self.estimate,
+            replicas=self.usage.replicas,
+            concurrency=self.usage.concurrency,
+            visitors=LIGHT_TRAFFIC_VISITORS,
+        )
+
 
 def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
-    """What hardware (by default the best Space for the model) costs, and what the best of each other platform would.
+    """What hardware (by default the one that `/recommend` picks) costs, and what the best of each other platform would.
+
+    Configurations, machines and speeds are those of `/recommend`, so that the same offer costs the same in both answers.
 
     Raises:
         AdvisorError: an argument that is wrong, a model that is not known, or nothing that runs it.
     """
     catalog, spec = app.catalog(), app.models(arguments.model)
-    usage = usage_of(arguments, catalog.rules.storage)
     own = state_price(OWN, arguments.usd_per_million_input, arguments.usd_per_million_output)
-    beside = arguments.platforms
+    beside = arguments.beside
     on_hub = read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf"
     offered = app.providers(spec.id) if PROVIDERS in beside and own is None and on_hub else None
-    judged = recommend(spec, _workload(usage), catalog)
+    judged = recommend(spec, replace(arguments.workload, platforms=PLATFORMS), catalog)
+    usage = _usage(arguments, judged, catalog)
 
-    def configured(offer: Offer, request: MemoryRequest) -> _ConfiguredOffer:
-        speed = predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators)
-        return _ConfiguredOffer(offer=offer, request=request, speed=speed)
+    def configured(offer: Offer, entry: Entry | None) -> _ConfiguredOffer:
+        used = _use(usage, entry, arguments)
+        request = _request(offer, entry, used, arguments, own_file=spec.library == "gguf")
+        speed = predict_usage(app.predict, spec, offer, request, used, catalog.accelerators)
+        return _ConfiguredOffer(offer=offer, request=request, usage=used, speed=speed)
 
-    chosen = configured(*_chosen(arguments.hardware, judged, usage, catalog, own_file=spec.library == "gguf"))
-    best = tuple(configured(*_ranked(entry, usage)) for entry in _best(judged, beside, chosen.offer))
+    chosen = configured(*_chosen(arguments, spec, judged, catalog))
+    best = tuple(configured(entry.offer, entry) for entry in _best(judged, beside, chosen.offer))
     prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
     options = _options(chosen, best, prices if PROVIDERS in beside else (), usage)
     view = Outlook(options=options, axis=arguments.axis, usage=usage, rules=catalog.rules)
+    always_on = replace(chosen.usage, sleep_after_s=Decimal(0))
     bill = cost_answer(
         chosen.offer,
-        usage,
+        always_on,
         catalog,
         spec=spec,
         request=chosen.request,
         speed=chosen.speed,
-        loads=predict_loads(app.predict, spec, chosen.offer, chosen.request, usage, catalog.accelerators),
-        zerogpu_speed=next((one.estimate for one in best if one.offer.platform == "zerogpu"), None),
+        loads=predict_loads(app.predict, spec, chosen.offer, chosen.request, chosen.usage, catalog.accelerators),
+        zerogpu_speed=next((one.estimate for one in (chosen, *best) if one.offer.platform == "zerogpu"), None),
         offered=offered,
         own_price=own,
     )
-    deployment = deploy(app, catalog, spec, chosen.offer, chosen.request, usage, prices[0] if prices else None)
+    deployment = deploy(app, catalog, spec, chosen.offer, chosen.request, always_on, prices[0] if prices else None)
     runs_as = {id(one.offer): f"{one.request.precision} with {one.request.engine}" for one in (chosen, *best)}
     return outlook_answer(
         view,
@@ -113,24 +144,50 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     )
 
 
-def _ranked(entry: Entry, usage: Usage) -> tuple[Offer, MemoryRequest]:
-    return entry.offer, memory_request(usage, entry.precision, entry.engine, entry.devices)
+def _usage(arguments: OutlookArguments, judged: Recommendation, catalog: Catalog) -> Usage:
+    """The stated use with the usual request of the recommendation."""
+    return Usage(
+        hours_per_day=arguments.hours_per_day,
+        days_per_month=arguments.days_per_month,
+        replicas=max(1, arguments.replicas),
+        requests_per_day=Decimal(arguments.requests_per_day if arguments.hours_per_day else 0),
+        sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
+        storage_gb=read_storage(arguments.storage_gb, catalog.rules.storage),
+        account=arguments.account,
+        prompt_tokens=judged.usual.prompt_tokens,
+        output_tokens=judged.usual.output_tokens,
+        concurrency=arguments.concurrency,
+    )
 
 
-def _chosen(hardware: object, judged: Recommendation, usage: Usage, catalog: Catalog, *, own_file: bool) -> tuple[Offer, MemoryRequest]:
-    """The hardware that was named, in the configuration in which it runs the model; else the best paid Space, else the best of all."""
-    if hardware == AUTO:
-        paid = [entry for entry in judged.ranked if entry.offer.platform != "zerogpu"]
-        entry = next((one for one in paid if one.offer.platform == "spaces"), paid[0] if paid else None)
-        if entry is None:
-            raise UnknownHardware("Nothing on the ticked platforms runs this model; the tab Recommend says why. Name hardware to price it.")
-        return _ranked(entry, usage)
-    offer = check_offer(catalog, hardware)
-    entry = next((one for one in judged.ranked if one.offer == offer), None)
+def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usage:
+    """The use of one offer: the requests at a time that its configuration was judged with, and its machines where none are stated."""
+    if entry is None:
+        return usage
+    predicted = entry.speed.predicted
+    at_once = usage.concurrency if predicted is None else predicted.request.concurrency
+    return replace(usage, concurrency=at_once, replicas=arguments.replicas or entry.replicas)
+
+
+def _request(offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments, *, own_file: bool) -> MemoryRequest:
+    """The configuration as it was judged; of an offer that does not qualify, as asked."""
     if entry is not None:
-        return _ranked(entry, usage)
-    engine = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if own_file else "transformers"
-    return offer, memory_request(usage, "auto", engine, max(1, offer.accelerator_count))
+        held = arguments.context_tokens if entry.memory is None else entry.memory.tokens
+        return memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), held)
+    usual = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if own_file else "transformers"
+    engine = usual if arguments.engine == AUTO else arguments.engine
+    return memory_request(usage, arguments.precision, engine, max(1, offer.accelerator_count), arguments.context_tokens)
+
+
+def _chosen(arguments: OutlookArguments, spec: ModelSpec, judged: Recommendation, catalog: Catalog) -> tuple[Offer, Entry | None]:
+    """The hardware that was named, else the pick of `/recommend`."""
+    if arguments.hardware == AUTO:
+        pick = recommend(spec, arguments.workload, catalog).pick
+        if pick is None:
+            raise UnknownHardware("Nothing on the ticked platforms runs this model; the tab Recommend says why. Name hardware to price it.")
+        return pick.offer, pick
+    offer = check_offer(catalog, arguments.hardware)
+    return offer, next((one for one in judged.ranked if one.offer == offer), None)
 
 
 def _best(judged: Recommendation, platforms: tuple[str, ...], chosen: Offer) -> list[Entry]:
@@ -142,33 +199,18 @@ def _best(judged: Recommendation, platforms: tuple[str, ...], chosen: Offer) -> 
     return [best[name] for name in PLATFORMS if name in best]
 
 
-def _workload(usage: Usage) -> Workload:
-    """Everything is judged, so that hardware of any platform can be named."""
-    return Workload(
-        context_tokens=max(1, usage.prompt_tokens + usage.output_tokens),
-        concurrency=usage.concurrency,
-        requests_per_day=int(usage.requests_per_day),
-        hours_per_day=usage.hours_per_day,
-        account=usage.account,
-        platforms=PLATFORMS,
-    )
-
-
 def _options(
     chosen: _ConfiguredOffer, best: tuple[_ConfiguredOffer, ...], prices: tuple[TokenPrice, ...], usage: Usage
 ) -> tuple[Option, ...]:
-    """Both ways of the chosen hardware where it can sleep; of each other platform the way that suits it."""
-    options = [*_both(chosen, usage)]
-    for one in best:
-        kind: Kind = "zerogpu" if one.offer.platform == "zerogpu" else "sleeping" if _sleeps(one, usage) else "running"
-        options.append(Option(kind=kind, offer=one.offer, speed=one.estimate))
+    """Both ways of hardware that can sleep, else the one that it has; then each price per token."""
+    options = [option for one in (chosen, *best) for option in _both(one, usage)]
     return (*options, *(Option(kind="per_token", price=price) for price in prices))
 
 
 def _both(one: _ConfiguredOffer, usage: Usage) -> tuple[Option, ...]:
     if one.offer.platform == "zerogpu":
-        return (Option(kind="zerogpu", offer=one.offer, speed=one.estimate),)
-    running = Option(kind="running", offer=one.offer, speed=one.estimate)
+        return (one.option("zerogpu"),)
+    running = one.option("running")
     return (running, replace(running, kind="sleeping")) if _sleeps(one, usage) else (running,)
 
 
@@ -188,7 +230,7 @@ def label(option: Option, outlook: Outlook) -> str:
     if option.offer is None:
         return ""
     if option.kind == "zerogpu":
-        return "ZeroGPU, one visitor"
+        return "ZeroGPU, visitors' quota"
     where = {"spaces": "Space", "endpoints": "Endpoint", "jobs": "Job", "tpu": "TPU"}[option.offer.platform]
     how = "sleeping" if option.kind == "sleeping" else _hours(outlook)
     if option.kind == "sleeping" and option.offer.platform == "endpoints":
@@ -236,7 +278,7 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
 
 
 def _full_at(option: Option, usage: Usage) -> float | None:
-    capacity = None if option.offer is None else measure_capacity(option.offer, usage, option.speed)
+    capacity = None if option.offer is None else measure_capacity(option.offer, option.usage(usage), option.speed)
     return None if capacity is None else float(capacity.requests_per_day)
 
 
@@ -244,15 +286,14 @@ def _runs_as(option: Option, runs: Mapping[int, str]) -> str:
     if option.offer is None:
         return "less the account's credits"
     ran = runs.get(id(option.offer), "")
-    return f"{ran}, paid by the visitor" if option.kind == "zerogpu" else ran
+    return f"{ran}, on the visitors' quota" if option.kind == "zerogpu" else ran
 
 
 def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
     """The bill by the hour; nothing where nothing is rented."""
     if option.offer is None or option.kind == "zerogpu":
         return None
-    usage = replace(outlook.usage, sleep_after_s=Decimal(0)) if option.kind == "running" else outlook.usage
-    return bill_offer(option.offer, usage, outlook.rules, speed=option.speed)
+    return bill_offer(option.offer, option.usage(outlook.usage), outlook.rules, speed=option.speed)
 
 
 def outlook_answer(
@@ -304,7 +345,7 @@ def _change(change: Change, lines: Sequence[LineEntry], outlook: Outlook) -> Cha
     where = f"{at} {'hours' if outlook.axis == 'hours' else 'requests'} a day"
     figure = usd_shown(change.usd_per_month)
     message = (
-        f"“{before}” ends at {where}: the quota is used up, and this account cannot pay for more."
+        f"“{before}” ends at {where}: the quota of {LIGHT_TRAFFIC_VISITORS} visitors is used up."
         if change.ends
         else f"From {where} on, “{after}” costs less than “{before}”: {figure} a month there."
     )

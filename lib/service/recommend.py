@@ -183,6 +183,8 @@ def _memory(entry: Entry) -> EntryMemory | None:
     if memory is None:
         return None
     return {
+        "context_tokens": memory.tokens,
+        "batch_size": memory.batch,
         "weights_bytes": memory.weights_bytes,
         "kv_cache_bytes": memory.kv_cache_bytes,
         "activation_bytes": memory.activation_bytes,

@@ -11,19 +11,20 @@ import gradio as gr
 from lib.engines import ENGINES
 from lib.errors import AdvisorError
 from lib.present.compare_rows import comparison_card, comparison_laws, comparison_table
-from lib.present.markup import hint_note, refusal_note
+from lib.present.markup import hint_note
 from lib.ui import fields as ask
-from lib.ui.events import changes, wire_box
+from lib.ui import workload
+from lib.ui.events import follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
+from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a model above, or type the measured tokens per second of both."
-TRAFFIC = ("requests_per_day", "hours_per_day", "days_per_month", "prompt_tokens", "output_tokens")
+TRAFFIC = ("requests_per_day", "hours_per_day", "days_per_month")
 PER_SIDE = 7
-MOST_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +46,12 @@ class SideInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareView:
-    """The box; `is_open` tells whether it is open."""
+    """The questions of the box, and where the answer goes."""
 
-    box: gr.Accordion
     before: SideInputs
     after: SideInputs
     effort: gr.Number
     answer: gr.HTML
-    is_open: gr.State
 
     def inputs(self) -> list[Any]:
         """Every input, in order."""
@@ -63,14 +62,18 @@ def build(services: Services) -> CompareView:
     """The layout of the box."""
     rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
     title = "Before and after: is an optimisation worth it?"
-    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare") as box:
-        gr.HTML(hint_note("Traffic, hours and tokens are those of this tab. Numbers you measured replace the estimate; 0 is not measured."))
+    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare"):
+        gr.HTML(
+            hint_note(
+                "Traffic, hours and tokens are those of the workload above. Numbers you measured replace the estimate; 0 is not measured."
+            )
+        )
         with gr.Row():
             before = _side("Before", rented, "transformers", 1)
             after = _side("After", rented, "vllm", 8)
-        effort = gr.Number(0, label="Effort, USD", info="What the change costs once.", minimum=0, elem_id="compare-effort")
+        effort = gr.Number(0, label="Effort, USD", info="What the change costs once.", elem_id="compare-effort")
         answer = gr.HTML(elem_id="compared")
-    return CompareView(box=box, before=before, after=after, effort=effort, answer=answer, is_open=gr.State(value=False))
+    return CompareView(before=before, after=after, effort=effort, answer=answer)
 
 
 def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -> SideInputs:
@@ -80,11 +83,11 @@ def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -
         precision = gr.Dropdown(ask.precision_choices(), value="auto", label=f"{name}: precision")
         with gr.Row(elem_classes="pair"):
             runs = gr.Dropdown(list(ENGINES), value=engine, label=f"{name}: engine", min_width=130)
-            concurrency = gr.Number(at_once, label=f"{name}: at once", minimum=1, maximum=MOST_AT_ONCE, precision=0, min_width=100)
-        rate = gr.Number(0, label=f"{name}: measured tokens/s of a replica", minimum=0)
+            concurrency = gr.Number(at_once, label=f"{name}: concurrent requests", precision=0, min_width=100)
+        rate = gr.Number(0, label=f"{name}: measured tokens/s of a replica")
         with gr.Row(elem_classes="pair"):
-            p50 = gr.Number(0, label=f"{name}: p50, s", minimum=0, min_width=100)
-            p99 = gr.Number(0, label=f"{name}: p99, s", minimum=0, min_width=100)
+            p50 = gr.Number(0, label=f"{name}: p50, s", min_width=100)
+            p99 = gr.Number(0, label=f"{name}: p99, s", min_width=100)
     return SideInputs(hardware=hardware, precision=precision, engine=runs, concurrency=concurrency, rate=rate, p50=p50, p99=p99)
 
 
@@ -104,24 +107,25 @@ def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
 
 
 def comparison_html(services: Services, model: str, cost: Sequence[Value], own: Sequence[Value]) -> str:
-    """The comparison under the traffic of the tab (`cost`, as `lib.ui.fields.COST`); a refusal becomes a sentence."""
+    """The comparison under the traffic of the tab (`cost`, its values); a refusal becomes a sentence."""
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not model and not (before["tokens_per_s"] and after["tokens_per_s"]):
         return hint_note(CHOOSE)
-    asked: dict[str, Any] = {field.argument: value for field, value in zip(ask.COST, cost, strict=True) if field.argument in TRAFFIC}
+    asked = {**workload.question(cost), **workload.own(cost, ask.COST)}
+    usual = prompt_and_output_tokens(int(asked["context_tokens"]))
+    traffic = {name: asked[name] for name in TRAFFIC}
+    traffic |= {"prompt_tokens": asked["prompt_tokens"] or usual[0], "output_tokens": asked["output_tokens"] or usual[1]}
     try:
-        answer = services.compare(model, before, after, **asked, effort_usd=0 if effort is None else effort)
+        answer = services.compare(model, before, after, **traffic, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
-        return refusal_note(str(refused))
+        return ask.word_refusal(refused)
     return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)
 
 
-def wire(view: CompareView, services: Services, model: ModelReference, traffic: Sequence[Any]) -> None:
+def wire(view: CompareView, services: Services, model: ModelReference, questions: Sequence[Any], tick: gr.Number) -> None:
     """Opening answers; while the box is open the answer follows its questions, the traffic and the model."""
-    inputs = [*traffic, *view.inputs()]
 
     def answer(reference: str, *values: Value) -> list[Any]:
-        return [comparison_html(services, reference, values[: len(traffic)], values[len(traffic) :])]
+        return [comparison_html(services, reference, values[: len(questions)], values[len(questions) :])]
 
-    follows = [model.fingerprint.change, *changes(inputs)]
-    wire_box(view.box, view.is_open, answer, [model.text, *inputs], [view.answer], follows=follows, name="compare")
+    follow(tick, answer, [model.text, *questions, *view.inputs()], [view.answer], "compare_changed")

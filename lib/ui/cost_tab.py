@@ -12,13 +12,13 @@ from lib.errors import AdvisorError
 from lib.present.cards import model_name, prices_line
 from lib.present.cost_charts import bills_foot, bills_head, draw_bills
 from lib.present.cost_rows import cost_card, cost_laws, cost_text, savings_table, ways_csv, ways_table
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
-from lib.ui import compare_box
+from lib.ui import compare_box, workload
 from lib.ui import fields as ask
 from lib.ui.compare_box import CompareView
-from lib.ui.events import changes, follow
-from lib.ui.fields import Value, arguments, link_query
+from lib.ui.events import Ticks, follow
+from lib.ui.fields import Value, link_query
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -33,21 +33,14 @@ CHOOSE = "Name a model above to see what it costs."
 class CostInputs:
     """The questions, in the order of `lib.ui.fields.COST`."""
 
-    hardware: gr.Dropdown
     axis: gr.Radio
-    requests: gr.Number
-    hours: gr.Slider
     sleep: gr.Dropdown
-    prompt: gr.Number
-    output: gr.Number
     price_in: gr.Number
     price_out: gr.Number
-    platforms: gr.CheckboxGroup
-    account: gr.Dropdown
+    beside: gr.CheckboxGroup
     days: gr.Number
     replicas: gr.Number
     storage: gr.Number
-    at_once: gr.Number
 
     def all(self) -> list[Any]:
         """Every input, in order."""
@@ -97,7 +90,8 @@ def build(services: Services) -> CostView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
-            inputs = _inputs(services)
+            workload.fold_button("Sleep, platforms, replicas", ".controls")
+            inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             bill = gr.HTML(hint_note(CHOOSE), elem_id="bill")
             with gr.Accordion("How each number is computed", open=False, visible=False, elem_classes="quiet-accordion") as laws_box:
@@ -124,45 +118,20 @@ def build(services: Services) -> CostView:
     )
 
 
-def _inputs(services: Services) -> CostInputs:
-    choices = [("The best Space for the model", "auto"), *ask.hardware_words(services.catalog())]
-    hardware = gr.Dropdown(choices, value="auto", label="Hardware", info="Type to search: l4, a100, v6e…")
-    axis = gr.Radio(list(ask.AXIS_WORDS), value="requests", label="Draw bills along", elem_classes="segments")
-    requests = gr.Number(100, label="Requests a day", minimum=0, precision=0)
-    hours = gr.Slider(0, 24, value=24, step=0.5, buttons=[], label="Hours a day", info="When it runs at most and requests arrive.")
-    sleep = gr.Dropdown(list(ask.SLEEP_WORDS), value="900", label="Sleep after", info="Time without requests; a wake costs start-up.")
-    with gr.Row(elem_classes="pair"):
-        prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=130)
-        output = gr.Number(256, label="Answer tokens", minimum=0, precision=0, min_width=130)
-    at_once = gr.Number(1, label="Requests at a time", info="That each replica serves.", minimum=1, maximum=ask.MOST_AT_ONCE, precision=0)
+def _inputs() -> CostInputs:
+    axis = gr.Radio(list(ask.AXIS_WORDS), value="requests", label="X axis", elem_classes="segments")
+    sleep = gr.Dropdown(list(ask.SLEEP_WORDS), value="900", label="Sleep after", info="Without requests; compared with always on.")
+    beside = gr.CheckboxGroup(list(ask.BESIDE_WORDS), value=ask.BESIDE, label="Compare with", elem_classes="plain-choices")
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
         gr.HTML(hint_note("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
         with gr.Row(elem_classes="pair"):
-            price_in = gr.Number(0, label="Prompt", minimum=0, step=0.01, min_width=130)
-            price_out = gr.Number(0, label="Answer", minimum=0, step=0.01, min_width=130)
-    with gr.Accordion("What to draw beside it", open=False, elem_classes="quiet-accordion"):
-        platforms = gr.CheckboxGroup(list(ask.BESIDE_WORDS), value=ask.BESIDE, label="Platforms", elem_classes="plain-choices")
-    with gr.Accordion("Account, month, replicas, storage", open=False, elem_classes="quiet-accordion"):
-        account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", info="That pays; on ZeroGPU that of the visitors.")
-        days = gr.Number(30, label="Days a month", minimum=0, maximum=31)
-        replicas = gr.Number(1, label="Replicas", minimum=1, precision=0)
-        storage = gr.Number(0, label="Private storage, GB", minimum=0)
+            price_in, price_out = workload.number("in", step=0.01), workload.number("out", step=0.01)
+    with gr.Accordion("Month, replicas, storage", open=False, elem_classes="quiet-accordion"):
+        days = workload.number("days")
+        replicas = workload.number("replicas", "0: as many as the traffic needs.")
+        storage = workload.number("storage")
     return CostInputs(
-        hardware=hardware,
-        axis=axis,
-        requests=requests,
-        hours=hours,
-        sleep=sleep,
-        prompt=prompt,
-        output=output,
-        price_in=price_in,
-        price_out=price_out,
-        platforms=platforms,
-        account=account,
-        days=days,
-        replicas=replicas,
-        storage=storage,
-        at_once=at_once,
+        axis=axis, sleep=sleep, price_in=price_in, price_out=price_out, beside=beside, days=days, replicas=replicas, storage=storage
     )
 
 
@@ -170,16 +139,17 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
         return CostMarkup(bill=hint_note(CHOOSE))
-    asked = arguments(ask.COST, values)
-    asked["platforms"] = asked["platforms"] or "spaces"
+    asked = {**workload.question(values), **workload.own(values, ask.COST)}
+    asked |= {"beside": asked["beside"] or "spaces", "sleep_after_s": int(asked["sleep_after_s"])}
+    hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]
     try:
-        answer = services.outlook(model, **{**asked, "sleep_after_s": int(asked["sleep_after_s"])})
+        answer = services.outlook(model, **asked, hardware=hardware)
     except AdvisorError as refused:
-        return CostMarkup(bill=refusal_note(str(refused)))
+        return CostMarkup(bill=ask.word_refusal(refused))
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=cost_text(answer, name),
-        query=link_query("cost", model, ask.COST, values),
+        query=link_query("cost", model, (*ask.QUESTION, *ask.COST), values),
         files=(
             ("Download CSV", "cost.csv", "text/csv", ways_csv(answer["lines"])),
             ("Download JSON", "cost.json", "application/json", answer_json(answer)),
@@ -196,11 +166,12 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
     )
 
 
-def wire(view: CostView, services: Services, model: ModelReference) -> None:
-    """Every question answers at once when it changes; while one answer is under way only the last change waits."""
+def wire(view: CostView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
+    """The bills, which ask more than the other answers (a provider's price, every way to save), and the comparison in its box."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
         return cost_markup(services, ref, values).updates()
 
-    follow(changes(view.inputs.all()), answer, [model.text, *view.inputs.all()], view.outputs(), "cost_changed")
-    compare_box.wire(view.compare, services, model, view.inputs.all())
+    inputs = [*question, *view.inputs.all()]
+    follow(ticks["cost"], answer, [model.text, *inputs], view.outputs(), "cost_changed")
+    compare_box.wire(view.compare, services, model, inputs, ticks["compare"])

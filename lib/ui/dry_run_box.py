@@ -10,10 +10,11 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.dry_run_rows import dry_run_table
-from lib.present.markup import hint_note, refusal_note
+from lib.present.markup import hint_note
 from lib.ui import fields as ask
+from lib.ui import workload
 from lib.ui.events import AT_ONCE
-from lib.ui.fields import Value, arguments
+from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -54,14 +55,14 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
         yield hint_note(CHOOSE)
         return
     yield hint_note(RUNNING)
-    asked = arguments(ask.MEMORY, values)
+    asked = {**workload.question(values), **workload.own(values, ask.MEMORY)}
     mode, length = str(asked["mode"]), int(asked["context_tokens"])
     output = min(_ANSWER, max(1, length // 2))
     prompt = length if mode != "inference" else max(1, length - output)
     try:
-        answer = services.dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=asked["batch_size"], mode=mode)
+        answer = services.dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=asked["concurrency"], mode=mode)
     except AdvisorError as refused:
-        yield refusal_note(str(refused))
+        yield ask.word_refusal(refused)
         return
     yield dry_run_table(answer)
 

@@ -1,6 +1,10 @@
-"""How the page's events are wired: what counts as a visitor's change, the options that they share, and boxes that answer while open.
+"""How the page's events are wired: what counts as a visitor's change, which part of the page answers it, and the options that events share.
 
 `Page` is the Blocks that they belong to: whatever goes wrong in one of its events leaves it as a sentence.
+
+A change asks the server nothing by itself: it runs a function of `assets/page.js`, which waits until the fields have been still for a
+moment, checks the numbers, puts the question into the address, and raises the hidden number (`tick`) of each part that has to answer anew:
+a part of the tab that is shown, its box open or in view, whose question differs from the one that it answered last.
 
 Every event of the page is private, and most bypass Gradio's queue: an answer takes milliseconds. While one answer of an event is under way
 only its last change waits (`trigger_mode="always_last"`).
@@ -9,6 +13,7 @@ only its last change waits (`trigger_mode="always_last"`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -65,33 +70,43 @@ def changes(components: Iterable[Any]) -> list[Any]:
     return [event for c in components for event in ((c.input, c.change) if isinstance(c, gr.Slider) else (c.input,))]
 
 
-def follow(events: Sequence[Any], answer: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], name: str) -> Dependency:
-    """Answer at each of the events; the last one wins."""
-    dependency: Dependency = gr.on(events, answer, inputs, outputs, trigger_mode="always_last", api_name=name, **AT_ONCE)
-    return dependency
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the page that answers by itself, the tab it belongs to, and its box, if it answers only while that is open or in view."""
+
+    name: str
+    tab: str
+    box: str = ""
 
 
-def wire_box(
-    box: gr.Accordion,
-    is_open: gr.State,
-    answer: Callable[..., list[Any]],
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    *,
-    follows: Sequence[Any],
-    name: str,
-) -> None:
-    """A box that answers when it is opened, and at each event of `follows` while it is open. `answer` gives one value for each output.
+PARTS = (
+    Part("recommend", "recommend"),
+    Part("front", "recommend", "#front"),
+    Part("roofline", "recommend", "#roofline"),
+    Part("code", "recommend", "#code"),
+    Part("memory", "memory"),
+    Part("curve", "memory", "#curve"),
+    Part("solve", "memory", "#solve"),
+    Part("train", "train"),
+    Part("cost", "cost"),
+    Part("compare", "cost", "#compare"),
+    Part("tpu", "tpu"),
+    Part("latency", "traffic", "#latency"),
+)
+Ticks = dict[str, gr.Number]
 
-    Opening only sets `is_open`, and one event answers that and the changes: were they two, a change made while the opening is answered
-    would be lost, or overwritten by the older answer. Opening takes the queue, because Gradio announces a State's change only there.
-    """
-    queued: dict[str, Any] = {**AT_ONCE, "queue": True, "concurrency_limit": None}
 
-    def update(opened: bool, *values: Any) -> Any:
-        updates = answer(*values) if opened else [gr.skip() for _ in outputs]
+def build_ticks() -> Ticks:
+    """The hidden numbers, by the name of their part."""
+    return {part.name: gr.Number(0, visible="hidden", label=part.name, container=False) for part in PARTS}
+
+
+def follow(tick: gr.Number, answer: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], name: str) -> Dependency:
+    """Answer whenever the part's number is raised; the last time wins. `answer` gives one value for each output."""
+
+    def update(*values: Any) -> Any:
+        updates = answer(*values)
         return updates if len(updates) > 1 else updates[0]
 
-    box.expand(lambda: True, None, is_open, api_name=f"{name}_opened", **queued)
-    box.collapse(lambda: False, None, is_open, api_name=f"{name}_closed", **queued)
-    follow([is_open.change, *follows], update, [is_open, *inputs], outputs, f"{name}_changed")
+    dependency: Dependency = tick.change(update, inputs, outputs, trigger_mode="always_last", api_name=name, **AT_ONCE)
+    return dependency

@@ -16,9 +16,10 @@ from lib import precision as precisions
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S
-from lib.engines import ENGINES, TRAITS
+from lib.engines import ENGINES
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
 from lib.present.cards import PLATFORM_NAMES
+from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
 from lib.workload import ACCOUNTS, AUTO, GUIDANCES, MODES, OFFLOADS, PRIORITIES, SDKS
 
@@ -30,7 +31,7 @@ Value = str | float | int | list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One question of a tab: the argument of the API it becomes, its name in a link, its default, and what it accepts.
+    """One question: the argument of the API it becomes, its name in a link, its default, what it accepts, and how the page calls it.
 
     `low` and `high` bound a number, `choices` the words; a list is joined with commas in a link.
     """
@@ -41,6 +42,7 @@ class Field:
     low: float = 0
     high: float = 0
     choices: tuple[str, ...] = ()
+    label: str = ""
 
     def read(self, text: str) -> Value | None:
         """The value that a link's text stands for; `None` when it stands for none."""
@@ -62,14 +64,26 @@ class Field:
 
 
 def arguments(fields: Sequence[Field], values: Sequence[Value]) -> dict[str, Any]:
-    """The values of a tab as arguments of the API, by name; several platforms as the comma list that the API takes."""
-    named: dict[str, Any] = {field.argument: value for field, value in zip(fields, values, strict=True)}
+    """The values of a tab as arguments of the API, by name: an emptied number is its default, several platforms are a comma list."""
+    pairs = zip(fields, values, strict=True)
+    named: dict[str, Any] = {field.argument: field.default if value is None else value for field, value in pairs}
     return {name: ",".join(value) if isinstance(value, list) else value for name, value in named.items()}
 
 
 def link_text(value: Value) -> str:
     """A value as a link carries it."""
     return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def label_argument(sentence: str, labels: Mapping[str, str]) -> str:
+    """A refused argument by the label of its field: "iterations was '1'." becomes "Timed products was '1'."."""
+    name, was, rest = sentence.partition(" was ")
+    return f"{labels[name]} was {rest}" if was and name in labels else sentence
+
+
+def word_refusal(refused: Exception) -> str:
+    """The markup of a refusal, with the label of a field in place of its argument."""
+    return refusal_note(label_argument(str(refused), LABELS))
 
 
 def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str | None:
@@ -101,7 +115,7 @@ MOST_DEVICES = 16
 MOST_GPU_LAYERS = 200
 
 TASKS: tuple[tuple[str, str], ...] = (
-    ("As the model says", "auto"),
+    ("Automatic", "auto"),
     ("Text generation, chat", "text-generation"),
     ("Text classification", "text-classification"),
     ("Embeddings", "feature-extraction"),
@@ -121,10 +135,10 @@ PRECISIONS: tuple[tuple[str, str], ...] = (
     ("4-bit integer (int4)", "int4"),
 )
 MODE_WORDS: tuple[tuple[str, str], ...] = (
-    ("Run", "inference"),
-    ("Tune: LoRA", "lora"),
-    ("Tune: QLoRA", "qlora"),
-    ("Train in full", "full"),
+    ("Inference", "inference"),
+    ("LoRA fine-tuning", "lora"),
+    ("QLoRA fine-tuning", "qlora"),
+    ("Full fine-tuning", "full"),
 )
 PRIORITY_WORDS: tuple[tuple[str, str], ...] = (("Cheapest", "cheapest"), ("Balanced", "balanced"), ("Fastest", "fastest"))
 ACCOUNT_WORDS: tuple[tuple[str, str], ...] = (
@@ -172,24 +186,31 @@ def hardware_words(catalog: Catalog) -> list[tuple[str, str]]:
     return [_hardware(offer) for offer in catalog.on(PLATFORMS)]
 
 
-RECOMMEND: tuple[Field, ...] = (
-    Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS)),
-    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT),
-    Field(argument="concurrency", name="concurrency", default=1, low=1, high=MOST_AT_ONCE),
-    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES)),
-    Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES),
-    Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000),
-    Field(argument="hours_per_day", name="hours", default=24, low=1, high=24),
-    Field(argument="max_usd_per_month", name="budget", default=0.0, low=0, high=1_000_000_000),
-    Field(argument="min_tokens_per_s", name="speed", default=0.0, low=0, high=1_000_000),
-    Field(argument="account", name="account", default="free", choices=ACCOUNTS),
-    Field(argument="prompt_tokens", name="prompt", default=0, low=0, high=LONGEST_CONTEXT),
-    Field(argument="output_tokens", name="answer", default=0, low=0, high=LONGEST_CONTEXT),
-    Field(argument="max_ttft_s", name="ttft", default=0.0, low=0, high=86_400),
-    Field(argument="engine", name="engine", default=AUTO, choices=(AUTO, *ENGINES)),
-    Field(argument="sdk", name="sdk", default=AUTO, choices=(AUTO, *SDKS)),
-    Field(argument="platforms", name="platforms", default=["spaces"], choices=_PLATFORMS),
+WORKLOAD: tuple[Field, ...] = (
+    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT, label="Context length"),
+    Field(argument="prompt_tokens", name="prompt", default=0, low=0, high=LONGEST_CONTEXT, label="Prompt tokens"),
+    Field(argument="output_tokens", name="answer", default=0, low=0, high=LONGEST_CONTEXT, label="Output tokens"),
+    Field(argument="concurrency", name="concurrency", default=1, low=1, high=MOST_AT_ONCE, label="Concurrent requests"),
+    Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000, label="Requests a day"),
+    Field(argument="hours_per_day", name="hours", default=24.0, low=1, high=24, label="Hours a day"),
+    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES), label="Precision"),
+    Field(argument="engine", name="engine", default=AUTO, choices=(AUTO, *ENGINES), label="Engine"),
+    Field(argument="account", name="account", default="free", choices=ACCOUNTS, label="Account"),
+    Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
 )
+"""What every tab asks about, beside the model: one state above the tabs."""
+RECOMMEND: tuple[Field, ...] = (
+    Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS), label="Task"),
+    Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES, label="Priority"),
+    Field(argument="max_usd_per_month", name="budget", default=0.0, low=0, high=1_000_000_000, label="Budget, USD a month"),
+    Field(argument="min_tokens_per_s", name="speed", default=0.0, low=0, high=1_000_000, label="Minimum speed, tokens/s"),
+    Field(argument="max_ttft_s", name="ttft", default=0.0, low=0, high=86_400, label="Longest time to first token, s"),
+    Field(argument="sdk", name="sdk", default=AUTO, choices=(AUTO, *SDKS), label="Space SDK"),
+    Field(argument="platforms", name="platforms", default=["spaces"], choices=_PLATFORMS, label="Where"),
+)
+"""What else decides which hardware is recommended."""
+QUESTION = (*WORKLOAD, *RECOMMEND)
+"""The whole question, as `/recommend` takes it, and the hardware that other tabs look at. Every tab asks it, then its own fields."""
 GUIDANCE_WORDS: tuple[tuple[str, str], ...] = (("As the pipeline guides", "auto"), ("Off (distilled models)", "off"))
 OFFLOAD_WORDS: tuple[tuple[str, str], ...] = (
     ("Nothing", "none"),
@@ -214,32 +235,21 @@ def drop_pictures(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MEMORY: tuple[Field, ...] = (
-    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT),
-    Field(argument="batch_size", name="batch", default=1, low=1, high=MOST_AT_ONCE),
-    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES)),
-    Field(argument="kv_precision", name="kv", default="auto", choices=tuple(precisions.KV_NAMES)),
-    Field(argument="engine", name="engine", default="transformers", choices=ENGINES),
-    Field(argument="mode", name="mode", default="inference", choices=MODES),
-    Field(argument="devices", name="devices", default=1, low=1, high=MOST_DEVICES),
-    Field(argument="gpu_layers", name="ngl", default=-1, low=-1, high=MOST_GPU_LAYERS),
+    Field(argument="kv_precision", name="kv", default="auto", choices=tuple(precisions.KV_NAMES), label="Cache precision"),
+    Field(argument="mode", name="mode", default="inference", choices=MODES, label="Use"),
+    Field(argument="devices", name="devices", default=0, low=0, high=MOST_DEVICES, label="GPUs"),
+    Field(argument="gpu_layers", name="ngl", default=-1, low=-1, high=MOST_GPU_LAYERS, label="Layers on the GPU"),
     *PICTURES,
 )
 COST: tuple[Field, ...] = (
-    Field(argument="hardware", name="hardware", default="auto", choices=("auto",)),
-    Field(argument="axis", name="along", default="requests", choices=tuple(value for _, value in AXIS_WORDS)),
-    Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000),
-    Field(argument="hours_per_day", name="hours", default=24.0, low=0, high=24),
-    Field(argument="sleep_after_s", name="sleep", default="900", choices=tuple(value for _, value in SLEEP_WORDS)),
-    Field(argument="prompt_tokens", name="prompt", default=512, low=1, high=LONGEST_CONTEXT),
-    Field(argument="output_tokens", name="answer", default=256, low=0, high=LONGEST_CONTEXT),
-    Field(argument="usd_per_million_input", name="in", default=0.0, low=0, high=1_000_000),
-    Field(argument="usd_per_million_output", name="out", default=0.0, low=0, high=1_000_000),
-    Field(argument="platforms", name="beside", default=BESIDE, choices=tuple(value for _, value in BESIDE_WORDS)),
-    Field(argument="account", name="account", default="free", choices=ACCOUNTS),
-    Field(argument="days_per_month", name="days", default=30.0, low=0, high=31),
-    Field(argument="replicas", name="replicas", default=1, low=1, high=1_000),
-    Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000),
-    Field(argument="concurrency", name="once", default=1, low=1, high=MOST_AT_ONCE),
+    Field(argument="axis", name="along", default="requests", choices=tuple(value for _, value in AXIS_WORDS), label="X axis"),
+    Field(argument="sleep_after_s", name="sleep", default="900", choices=tuple(value for _, value in SLEEP_WORDS), label="Sleep after"),
+    Field(argument="usd_per_million_input", name="in", default=0.0, low=0, high=1_000_000, label="Prompt, USD per million"),
+    Field(argument="usd_per_million_output", name="out", default=0.0, low=0, high=1_000_000, label="Output, USD per million"),
+    Field(argument="beside", name="beside", default=BESIDE, choices=tuple(value for _, value in BESIDE_WORDS), label="Compare with"),
+    Field(argument="days_per_month", name="days", default=30.0, low=0, high=31, label="Days a month"),
+    Field(argument="replicas", name="replicas", default=0, low=0, high=1_000, label="Replicas"),
+    Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000, label="Private storage, GB"),
 )
 PHASE_WORDS: tuple[tuple[str, str], ...] = (("Serve", "inference"), ("Train", "training"), ("Both", "both"))
 FRAMEWORK_WORDS: tuple[tuple[str, str], ...] = (("PyTorch", "pytorch"), ("JAX", "jax"), ("TensorFlow", "tensorflow"))
@@ -251,8 +261,8 @@ SHAPE_WORDS: tuple[tuple[str, str], ...] = (
 )
 KERNEL_WORDS: tuple[tuple[str, str], ...] = (("None", "none"), ("CUDA", "cuda"), ("Triton", "triton"), ("Pallas", "pallas"))
 PRECISION_NEEDED: tuple[tuple[str, str], ...] = (
-    ("BF16", "bf16"), ("FP16", "fp16"), ("FP8", "fp8"), ("INT8", "int8"), ("INT4", "int4"), ("FP4", "fp4"), ("FP32", "fp32"),
-    ("FP64", "fp64"), ("As stored", "auto"),
+    ("As in the workload", "auto"), ("BF16", "bf16"), ("FP16", "fp16"), ("FP8", "fp8"), ("INT8", "int8"), ("INT4", "int4"),
+    ("FP4", "fp4"), ("FP32", "fp32"), ("FP64", "fp64"),
 )  # fmt: skip
 PLACE_WORDS: tuple[tuple[str, str], ...] = (
     ("On Google Cloud already", "on_gcp"),
@@ -288,17 +298,14 @@ GPU_TPU: tuple[Field, ...] = (
     Field(argument="framework", name="framework", default="pytorch", choices=_values(FRAMEWORK_WORDS)),
     Field(argument="shapes", name="shapes", default="not_stated", choices=_values(SHAPE_WORDS)),
     Field(argument="kernels", name="kernels", default="none", choices=_values(KERNEL_WORDS)),
-    Field(argument="precision", name="precision", default="bf16", choices=_values(PRECISION_NEEDED)),
+    Field(argument="precision", name="needs", default="auto", choices=_values(PRECISION_NEEDED)),
     Field(argument="places", name="places", default=[], choices=_values(PLACE_WORDS)),
     Field(argument="traits", name="traits", default=[], choices=_values(TRAIT_WORDS)),
-    Field(argument="batch", name="batch", default="not_stated", choices=_values(BATCH_WORDS)),
-    Field(argument="chips_at_scale", name="chips", default=0, low=0, high=100_000),
-    Field(argument="training_steps", name="steps", default=0, low=0, high=10**12),
+    Field(argument="batch", name="batches", default="not_stated", choices=_values(BATCH_WORDS)),
+    Field(argument="chips_at_scale", name="chips", default=0, low=0, high=100_000, label="Chips or cards together"),
+    Field(argument="training_steps", name="steps", default=0, low=0, high=10**12, label="Training steps"),
     Field(argument="team", name="team", default="not_stated", choices=_values(TEAM_WORDS)),
-    Field(argument="budget", name="budget", default="not_stated", choices=_values(BUDGET_WORDS)),
-    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT),
-    Field(argument="concurrency", name="concurrency", default=8, low=1, high=MOST_AT_ONCE),
-    Field(argument="max_ttft_s", name="ttft", default=0.0, low=0, high=3_600),
+    Field(argument="budget", name="spend", default="not_stated", choices=_values(BUDGET_WORDS)),
     Field(argument="region", name="region", default="us-central1", choices=("us-central1",)),
     Field(argument="commitment", name="commitment", default="on_demand", choices=_values(COMMITMENT_WORDS)),
     Field(argument="torchtpu_claim", name="claim", default="no", choices=("no", "yes")),
@@ -316,45 +323,33 @@ LENGTH_WORDS: tuple[tuple[str, str], ...] = (("Fixed", "fixed"), ("Uniform", "un
 MEASURE_WORDS: tuple[tuple[str, str], ...] = (
     ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
 )  # fmt: skip
-SERVERS = tuple(name for name in ENGINES if not TRAITS[name].timed_as)
-"""Engines whose own speed was fitted."""
 TRAFFIC: tuple[Field, ...] = (
-    Field(argument="hardware", name="hardware", default="auto", choices=("auto",)),
     Field(argument="policy", name="policy", default="continuous", choices=_values(POLICY_WORDS)),
-    Field(argument="requests_per_s", name="rate", default=1.0, low=0.0001, high=10_000),
-    Field(argument="prompt_tokens", name="prompt", default=512, low=1, high=LONGEST_CONTEXT),
-    Field(argument="output_tokens", name="answer", default=256, low=1, high=LONGEST_CONTEXT),
-    Field(argument="max_ttft_s", name="ttft", default=TARGET_TTFT_S, low=0, high=604_800),
-    Field(argument="max_tpot_s", name="tpot", default=TARGET_TPOT_S, low=0, high=604_800),
+    Field(argument="requests_per_s", name="rate", default=1.0, low=0.0001, high=10_000, label="Requests per second"),
+    Field(argument="max_ttft_s", name="ttft_target", default=TARGET_TTFT_S, low=0, high=604_800, label="Target: TTFT, s"),
+    Field(argument="max_tpot_s", name="tpot_target", default=TARGET_TPOT_S, low=0, high=604_800, label="Target: TPOT, s"),
     Field(argument="arrivals", name="arrivals", default="poisson", choices=_values(ARRIVAL_WORDS)),
-    Field(argument="duration_s", name="duration", default=300.0, low=1, high=604_800),
-    Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1),
-    Field(argument="clients", name="clients", default=8, low=1, high=4_096),
+    Field(argument="duration_s", name="duration", default=300.0, low=1, high=604_800, label="Duration, s"),
+    Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1, label="Shape of bursts"),
+    Field(argument="clients", name="clients", default=8, low=1, high=4_096, label="Clients (closed loop)"),
     Field(argument="trace", name="trace", default="", choices=("",)),
     Field(argument="lengths", name="lengths", default="fixed", choices=_values(LENGTH_WORDS)),
-    Field(argument="spread", name="spread", default=0.5, low=0, high=3),
-    Field(argument="seed", name="seed", default=0, low=0, high=2**31),
-    Field(argument="max_batch_size", name="batch", default=32, low=1, high=1_024),
-    Field(argument="timeout_s", name="timeout", default=0.05, low=0, high=3_600),
-    Field(argument="engine", name="engine", default="vllm", choices=SERVERS),
-    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES)),
-    Field(argument="shared_prefix_tokens", name="prefix", default=0, low=0, high=LONGEST_CONTEXT),
-    Field(argument="replicas", name="replicas", default=1, low=1, high=64),
-    Field(argument="scale_to_zero_after_s", name="sleep", default=0.0, low=0, high=604_800),
-    Field(argument="cold_start_s", name="cold", default=120.0, low=0, high=3_600),
-    Field(argument="concurrency_limit", name="limit", default=0, low=0, high=4_096),
+    Field(argument="spread", name="spread", default=0.5, low=0, high=3, label="Spread"),
+    Field(argument="seed", name="seed", default=0, low=0, high=2**31, label="Seed"),
+    Field(argument="max_batch_size", name="slots", default=32, low=1, high=1_024, label="Largest batch"),
+    Field(argument="timeout_s", name="timeout", default=0.05, low=0, high=3_600, label="Time-out, s (dynamic)"),
+    Field(argument="shared_prefix_tokens", name="prefix", default=0, low=0, high=LONGEST_CONTEXT, label="Shared prefix, tokens"),
+    Field(argument="replicas", name="machines", default=1, low=1, high=64, label="Replicas"),
+    Field(argument="scale_to_zero_after_s", name="idle", default=0.0, low=0, high=604_800, label="Scale to zero after, s"),
+    Field(argument="cold_start_s", name="cold", default=120.0, low=0, high=3_600, label="Cold start, s"),
+    Field(argument="concurrency_limit", name="limit", default=0, low=0, high=4_096, label="Concurrency limit of the app"),
 )
 
 
-def traffic_hardware(catalog: Catalog) -> list[tuple[str, str]]:
-    """Offers of today with an accelerator that serves one visitor after another as it is rented."""
-    return [_hardware(offer) for offer in catalog.on(PLATFORMS) if offer.platform != "zerogpu"]
-
-
-def traffic_fields(catalog: Catalog) -> tuple[Field, ...]:
-    """`TRAFFIC` with every offer of today among the choices of its hardware."""
-    hardware = replace(TRAFFIC[0], choices=("auto", *(value for _, value in traffic_hardware(catalog))))
-    return (hardware, *TRAFFIC[1:])
+def every_field(catalog: Catalog) -> tuple[Field, ...]:
+    """`EVERY` with the hardware and the regions of today."""
+    choices = {"hardware": ("auto", *(value for _, value in hardware_words(catalog))), "region": tuple(tpu_regions(catalog))}
+    return tuple(replace(field, choices=choices[field.name]) if field.name in choices else field for field in EVERY)
 
 
 def tpu_regions(catalog: Catalog) -> list[str]:
@@ -401,7 +396,7 @@ MODULE_WORDS: tuple[tuple[str, str], ...] = (
 TRAIN: tuple[Field, ...] = (
     Field(argument="method", name="method", default="lora", choices=_values(METHOD_WORDS)),
     Field(argument="sequence_tokens", name="sequence", default=2048, low=1, high=LONGEST_CONTEXT),
-    Field(argument="micro_batch", name="batch", default=1, low=1, high=65_536),
+    Field(argument="micro_batch", name="microbatch", default=1, low=1, high=65_536),
     Field(argument="accumulation", name="accumulation", default=8, low=1, high=65_536),
     Field(argument="rows", name="rows", default=10_000, low=0, high=10**12),
     Field(argument="tokens_per_row", name="row", default=512, low=1, high=10**8),
@@ -410,18 +405,26 @@ TRAIN: tuple[Field, ...] = (
     Field(argument="rank", name="rank", default=16, low=1, high=16_384),
     Field(argument="target_modules", name="modules", default="all-linear", choices=_values(MODULE_WORDS)),
     Field(argument="optimizer", name="optimizer", default="adamw", choices=_values(OPTIMIZER_WORDS)),
-    Field(argument="precision", name="precision", default="mixed", choices=_values(TRAINING_PRECISION_WORDS)),
+    Field(argument="precision", name="master", default="mixed", choices=_values(TRAINING_PRECISION_WORDS)),
     Field(argument="checkpointing", name="checkpointing", default="layers", choices=_values(CHECKPOINTING_WORDS)),
     Field(argument="attention", name="attention", default="sdpa", choices=_values(ATTENTION_WORDS)),
     Field(argument="packing", name="packing", default="yes", choices=("yes", "no")),
     Field(argument="stack", name="stack", default="trl", choices=_values(STACK_WORDS)),
     Field(argument="fused_loss", name="loss", default="auto", choices=("auto", "yes", "no")),
     Field(argument="sharding", name="sharding", default="none", choices=_values(SHARDING_WORDS)),
-    Field(argument="devices", name="devices", default=1, low=1, high=1_024),
+    Field(argument="devices", name="gpus", default=1, low=1, high=1_024),
 )
 
 
-TABS = ("recommend", "memory", "train", "cost", "tpu", "traffic", "live", "space")
+OWN: dict[str, tuple[Field, ...]] = {
+    "recommend": (), "memory": MEMORY, "train": TRAIN, "cost": COST, "tpu": GPU_TPU, "traffic": TRAFFIC, "live": (), "space": (),
+}  # fmt: skip
+"""The fields of each tab beside `QUESTION`."""
+EVERY = (*QUESTION, *(field for own in OWN.values() for field in own))
+"""Every field of the page in one order, each with a name of its own: what a link carries."""
+NAMED = {field.name: field for field in EVERY}
+LABELS = {field.argument: field.label for field in reversed(EVERY) if field.label}
+TABS = tuple(OWN)
 
 
 def precision_choices() -> list[tuple[str, str]]:

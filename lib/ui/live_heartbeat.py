@@ -16,7 +16,8 @@ from lib.present.live_heartbeat import explain_published_time, heartbeat_card, h
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import RunScene, close_on_exit, label_argument, queue_options, scene_updates, scenes
+from lib.ui.fields import label_argument
+from lib.ui.live_run import RunScene, close_on_exit, queue_options, scene_updates, scenes
 
 if TYPE_CHECKING:
     from gradio.events import Dependency

@@ -14,7 +14,8 @@ from lib.present.live_cards import STAGES, expected_card, measure_card, measure_
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.ui.events import AT_ONCE
-from lib.ui.live_run import RunScene, close_on_exit, label_argument, queue_options, scene_updates, scenes
+from lib.ui.fields import label_argument
+from lib.ui.live_run import RunScene, close_on_exit, queue_options, scene_updates, scenes
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:

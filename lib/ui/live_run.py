@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -51,12 +51,6 @@ def close_on_exit(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
         close = getattr(items, "close", None)
         if close is not None:
             close()
-
-
-def label_argument(sentence: str, labels: Mapping[str, str]) -> str:
-    """A refused argument by the label of its field: "iterations was '1'." becomes "Timed products was '1'."."""
-    name, was, rest = sentence.partition(" was ")
-    return f"{labels[name]}{was}{rest}" if was and name in labels else sentence
 
 
 class ButtonScene(Protocol):

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.engines import ENGINES
 from lib.errors import AdvisorError
 from lib.present.cards import memory_card, memory_explanation, model_name
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import answer_actions, hint_note
 from lib.present.memory_charts import draw_growth, growth_head
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
-from lib.ui import dry_run_box, solve_box
+from lib.ui import dry_run_box, solve_box, workload
 from lib.ui import fields as ask
-from lib.ui.events import changes, follow
-from lib.ui.fields import Value, arguments, link_query
+from lib.ui.events import Ticks, follow
+from lib.ui.fields import Value, link_query
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -35,11 +34,7 @@ _SHORTEST_SPAN = 32_768
 class MemoryInputs:
     """The questions, in the order of `lib.ui.fields.MEMORY`."""
 
-    context: gr.Slider
-    batch: gr.Slider
-    precision: gr.Dropdown
     kv_precision: gr.Dropdown
-    engine: gr.Dropdown
     mode: gr.Dropdown
     devices: gr.Slider
     gpu_layers: gr.Slider
@@ -70,11 +65,7 @@ class MemoryView:
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `MemoryMarkup.updates`."""
-        return [self.need, self.tiers, self.explain]
-
-    def curve_outputs(self) -> list[Any]:
-        """Where the curve goes, in the order of `curve_updates`."""
-        return [self.curve_box, self.curve]
+        return [self.need, self.tiers, self.explain, self.curve_box]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,19 +77,15 @@ class MemoryMarkup:
     explain: str = ""
 
     def updates(self) -> list[Any]:
-        """One value for each of `MemoryView.outputs`."""
-        return [self.need, self.tiers, self.explain]
-
-
-def curve_updates(figure: Figure | None) -> list[Any]:
-    """One value for each of `MemoryView.curve_outputs`; without a figure the box is not shown."""
-    return [gr.update(visible=figure is not None), figure]
+        """One value for each of `MemoryView.outputs`; the curve is drawn where there is an answer."""
+        return [self.need, self.tiers, self.explain, gr.update(visible=bool(self.tiers))]
 
 
 def build(services: Services) -> MemoryView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            workload.fold_button("Use, cache precision, GPUs", ".controls")
             inputs, pictures = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             need = gr.HTML(elem_id="need")
@@ -124,32 +111,22 @@ def build(services: Services) -> MemoryView:
 
 
 def _inputs() -> tuple[MemoryInputs, gr.Column]:
-    context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label="Context", info="Tokens that each sequence holds.")
-    batch = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Sequences at once")
-    with gr.Row(elem_classes="pair"):
-        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Weights", min_width=130)
-        kv_precision = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache", min_width=130)
-    with gr.Row(elem_classes="pair"):
-        engine = gr.Dropdown(list(ENGINES), value="transformers", label="Engine", min_width=130)
-        mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="What for", min_width=130)
-    devices = gr.Slider(1, ask.MOST_DEVICES, value=1, step=1, buttons=[], label="Devices that share it")
+    mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="Use")
+    kv_precision = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")
+    devices = gr.Slider(0, ask.MOST_DEVICES, value=0, step=1, buttons=[], label="GPUs", info="0: as many as the hardware has.")
     gpu_layers = gr.Slider(
         -1, ask.MOST_GPU_LAYERS, value=-1, step=1, buttons=[], label="Layers on the GPU", info="llama.cpp (-ngl); −1 is everything."
     )
     with gr.Column(visible=False) as pictures:
         with gr.Row(elem_classes="pair"):
-            width = gr.Number(0, label="Width, pixels", minimum=0, precision=0, min_width=130)
-            height = gr.Number(0, label="Height, pixels", minimum=0, precision=0, min_width=130)
+            width = gr.Number(0, label="Width, pixels", precision=0, min_width=130)
+            height = gr.Number(0, label="Height, pixels", precision=0, min_width=130)
         with gr.Row(elem_classes="pair"):
-            frames = gr.Number(0, label="Frames", info="Clips; 0 is the pipeline's own.", minimum=0, precision=0, min_width=130)
+            frames = gr.Number(0, label="Frames", info="Clips; 0 is the pipeline's own.", precision=0, min_width=130)
             guidance = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=130)
         offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Left to the host's memory")
     inputs = MemoryInputs(
-        context=context,
-        batch=batch,
-        precision=precision,
         kv_precision=kv_precision,
-        engine=engine,
         mode=mode,
         devices=devices,
         gpu_layers=gpu_layers,
@@ -171,16 +148,44 @@ def makes_pictures(services: Services, model: str) -> bool:
     return services.resolve_model(model)["library"] == "diffusers"
 
 
-def memory_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
-    """What the tab asks of this model: only what it shows for it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryQuestion:
+    """What is asked about memory, as arguments of the service, and whose configuration it is ("" for none)."""
+
+    arguments: dict[str, Any]
+    configured: str = ""
+
+
+def memory_question(services: Services, model: str, values: Sequence[Value]) -> MemoryQuestion:
+    """The configuration that `/recommend` found on the hardware that is looked at; as asked where there is none, and in training.
 
     Raises:
-        AdvisorError: the model cannot be resolved.
+        AdvisorError: the question is refused.
     """
-    asked = arguments(ask.MEMORY, values)
-    if not makes_pictures(services, model):
-        return ask.drop_pictures(asked)
-    return {name: value for name, value in asked.items() if name != "context_tokens"}
+    asked, of_tab = workload.question(values), workload.own(values, ask.MEMORY)
+    arguments: dict[str, Any] = {
+        "context_tokens": asked["context_tokens"],
+        "batch_size": asked["concurrency"],
+        "precision": asked["precision"],
+        "engine": "transformers" if asked["engine"] == "auto" or of_tab["mode"] != "inference" else asked["engine"],
+        "kv_precision": of_tab["kv_precision"],
+        "mode": of_tab["mode"],
+        "devices": of_tab["devices"] or 1,
+        "gpu_layers": of_tab["gpu_layers"],
+    }
+    if makes_pictures(services, model):
+        arguments |= {field.argument: of_tab[field.argument] for field in ask.PICTURES}
+        return MemoryQuestion(arguments={name: value for name, value in arguments.items() if name != "context_tokens"})
+    if of_tab["mode"] != "inference":
+        return MemoryQuestion(arguments=arguments)
+    chosen = workload.choose(services, model, values)
+    arguments["hardware"] = chosen.hardware
+    entry = chosen.entry
+    if entry is None or entry["memory"] is None:
+        return MemoryQuestion(arguments=arguments)
+    held = {name: entry["memory"][name] for name in ("context_tokens", "batch_size")}
+    runs = {"precision": entry["precision"], "engine": entry["engine"], "devices": of_tab["devices"] or max(1, entry["devices"])}
+    return MemoryQuestion(arguments=arguments | held | runs, configured=f"{entry['name']} ({entry['hardware']})")
 
 
 def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
@@ -188,21 +193,21 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
     if not model:
         return MemoryMarkup(need=hint_note(CHOOSE))
     try:
-        asked = memory_arguments(services, model, values)
-        answer = services.estimate_memory(model, **asked)
+        asked = memory_question(services, model, values)
+        answer = services.estimate_memory_on(model, **asked.arguments)
     except AdvisorError as refused:
-        return MemoryMarkup(need=refusal_note(str(refused)))
+        return MemoryMarkup(need=ask.word_refusal(refused))
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=memory_text(answer, name),
-        query=link_query("memory", model, ask.MEMORY, values),
+        query=link_query("memory", model, (*ask.QUESTION, *ask.MEMORY), values),
         files=(
             ("Download CSV", "memory.csv", "text/csv", fits_csv(answer["fits"])),
             ("Download JSON", "memory.json", "application/json", answer_json(answer)),
         ),
     )
     return MemoryMarkup(
-        need=memory_card(answer, name, int(asked["devices"]), str(asked["mode"])) + acts,
+        need=memory_card(answer, name, asked.arguments["devices"], asked.arguments["mode"], asked.configured) + acts,
         tiers=tiers_table(answer["fits"], answer),
         explain=memory_explanation(answer),
     )
@@ -215,12 +220,10 @@ def draw_curve(services: Services, model: str, limit: int, values: Sequence[Valu
     try:
         if makes_pictures(services, model):
             return None
-        asked = memory_arguments(services, model, values)
+        asked = memory_question(services, model, values).arguments
         context = asked["context_tokens"]
-        if not isinstance(context, int | float):
-            return None
         points = [
-            (length, services.estimate_memory(model, **{**asked, "context_tokens": length})) for length in choose_lengths(context, limit)
+            (length, services.estimate_memory_on(model, **{**asked, "context_tokens": length})) for length in choose_lengths(context, limit)
         ]
     except AdvisorError:
         return None
@@ -243,17 +246,17 @@ def _card(fit: FitEntry) -> str:
     return "ZeroGPU" if fit["platform"] == "zerogpu" else str(fit["accelerator"])
 
 
-def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.State) -> None:
-    """Every slider move answers at once; while one answer is under way only the last move waits. The curve follows on its own."""
+def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.State, question: Sequence[Any], ticks: Ticks) -> None:
+    """The answer, and the curve when it comes into view."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
         return memory_markup(services, ref, values).updates()
 
     def draw(ref: str, longest: int, *values: Value) -> list[Any]:
-        return curve_updates(draw_curve(services, ref, longest, values))
+        return [draw_curve(services, ref, longest, values)]
 
-    inputs = view.inputs.all()
-    follow(changes(inputs), answer, [model.text, *inputs], view.outputs(), "memory_changed")
-    solve_box.wire(view.solve, services, model, inputs)
+    inputs = [*question, *view.inputs.all()]
+    follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
+    follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve], "curve_changed")
+    solve_box.wire(view.solve, services, model, inputs, ticks["solve"])
     dry_run_box.wire(view.dry_run, services, model, inputs)
-    follow(changes(inputs), draw, [model.text, limit, *inputs], view.curve_outputs(), "curve_changed")

@@ -14,7 +14,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError, HubError
 from lib.present.cards import model_line
-from lib.present.markup import hint_note, refusal_note, suggestion_list
+from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
 from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
 
@@ -72,32 +72,46 @@ class ResolvedModel:
     pictures: bool = False
 
 
+EXAMPLES = (
+    ("Small chat model on CPU", "?model=HuggingFaceTB/SmolLM2-135M-Instruct&priority=cheapest"),
+    ("8B on ZeroGPU", "?model=meta-llama/Llama-3.1-8B-Instruct"),
+    ("120B MoE", "?model=openai/gpt-oss-120b&engine=vllm"),
+    ("Image model", "?model=stabilityai/stable-diffusion-xl-base-1.0"),
+)
+
+
+def example_links() -> str:
+    """Questions to try."""
+    links = "".join(f'<a href="{escape(query)}">{escape(words)}</a>' for words, query in EXAMPLES)
+    return f'<p class="examples"><span>Try:</span> {links}</p>'
+
+
 def build(services: Services) -> ModelView:
-    """The model bar."""
-    with gr.Column(elem_classes="model-bar"):
-        with gr.Row(elem_classes="model-row"):
-            model = gr.Textbox(
-                value=EXAMPLE,
-                label="Model",
-                info="A Hub id such as Qwen/Qwen3-8B, a GGUF file such as owner/name:Q4_K_M, or a parameter count such as 7B.",
-                lines=1,
-                max_lines=1,
-                scale=5,
-                min_width=240,
-                elem_id="model",
-            )
-            check = gr.Button("Show the answer", variant="primary", scale=1, min_width=150, elem_id="check")
-        with gr.Accordion("Paste a config.json instead", open=False, elem_classes="quiet-accordion"):
-            config = gr.Textbox(
-                label="config.json",
-                info="For a private or unpublished model. While this holds text, it is used in place of the model above.",
-                lines=6,
-                max_lines=14,
-                elem_id="config",
-            )
-        suggested = gr.HTML(suggestion_list(services.bundled_models()), elem_id="suggested")
-        facts = gr.HTML(elem_id="facts")
-        reference = ModelReference(text=gr.Textbox("", visible=False, elem_id="model-reference"), fingerprint=gr.State(""))
+    """The model bar. The place for a config.json is rendered with the workload, which folds on narrow screens."""
+    with gr.Row(elem_classes="model-row"):
+        model = gr.Textbox(
+            value=EXAMPLE,
+            label="Model",
+            info="A Hub id such as Qwen/Qwen3-8B, a GGUF file such as owner/name:Q4_K_M, or a parameter count such as 7B.",
+            lines=1,
+            max_lines=1,
+            scale=5,
+            min_width=240,
+            elem_id="model",
+        )
+        check = gr.Button("Find hardware", variant="primary", scale=1, min_width=150, elem_id="check")
+    gr.HTML(example_links(), elem_id="examples")
+    config = gr.Textbox(
+        label="config.json",
+        info="For a private or unpublished model. While this box is open and holds text, it is used in place of the model above.",
+        lines=6,
+        max_lines=14,
+        elem_id="config",
+        render=False,
+    )
+    suggested = gr.HTML(suggestion_list(services.bundled_models()), elem_id="suggested")
+    facts = gr.HTML(elem_id="facts")
+    reference = ModelReference(text=gr.Textbox("", visible=False, elem_id="model-reference"), fingerprint=gr.State(""))
     return ModelView(
         model=model,
         suggested=suggested,

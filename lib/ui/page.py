@@ -1,8 +1,8 @@
-"""The page: header, model bar, one tab per question, and what happens when it opens."""
+"""The page: header, model bar, workload, one tab per question, and what happens when it opens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,38 +10,56 @@ import gradio as gr
 
 from lib.present.markup import hint_note, refusal_note
 from lib.present.privacy import privacy_note
-from lib.ui import cost_tab, gpu_tpu_tab, live_tab, login, memory_tab, model_field, recommend_tab, space_tab, traffic_tab, train_tab
+from lib.ui import (
+    cost_tab,
+    gpu_tpu_tab,
+    live_tab,
+    login,
+    memory_tab,
+    model_field,
+    recommend_tab,
+    space_tab,
+    traffic_tab,
+    train_tab,
+    workload,
+)
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
-from lib.ui.events import AT_ONCE, Page
+from lib.ui.events import AT_ONCE, Page, Ticks, build_ticks, changes
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
 from lib.ui.memory_tab import MemoryView
-from lib.ui.model_field import ModelReference, ModelView, ResolvedModel
-from lib.ui.recommend_tab import RecommendView
+from lib.ui.model_field import ModelReference, ModelView
+from lib.ui.recommend_tab import RecommendMarkup, RecommendView
 from lib.ui.space_tab import SpaceView
-from lib.ui.theme import ASSETS, launch_options
+from lib.ui.theme import ASSETS, TAB_WORDS, launch_options
 from lib.ui.traffic_tab import TrafficView
 from lib.ui.train_tab import TrainView
+from lib.ui.workload import WorkloadInputs
 
 if TYPE_CHECKING:
-    from gradio.events import Dependency
-
     from lib.service.app import Services
 
 __all__ = ["build_page", "launch_options"]
 
 TITLE = "Spaces Hardware Advisor"
+PASTED = "pasted"
+"""What a link says in place of a config.json that was pasted: no link carries one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """Everything on the page that events connect."""
+    """Everything on the page that events connect.
+
+    `tab` holds the tabs by their ids; the page's script presses `look` to have parts answer, and `go` to look at other hardware.
+    """
 
     model: ModelView
+    workload: WorkloadInputs
     tabs: gr.Tabs
+    tab: dict[str, gr.Tab]
     recommend: RecommendView
     memory: MemoryView
     train: TrainView
@@ -50,50 +68,26 @@ class PageView:
     traffic: TrafficView
     live: LiveView
     space: SpaceView
-    train_tab: gr.Tab
-    cost_tab: gr.Tab
-    gpu_tpu_tab: gr.Tab
-    traffic_tab: gr.Tab
-    live_tab: gr.Tab
-    others: tuple[gr.Tab, ...]
-    costs_shown: gr.State
+    ticks: Ticks
+    look: gr.Button
+    go: gr.Button
+
+    def question(self) -> list[Any]:
+        """The inputs of `lib.ui.fields.QUESTION`."""
+        return [*self.workload.all(), *self.recommend.inputs.all()]
+
+    def every(self) -> list[Any]:
+        """The inputs of `lib.ui.fields.EVERY`."""
+        own = (self.memory, self.train, self.cost, self.gpu_tpu, self.traffic)
+        return [*self.question(), *(one for view in own for one in view.inputs.all())]
 
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `answer_link`."""
-        inputs = [self.model.model, *self.recommend.inputs.all(), *self.memory.inputs.all()]
-        return [
-            self.tabs,
-            *inputs,
-            self.model.facts,
-            *self.model.reference.outputs(),
-            self.model.limit,
-            *self.recommend.outputs(),
-            *self.memory.outputs(),
-            *self.memory.curve_outputs(),
-            self.memory.pictures,
-            *self.train.inputs.all(),
-            self.train.shown,
-            *self.traffic.inputs.all(),
-            self.traffic.shown,
-            *self.gpu_tpu.inputs.all(),
-            self.gpu_tpu.shown,
-            *self.cost.inputs.all(),
-            self.costs_shown,
-        ]
+        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-1], *self.recommend.outputs(), self.traffic.shown]
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        return [
-            self.model.facts,
-            *self.model.reference.outputs(),
-            self.model.limit,
-            self.recommend.inputs.context,
-            self.memory.inputs.context,
-            *self.recommend.outputs(),
-            *self.memory.outputs(),
-            *self.memory.curve_outputs(),
-            self.memory.pictures,
-        ]
+        return [self.model.facts, *self.model.reference.outputs(), self.model.limit, self.memory.pictures, self.workload.context]
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -114,28 +108,37 @@ def build_page(services: Services) -> gr.Blocks:
 
 
 def build_view(services: Services) -> PageView:
-    """The model bar and the tabs, without their events."""
-    model = model_field.build(services)
+    """The model bar, the workload and the tabs, without their events."""
+    with gr.Column(elem_classes="model-bar"):
+        model = model_field.build(services)
+        asked = workload.build(services, model.config)
+    ticks = build_ticks()
+    look = gr.Button("Answer again", visible="hidden", elem_id="settle")
+    go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
+    tab: dict[str, gr.Tab] = {}
+    words = {name: said for said, name in TAB_WORDS.items()}
     with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
-        with gr.Tab("Recommend", id="recommend") as first:
-            recommend = recommend_tab.build(services)
-        with gr.Tab("Memory", id="memory", render_children=True) as second:
+        with gr.Tab(words["recommend"], id="recommend") as tab["recommend"]:
+            recommend = recommend_tab.build()
+        with gr.Tab(words["memory"], id="memory", render_children=True) as tab["memory"]:
             memory = memory_tab.build(services)
-        with gr.Tab("Fine-tune", id="train", render_children=True) as tuned:
+        with gr.Tab(words["train"], id="train", render_children=True) as tab["train"]:
             train = train_tab.build()
-        with gr.Tab("Cost", id="cost", render_children=True) as third:
+        with gr.Tab(words["cost"], id="cost", render_children=True) as tab["cost"]:
             cost = cost_tab.build(services)
-        with gr.Tab("GPU or TPU", id="tpu", render_children=True) as choice:
+        with gr.Tab(words["tpu"], id="tpu", render_children=True) as tab["tpu"]:
             gpu_tpu = gpu_tpu_tab.build(services)
-        with gr.Tab("Traffic", id="traffic", render_children=True) as busy:
-            traffic = traffic_tab.build(services)
-        with gr.Tab("Live demo", id="live", render_children=True) as fourth:
+        with gr.Tab(words["traffic"], id="traffic", render_children=True) as tab["traffic"]:
+            traffic = traffic_tab.build()
+        with gr.Tab(words["live"], id="live", render_children=True) as tab["live"]:
             live = live_tab.build(services)
-        with gr.Tab("My Space", id="space", render_children=True) as fifth:
+        with gr.Tab(words["space"], id="space", render_children=True) as tab["space"]:
             space = space_tab.build(services)
     return PageView(
         model=model,
+        workload=asked,
         tabs=tabs,
+        tab=tab,
         recommend=recommend,
         memory=memory,
         train=train,
@@ -144,135 +147,100 @@ def build_view(services: Services) -> PageView:
         traffic=traffic,
         live=live,
         space=space,
-        train_tab=tuned,
-        cost_tab=third,
-        gpu_tpu_tab=choice,
-        traffic_tab=busy,
-        live_tab=fourth,
-        others=(first, second, tuned, choice, busy, fourth, fifth),
-        costs_shown=gr.State(value=False),
+        ticks=ticks,
+        look=look,
+        go=go,
     )
 
 
 def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
-    recommend_tab.wire(view.recommend, services, view.model.reference)
-    memory_tab.wire(view.memory, services, view.model.reference, view.model.limit)
+    question, reference, ticks = view.question(), view.model.reference, view.ticks
+    recommend_tab.wire(view.recommend, services, reference, question, ticks)
+    memory_tab.wire(view.memory, services, reference, view.model.limit, question, ticks)
+    cost_tab.wire(view.cost, services, reference, question, ticks)
+    train_tab.wire(view.train, services, reference, ticks)
+    gpu_tpu_tab.wire(view.gpu_tpu, services, reference, question, ticks)
     model_field.wire(view.model, services)
-    live_tab.wire(view.live, view.live_tab, services, view.model.reference)
-    space_tab.wire(view.space, page, services)
+    live_tab.wire(view.live, view.tab["live"], services, reference)
+    space_tab.wire(view.space, page, services, question)
 
     def open_page(request: gr.Request) -> list[Any]:
         return answer_link(services, request.query_params)
 
-    def change_model(model: str | None, config: str | None, *values: ask.Value) -> list[Any]:
-        return model_changed(services, model, config, values)
+    def change_model(model: str | None, config: str | None, context: float | None, before: int) -> list[Any]:
+        return model_changed(services, model, config, context, before)
 
-    opening = page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="minimal")
-    inputs = [*view.recommend.inputs.all(), *view.memory.inputs.all()]
+    opening = page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="hidden")
+    named = [view.model.model, view.model.config, view.workload.context, view.model.limit]
+    # A name that is entered is the model; a config is one only where its box is open.
+    by_name = view.model.model.submit(
+        change_model, named, view.model_outputs(), js="(model, _, ...rest) => [model, '', ...rest]", api_name="model_named", **AT_ONCE
+    )
     changing = gr.on(
-        [view.model.model.submit, view.model.config.submit, view.model.check.click],
+        [view.model.config.submit, view.model.check.click],
         change_model,
-        [view.model.model, view.model.config, *inputs],
+        named,
         view.model_outputs(),
+        js="(...values) => advisor.find(...values)",
         trigger_mode="always_last",
         api_name="model_changed",
-        api_visibility="private",
+        **AT_ONCE,
     )
-    _wire_cost(view, services, opening, changing)
-    gpu_tpu_tab.wire(view.gpu_tpu, view.gpu_tpu_tab, services, view.model.reference, opening)
-    train_tab.wire(view.train, view.train_tab, services, view.model.reference, opening)
-    traffic_tab.wire(view.traffic, view.traffic_tab, services, view.model.reference, opening)
+    beside = [view.recommend.code.framework, *view.memory.solve.inputs(), *view.cost.compare.inputs(), *view.traffic.latency.inputs()]
+    every = [reference.text, view.model.model, *view.every(), *beside]
+    settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
+    events = [*changes([*view.every(), *beside]), *(tab.select for tab in view.tab.values()), view.look.click]
+    hidden = list(ticks.values())
+    gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)
+    view.go.click(None, None, view.workload.hardware, js="() => advisor.go()", api_name="hardware_taken", **settling)
+    for name, event in (("named", by_name), ("changed", changing)):
+        event.then(None, every, hidden, js="(...values) => advisor.now(...values)", api_name=f"settled_{name}", **settling)
+    opening.then(None, every, hidden, js="(...values) => advisor.opened(...values)", api_name="settled_opened", **settling)
+    traffic_tab.wire(view.traffic, view.tab["traffic"], services, reference, question, ticks, opening)
 
 
-def _wire_cost(view: PageView, services: Services, opening: Dependency, changing: Dependency) -> None:
-    """Bills are worked out while their tab is seen, for they ask more (a provider's price, every way to save) than the other answers."""
-    cost_tab.wire(view.cost, services, view.model.reference)
+def model_changed(
+    services: Services, model: str | None, config: str | None, context: ask.Value | None, before: int = ask.LONGEST_CONTEXT
+) -> list[Any]:
+    """Another model: what it is, and the context up to its limit. The tabs answer after it.
 
-    def show(ref: str, *values: ask.Value) -> list[Any]:
-        return [True, *cost_tab.cost_markup(services, ref, values).updates()]
-
-    def follow(shown: bool, ref: str, *values: ask.Value) -> list[Any]:
-        return cost_tab.cost_markup(services, ref, values).updates() if shown else [gr.skip() for _ in view.cost.outputs()]
-
-    def leave() -> bool:
-        return False
-
-    inputs = [view.model.reference.text, *view.cost.inputs.all()]
-    view.cost_tab.select(show, inputs, [view.costs_shown, *view.cost.outputs()], api_name="cost_shown", **AT_ONCE)
-    for number, tab in enumerate(view.others, start=1):
-        tab.select(leave, None, view.costs_shown, api_name=f"cost_left_{number}", **AT_ONCE)
-    opening.then(follow, [view.costs_shown, *inputs], view.cost.outputs(), api_name="cost_opened", **AT_ONCE)
-    changing.then(follow, [view.costs_shown, *inputs], view.cost.outputs(), api_name="cost_followed", **AT_ONCE)
-
-
-def model_changed(services: Services, model: str | None, config: str | None, values: Sequence[ask.Value]) -> list[Any]:
-    """Another model: what it is, context sliders up to its limit, and both answers anew."""
+    A context that the last model's limit (`before`) had cut goes back to the usual one.
+    """
     resolved = model_field.resolve(services, model, config)
+    if context == before < resolved.context_limit:
+        context = max(before, ask.NAMED["context"].default)  # type: ignore[type-var]
+    slider = model_field.context_slider(resolved.context_limit, context)
     if not resolved.reference:
-        return [resolved.facts, *ModelReference.updates(""), resolved.context_limit, gr.skip(), gr.skip(), *_nothing()]
-    recommend_values, recommend_context = _bounded(resolved, ask.RECOMMEND, values[: len(ask.RECOMMEND)])
-    memory_values, memory_context = _bounded(resolved, ask.MEMORY, values[len(ask.RECOMMEND) :])
-    note = "" if [*recommend_values, *memory_values] == list(values) else model_field.context_note(resolved.context_limit)
+        return [resolved.facts, *ModelReference.updates(""), resolved.context_limit, gr.update(visible=False), gr.skip()]
+    note = "" if context in {None, slider["value"]} else model_field.context_note(resolved.context_limit)
     return [
         resolved.facts + note,
         *ModelReference.updates(resolved.reference),
         resolved.context_limit,
-        recommend_context,
-        {**memory_context, "visible": not resolved.pictures},
-        *recommend_tab.recommend_markup(services, resolved.reference, recommend_values).updates(),
-        *memory_tab.memory_markup(services, resolved.reference, memory_values).updates(),
-        *memory_tab.curve_updates(memory_tab.draw_curve(services, resolved.reference, resolved.context_limit, memory_values)),
         gr.update(visible=resolved.pictures),
+        slider,
     ]
-
-
-def _nothing() -> list[Any]:
-    """Both tabs without an answer, when there is no model to ask about."""
-    empty = recommend_tab.RecommendMarkup(pick=hint_note(recommend_tab.CHOOSE)), memory_tab.MemoryMarkup(need=hint_note(memory_tab.CHOOSE))
-    return [*empty[0].updates(), *empty[1].updates(), *memory_tab.curve_updates(None), gr.update(visible=False)]
-
-
-def _bounded(resolved: ResolvedModel, fields: Sequence[ask.Field], values: Sequence[ask.Value]) -> tuple[list[ask.Value], dict[str, Any]]:
-    """The values with the context inside the model's limit, and the slider that shows it."""
-    at = [field.argument for field in fields].index("context_tokens")
-    slider = model_field.context_slider(resolved.context_limit, values[at])
-    return [*values[:at], slider["value"], *values[at + 1 :]], slider
 
 
 def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
-    """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one."""
+    """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one.
+
+    The answer of the first tab is there at once; other tabs are asked by the page when it shows them.
+    """
     tab = params.get("tab", "")
-    model = params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    recommend_values, unread = ask.read_link(ask.RECOMMEND, params if tab not in {"memory", "cost", "tpu", "traffic", "train"} else {})
-    memory_values, more = ask.read_link(ask.MEMORY, params if tab == "memory" else {})
-    cost_values, rest = ask.read_link(ask.cost_fields(services.catalog()), params if tab == "cost" else {})
-    choice_values, left = ask.read_link(ask.gpu_tpu_fields(services.catalog()), params if tab == "tpu" else {})
-    train_values, lost = ask.read_link(ask.TRAIN, params if tab == "train" else {})
-    traffic_values, over = ask.read_link(ask.traffic_fields(services.catalog()), params if tab == "traffic" else {})
-    facts, reference, fingerprint, limit, *sliders_and_answers = model_changed(services, model, None, [*recommend_values, *memory_values])
-    recommend_context, memory_context, *answers = sliders_and_answers
+    values, unread = ask.read_link(ask.every_field(services.catalog()), params)
+    pasted = params.get("config") == PASTED
+    model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
+    facts, reference, fingerprint, limit, pictures, slider = model_changed(services, model, None, values[0])
     if not reference:
-        recommend_context, memory_context = (model_field.context_slider(limit, value) for value in (recommend_values[1], memory_values[0]))
-    inputs = [recommend_values[0], recommend_context, *recommend_values[2:], memory_context, *memory_values[1:]]
-    wrong = [*unread, *more, *rest, *left, *over, *lost]
-    if wrong:
-        facts += refusal_note(f"The link held a value that cannot be used for: {', '.join(wrong)}. The defaults stand there.")
+        slider = model_field.context_slider(limit, values[0])
+    if pasted:
+        facts = hint_note("This link was made with a pasted config.json, which no link carries: paste it again, or name a model.")
+    if unread:
+        facts += refusal_note(f"The link held a value that cannot be used for: {', '.join(unread)}. The defaults stand there.")
+    values[0] = slider["value"]
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
-    return [
-        selected,
-        model,
-        *inputs,
-        facts,
-        reference,
-        fingerprint,
-        limit,
-        *answers,
-        *train_values,
-        tab == "train",
-        *traffic_values,
-        tab == "traffic",
-        *choice_values,
-        tab == "tpu",
-        *cost_values,
-        tab == "cost",
-    ]
+    first = tab not in ask.TABS or tab == "recommend"
+    question = values[: len(ask.QUESTION)]
+    answer = recommend_tab.recommend_markup(services, reference, question) if first else RecommendMarkup(pick="")
+    return [selected, model, slider, *values[1:], facts, reference, fingerprint, limit, pictures, *answer.updates(), tab == "traffic"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,16 @@ from lib.present.cards import caveat_list, model_name, no_pick_card, pick_card, 
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.speed_charts import draw_front, front_foot, front_head, speed_front
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table
-from lib.ui import code_box, roofline_box
+from lib.ui import code_box, roofline_box, workload
 from lib.ui import fields as ask
 from lib.ui.code_box import CodeView
-from lib.ui.events import changes, follow
+from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
 from lib.ui.roofline_box import RooflineView
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
-
+    from lib.answers.common import RankedEntry
     from lib.service.app import Services
 
 CHOOSE = "Name a model above to see the hardware that runs it."
@@ -34,19 +33,10 @@ class RecommendInputs:
     """The questions, in the order of `lib.ui.fields.RECOMMEND`."""
 
     task: gr.Dropdown
-    context: gr.Slider
-    concurrency: gr.Slider
-    precision: gr.Dropdown
     priority: gr.Radio
-    requests: gr.Number
-    hours: gr.Slider
     budget: gr.Number
     speed: gr.Number
-    account: gr.Dropdown
-    prompt: gr.Number
-    answer: gr.Number
     ttft: gr.Number
-    engine: gr.Dropdown
     sdk: gr.Radio
     platforms: gr.CheckboxGroup
 
@@ -75,8 +65,11 @@ class RecommendView:
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `RecommendMarkup.updates`."""
-        drawn = [self.front_box, self.front_head, self.front, self.front_foot]
-        return [self.pick, self.ranked, *drawn, self.rejected_box, self.rejected, self.sources_box, self.sources]
+        return [self.pick, self.ranked, self.front_box, self.rejected_box, self.rejected, self.sources_box, self.sources]
+
+    def front_outputs(self) -> list[Any]:
+        """Where the chart goes, in the order of `front_updates`."""
+        return [self.front_head, self.front, self.front_foot]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +78,7 @@ class RecommendMarkup:
 
     pick: str
     ranked: str = ""
-    front_head: str = ""
-    front: Figure | None = None
-    front_foot: str = ""
+    drawn: bool = False
     rejected: str = ""
     rejected_count: int = 0
     sources: str = ""
@@ -95,14 +86,15 @@ class RecommendMarkup:
     def updates(self) -> list[Any]:
         """One value for each of `RecommendView.outputs`."""
         box = gr.update(label=f"What does not qualify, and why ({self.rejected_count})", visible=self.rejected_count > 0)
-        drawn = [gr.update(visible=self.front is not None), self.front_head, self.front, self.front_foot]
-        return [self.pick, self.ranked, *drawn, box, self.rejected, gr.update(visible=bool(self.sources)), self.sources]
+        sources = gr.update(visible=bool(self.sources))
+        return [self.pick, self.ranked, gr.update(visible=self.drawn), box, self.rejected, sources, self.sources]
 
 
-def build(services: Services) -> RecommendView:
+def build() -> RecommendView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            workload.fold_button("Priority, budget, platforms", ".controls")
             inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             pick = gr.HTML(elem_id="pick")
@@ -112,7 +104,7 @@ def build(services: Services) -> RecommendView:
                 chart = gr.Plot(label="Price against predicted speed", show_label=False)
                 foot = gr.HTML()
             code = code_box.build()
-            roof = roofline_box.build(services)
+            roof = roofline_box.build()
             with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
                 refused = gr.HTML(elem_id="rejected")
             with gr.Accordion("Open points and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
@@ -136,65 +128,32 @@ def build(services: Services) -> RecommendView:
 
 def _inputs() -> RecommendInputs:
     task = gr.Dropdown(list(ask.TASKS), value="auto", label="Task")
-    context = gr.Slider(
-        512, 131_072, value=4096, step=512, buttons=[], label="Context length", info="Tokens per request: prompt and answer together."
-    )
-    concurrency = gr.Slider(1, ask.MOST_AT_ONCE, value=1, step=1, buttons=[], label="Requests at once")
     priority = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
-    with gr.Accordion("Engine, precision, platforms", open=False, elem_classes="quiet-accordion"):
-        sdk = gr.Radio(list(ask.SDK_WORDS), value="auto", label="Space SDK", info="Servers need Docker.", elem_classes="segments")
-        engine = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", info="Automatic tries all that the hardware runs.")
-        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", info="Automatic may quantize to make it fit.")
-        platforms = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
-    with gr.Accordion("Traffic, budget, account", open=False, elem_classes="quiet-accordion"):
-        requests = gr.Number(100, label="Requests per day", minimum=0, precision=0)
-        hours = gr.Slider(1, 24, value=24, step=1, buttons=[], label="Hours per day it runs")
-        budget = gr.Number(0, label="Budget, USD per month", info="0 sets no limit.", minimum=0)
-        account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account that hosts")
-    with gr.Accordion("Request length and speed", open=False, elem_classes="quiet-accordion"):
-        prompt = gr.Number(0, label="Prompt tokens", info="Of the usual request; 0 takes an eighth of the context.", minimum=0, precision=0)
-        output = gr.Number(0, label="Output tokens", info="Of the usual request; 0 takes up to 256.", minimum=0, precision=0)
-        ttft = gr.Number(0, label="Longest time to first token, s", info="0 sets no limit.", minimum=0)
-        speed = gr.Number(0, label="Minimum speed, tokens/s", info="For each request; 0 sets no limit.", minimum=0)
-    return RecommendInputs(
-        task=task,
-        context=context,
-        concurrency=concurrency,
-        precision=precision,
-        priority=priority,
-        requests=requests,
-        hours=hours,
-        budget=budget,
-        speed=speed,
-        account=account,
-        prompt=prompt,
-        answer=output,
-        ttft=ttft,
-        engine=engine,
-        sdk=sdk,
-        platforms=platforms,
-    )
+    platforms = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
+    sdk = gr.Radio(list(ask.SDK_WORDS), value="auto", label="Space SDK", info="Servers need Docker.", elem_classes="segments")
+    with gr.Accordion("Limits: budget, speed", open=False, elem_classes="quiet-accordion"):
+        budget = workload.number("budget", "0 sets no limit.")
+        ttft = workload.number("ttft", "0 sets no limit.", step=0.1)
+        speed = workload.number("speed", "For each request; 0 sets no limit.")
+    return RecommendInputs(task=task, priority=priority, budget=budget, speed=speed, ttft=ttft, sdk=sdk, platforms=platforms)
 
 
 def recommend_markup(services: Services, model: str, values: Sequence[Value]) -> RecommendMarkup:
     """Ask for a recommendation and word it; a refusal becomes a sentence."""
     if not model:
         return RecommendMarkup(pick=hint_note(CHOOSE))
-    asked = arguments(ask.RECOMMEND, values)
-    if not asked["platforms"]:
+    if not arguments(ask.QUESTION, values)["platforms"]:
         return RecommendMarkup(pick=refusal_note("No platform is ticked. Tick at least one under “Where”."))
     try:
-        answer = services.recommend(model, **asked)
+        answer = services.recommend(model, **workload.question(values))
     except AdvisorError as refused:
-        return RecommendMarkup(pick=refusal_note(str(refused)))
+        return RecommendMarkup(pick=ask.word_refusal(refused))
     pick, entries = answer["pick"], answer["ranked"]
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick_card(name)
-    shown = speed_front(entries)
-    drawn = len(shown.places) > 1
     acts = answer_actions(
         text=pick_text(pick, name),
-        query=link_query("recommend", model, ask.RECOMMEND, values),
+        query=link_query("recommend", model, ask.QUESTION, values),
         files=(
             ("Download CSV", "recommendation.csv", "text/csv", ranked_csv(entries)),
             ("Download JSON", "recommendation.json", "application/json", answer_json(answer)),
@@ -202,22 +161,51 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
     )
     return RecommendMarkup(
         pick=card + acts + prices_line(answer["prices"]),
-        ranked=ranked_table(entries, pick) + recommendation_notes(answer),
-        front_head=front_head(shown) if drawn else "",
-        front=draw_front(shown) if drawn else None,
-        front_foot=front_foot(shown) if drawn else "",
+        ranked=ranked_table(entries, pick, row_links(model, values)) + recommendation_notes(answer),
+        drawn=len(speed_front(entries).places) > 1,
         rejected=rejected_table(answer["rejected"]),
         rejected_count=len(answer["rejected"]),
         sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
     )
 
 
-def wire(view: RecommendView, services: Services, model: ModelReference) -> None:
-    """Every question answers at once when it changes; the last change wins."""
+def row_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], list[tuple[str, str]]]:
+    """For a row of the table: its memory and its bill under the same question, and the tab that switches a Space to it."""
+    at = [field.argument for field in ask.QUESTION].index("hardware")
+
+    def links(entry: RankedEntry) -> list[tuple[str, str]]:
+        there = [*values[:at], workload.entry_name(entry), *values[at + 1 :]]
+        tabs = [("memory", "Memory"), ("cost", "Cost")]
+        if entry["platform"] in {"spaces", "zerogpu"}:
+            tabs.append(("space", "Switch to this"))
+        queries = [(words, link_query(tab, model, ask.QUESTION, there)) for tab, words in tabs]
+        return [(words, query) for words, query in queries if query is not None]
+
+    return links
+
+
+def front_updates(services: Services, model: str, values: Sequence[Value]) -> list[Any]:
+    """Price against predicted speed; nothing where there is no answer (the card says why)."""
+    try:
+        shown = speed_front(services.recommend(model, **workload.question(values))["ranked"]) if model else None
+    except AdvisorError:
+        shown = None
+    if shown is None or len(shown.places) < 2:  # noqa: PLR2004  one point is no comparison
+        return ["", None, ""]
+    return [front_head(shown), draw_front(shown), front_foot(shown)]
+
+
+def wire(view: RecommendView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
+    """The answer, and the chart when it comes into view."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
         return recommend_markup(services, ref, values).updates()
 
-    follow(changes(view.inputs.all()), answer, [model.text, *view.inputs.all()], view.outputs(), "recommend_changed")
-    roofline_box.wire(view.roofline, services, model, view.inputs.all())
-    code_box.wire(view.code, services, model, view.inputs.all())
+    def draw(ref: str, *values: Value) -> list[Any]:
+        return front_updates(services, ref, values)
+
+    inputs = [model.text, *question]
+    follow(ticks["recommend"], answer, inputs, view.outputs(), "recommend_changed")
+    follow(ticks["front"], draw, inputs, view.front_outputs(), "front_drawn")
+    roofline_box.wire(view.roofline, services, model, question, ticks["roofline"])
+    code_box.wire(view.code, services, model, question, ticks["code"])

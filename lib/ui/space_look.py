@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -16,6 +16,7 @@ from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.space_cards import STATIC, price_words, size_card, status_card, status_text
 from lib.present.tables import answer_json
 from lib.ui import fields as ask
+from lib.ui import workload
 
 if TYPE_CHECKING:
     from lib.answers.common import HardwareEntry
@@ -23,24 +24,6 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
-SIZE_ARGUMENTS = ("model", "concurrency", "context_tokens", "hours_per_day", "priority", "account")
-"""Arguments of `right_size` that the tab asks for, in the order of `SizeInputs`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeInputs:
-    """What the right size depends on, in the order of `SIZE_ARGUMENTS`."""
-
-    model: gr.Textbox
-    concurrency: gr.Number
-    context: gr.Number
-    hours: gr.Number
-    priority: gr.Dropdown
-    account: gr.Dropdown
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +43,9 @@ class SizeMarkup:
     tier: str = ""
 
 
-def build_size() -> SizeInputs:
-    """The questions behind the right size."""
-    model = gr.Textbox(label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model")
-    with gr.Accordion("Workload it has to carry", open=False, elem_classes="quiet-accordion"):
-        with gr.Row(elem_classes="pair"):
-            concurrency = gr.Number(1, label="At once", minimum=1, maximum=ask.MOST_AT_ONCE, precision=0, min_width=100)
-            context = gr.Number(4096, label="Context, tokens", minimum=1, maximum=ask.LONGEST_CONTEXT, precision=0, min_width=130)
-        with gr.Row(elem_classes="pair"):
-            hours = gr.Number(24, label="Hours a day", minimum=1, maximum=24, min_width=100)
-            priority = gr.Dropdown(list(ask.PRIORITY_WORDS), value="balanced", label="What counts", min_width=130)
-        account = gr.Dropdown([pair for pair in ask.ACCOUNT_WORDS if pair[1] != "anonymous"], value="free", label="Plan of the owner")
-    return SizeInputs(model=model, concurrency=concurrency, context=context, hours=hours, priority=priority, account=account)
+def build_size() -> gr.Textbox:
+    """Which model the right size is for; the workload is that of the page."""
+    return gr.Textbox(label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model")
 
 
 def space_markup(services: Services, space: str | None, token: str | None) -> SpaceMarkup:
@@ -105,15 +79,14 @@ def tpu_link(status: SpaceStatus) -> str:
     return f'<p class="notes"><a href="{escape(query)}">What would {escape(status["models"][0])} take on a TPU?</a></p>'
 
 
-def size_markup(services: Services, space: str, values: Sequence[Any], token: str | None) -> SizeMarkup:
-    """Ask for the right size; what an emptied number means is its default. A refusal becomes a sentence."""
+def size_markup(services: Services, space: str, model: str | None, values: Sequence[Any], token: str | None) -> SizeMarkup:
+    """Ask for the right size under the workload of the page; a refusal becomes a sentence."""
     if not space:
         return SizeMarkup(card="")
-    asked: dict[str, Any] = {name: value for name, value in zip(SIZE_ARGUMENTS, values, strict=True) if value is not None}
     try:
-        answer = services.account.right_size(space, **asked, token=token)
+        answer = services.account.right_size(space, model=model or "", **workload.question(values), token=token)
     except AdvisorError as refused:
-        return SizeMarkup(card=refusal_note(str(refused)))
+        return SizeMarkup(card=ask.word_refusal(refused))
     pick = answer["pick"]
     tier = ""
     if pick is not None and answer["decision"] == "move":

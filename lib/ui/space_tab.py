@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from lib.ui import login, space_actions, space_look
 from lib.ui.fields import MODEL_LENGTH
 from lib.ui.login import LoginView
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review
-from lib.ui.space_look import CHOOSE, SizeInputs
+from lib.ui.space_look import CHOOSE
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -25,7 +26,7 @@ class SpaceView:
     space: gr.Textbox
     look: gr.Button
     login: LoginView
-    size: SizeInputs
+    size: gr.Textbox
     resize: gr.Button
     status: gr.HTML
     sized: gr.HTML
@@ -47,10 +48,10 @@ def build(services: Services) -> SpaceView:
                 elem_id="space",
                 max_length=MODEL_LENGTH,
             )
-            look = gr.Button("Look", variant="primary", elem_id="look")
+            look = gr.Button("Load Space", variant="primary", elem_id="look")
             who = login.build(acts=services.account_actions)
             size = space_look.build_size()
-            resize = gr.Button("Size it", elem_id="resize")
+            resize = gr.Button("Right-size", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):
                 status = gr.HTML(hint_note(CHOOSE), elem_id="space-status")
@@ -73,16 +74,16 @@ def build(services: Services) -> SpaceView:
     )
 
 
-def wire(view: SpaceView, page: gr.Blocks, services: Services) -> None:
+def wire(view: SpaceView, page: gr.Blocks, services: Services, question: Sequence[Any]) -> None:
     """Seeing first, then acting in two steps."""
     login.wire(view.login, view.space)
-    _wire_look(view, page, services)
+    _wire_look(view, page, services, question)
     space_actions.wire(
         view.form, TabParts(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
 
 
-def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
+def _wire_look(view: SpaceView, page: gr.Blocks, services: Services, question: Sequence[Any]) -> None:
     form = view.form
 
     def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None) -> dict[Any, Any]:
@@ -100,8 +101,8 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
             **clear_review(form),
         }
 
-    def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, *values: Any) -> dict[Any, Any]:
-        found = space_look.size_markup(services, space, values, login.token_of(pasted, signed))
+    def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, model: str | None, *values: Any) -> dict[Any, Any]:
+        found = space_look.size_markup(services, space, model, values, login.token_of(pasted, signed))
         return {view.sized: found.card, view.pick: found.tier, view.use: gr.update(visible=bool(found.tier))}
 
     def opened(request: gr.Request) -> str:
@@ -114,11 +115,11 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services) -> None:
     opening = page.load(opened, None, view.space, api_name="space_opened", **quiet)
     linked = opening.then(look, asking, shown, api_name="space_linked", **quiet)
     looking = gr.on([view.look.click, view.space.submit], look, asking, shown, api_name="space_looked", **quiet)
-    sizing = [view.seen, token, *view.size.all()]
+    sizing = [view.seen, token, view.size, *question]
     answers = [view.sized, view.pick, view.use]
     linked.then(size, sizing, answers, api_name="space_linked_sized", **quiet)
     looking.then(size, sizing, answers, api_name="space_sized", **quiet)
-    gr.on([view.resize.click, view.size.model.submit], size, sizing, answers, api_name="space_resized", **quiet)
+    gr.on([view.resize.click, view.size.submit], size, sizing, answers, api_name="space_resized", **quiet)
 
     def take(tier: str) -> dict[Any, Any]:
         return {form.action: "switch", form.tier: tier, **clear_review(form)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import gradio as gr
 from gradio.themes.utils.colors import Color
 
 from lib.present.memory_charts import COLOURS
+from lib.ui.events import PARTS
+from lib.ui.fields import EVERY, EXAMPLE, MODEL_LENGTH
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
@@ -73,11 +77,41 @@ def style_sheet() -> str:
     return f".gradio-container {{{colours}}}\n" + (ASSETS / "page.css").read_text(encoding="utf-8")
 
 
+TAB_WORDS = {
+    "Recommend": "recommend",
+    "Memory": "memory",
+    "Fine-tune": "train",
+    "Cost": "cost",
+    "GPU or TPU": "tpu",
+    "Traffic": "traffic",
+    "Live demo": "live",
+    "My Space": "space",
+}
+"""The tabs by what stands on them."""
+
+
+def page_script() -> str:
+    """The page's script, with the fields, tabs and parts of the page written into it."""
+    fields = [
+        {"name": field.name, "default": field.default, "label": field.label}
+        | ({} if field.choices else {"low": field.low, "high": field.high})
+        for field in EVERY
+    ]
+    page = {
+        "fields": fields,
+        "tabs": TAB_WORDS,
+        "parts": [asdict(part) for part in PARTS],
+        "longest": MODEL_LENGTH,
+        "example": EXAMPLE,
+    }
+    return (ASSETS / "page.js").read_text(encoding="utf-8").replace("__PAGE__", json.dumps(page))
+
+
 def launch_options() -> dict[str, Any]:
     """What `Blocks.launch` needs to show the page as it is meant; add server options to it."""
     return {
         "theme": theme(),
         "css": style_sheet(),
-        "js": (ASSETS / "page.js").read_text(encoding="utf-8"),
+        "js": page_script(),
         "footer_links": ["api"],
     }

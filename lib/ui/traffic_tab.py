@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S
+from lib.engines import ENGINES, TRAITS
 from lib.errors import AdvisorError, UnknownHardware
 from lib.present.cards import model_name
 from lib.present.live_cards import answer_details, progress_line, stopped_line
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.present.traffic_charts import draw_loads, loads_head
 from lib.present.traffic_rows import (
@@ -25,10 +25,12 @@ from lib.present.traffic_rows import (
     needs_table,
 )
 from lib.ui import fields as ask
-from lib.ui.events import AT_ONCE, changes, follow, wire_box
+from lib.ui import workload
+from lib.ui.events import AT_ONCE, Ticks, follow
 from lib.ui.fields import Value, link_query
 from lib.ui.live_run import close_on_exit
 from lib.ui.model_field import ModelReference
+from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -52,11 +54,8 @@ _STEPS = 14  # the simulation, the loads, the tiers: of the progress bar
 class TrafficInputs:
     """The questions, in the order of `lib.ui.fields.TRAFFIC`."""
 
-    hardware: gr.Dropdown
     policy: gr.Radio
     rate: gr.Number
-    prompt: gr.Number
-    output: gr.Number
     ttft: gr.Number
     tpot: gr.Number
     arrivals: gr.Dropdown
@@ -69,8 +68,6 @@ class TrafficInputs:
     seed: gr.Number
     batch: gr.Number
     timeout: gr.Number
-    engine: gr.Dropdown
-    precision: gr.Dropdown
     prefix: gr.Number
     replicas: gr.Number
     sleep: gr.Number
@@ -84,13 +81,15 @@ class TrafficInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyView:
-    """The box that says where the latency goes; `is_open` tells whether it is open."""
+    """The box that says where the latency goes."""
 
-    box: gr.Accordion
     times: tuple[gr.Number, ...]
     metrics: gr.Textbox
     answer: gr.HTML
-    is_open: gr.State
+
+    def inputs(self) -> list[Any]:
+        """Every input, in order."""
+        return [*self.times, self.metrics]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +154,12 @@ class TrafficScene:
         ]
 
 
-def build(services: Services) -> TrafficView:
+def build() -> TrafficView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
-            inputs = _inputs(services)
+            workload.fold_button("Rate, targets, engine, replicas", ".controls")
+            inputs = _inputs()
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Simulate", variant="primary", elem_id="simulate")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="simulate-stop")
@@ -180,96 +180,99 @@ def build(services: Services) -> TrafficView:
     )  # fmt: skip
 
 
-def _inputs(services: Services) -> TrafficInputs:
-    choices = [("The best Space for the model", "auto"), *ask.traffic_hardware(services.catalog())]
-    hardware = gr.Dropdown(choices, value="auto", label="Hardware", info="Type to search: l4, a100, v6e…")
+def _inputs() -> TrafficInputs:
     policy = gr.Radio(list(ask.POLICY_WORDS), value="continuous", label="Batching", elem_classes="segments")
-    rate = gr.Number(1, label="Requests per second", minimum=0.0001)
+    rate = workload.number("rate", step=0.1)
     with gr.Row(elem_classes="pair"):
-        prompt = gr.Number(512, label="Prompt tokens", minimum=1, precision=0, min_width=130)
-        output = gr.Number(256, label="Output tokens", minimum=1, precision=0, min_width=130)
-    with gr.Row(elem_classes="pair"):
-        ttft = gr.Number(TARGET_TTFT_S, label="Target: TTFT, s", minimum=0, min_width=130)
-        tpot = gr.Number(TARGET_TPOT_S, label="Target: TPOT, s", minimum=0, min_width=130)
+        ttft, tpot = workload.number("ttft_target", step=0.1), workload.number("tpot_target", step=0.01)
     with gr.Accordion("Arrivals and lengths", open=False, elem_classes="quiet-accordion"):
         arrivals = gr.Dropdown(list(ask.ARRIVAL_WORDS), value="poisson", label="Arrivals")
         with gr.Row(elem_classes="pair"):
-            duration = gr.Number(300, label="Duration, s", minimum=1, min_width=130)
-            clients = gr.Number(8, label="Clients (closed loop)", minimum=1, precision=0, min_width=130)
-        burstiness = gr.Number(0.25, label="Shape of bursts", info="Of the gaps; 1 is random, less is burstier.", minimum=0.01, maximum=1)
+            duration, clients = workload.number("duration"), workload.number("clients")
+        burstiness = workload.number("bursts", "Of the gaps; 1 is random, less is burstier.", step=0.05)
         trace = gr.Textbox(
             "", label="Recorded arrivals, CSV", info="A time in each line; prompt_tokens, output_tokens.", lines=3, max_lines=6
         )
         with gr.Row(elem_classes="pair"):
             lengths = gr.Dropdown(list(ask.LENGTH_WORDS), value="fixed", label="Lengths", min_width=130)
-            spread = gr.Number(0.5, label="Spread", minimum=0, maximum=3, min_width=130)
-        seed = gr.Number(0, label="Seed", minimum=0, precision=0)
-    with gr.Accordion("Engine", open=False, elem_classes="quiet-accordion"):
+            spread = workload.number("spread", step=0.1)
+        seed = workload.number("seed")
+    with gr.Accordion("Batches", open=False, elem_classes="quiet-accordion"):
         with gr.Row(elem_classes="pair"):
-            batch = gr.Number(32, label="Largest batch", minimum=1, precision=0, min_width=130)
-            timeout = gr.Number(0.05, label="Time-out, s (dynamic)", minimum=0, min_width=130)
-        engine = gr.Dropdown(list(ask.SERVERS), value="vllm", label="Engine")
-        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision")
-        prefix = gr.Number(0, label="Shared prefix, tokens", minimum=0, precision=0)
+            batch, timeout = workload.number("slots"), workload.number("timeout", step=0.01)
+        prefix = workload.number("prefix")
     with gr.Accordion("Replicas, cold starts, a Space's own queue", open=False, elem_classes="quiet-accordion"):
-        replicas = gr.Number(1, label="Replicas", minimum=1, maximum=64, precision=0)
-        sleep = gr.Number(0, label="Scale to zero after, s", info="Without requests; 0 is never.", minimum=0)
-        cold = gr.Number(120, label="Cold start, s", minimum=0)
-        limit = gr.Number(
-            0, label="Concurrency limit of the app", info="default_concurrency_limit of a Space; 0: none.", minimum=0, precision=0
-        )
+        replicas = workload.number("machines")
+        sleep = workload.number("idle", "Without requests; 0 is never.")
+        cold = workload.number("cold")
+        limit = workload.number("limit", "default_concurrency_limit of a Space; 0: none.")
     return TrafficInputs(
-        hardware=hardware, policy=policy, rate=rate, prompt=prompt, output=output, ttft=ttft, tpot=tpot, arrivals=arrivals,
+        policy=policy, rate=rate, ttft=ttft, tpot=tpot, arrivals=arrivals,
         duration=duration, burstiness=burstiness, clients=clients, trace=trace, lengths=lengths, spread=spread, seed=seed, batch=batch,
-        timeout=timeout, engine=engine, precision=precision, prefix=prefix, replicas=replicas, sleep=sleep, cold=cold, limit=limit,
+        timeout=timeout, prefix=prefix, replicas=replicas, sleep=sleep, cold=cold, limit=limit,
     )  # fmt: skip
 
 
 def _latency_box() -> LatencyView:
-    with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency") as box:
+    with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency"):
         gr.HTML(hint_note("Means of a request in ms, as you measured them on this hardware; 0 is not measured. Lengths are those above."))
         with gr.Row(elem_classes="pair"):
-            preprocess = gr.Number(0, label="Preprocessing, ms", minimum=0, min_width=130)
-            queue = gr.Number(0, label="Queue, ms", minimum=0, min_width=130)
-            transfer = gr.Number(0, label="Transfer, ms", minimum=0, min_width=130)
+            preprocess = gr.Number(0, label="Preprocessing, ms", min_width=130)
+            queue = gr.Number(0, label="Queue, ms", min_width=130)
+            transfer = gr.Number(0, label="Transfer, ms", min_width=130)
         with gr.Row(elem_classes="pair"):
-            ttft = gr.Number(0, label="TTFT, ms (queue included)", minimum=0, min_width=130)
-            tpot = gr.Number(0, label="TPOT, ms", minimum=0, min_width=130)
-            postprocess = gr.Number(0, label="Postprocessing, ms", minimum=0, min_width=130)
-        at_once = gr.Number(1, label="Concurrent requests while measured", minimum=1, precision=0)
+            ttft = gr.Number(0, label="TTFT, ms (queue included)", min_width=130)
+            tpot = gr.Number(0, label="TPOT, ms", min_width=130)
+            postprocess = gr.Number(0, label="Postprocessing, ms", min_width=130)
+        at_once = gr.Number(1, label="Concurrent requests while measured", precision=0)
         metrics = gr.Textbox(
             "", label="Or paste /metrics of vLLM or TGI, or the JSON of vllm bench serve", lines=3, max_lines=8, elem_id="latency-metrics"
         )
         answer = gr.HTML(elem_id="latency-answer")
     times = (preprocess, queue, transfer, ttft, tpot, postprocess, at_once)
-    return LatencyView(box=box, times=times, metrics=metrics, answer=answer, is_open=gr.State(value=False))
+    return LatencyView(times=times, metrics=metrics, answer=answer)
 
 
-def traffic_arguments(values: Sequence[Value]) -> dict[str, Any]:
-    """The form as arguments of the API; an emptied number is its default."""
-    pairs = zip(ask.TRAFFIC, values, strict=True)
-    named: dict[str, Any] = {field.argument: field.default if value is None else value for field, value in pairs}
-    if named["arrivals"] != "closed":
-        named["clients"] = 0
-    if named["arrivals"] != "recorded":
-        named["trace"] = ""
-    return named
+def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
+    """The workload and the form as arguments of the API, on the hardware that is looked at or the best one that serves.
 
-
-def choose_hardware(services: Services, model: str, asked: dict[str, Any]) -> str:
-    """The hardware that was named, or the best paid Space for the model.
+    The engine is a server whose speed was fitted, the precision that of the recommended configuration, unless others are asked for.
 
     Raises:
         AdvisorError: nothing runs the model.
     """
-    if asked["hardware"] != "auto":
-        return str(asked["hardware"])
-    context = int(asked["prompt_tokens"]) + int(asked["output_tokens"])
-    judged = services.recommend(model, context_tokens=context, concurrency=8)
+    named, asked = workload.own(values, ask.TRAFFIC), workload.question(values)
+    if named["arrivals"] != "closed":
+        named["clients"] = 0
+    if named["arrivals"] != "recorded":
+        named["trace"] = ""
+    usual = prompt_and_output_tokens(int(asked["context_tokens"]))
+    engine = asked["engine"] if asked["engine"] in ENGINES and not TRAITS[asked["engine"]].timed_as else "vllm"
+    return {
+        **named,
+        "hardware": choose_hardware(services, model, values),
+        "prompt_tokens": asked["prompt_tokens"] or usual[0],
+        "output_tokens": asked["output_tokens"] or usual[1],
+        "engine": engine,
+        "precision": asked["precision"],
+    }
+
+
+def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> str:
+    """The hardware that is looked at, else the best Space with a GPU of its own: on ZeroGPU and on a CPU no server batches requests.
+
+    Raises:
+        AdvisorError: nothing runs the model.
+    """
+    chosen = workload.choose(services, model, values)
+    entry = chosen.entry
+    if chosen.named or (entry is not None and entry["platform"] != "zerogpu" and entry["accelerator"]):
+        return chosen.hardware
+    judged = services.recommend(model, **workload.question(values))
     best = next((entry for entry in judged["ranked"] if entry["platform"] == "spaces" and entry["accelerator"]), None)
     if best is None:
-        raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Name hardware to simulate it.")
-    return f"spaces:{best['hardware']}"
+        raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Choose hardware to look at above.")
+    return workload.entry_name(best)
 
 
 def traffic_scenes(services: Services, model: str, values: Sequence[Value], measure: str) -> Iterator[TrafficScene]:
@@ -279,8 +282,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         return
     try:
         yield TrafficScene(status=progress_line("Simulating the requests.", 0, _STEPS), busy=True, cleared=True)
-        asked = traffic_arguments(values)
-        asked["hardware"] = choose_hardware(services, model, asked)
+        asked = traffic_arguments(services, model, values)
         answer = services.simulate_batching(model, **asked)
         name = model_name(answer["model"], model)
         of_loads = {argument: asked[argument] for argument in OF_LOADS}
@@ -304,7 +306,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
                     yield TrafficScene(status=_progress(done), needs=needs, busy=True)
         yield TrafficScene(chart=drawn, needs=needs)  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
-        yield TrafficScene(status=refusal_note(str(refused)))
+        yield TrafficScene(status=ask.word_refusal(refused))
 
 
 def _progress(done: int) -> str:
@@ -312,7 +314,8 @@ def _progress(done: int) -> str:
 
 
 def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequence[Value]) -> str:
-    linked = [(field, value) for field, value in zip(ask.TRAFFIC, values, strict=True) if field.argument != "trace"]
+    every = zip((*ask.QUESTION, *ask.TRAFFIC), values, strict=True)
+    linked = [(field, value) for field, value in every if field.argument != "trace"]
     return answer_actions(
         text=batching_text(answer, name),
         query=link_query("traffic", model, [field for field, _ in linked], [value for _, value in linked]),
@@ -324,23 +327,24 @@ def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequen
 
 
 def latency_html(services: Services, model: str, values: Sequence[Value], own: Sequence[Value]) -> str:
-    """Where the latency goes, under the lengths and the hardware of the tab (`values`, as `lib.ui.fields.TRAFFIC`)."""
+    """Where the latency goes, under the lengths and the hardware of the tab (`values`)."""
     if not model:
         return hint_note(CHOOSE)
-    asked = traffic_arguments(values)
     times = {name: (name == "concurrency") * 1 if value is None else value for name, value in zip(PARTS, own[:-1], strict=True)}
-    shape = {name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
     try:
-        hardware = choose_hardware(services, model, asked)
-        answer = services.diagnose_latency(model, hardware, metrics_text=own[-1] or "", **times, **shape)
+        asked = traffic_arguments(services, model, values)
+        shape = {name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
+        answer = services.diagnose_latency(model, asked["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
-        return refusal_note(str(refused))
+        return ask.word_refusal(refused)
     return latency_card(answer) + latency_table(answer) + answer_details(answer)
 
 
-def wire(view: TrafficView, tab: gr.Tab, services: Services, model: ModelReference, opening: Dependency) -> None:
+def wire(
+    view: TrafficView, tab: gr.Tab, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks, opening: Dependency
+) -> None:
     """It answers when it is first opened, by a click or by a link, and then when Simulate is pressed; Stop ends a run."""
-    inputs = [view.measure, model.text, *view.inputs.all()]
+    inputs = [view.measure, model.text, *question, *view.inputs.all()]
 
     def run(measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
         for scene in traffic_scenes(services, ref, values, measure):
@@ -362,7 +366,7 @@ def wire(view: TrafficView, tab: gr.Tab, services: Services, model: ModelReferen
         return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0)]
 
     def diagnose(ref: str, *values: Value) -> list[Any]:
-        asked = len(ask.TRAFFIC)
+        asked = len(ask.QUESTION) + len(ask.TRAFFIC)
         return [latency_html(services, ref, values[:asked], values[asked:])]
 
     outputs = [view.shown, *view.outputs()]
@@ -375,10 +379,7 @@ def wire(view: TrafficView, tab: gr.Tab, services: Services, model: ModelReferen
     # The words come after the run has ended: its last scene would write over them.
     stopping = view.stop.click(None, cancels=[running, showing, linked], api_name="traffic_cancelled", **AT_ONCE)
     stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
-    follow([view.measure.input], redraw, [view.measure, view.loads, view.inputs.rate], [view.head, view.chart], "traffic_drawn")
-    own = [*view.latency.times, view.latency.metrics]
-    asked = [*view.inputs.all(), *own]
-    wire_box(
-        view.latency.box, view.latency.is_open, diagnose, [model.text, *asked], [view.latency.answer],
-        follows=[model.fingerprint.change, *changes(asked)], name="latency",
-    )  # fmt: skip
+    redrawn = [view.measure, view.loads, view.inputs.rate]
+    view.measure.input(redraw, redrawn, [view.head, view.chart], trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
+    asked = [*question, *view.inputs.all(), *view.latency.inputs()]
+    follow(ticks["latency"], diagnose, [model.text, *asked], [view.latency.answer], "latency_changed")

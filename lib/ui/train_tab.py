@@ -10,17 +10,15 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, source_list
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.present.training_cards import changes_table, options_csv, options_table, recipe, training_card, training_text
 from lib.ui import fields as ask
-from lib.ui.events import AT_ONCE, changes, follow
+from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, link_query
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
-    from gradio.events import Dependency
-
     from lib.service.app import Services
 
 CHOOSE = "Name a model above to see what it takes to fine-tune it."
@@ -57,14 +55,13 @@ class TrainInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainView:
-    """Inputs and outputs of the tab. `shown`: whether it was opened, from when on it follows the model above."""
+    """Inputs and outputs of the tab."""
 
     inputs: TrainInputs
     need: gr.HTML
     options: gr.HTML
     recipe: gr.HTML
     sources: gr.HTML
-    shown: gr.State
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `TrainMarkup.updates`."""
@@ -97,23 +94,23 @@ def build() -> TrainView:
                 recipe_box = gr.HTML()
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
-    return TrainView(inputs=inputs, need=need, options=options, recipe=recipe_box, sources=sources, shown=gr.State(value=False))
+    return TrainView(inputs=inputs, need=need, options=options, recipe=recipe_box, sources=sources)
 
 
 def _inputs() -> TrainInputs:
     method = gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")
     with gr.Row(elem_classes="pair"):
-        sequence = gr.Number(2048, label="Sequence, tokens", minimum=1, maximum=ask.LONGEST_CONTEXT, precision=0, min_width=120)
-        batch = gr.Number(1, label="Micro-batch", minimum=1, precision=0, min_width=120)
+        sequence = gr.Number(2048, label="Sequence, tokens", precision=0, min_width=120)
+        batch = gr.Number(1, label="Micro-batch", precision=0, min_width=120)
     with gr.Row(elem_classes="pair"):
-        rows = gr.Number(10_000, label="Rows", minimum=0, precision=0, min_width=120)
-        row = gr.Number(512, label="Tokens per row", minimum=1, precision=0, min_width=120)
+        rows = gr.Number(10_000, label="Rows", precision=0, min_width=120)
+        row = gr.Number(512, label="Tokens per row", precision=0, min_width=120)
     with gr.Row(elem_classes="pair"):
-        epochs = gr.Number(1, label="Epochs", minimum=0.0001, min_width=120)
-        accumulation = gr.Number(8, label="Accumulation", minimum=1, precision=0, min_width=120)
+        epochs = gr.Number(1, label="Epochs", min_width=120)
+        accumulation = gr.Number(8, label="Accumulation", precision=0, min_width=120)
     where = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
-        rank = gr.Number(16, label="Rank of the adapters", minimum=1, precision=0)
+        rank = gr.Number(16, label="Rank of the adapters", precision=0)
         modules = gr.Dropdown(
             list(ask.MODULE_WORDS),
             value="all-linear",
@@ -130,7 +127,7 @@ def _inputs() -> TrainInputs:
         attention = gr.Dropdown(list(ask.ATTENTION_WORDS), value="sdpa", label="Attention kernel")
         packing = gr.Radio([("Yes", "yes"), ("No", "no")], value="yes", label="Packing", elem_classes="segments")
         sharding = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
-        devices = gr.Number(1, label="GPUs", info="Of offers with several, all train.", minimum=1, maximum=1_024, precision=0)
+        devices = gr.Number(1, label="GPUs", info="Of offers with several, all train.", precision=0)
     return TrainInputs(
         method=method, sequence=sequence, batch=batch, accumulation=accumulation, rows=rows, row=row, epochs=epochs, where=where, rank=rank,
         modules=modules, optimizer=optimizer, precision=precision, checkpointing=checkpointing, attention=attention, packing=packing,
@@ -154,7 +151,7 @@ def train_markup(services: Services, model: str, values: Sequence[Value]) -> Tra
     try:
         answer = services.estimate_training(model, **asked_arguments(values))
     except AdvisorError as refused:
-        return TrainMarkup(need=refusal_note(str(refused)))
+        return TrainMarkup(need=ask.word_refusal(refused))
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=training_text(answer, name),
@@ -172,20 +169,10 @@ def train_markup(services: Services, model: str, values: Sequence[Value]) -> Tra
     )
 
 
-def wire(view: TrainView, tab: gr.Tab, services: Services, model: ModelReference, opening: Dependency) -> None:
-    """It answers when it is opened, by a click or by a link, and from then on when a question or the model changes."""
-    inputs = [model.text, *view.inputs.all()]
+def wire(view: TrainView, services: Services, model: ModelReference, ticks: Ticks) -> None:
+    """It answers while its tab is shown."""
 
     def answer(ref: str, *values: Value) -> list[Any]:
         return train_markup(services, ref, values).updates()
 
-    def show(ref: str, *values: Value) -> list[Any]:
-        return [True, *answer(ref, *values)]
-
-    def update(shown: bool, ref: str, *values: Value) -> list[Any]:
-        return answer(ref, *values) if shown else [gr.skip() for _ in view.outputs()]
-
-    follow(changes(view.inputs.all()), answer, inputs, view.outputs(), "train_changed")
-    tab.select(show, inputs, [view.shown, *view.outputs()], api_name="train_shown", **AT_ONCE)
-    opening.then(update, [view.shown, *inputs], view.outputs(), api_name="train_opened", **AT_ONCE)
-    follow([model.fingerprint.change], update, [view.shown, *inputs], view.outputs(), "train_followed")
+    follow(ticks["train"], answer, [model.text, *view.inputs.all()], view.outputs(), "train_changed")

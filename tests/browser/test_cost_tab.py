@@ -11,19 +11,19 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
-ASK = "?tab=cost&requests=200&in=0.2&out=0.6"
+ASK = "?tab=cost&requests=200&in=0.2&out=0.6&hardware=spaces:l4x1"
 
 
 def test_bills_follow_the_questions(open_page: Open) -> None:
     """Opening the tab answers; naming no sleep gives the whole month, twice the replicas twice of it, and the curve is drawn."""
-    page = open_page()
+    page = open_page("?hardware=spaces:l4x1")
     page.get_by_role("tab", name="Cost").click()
     expect(page.locator("#bill")).to_contain_text("a month")
     page.locator(".chart .main-svg:visible").first.wait_for()
-    page.get_by_role("button", name="Account, month, replicas, storage").click()
+    page.get_by_role("button", name="Month, replicas, storage").click()
     figure = page.locator("#bill .figure")
     before = figure.inner_text()
-    page.get_by_label("Replicas").fill("2")
+    page.locator("#q-replicas input").fill("2")
     expect(figure).not_to_have_text(before)
     dollars = [float(re.sub(r"[^0-9.]", "", text)) for text in (before, figure.inner_text())]
     assert dollars[1] == pytest.approx(2 * dollars[0], rel=0.01)

@@ -92,7 +92,7 @@ def test_a_measurement_is_shown_and_kept(open_page: Open) -> None:
     page = open_page(LINK, wait=READY)
     page.get_by_role("button", name="Paste a config.json instead").click()
     page.get_by_role("textbox", name=re.compile("^config.json")).fill(TINY_CONFIG)
-    page.get_by_role("button", name="Show the answer").click()
+    page.get_by_role("button", name="Find hardware").click()
     page.locator("#live").get_by_label("Prompt tokens").fill("16")
     page.locator("#live").get_by_label("Answer tokens").fill("4")
     expect(page.locator("#expected")).to_contain_text("16 prompt and 4 answer tokens")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from llama import llama_config
-from page_checks import CONTRAST, NAMELESS, Open
+from page_checks import CONTRAST, NAMELESS, UNFOLD, Open
 from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.browser
@@ -25,8 +25,8 @@ def _ask(page: Page, model: str) -> None:
     field.press("Enter")
 
 
-def _context(page: Page, name: str) -> Locator:
-    return page.get_by_role("spinbutton", name=f"number input for {name}", exact=True)
+def _context(page: Page) -> Locator:
+    return page.get_by_role("spinbutton", name="number input for Context length", exact=True)
 
 
 def test_the_page_opens_with_an_answer(open_page: Open) -> None:
@@ -69,9 +69,9 @@ def test_names_are_suggested(open_page: Open) -> None:
 def test_a_pasted_config_is_a_model(open_page: Open) -> None:
     """The text of a config.json is answered like an id."""
     page = open_page()
-    page.get_by_role("button", name="Paste a config.json instead").click()
+    page.get_by_role("button", name="Paste a config.json").click()
     page.get_by_role("textbox", name=re.compile("^config.json")).fill(json.dumps(llama_config()))
-    page.get_by_role("button", name="Show the answer").click()
+    page.get_by_role("button", name="Find hardware").click()
     expect(page.locator("#facts")).to_contain_text("counted by building the architecture")
     expect(page.locator("#pick")).to_contain_text("the pasted config")
 
@@ -91,14 +91,12 @@ def test_a_refusal_is_a_sentence(open_page: Open, model: str) -> None:
 
 def test_sliders_answer_at_once(open_page: Open) -> None:
     """More context takes more cache: from 4,096 to 65,536 tokens it grows sixteenfold."""
-    page = open_page("?tab=memory")
+    page = open_page("?tab=memory&hardware=spaces:a100-large&engine=transformers")
     cache = page.locator("#need .legend div", has_text="Cache").locator("dd")
     expect(cache).to_contain_text("0.50 GiB")  # 131 072 bytes for each of 4 096 tokens
-    _context(page, "Context").fill("65536")
+    _context(page).fill("65536")
     expect(cache).to_contain_text("8.00 GiB")
-    slider = page.get_by_role("slider", name="range slider for Sequences at once")
-    slider.focus()
-    slider.press("ArrowRight")
+    page.get_by_label("Concurrent requests").and_(page.get_by_role("spinbutton")).first.fill("2")
     expect(cache).to_contain_text("16.0 GiB")
 
 
@@ -113,8 +111,9 @@ def test_a_number_can_be_opened(open_page: Open) -> None:
 
 
 def test_the_curve_is_drawn(open_page: Open) -> None:
-    """Plotly draws memory against context."""
+    """Plotly draws memory against context, when the chart comes into view."""
     page = open_page("?tab=memory")
+    page.locator("#curve").scroll_into_view_if_needed()
     page.locator("#curve .js-plotly-plot .main-svg").first.wait_for()
     expect(page.locator("#curve .fills path")).to_have_count(4)
 
@@ -122,11 +121,11 @@ def test_the_curve_is_drawn(open_page: Open) -> None:
 def test_a_link_repeats_the_question(open_page: Open) -> None:
     """The link of an answer opens the same tab with the same questions."""
     page = open_page("?tab=memory")
-    _context(page, "Context").fill("8192")
+    _context(page).fill("8192")
     expect(page.locator("#need .legend")).to_contain_text("1.00 GiB")
     link = page.locator("#need [data-copy-link]").get_attribute("href")
     again = open_page(str(link))
-    expect(_context(again, "Context")).to_have_value("8192")
+    expect(_context(again)).to_have_value("8192")
     expect(again.locator("#need .legend")).to_contain_text("1.00 GiB")
 
 
@@ -141,9 +140,9 @@ def test_an_answer_can_be_saved(open_page: Open) -> None:
 
 def test_a_link_with_nonsense_opens_the_page(open_page: Open) -> None:
     """Values that read as nothing are named, and the defaults stand."""
-    page = open_page(f"?tab=memory&context={quote('<b>9</b>')}&batch=-1&devices=nan")
-    expect(page.locator("#facts")).to_contain_text("context, batch, devices")
-    expect(_context(page, "Context")).to_have_value("4096")
+    page = open_page(f"?tab=memory&context={quote('<b>9</b>')}&concurrency=-1&devices=nan")
+    expect(page.locator("#facts")).to_contain_text("context, concurrency, devices")
+    expect(_context(page)).to_have_value("4096")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -162,9 +161,11 @@ def test_text_can_be_read_in_both_modes(open_page: Open, scheme: str, tab: str) 
 def test_a_narrow_screen_shows_everything(open_page: Open, tab: str) -> None:
     """At 390 pixels nothing reaches beyond the edge, also with everything opened."""
     page = open_page(f"?tab={tab}", width=390)
+    page.evaluate(UNFOLD)
     for box in page.locator(".quiet-accordion > button:visible").all():
         box.click()
     if tab == "memory":
+        page.locator("#curve").scroll_into_view_if_needed()
         page.locator("#curve .main-svg").first.wait_for()
     beyond: Any = page.evaluate(
         """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility() && !e.closest("svg, .sr, .visually-hidden, thead")
@@ -185,18 +186,19 @@ def test_the_keyboard_reaches_everything(open_page: Open) -> None:
         reached.append(str(name))
         if name == "Download JSON":
             break
-    wanted = ["Show the answer", "Memory", "range slider for Context length", "Copy as text", "Copy link", "Download CSV", "Download JSON"]
+    wanted = ["Find hardware", "range slider for Context length", "Memory", "Copy as text", "Copy link", "Download CSV", "Download JSON"]
     assert [name for name in wanted if not any(name in seen for seen in reached)] == []
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
 def test_a_number_beyond_the_range_is_answered_as_what_the_box_then_shows(open_page: Open) -> None:
-    """Five tokens are below the slider's least of 512: the box goes there, and so does the answer."""
-    page = open_page("?tab=memory", wait="#memory-card .card, .card:visible")
-    box = page.get_by_role("spinbutton", name=re.compile("Context")).locator("visible=true").first
+    """Five tokens are below the slider's least of 512: the field says so; when it is left the box goes there, and so does the answer."""
+    page = open_page("?tab=memory")
+    box = _context(page)
     card = page.locator(".card:visible").filter(has_text="GiB").first
     expect(card).to_contain_text("16.4 GiB")
     box.fill("5")
+    expect(page.locator("#q-context").get_by_role("alert")).to_contain_text("Context length was 5. Accepted: 512 to 131,072.")
     box.press("Tab")
     expect(box).to_have_value("512")
     expect(card).to_contain_text("15.5 GiB")

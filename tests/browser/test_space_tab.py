@@ -224,7 +224,17 @@ def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) ->
                 "(e => e === document.body ? '' : e.id + e.type + (e.ariaLabel ?? '') + e.textContent.trim())(document.activeElement)"
             )
         )
-    wanted = ["Look", "password", "Size it", "radio", "Tier", "Sleep after", "Review", "Copy: Python", "Switch to l4x1 at $0.80/hour"]
+    wanted = [
+        "Load Space",
+        "password",
+        "Right-size",
+        "radio",
+        "Tier",
+        "Sleep after",
+        "Review",
+        "Copy: Python",
+        "Switch to l4x1 at $0.80/hour",
+    ]
     assert [name for name in wanted if not any(name in seen for seen in reached)] == [], str(reached)
 
 

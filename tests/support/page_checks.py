@@ -41,6 +41,9 @@ BEYOND = """() => [...document.querySelectorAll("main *")].filter(e => e.checkVi
   && !e.closest("svg, .sr, .visually-hidden, thead")
   && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
+# Opens what is folded on a narrow screen.
+UNFOLD = """() => document.querySelectorAll('[data-fold][aria-expanded="false"]').forEach(e => e.checkVisibility() && e.click())"""
+
 # Opens every folded part of the page.
 OPEN_ALL = """() => document.querySelectorAll(".quiet-accordion > button:not(.open), details:not([open]) > summary")
   .forEach(e => e.checkVisibility() && e.click())"""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
+import page_values
 import pytest
 from page_fake import LLAMA, FakeServices
 
@@ -18,10 +20,11 @@ from lib.present.speed_charts import draw_front, draw_roofline, roofline_words, 
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui import cost_tab, fields, page, roofline_box
+from lib.ui import cost_tab, page, roofline_box
 from lib.ui import fields as ask
 
-COST: list[Any] = [field.default for field in ask.COST]
+asked = partial(page_values.asked, "cost")
+COST = asked()
 UNASKED = ProviderOffers(status="unknown", reason="The router was not asked.")
 
 
@@ -29,12 +32,6 @@ UNASKED = ProviderOffers(status="unknown", reason="The router was not asked.")
 def services() -> Services:
     """The services as the app has them, with the bundled models and a router that says nothing."""
     return Services(App(catalog=load, models=Models(), search=lambda _: (), providers=lambda _: UNASKED))
-
-
-def asked(**named: Any) -> list[Any]:
-    """The defaults with some questions answered, by the name in a link."""
-    names = [field.name for field in ask.COST]
-    return [named.get(name, default) for name, default in zip(names, COST, strict=True)]
 
 
 def test_every_output_has_a_value(services: Services) -> None:
@@ -67,7 +64,8 @@ def test_a_link_repeats_the_question(services: Services) -> None:
     query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
     assert query is not None
     params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
-    assert fields.read_link(ask.cost_fields(load()), params) == (values, [])
+    every = dict(zip([field.name for field in ask.EVERY], ask.read_link(ask.every_field(load()), params)[0], strict=True))
+    assert [every[field.name] for field in page_values.fields_of("cost")] == values
 
 
 def test_the_csv_holds_every_way(services: Services) -> None:
@@ -108,13 +106,12 @@ def test_nothing_from_outside_is_markup(services: Services) -> None:
 
 
 def test_the_page_opens_on_the_tab_of_a_link() -> None:
-    """The questions of the tab stand at the end, after them that its bills are to be worked out."""
+    """Its questions stand in the fields, what cannot be used is named, and the answers are left to the tab."""
     values = page.answer_link(FakeServices(), {"tab": "cost", "requests": "250", "along": "hours", "storage": "-1"})  # type: ignore[arg-type]
+    every = dict(zip([field.name for field in ask.EVERY], values[2 : 2 + len(ask.EVERY)], strict=True))
     assert values[0]["selected"] == "cost"
-    assert values[-1] is True
-    assert values[-1 - len(COST) : -1] == asked(requests=250, along="hours")
+    assert (every["requests"], every["along"], every["storage"]) == (250, "hours", 0.0)
     assert any("storage" in value for value in values if isinstance(value, str))
-    assert page.answer_link(FakeServices(), {})[-1] is False  # type: ignore[arg-type]
 
 
 def test_the_scatter_marks_what_is_unbeaten() -> None:
@@ -150,9 +147,9 @@ def test_no_pass_is_above_the_roof(services: Services) -> None:
 
 def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Services) -> None:
     """No model, or none that is known."""
-    values = [field.default for field in ask.RECOMMEND]
-    assert roofline_box.roofline_updates(services, "", "auto", values)[1] is None
-    words, figure = roofline_box.roofline_updates(services, "no/such model", "auto", values)
+    values = page_values.asked("recommend")
+    assert roofline_box.roofline_updates(services, "", values)[1] is None
+    words, figure = roofline_box.roofline_updates(services, "no/such model", values)
     assert figure is None
     assert 'role="alert"' in words
-    assert roofline_box.roofline_updates(services, LLAMA, "spaces:l4x1", values)[1] is not None
+    assert roofline_box.roofline_updates(services, LLAMA, page_values.asked("recommend", hardware="spaces:l4x1"))[1] is not None

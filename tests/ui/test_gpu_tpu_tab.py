@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
+import page_values
 import pytest
 
 from lib.service.app import Services
@@ -14,12 +16,8 @@ from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_markup
 from lib.ui.space_look import tpu_link
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-DEFAULTS: list[Any] = [field.default for field in ask.GPU_TPU]
-
-
-def asked(**named: Any) -> list[Any]:
-    """The defaults with some questions answered, by the name in a link."""
-    return [named.get(field.name, field.default) for field in ask.GPU_TPU]
+asked = partial(page_values.asked, "tpu")
+DEFAULTS = asked()
 
 
 @pytest.mark.parametrize("model", [LLAMA, "", "7B", "openai/whisper-large-v3", "{not a config"])
@@ -35,6 +33,14 @@ def test_the_form_becomes_the_flags_of_the_api() -> None:
     assert {name for name, value in sent.items() if value is True} == flags
     assert sent["chips_at_scale"] == 0
     assert asked_arguments(DEFAULTS)["torchtpu_claim"] is False
+
+
+def test_the_workload_says_what_the_form_leaves_open() -> None:
+    """Context, concurrency and precision are those of the page; a precision that the form states goes first."""
+    sent = asked_arguments(asked(context=9000, concurrency=3, precision="fp8"))
+    assert (sent["context_tokens"], sent["concurrency"], sent["precision"]) == (9000, 3, "fp8")
+    assert asked_arguments(asked(precision="fp8", needs="fp64"))["precision"] == "fp64"
+    assert asked_arguments(asked(precision="gguf:Q4_K_M"))["precision"] == "auto"
 
 
 @pytest.mark.parametrize("field", [field for field in ask.GPU_TPU if field.choices], ids=lambda field: field.name)
@@ -71,11 +77,13 @@ def test_what_comes_from_outside_is_escaped(whole: Services) -> None:
 def test_a_link_repeats_the_question(whole: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers."""
     values = asked(framework="jax", places=["on_gcp", "multi_cloud"], chips=256, region="europe-west4")
-    query = ask.link_query("tpu", LLAMA, ask.GPU_TPU, values)
+    query = ask.link_query("tpu", LLAMA, page_values.fields_of("tpu"), values)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
-    opened, cost = page.answer_link(whole, params), len(ask.COST) + 1
-    assert opened[-cost - len(values) - 1 : -cost] == [*values, True]
+    opened = page.answer_link(whole, params)
+    every = dict(zip([field.name for field in ask.EVERY], opened[2 : 2 + len(ask.EVERY)], strict=True))
+    assert [every[field.name] for field in page_values.fields_of("tpu")][1:] == values[1:]
+    assert opened[0]["selected"] == "tpu"
 
 
 def test_my_space_links_to_its_model() -> None:

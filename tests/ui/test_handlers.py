@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import gradio as gr
+import page_values
 import pytest
 from page_fake import LLAMA, FakeServices
 
 from lib.service.app import Services
-from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
+from lib.ui import memory_tab, model_field, page, recommend_tab
 
-RECOMMEND = [field.default for field in ask.RECOMMEND]
-MEMORY = [field.default for field in ask.MEMORY]
+RECOMMEND = page_values.asked("recommend")
+MEMORY = page_values.asked("memory")
+
+
+def _opened(services: Any, **params: str) -> dict[str, Any]:
+    """What opening a link fills in: the fields by their names in a link."""
+    values = page.answer_link(services, params)
+    return dict(zip([field.name for field in ask.EVERY], values[2 : 2 + len(ask.EVERY)], strict=True))
 
 
 @pytest.fixture
@@ -23,54 +30,54 @@ def services() -> Any:
 
 
 def test_the_page_opens_with_an_example_answered(services: Any) -> None:
-    """Without a link, the example model is answered on both tabs and no tab is forced."""
+    """Without a link, the example model is answered and no tab is forced."""
     tab, model, *values = page.answer_link(services, {})
     assert tab == {"__type__": "update"}
     assert model == LLAMA
-    text = " ".join(value for value in values if isinstance(value, str))
-    assert "1x Nvidia L4" in text
-    assert "16.9 GiB" in text
+    assert "1x Nvidia L4" in " ".join(value for value in values if isinstance(value, str))
 
 
-def test_a_link_sets_the_tab_and_its_questions(services: Any) -> None:
-    """A link to the Memory tab asks its own questions and leaves the other tab at its defaults."""
-    tab, model, *values = page.answer_link(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192", "batch": "2"})
-    assert tab["selected"] == "memory"
-    assert model == "openai-community/gpt2"
-    asked = [question for name, question in services.asked if name == "estimate_memory"]
-    assert any(question["context_tokens"] == 8192 and question["batch_size"] == 2 for question in asked)
-    assert values[1]["value"] == 4096  # context of the tab Recommend
-    assert values[len(RECOMMEND)]["value"] == 8192
+def test_a_link_sets_the_tab_and_every_field(services: Any) -> None:
+    """A link carries the workload and the fields of the tab; another tab than the first asks when it is shown."""
+    tab, model, *_ = page.answer_link(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192"})
+    assert (tab["selected"], model) == ("memory", "openai-community/gpt2")
+    opened = _opened(services, tab="memory", context="8192", concurrency="2", kv="fp8", hardware="spaces:l4x1")
+    assert opened["context"]["value"] == 8192
+    assert (opened["concurrency"], opened["kv"], opened["hardware"]) == (2, "fp8", "spaces:l4x1")
+    assert services.asked == []
+
+
+def test_a_link_of_a_pasted_config_says_so(services: Any) -> None:
+    """It opens without a model, not with another one."""
+    _, model, *values = page.answer_link(services, {"config": "pasted", "context": "8192"})
+    assert model == ""
+    assert any("no link carries" in value for value in values if isinstance(value, str))
 
 
 def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
     """A value that reads as nothing leaves the default and is named."""
-    values = page.answer_link(services, {"tab": "memory", "context": "<b>", "batch": "-3"})
-    assert any("context, batch" in value for value in values if isinstance(value, str))
+    values = page.answer_link(services, {"tab": "memory", "context": "<b>", "concurrency": "-3"})
+    assert any("context, concurrency" in value for value in values if isinstance(value, str))
 
 
 def test_pictures_are_asked_for_sizes_and_text_for_a_context(whole: Services) -> None:
     """The fields of the other kind are not shown, and what they hold is not asked."""
-    sizes = [512 if field.argument in {"width", "height"} else field.default for field in ask.MEMORY]
+    sizes = page_values.asked("memory", width=512, height=512)
     for model, pictures in (("stabilityai/stable-diffusion-xl-base-1.0", True), ("Qwen/Qwen3-0.6B", False)):
-        changed = page.model_changed(whole, model, "", [*RECOMMEND, *sizes])
-        assert changed[-1]["visible"] is pictures
-        assert changed[5]["visible"] is not pictures
+        assert page.model_changed(whole, model, "", 4096)[-2]["visible"] is pictures
         need = memory_tab.memory_markup(whole, model, sizes).need
         assert ("By stage" in need) is pictures
         assert 'role="alert"' not in need
 
 
 def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> None:
-    """An unknown model gives one sentence; both answers are cleared, and no question is asked about it."""
-    facts, ref, *_, pick, _, _, _, _, _, _, _, _, _, need, tiers, explain, _, curve, _ = page.model_changed(
-        services, "no/such", "", [*RECOMMEND, *MEMORY]
-    )
+    """An unknown model gives one sentence; answers are cleared, and no question is asked about it."""
+    facts, ref, fingerprint, *_ = page.model_changed(services, "no/such", "", 4096)
     assert 'role="alert"' in facts
     assert "&#x27;no/such&#x27; is not a model." in facts
-    assert (ref, tiers, curve, explain) == ("", "", None, "")
-    assert recommend_tab.CHOOSE in pick
-    assert memory_tab.CHOOSE in need
+    assert (ref, fingerprint) == ("", "")
+    assert recommend_tab.CHOOSE in recommend_tab.recommend_markup(services, ref, RECOMMEND).pick
+    assert memory_tab.CHOOSE in memory_tab.memory_markup(services, ref, MEMORY).need
     assert services.asked == []
 
 
@@ -81,12 +88,17 @@ def test_a_pasted_config_goes_before_the_name(services: Any) -> None:
 
 
 def test_a_context_beyond_the_model_is_cut_and_said(services: Any) -> None:
-    """The sliders end where the model does, and the page says that it moved them."""
-    values = [*RECOMMEND, *MEMORY]
-    values[1] = 1_000_000
-    facts, _, _, limit, slider, *_ = page.model_changed(services, LLAMA, "", values)
+    """The slider ends where the model does, and the page says that it moved it."""
+    facts, _, _, limit, _, slider = page.model_changed(services, LLAMA, "", 1_000_000)
     assert (limit, slider["maximum"], slider["value"]) == (131_072, 131_072, 131_072)
     assert "longer than this model takes; it was set to 131,072 tokens" in facts
+
+
+def test_a_context_that_the_last_model_cut_goes_back(services: Any) -> None:
+    """Whisper takes 448 tokens; Llama after it is asked about the usual 4,096. A context that was chosen stays."""
+    assert page.model_changed(services, LLAMA, "", 448, 448)[-1]["value"] == 4096
+    assert page.model_changed(services, LLAMA, "", 1000, 448)[-1]["value"] == 1000
+    assert page.model_changed(services, LLAMA, "", 32_768, 32_768)[-1]["value"] == 32_768
 
 
 @pytest.mark.parametrize("limit", [1, 77, 448, 8_192, 40_960, ask.LONGEST_CONTEXT])
@@ -101,52 +113,36 @@ def test_the_context_slider_holds_its_own_value(limit: int, value: int | None) -
 @pytest.mark.parametrize("context", ["100", "500000"])
 def test_a_link_to_a_refused_model_leaves_the_sliders_usable(services: Any, context: str) -> None:
     """The model can be corrected afterwards: the sliders hold what the link asked for."""
-    for tab, at in (("recommend", 1), ("memory", len(RECOMMEND))):
-        _, _, *values = page.answer_link(services, {"tab": tab, "model": "", "context": context})
-        assert values[at]["minimum"] <= values[at]["value"] == int(context) <= values[at]["maximum"]
+    slider = _opened(services, model="", context=context)["context"]
+    assert slider["minimum"] <= slider["value"] == int(context) <= slider["maximum"]
 
 
 def test_no_link_leads_outside_a_question(services: Any) -> None:
-    """What a link may ask for, the question's own component takes."""
+    """What a link may ask for, the question's own component takes, and each component has its field."""
     with gr.Blocks():
-        views = (recommend_tab.build(services), memory_tab.build(services), cost_tab.build(services))
-    for view, fields in zip(views, (ask.RECOMMEND, ask.MEMORY, ask.COST), strict=True):
-        for component, field in zip(view.inputs.all(), fields, strict=True):
-            if isinstance(component, gr.Slider | gr.Number) and field.argument != "context_tokens":
-                assert component.minimum <= field.low, field.name
-                assert component.maximum is None or field.high <= component.maximum, field.name
+        components = page.build_view(services).every()
+    for component, field in zip(components, ask.EVERY, strict=True):
+        if isinstance(component, gr.Number) and component.elem_id:
+            assert (component.elem_id, component.label) == (f"q-{field.name}", field.label)
+            assert (component.minimum, component.maximum) == (None, None), "Gradio's own check would freeze the page"
+        elif isinstance(component, gr.Slider) and field.name != "context":
+            assert component.minimum <= field.low <= field.high <= component.maximum
 
 
 def test_every_question_reaches_the_service_by_name(services: Any) -> None:
-    """The tab's values arrive as the arguments of the public contract, platforms as a comma list."""
-    values = ["auto", 8192, 4, "fp8", "cheapest", 1000, 8, 50, 10, "pro", 900, 300, 2.5, "vllm", "docker", ["spaces", "jobs"]]
+    """The values arrive as the arguments of the public contract: platforms as a comma list, an emptied number as its default."""
+    values = page_values.asked("recommend", context=8192, requests=None, priority="cheapest", platforms=["spaces", "jobs"], ttft=2.5)
     recommend_tab.recommend_markup(services, LLAMA, values)
-    assert services.asked[0] == (
-        "recommend",
-        {
-            "task": "auto",
-            "context_tokens": 8192,
-            "concurrency": 4,
-            "precision": "fp8",
-            "priority": "cheapest",
-            "requests_per_day": 1000,
-            "hours_per_day": 8,
-            "max_usd_per_month": 50,
-            "min_tokens_per_s": 10,
-            "account": "pro",
-            "prompt_tokens": 900,
-            "output_tokens": 300,
-            "max_ttft_s": 2.5,
-            "engine": "vllm",
-            "sdk": "docker",
-            "platforms": "spaces,jobs",
-        },
-    )
+    name, sent = services.asked[0]
+    assert name == "recommend"
+    assert {field.argument for field in ask.QUESTION} - {"hardware"} == set(sent)
+    assert (sent["context_tokens"], sent["requests_per_day"], sent["platforms"]) == (8192, 100, "spaces,jobs")
+    assert (sent["priority"], sent["max_ttft_s"]) == ("cheapest", 2.5)
 
 
 def test_no_platform_is_an_error_in_words(services: Any) -> None:
     """Unticking everything asks for a tick and asks the services nothing."""
-    shown = recommend_tab.recommend_markup(services, LLAMA, [*RECOMMEND[:-1], []])
+    shown = recommend_tab.recommend_markup(services, LLAMA, page_values.asked("recommend", platforms=[]))
     assert "Tick at least one" in shown.pick
     assert services.asked == []
 
@@ -178,13 +174,14 @@ def test_suggestions_do_without_the_hub() -> None:
 def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     """Each event returns exactly one value for each component it fills."""
     filled = {fn.api_name: len(fn.outputs) for fn in page.build_page(whole).fns.values()}
-    assert len(page.answer_link(services, {})) == filled["page_opened"]
+    assert len(page.answer_link(services, {})) == len(page.answer_link(services, {"tab": "cost"})) == filled["page_opened"]
     for model in (LLAMA, "no/such", ""):
-        assert len(page.model_changed(services, model, "", [*RECOMMEND, *MEMORY])) == filled["model_changed"]
+        assert len(page.model_changed(services, model, "", 4096)) == filled["model_changed"] == filled["model_named"]
     assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
-    assert len(memory_tab.memory_markup(services, LLAMA, MEMORY).updates()) == filled["memory_changed"]
-    curve = memory_tab.draw_curve(services, LLAMA, 131_072, MEMORY)
-    assert len(memory_tab.curve_updates(curve)) == len(memory_tab.curve_updates(None)) == filled["curve_changed"]
+    assert len(recommend_tab.front_updates(whole, LLAMA, RECOMMEND)) == filled["front_drawn"]
+    assert len(memory_tab.memory_markup(whole, LLAMA, MEMORY).updates()) == filled["memory_changed"]
+    assert memory_tab.draw_curve(whole, LLAMA, 131_072, MEMORY) is not None
+    assert filled["curve_changed"] == 1
 
 
 def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
@@ -192,7 +189,7 @@ def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
     config = '{"model_type": "llama", "hidden_size": 4096}'
     with gr.Blocks():
         view = page.build_view(services)
-    filled = list(zip(view.model_outputs(), page.model_changed(services, "", config, [*RECOMMEND, *MEMORY]), strict=True))
+    filled = list(zip(view.model_outputs(), page.model_changed(services, "", config, 4096), strict=True))
     assert [component for component, value in filled if value == config] == [view.model.reference.text]
     assert not [value for component, value in filled if isinstance(component, gr.State) and "llama" in str(value)]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import page_values
+
 from lib.service.app import Services
-from lib.ui import fields as ask
 from lib.ui.solve_box import CHOOSE, NOT_TRAINING, solve_html
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-MEMORY = [field.default for field in ask.MEMORY]
+MEMORY = page_values.asked("memory")
 
 
 def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
@@ -19,5 +20,4 @@ def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
     assert CHOOSE in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
     assert "There is no hardware called" in solve_html(whole, LLAMA, ["nowhere", 0, 0], MEMORY)
     assert "RTX 4090" in solve_html(whole, LLAMA, ["RTX-4090", None, None], MEMORY)
-    training = [("lora" if field.argument == "mode" else value) for field, value in zip(ask.MEMORY, MEMORY, strict=True)]
-    assert NOT_TRAINING in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], training)
+    assert NOT_TRAINING in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", mode="lora"))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import gradio as gr
+import page_values
 import pytest
 from space_fake import preview, progress, size, status
 
@@ -18,11 +19,12 @@ from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.ui import code_box, login, space_actions, space_look
-from lib.ui import fields as ask
 from lib.ui.space_actions import Confirmation, SpaceRequest, action_scenes, review_request
 
 TOKEN = "hf_visitor"  # noqa: S105  opens nothing
 SWITCH = SpaceRequest(space="ada/chat", action="switch", hardware="l4x1", sleep_time_s=3600)
+
+QUESTION = page_values.asked("space")
 
 
 class FakeAccount:
@@ -120,12 +122,16 @@ def test_of_a_static_space_nothing_can_be_changed(services: Any, monkeypatch: py
 
 
 def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
-    """Every question by its name; an emptied number falls back to the default; the tier to move to is handed on."""
-    found = space_look.size_markup(services, "ada/chat", ["7B", 2, None, 12, "fastest", "pro"], TOKEN)
+    """The workload of the page by its names; an emptied number falls back to the default; the tier to move to is handed on."""
+    values = page_values.asked("space", concurrency=2, context=None, hours=12, priority="fastest", account="pro", hardware="jobs:l4x1")
+    found = space_look.size_markup(services, "ada/chat", "7B", values, TOKEN)
     assert found.tier == "l4x1"
-    asked = {"model": "7B", "concurrency": 2, "hours_per_day": 12, "priority": "fastest", "account": "pro"}
-    assert services.account.asked == [("size", "ada/chat", asked, TOKEN)]
-    assert space_look.size_markup(services, "", [""] * 6, None).card == ""
+    (_, space, sent, token), *_ = services.account.asked
+    assert (space, token) == ("ada/chat", TOKEN)
+    stated = {"model": "7B", "concurrency": 2, "hours_per_day": 12, "priority": "fastest", "account": "pro", "context_tokens": 4096}
+    assert sent.items() >= stated.items()
+    assert "hardware" not in sent
+    assert space_look.size_markup(services, "", "", QUESTION, None).card == ""
 
 
 @pytest.mark.parametrize(("platform", "tier"), [("zerogpu", "zero-a10g"), ("jobs", "")])
@@ -133,7 +139,7 @@ def test_only_a_tier_of_a_space_is_handed_on(services: Any, monkeypatch: pytest.
     """Both sizes of ZeroGPU are one tier; a Job's hardware is none."""
     pick = size()["pick"] | {"platform": platform, "hardware": "zero-a10g-xlarge"}
     monkeypatch.setattr(services.account, "right_size", lambda *_, **__: size(pick=pick))
-    assert space_look.size_markup(services, "ada/chat", [""] * 6, None).tier == tier
+    assert space_look.size_markup(services, "ada/chat", "", QUESTION, None).tier == tier
 
 
 def test_the_tiers_are_those_of_today(whole: Services) -> None:
@@ -341,7 +347,7 @@ def test_where_actions_are_switched_off_the_page_hides_them() -> None:
 
 def test_the_files_of_the_pick(whole: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
-    asked: list[Any] = [field.default for field in ask.RECOMMEND]
+    asked = QUESTION
     code = code_box.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
     assert code.count("data-copy=") == 2
     assert "python_version" in code

@@ -5,28 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+import page_values
 import pytest
 
-from lib.engines import TRAITS
 from lib.present.traffic_charts import MEASURES, POLICY_NAMES, draw_loads
 from lib.service.app import Services
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
 from lib.traffic.engine import POLICIES
 from lib.ui import fields as ask
 from lib.ui import page
-from lib.ui.traffic_tab import TrafficScene, choose_hardware, latency_html, traffic_arguments, traffic_scenes
+from lib.ui.traffic_tab import TrafficScene, latency_html, traffic_arguments, traffic_scenes
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-DEFAULTS: list[Any] = [field.default for field in ask.TRAFFIC]
 NOTHING: list[Any] = [0, 0, 0, 0, 0, 0, 1, ""]
-
-
-def asked(**named: Any) -> list[Any]:
-    """The defaults with some questions answered, by the name in a link."""
-    return [named.get(field.name, field.default) for field in ask.TRAFFIC]
+asked = partial(page_values.asked, "traffic")
+DEFAULTS = asked()
 
 
 def last(scenes: list[TrafficScene], name: str) -> Any:
@@ -76,18 +73,19 @@ def test_what_is_refused_is_said_and_ends_the_run(whole: Services) -> None:
 
 def test_the_form_becomes_arguments_of_the_api(whole: Services) -> None:
     """An emptied number is its default; clients and a trace only count where they are asked for; auto is a paid Space that holds it."""
-    sent = traffic_arguments(asked(rate=None, clients=9, trace="1\n2"))
+    sent = traffic_arguments(whole, LLAMA, asked(rate=None, clients=9, trace="1\n2"))
     assert (sent["requests_per_s"], sent["clients"], sent["trace"]) == (1.0, 0, "")
-    assert traffic_arguments(asked(arrivals="closed", clients=9))["clients"] == 9
-    assert choose_hardware(whole, LLAMA, sent).startswith("spaces:")
-    whole.simulate_batching(LLAMA, **{**sent, "hardware": "l4x1", "duration_s": 20})
+    assert (sent["engine"], sent["prompt_tokens"], sent["output_tokens"]) == ("vllm", 512, 256)
+    assert traffic_arguments(whole, LLAMA, asked(arrivals="closed", clients=9))["clients"] == 9
+    assert traffic_arguments(whole, LLAMA, asked(engine="transformers", hardware="jobs:l4x1"))["engine"] == "transformers"
+    assert sent["hardware"].startswith("spaces:")
+    whole.simulate_batching(LLAMA, **{**sent, "duration_s": 20})
 
 
 def test_the_words_are_those_of_the_api() -> None:
-    """Every policy, kind of arrivals and of lengths can be chosen, and every engine whose speed was fitted."""
+    """Every policy, kind of arrivals and of lengths can be chosen."""
     for words, names in ((ask.POLICY_WORDS, POLICIES), (ask.ARRIVAL_WORDS, ARRIVALS), (ask.LENGTH_WORDS, LENGTHS)):
         assert {value for _, value in words} == set(names)
-    assert set(ask.SERVERS) == {name for name, row in TRAITS.items() if not row.timed_as}
     assert {value for _, value in ask.MEASURE_WORDS} == set(MEASURES)
 
 
@@ -104,13 +102,13 @@ def test_where_the_latency_goes_follows_times_and_texts(whole: Services) -> None
 
 def test_a_link_repeats_the_question(whole: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers; recorded arrivals are no part of a link."""
-    values = asked(hardware="spaces:a100-large", policy="dynamic", rate=4.5, lengths="lognormal", replicas=2)
+    values = asked(hardware="spaces:a100-large", policy="dynamic", rate=4.5, lengths="lognormal", machines=2)
     scenes = traffic_scenes(whole, LLAMA, values, "ttft")
     card = next(scene.card for scene in scenes if scene.card)
     query = re.search(r'data-copy-link href="\?([^"]+)"', card)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1].replace("&amp;", "&")).items()}
-    assert ask.read_link(ask.traffic_fields(whole.catalog()), params) == (values, [])
     opened = page.answer_link(whole, params)
-    at = opened.index("spaces:a100-large")
-    assert opened[at : at + len(values) + 1] == [*values, True]
+    every = dict(zip([field.name for field in ask.EVERY], opened[2 : 2 + len(ask.EVERY)], strict=True))
+    assert [every[field.name] for field in page_values.fields_of("traffic")][1:] == values[1:]
+    assert opened[-1] is True

@@ -1,0 +1,145 @@
+"""The workload: what every tab asks about, in one panel above them; and the configuration that it leads to on the hardware at hand.
+
+On a narrow screen the panel folds into a bar (`fold_button`; `assets/page.js` opens it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.present.markup import escape
+from lib.ui import fields as ask
+from lib.ui.fields import NAMED, QUESTION, Value, arguments
+
+if TYPE_CHECKING:
+    from lib.answers.common import RankedEntry, RecommendationAnswer
+    from lib.service.app import Services
+
+
+def number(name: str, info: str | None = None, *, step: float = 1) -> gr.Number:
+    """The field of a number.
+
+    Its range is checked by the page's script, beside the field, and by the service: Gradio's own check would refuse every later event of
+    the page, in no words.
+    """
+    field = NAMED[name]
+    precision = 0 if isinstance(field.default, int) else None
+    return gr.Number(
+        field.default,  # type: ignore[arg-type]
+        label=field.label,
+        info=info,
+        precision=precision,
+        step=step,
+        min_width=120,
+        elem_id=f"q-{name}",
+    )
+
+
+def fold_button(label: str, target: str) -> gr.HTML:
+    """A button that opens and closes the next part on narrow screens; on wide ones neither is folded."""
+    return gr.HTML(
+        f'<button type="button" class="fold" data-fold="{escape(target)}" aria-expanded="false">'
+        f'<span>{escape(label)}</span> <span class="folded"></span></button>',
+        elem_classes="fold-holder",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadInputs:
+    """The questions, in the order of `lib.ui.fields.WORKLOAD`."""
+
+    context: gr.Slider
+    prompt: gr.Number
+    answer: gr.Number
+    concurrency: gr.Number
+    requests: gr.Number
+    hours: gr.Number
+    precision: gr.Dropdown
+    engine: gr.Dropdown
+    account: gr.Dropdown
+    hardware: gr.Dropdown
+
+    def all(self) -> list[Any]:
+        """Every input, in order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+def build(services: Services, config: gr.Textbox) -> WorkloadInputs:
+    """The panel, with the place for a config.json in its last line."""
+    fold_button("Workload", "#workload")
+    with gr.Column(elem_id="workload"):
+        context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=NAMED["context"].label, elem_id="q-context")
+        prompt = number("prompt", "0: automatic")
+        answer = number("answer", "0: automatic")
+        concurrency, requests, hours = number("concurrency"), number("requests"), number("hours")
+        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120)
+        engine = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120)
+        account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
+        choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
+        hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
+        with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
+            config.render()
+    return WorkloadInputs(
+        context=context,
+        prompt=prompt,
+        answer=answer,
+        concurrency=concurrency,
+        requests=requests,
+        hours=hours,
+        precision=precision,
+        engine=engine,
+        account=account,
+        hardware=hardware,
+    )
+
+
+def question(values: Sequence[Value]) -> dict[str, Any]:
+    """The question of a tab's values as arguments of `/recommend`."""
+    asked = arguments(QUESTION, values[: len(QUESTION)])
+    del asked["hardware"]
+    return {**asked, "platforms": asked["platforms"] or "spaces"}
+
+
+def own(values: Sequence[Value], of: Sequence[ask.Field]) -> dict[str, Any]:
+    """The tab's own values, which stand behind the question, as arguments."""
+    return arguments(of, values[len(QUESTION) :])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The hardware that a question leads to: its name for other endpoints ("" where nothing qualifies), and its configuration.
+
+    `entry` is `None` where it does not do the work; `named` tells that a visitor named it.
+    """
+
+    hardware: str
+    entry: RankedEntry | None
+    named: bool
+
+
+def choose(services: Services, model: str, values: Sequence[Value]) -> Chosen:
+    """The named hardware, else the pick of `/recommend`, each in the configuration that `/recommend` found.
+
+    Raises:
+        AdvisorError: the question is refused.
+    """
+    asked, hardware = question(values), str(arguments(QUESTION, values[: len(QUESTION)])["hardware"])
+    if hardware == "auto":
+        pick = services.recommend(model, **asked)["pick"]
+        return Chosen(hardware="" if pick is None else entry_name(pick), entry=pick, named=False)
+    answer = services.recommend(model, **{**asked, "platforms": "all"})
+    return Chosen(hardware=hardware, entry=find_entry(answer, hardware), named=True)
+
+
+def find_entry(answer: RecommendationAnswer, hardware: str) -> RankedEntry | None:
+    """The entry of this hardware, if it qualifies."""
+    return next((one for one in answer["ranked"] if entry_name(one) == hardware), None)
+
+
+def entry_name(entry: RankedEntry) -> str:
+    """An entry's hardware as other endpoints take it."""
+    return f"{entry['platform']}:{entry['hardware']}"

@@ -1,0 +1,120 @@
+"""One workload for all tabs, kept in the address: the walk over the tabs, reload and Back, numbers out of range, the first screen."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from page_checks import BEYOND, Open
+from playwright.sync_api import Locator, Page, Request, expect
+
+pytestmark = pytest.mark.browser
+
+NUMBERS = ("prompt", "answer", "concurrency", "requests", "hours")
+
+
+def _tab(page: Page, name: str) -> Locator:
+    return page.get_by_role("tab", name=name, exact=True)
+
+
+def _query(page: Page) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def _number(page: Page, name: str) -> Locator:
+    return page.locator(f'#q-{name} input[type="number"]')
+
+
+def test_the_walk_finds_the_same_figures(open_page: Open) -> None:
+    """A row's memory and bill in Recommend are those of the tabs that its links open, for the workload that was typed."""
+    page = open_page("?context=8192&concurrency=2")
+    row = page.get_by_role("row").filter(has_text="l40sx1").first
+    month = re.search(r"(\$[\d,.]+) a month", row.inner_text())
+    memory = re.search(r"([\d.]+) of", row.inner_text())
+    assert month is not None
+    assert memory is not None
+    row.get_by_role("link", name="Cost").click()
+    expect(page.locator("#bill .figure")).to_have_text(month[1])
+    assert _query(page)["hardware"] == "spaces:l40sx1"
+    _tab(page, "Memory").click()
+    expect(page.locator("#need .figure")).to_contain_text(memory[1])
+
+
+def test_the_address_follows_and_brings_back(open_page: Open) -> None:
+    """A change replaces the address, a tab adds to the history; reload and Back restore both; what is a default is not in it."""
+    page = open_page()
+    assert urlsplit(page.url).query == ""
+    _number(page, "requests").fill("250")
+    page.wait_for_url(re.compile("requests=250"))
+    assert _query(page) == {"model": "meta-llama/Llama-3.1-8B-Instruct", "requests": "250"}
+    _tab(page, "Cost").click()
+    expect(page.locator("#bill .card")).to_be_visible()
+    page.wait_for_url(re.compile("tab=cost"))
+    page.reload()
+    expect(page.locator("#bill .card")).to_be_visible()
+    expect(_number(page, "requests")).to_have_value("250")
+    page.go_back()
+    page.wait_for_url(re.compile("^((?!tab=).)*$"))
+    expect(_tab(page, "Recommend")).to_have_attribute("aria-selected", "true")
+    expect(_number(page, "requests")).to_have_value("250")
+
+
+def test_a_number_out_of_range_is_said_beside_its_field(open_page: Open) -> None:
+    """Minus five in each number field: its own sentence, no request; put right, it answers again."""
+    page = open_page()
+    asked: list[Request] = []
+    page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
+    for name in NUMBERS:
+        field = _number(page, name)
+        before = field.input_value()
+        field.fill("-5")
+        expect(page.locator(f"#q-{name}").get_by_role("alert")).to_contain_text("-5")
+        field.fill(before)
+        expect(page.locator(".field-error")).to_have_count(0)
+    assert asked == []
+    _number(page, "concurrency").fill("3")
+    page.wait_for_url(re.compile("concurrency=3"))
+    expect(page.locator("#pick .card")).to_be_visible()
+    expect(page.locator("#pick .refusal")).to_have_count(0)
+
+
+def test_a_pasted_config_is_said_in_the_address_and_a_typed_name_goes_first(open_page: Open) -> None:
+    """The address holds no config, and says so when it is opened; a name that is entered wins over the box."""
+    page = open_page("?config=pasted", wait="#facts .hint")
+    expect(page.locator("#facts")).to_contain_text("no link carries")
+    page.get_by_role("combobox", name=re.compile("^Model")).fill("7B")
+    page.get_by_role("combobox", name=re.compile("^Model")).press("Enter")
+    expect(page.locator("#pick")).to_contain_text("a model of 7B parameters")
+    assert _query(page) == {"model": "7B"}
+
+
+def test_one_drag_is_one_request(open_page: Open) -> None:
+    """However far the slider goes, the server is asked once it stands still."""
+    page = open_page()
+    asked: list[Request] = []
+    page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
+    box = page.get_by_role("slider", name="range slider for Context length").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for step in range(40):
+        page.mouse.move(box["x"] + 5 + step, box["y"] + box["height"] / 2)
+    page.mouse.up()
+    page.wait_for_url(re.compile("context="))
+    expect(page.locator("#pick .card")).to_be_visible()
+    assert len(asked) <= 2  # a busy machine may pause the hand in the middle
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (768, 1024), (820, 1180), (720, 450)], ids=str)
+@pytest.mark.parametrize("tab", ["recommend", "cost"])
+def test_small_screens_show_the_answer_first(open_page: Open, tab: str, width: int, height: int) -> None:
+    """A phone, tablets and a desktop at 200 %: the answer's heading stands in the first screen, and nothing is cut off."""
+    page = open_page(f"?tab={tab}", width=width, wait="#pick .card" if tab == "recommend" else "#bill .card")
+    page.set_viewport_size({"width": width, "height": height})
+    card = page.locator("#pick h2" if tab == "recommend" else "#bill .figure")
+    bounds = card.bounding_box()
+    assert bounds is not None
+    assert bounds["y"] + bounds["height"] <= height
+    assert page.evaluate(BEYOND) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
