@@ -35,8 +35,8 @@ WIDTHS = {"desktop": (1280, 1000), "phone": (390, 844)}
 MEASURED = "HuggingFaceTB/SmolLM2-135M-Instruct"
 TABS = {
     "recommend": "?tab=recommend",
-    "memory": "?tab=memory&context=32768&batch=4",
-    "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6",
+    "memory": "?tab=memory&context=32768&concurrency=4&hardware=spaces:a100-large",
+    "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6&hardware=spaces:l4x1",
     "tpu": "?tab=tpu&places=on_gcp",
     "traffic": "?tab=traffic&hardware=spaces:l4x1&rate=1.2",
     "live": f"?tab=live&model={MEASURED}",

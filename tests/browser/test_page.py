@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from llama import llama_config
-from page_checks import CONTRAST, NAMELESS, UNFOLD, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, UNFOLD, Open
 from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.browser
@@ -167,10 +167,7 @@ def test_a_narrow_screen_shows_everything(open_page: Open, tab: str) -> None:
     if tab == "memory":
         page.locator("#curve").scroll_into_view_if_needed()
         page.locator("#curve .main-svg").first.wait_for()
-    beyond: Any = page.evaluate(
-        """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility() && !e.closest("svg, .sr, .visually-hidden, thead")
-          && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
-    )
+    beyond: Any = page.evaluate(BEYOND)
     assert beyond == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

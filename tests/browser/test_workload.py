@@ -63,6 +63,7 @@ def test_the_address_follows_and_brings_back(open_page: Open) -> None:
 def test_a_number_out_of_range_is_said_beside_its_field(open_page: Open) -> None:
     """Minus five in each number field: its own sentence, no request; put right, it answers again."""
     page = open_page()
+    page.wait_for_load_state("networkidle")  # what opening asks is over
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
     for name in NUMBERS:
@@ -92,6 +93,7 @@ def test_a_pasted_config_is_said_in_the_address_and_a_typed_name_goes_first(open
 def test_one_drag_is_one_request(open_page: Open) -> None:
     """However far the slider goes, the server is asked once it stands still."""
     page = open_page()
+    page.wait_for_load_state("networkidle")  # what opening asks is over
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
     box = page.get_by_role("slider", name="range slider for Context length").bounding_box()
