@@ -365,7 +365,7 @@ def price_month(offer: Offer, workload: Workload) -> Decimal:
 def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
     """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
 
-    Sleep and storage are not in it; reasons state them. ZeroGPU and free hardware cost nothing; a reason states the
+    Sleep, storage and the port of a Job are not in it; reasons state them. ZeroGPU and free hardware cost nothing; a reason states the
     quota too.
 
     Raises:
@@ -379,6 +379,7 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
         account=workload.account,
         concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
+        exposed_port=False,
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
     )

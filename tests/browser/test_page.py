@@ -198,4 +198,4 @@ def test_a_number_beyond_the_range_is_answered_as_what_the_box_then_shows(open_p
     expect(page.locator("#q-context").get_by_role("alert")).to_contain_text("Context length was 5. Accepted: 512 to 131,072.")
     box.press("Tab")
     expect(box).to_have_value("512")
-    expect(card).to_contain_text("15.5 GiB")
+    expect(card).to_contain_text("15.6 GiB")

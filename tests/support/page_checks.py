@@ -36,9 +36,10 @@ NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, butt
   .filter(e => !(e.labels?.length || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim() || e.title))
   .map(e => e.outerHTML.slice(0, 120))"""
 
-# Elements that stick out of the window on the right, but for two lines that scroll by themselves.
+# Elements that stick out of the window on the right, but for those in a part that scrolls by itself.
 BEYOND = """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility()
-  && !e.closest("svg, .sr, .visually-hidden, thead, .examples, .model-line")
+  && !e.closest("svg, .sr, .visually-hidden, thead")
+  && !(part => part && getComputedStyle(part).overflowX === "auto")(e.closest(".scroll, .examples, .model-line"))
   && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
 # Opens what is folded on a narrow screen.
