@@ -174,7 +174,8 @@ def _request(offer: Offer, entry: Entry | None, usage: Usage, arguments: Outlook
     """The configuration as it was judged; of an offer that does not qualify, as asked."""
     if entry is not None:
         held = arguments.context_tokens if entry.memory is None else entry.memory.tokens
-        return memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), held)
+        request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), held)
+        return replace(request, gpu_layers=entry.gpu_layers)
     usual = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if own_file else "transformers"
     engine = usual if arguments.engine == AUTO else arguments.engine
     return memory_request(usage, arguments.precision, engine, max(1, offer.accelerator_count), arguments.context_tokens)

@@ -185,6 +185,8 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
         return MemoryQuestion(arguments=arguments)
     held = {name: entry["memory"][name] for name in ("context_tokens", "batch_size")}
     runs = {"precision": entry["precision"], "engine": entry["engine"], "devices": of_tab["devices"] or max(1, entry["devices"])}
+    if of_tab["gpu_layers"] < 0:
+        runs["gpu_layers"] = entry["gpu_layers"]
     return MemoryQuestion(arguments=arguments | held | runs, configured=f"{entry['name']} ({entry['hardware']})")
 
 
