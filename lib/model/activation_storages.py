@@ -157,7 +157,7 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         self.live_bytes = 0
         self.peak_bytes = 0
 
-    def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and follow storages that are new."""
         result = self._result(func, args, kwargs or {})
         self.operations += func.namespace != "prim"  # fake tensors ask so for their device
@@ -190,7 +190,7 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         self.live_bytes -= size
 
 
-class StorageRecorder(StorageCounter):
+class StorageRecorder(StorageCounter):  # type: ignore[no-untyped-call]
     """Records each new storage of a run: its bytes, and the operations at which it appears and goes.
 
     `sizes` and `laws` hold the bytes of each storage in the order of appearance, as a number and as a polynomial; `moments()` what was

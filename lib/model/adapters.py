@@ -8,7 +8,7 @@ Source: peft `src/peft/tuners/lora/layer.py` (Linear.forward), bitsandbytes `bit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,8 @@ class Adapted(nn.Module):
         """The base's result and the update."""
         result: Tensor = self.base(x)
         update = self.up(self.down(x.to(self.down.weight.dtype)))
-        return (result + update * 1.0).to(result.dtype)
+        updated: Tensor = (result + update * 1.0).to(result.dtype)
+        return updated
 
 
 class _UnpackedProduct(torch.autograd.Function):
@@ -95,7 +96,8 @@ def _targeted(model: PreTrainedModel, targets: Iterable[str]) -> dict[str, nn.Mo
     Raises:
         BadArgument: a name that ends no module's.
     """
-    modules, chosen = _linear_modules(model), {}
+    modules = _linear_modules(model)
+    chosen: dict[str, nn.Module] = {}
     for target in targets:
         found = {name: m for name, m in modules.items() if target in (ALL_LINEAR, name) or name.endswith(f".{target}")}
         if not found:
@@ -131,10 +133,10 @@ def adapt(model: PreTrainedModel, rank: int, targets: Iterable[str], *, packed: 
     for name, module in (_linear_modules(model) if packed else chosen).items():
         base: nn.Module = Packed(module) if packed and isinstance(module, nn.Linear) else module
         if name in chosen:
-            half = module.weight.dtype.itemsize == _HALF  # type: ignore[union-attr]  # a tensor
-            dtype = torch.float32 if half else module.weight.dtype
-            base = Adapted(base, *_sizes(module), rank, dtype)  # type: ignore[arg-type]  # as above
-            trained += [base.down.weight, base.up.weight]
+            dtype = cast("Tensor", module.weight).dtype
+            adapted = Adapted(base, *_sizes(module), rank, torch.float32 if dtype.itemsize == _HALF else dtype)
+            trained += [*adapted.down.parameters(), *adapted.up.parameters()]
+            base = adapted
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, base)
     return trained

@@ -61,7 +61,7 @@ _UNPADDED = 1
 _WHOLE = 10
 
 
-class _Counter(StorageCounter):
+class _Counter(StorageCounter):  # type: ignore[no-untyped-call]
     """Counts FLOP beside bytes and operations."""
 
     def __init__(self, known: Sequence[Tensor], budget: int) -> None:
@@ -174,7 +174,8 @@ def _attention(
             attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
         kept = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         result = ops.aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, kept, dropout_p, is_causal, scale=scale)[0]  # noqa: SLF001
-    return result.squeeze(0) if squeezed and lead == () else result
+    attended: Tensor = result.squeeze(0) if squeezed and lead == () else result
+    return attended
 
 
 @dataclass(slots=True)
@@ -244,9 +245,9 @@ class _Depth:
                 now = self.counter.read()
                 kind.backward_flop, kind.backward_operations = now.flop - start[0].flop, now.operations - start[0].operations
 
-        output.register_hook(begun)
+        output.register_hook(begun)  # type: ignore[no-untyped-call]
         if hidden is not None:
-            hidden.register_hook(ended)
+            hidden.register_hook(ended)  # type: ignore[no-untyped-call]
 
     def stand_aside(self, layer: Layer, hidden: Tensor) -> None:
         """Hold and count for a layer that hands its input on."""
@@ -258,7 +259,7 @@ class _Depth:
         self.counter.flop += kind.flop
         self.counter.further_operations += kind.operations - 1
         if self.training and hidden.requires_grad:
-            hidden.register_hook(lambda _: self._backward(layer, kind))
+            hidden.register_hook(lambda _: self._backward(layer, kind))  # type: ignore[no-untyped-call]
 
     def _hold(self, layer: Layer, more_bytes: int) -> None:
         """So many bytes more, or fewer, for a layer that stands aside."""
@@ -298,7 +299,8 @@ def _make_fake(model: PreTrainedModel) -> tuple[int, int]:
     fakes: dict[int, Tensor] = {}
     sizes = [0, 0]
     for module in model.modules():
-        for place, table in enumerate((module._parameters, module._buffers)):  # noqa: SLF001 nn.Module has no other way to replace them
+        tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)  # noqa: SLF001 nn.Module has no other way to replace them
+        for place, table in enumerate(tables):
             for name, tensor in table.items():
                 if tensor is None:
                     continue
@@ -308,7 +310,7 @@ def _make_fake(model: PreTrainedModel) -> tuple[int, int]:
                         fake = nn.Parameter(fake, requires_grad=tensor.requires_grad)
                     fakes[id(tensor)] = fake
                     sizes[place] += fake.nbytes
-                table[name] = fakes[id(tensor)]  # type: ignore[assignment]  # parameters stay parameters
+                table[name] = fakes[id(tensor)]
     return sizes[0], sizes[1]
 
 
@@ -388,7 +390,7 @@ def _no_values(kernels: Kernels, answer: int) -> Iterator[None]:
 def _eager() -> Iterator[None]:
     """Transformers takes fake tensors for a compiler that traces, and then builds masks that an eager run leaves out: not here."""
     own = import_utils.is_fake_tensor
-    import_utils.is_fake_tensor = lambda _: False
+    import_utils.is_fake_tensor = lambda x: False  # noqa: ARG005 the name is the function's
     try:
         yield
     finally:

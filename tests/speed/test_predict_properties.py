@@ -52,7 +52,7 @@ def machines() -> tuple[Offer | Cards, ...]:
 def engine_on(spec: ModelSpec, hardware: Offer | Cards) -> Engine:
     """The serving engine of GPUs and TPUs, where it runs the model."""
     silicon = hardware.silicon
-    if silicon is None or silicon.kind not in {"gpu", "tpu"}:
+    if silicon is None or silicon.kind not in {"gpu", "tpu"} or (isinstance(hardware, Offer) and hardware.platform == "zerogpu"):
         return "transformers"
     served: Engine = "vllm-tpu" if silicon.kind == "tpu" else "vllm"
     return served if TRAITS[served].runs_on(silicon) and spec.work in TRAITS[served].works else "transformers"
