@@ -12,15 +12,15 @@ pytestmark = pytest.mark.browser
 
 
 def test_the_verdict_follows_the_questions(open_page: Open) -> None:
-    """Opening answers; JAX on a pod is a TPU, one's own data centre a GPU by a constraint; the recipe is there to copy."""
+    """Opening answers; 512 chips weigh for a TPU, one's own data centre is a GPU by a constraint; the recipe is there to copy."""
     page = open_page()
     page.get_by_role("tab", name="GPU or TPU").click()
     figure = page.locator("#choice .figure")
-    expect(figure).to_have_text("Either will do")
+    expect(figure).to_have_text("Choose a GPU")  # one request at a time
     expect(page.get_by_role("table", name=re.compile("Options, predicted"))).to_contain_text("v6e-1")
     page.get_by_role("button", name="Scale, team, budget").click()
     page.get_by_label("Chips or cards together").fill("512")
-    expect(figure).to_have_text("Choose a TPU")
+    expect(figure).to_have_text("Either will do")
     page.get_by_label("In our own data centre").check()
     expect(figure).to_have_text("Choose a GPU")
     expect(page.locator("#choice")).to_contain_text("constraint")

@@ -11,7 +11,6 @@ import torch
 from llama import llama_config
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig
@@ -158,8 +157,8 @@ def test_few_layers_stand_for_all(config: dict[str, Any]) -> None:
         _same(few, whole, 0.005)
 
 
-def _with_trackers(tokens: int) -> tuple[int, int]:
-    """Peak beside the weights by torch's MemTracker, and FLOP by its FlopCounterMode, of a training step of the small Llama."""
+def _count_flop_with_torch(tokens: int) -> int:
+    """FLOP of a training step of the small Llama by torch's FlopCounterMode."""
     model = _real(LLAMA, checkpointing=False)
     with FakeTensorMode(allow_non_fake_inputs=True):
         for module in model.modules():
@@ -167,24 +166,18 @@ def _with_trackers(tokens: int) -> tuple[int, int]:
                 setattr(module, name, nn.Parameter(torch.empty(parameter.shape)))
             for name, buffer in list(module.named_buffers(recurse=False)):
                 setattr(module, name, torch.empty(buffer.shape))
-        tracker, counter = MemTracker(), FlopCounterMode(display=False)
-        tracker.track_external(model)
-        held = sum(next(iter(tracker.get_tracker_snapshot("current").values())).values()) // 2  # each kind, and their total
-        with tracker, counter:
+        with FlopCounterMode(display=False) as counter:
             ids = torch.zeros(2, tokens, dtype=torch.long)
             model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
-        peak = next(iter(tracker.get_tracker_snapshot("peak").values()))["Total"]
-    return peak - held, counter.get_total_flops()
+    return counter.get_total_flops()
 
 
-def test_it_agrees_with_torchs_own_trackers() -> None:
-    """MemTracker and FlopCounterMode, which take several times as long, come to the same peak and the same FLOP."""
-    peak, flop = _with_trackers(200)
+def test_its_flop_are_those_of_torchs_counter() -> None:
+    """FlopCounterMode, which takes several times as long, comes to the same FLOP."""
     training = Training(arithmetic="float32", checkpointing=False)
     executed = dry_run(LLAMA, batch=2, prompt_tokens=200, training=training, kernels="cpu").training
     assert executed is not None
-    assert executed.backward.peak_bytes - executed.optimizer_bytes == pytest.approx(peak, rel=0.005)
-    assert executed.forward.flop + executed.backward.flop == flop
+    assert executed.forward.flop + executed.backward.flop == _count_flop_with_torch(200)
 
 
 def test_what_is_counted_by_hand() -> None:

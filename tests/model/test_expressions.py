@@ -25,6 +25,7 @@ from lib.model.spec import Quantization
 REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
 BOUNDED = {
     ("lib.catalog.hardware_names", "_COUNTED"): "its text has at most 80 characters, and one end",
+    ("lib.model.gguf", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
     ("lib.ui.http.mcp", "_ARGUMENT"): "reads our own docstrings",
 }
 """Expressions with an unbounded dot, and why they may keep it."""

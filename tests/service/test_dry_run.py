@@ -18,8 +18,8 @@ from lib.service.build_process import BuildProcess
 from lib.service.dry_run import dry_run
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
+from lib.ui import fields
 from lib.ui.dry_run_box import dry_run_markup
-from lib.ui.fields import MEMORY
 
 
 class Here:
@@ -81,7 +81,7 @@ def test_what_cannot_be_executed_is_said(model: str, asked: dict[str, Any], refu
 def test_the_box_of_the_page() -> None:
     """It says that it runs, then shows the table; a refusal is a sentence in its place."""
     services = Services(APP)
-    values = [100 if field.argument == "context_tokens" else field.default for field in MEMORY]
+    values = [100 if field.argument == "context_tokens" else field.default for field in (*fields.QUESTION, *fields.MEMORY)]
     running, table = dry_run_markup(services, LLAMA, values)
     assert "executing" in running
     assert "3 of 6 layers computed" in table

@@ -66,7 +66,7 @@ class Records:
 
 def _live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0) -> Live:
     """What runs on a device; `placed_bytes` are the weights of the chat's model, placed by then."""
-    demo: Any = SimpleNamespace(held=SimpleNamespace(weights_bytes=placed_bytes) if placed_bytes else None)
+    demo: Any = SimpleNamespace(loaded_model=SimpleNamespace(weights_bytes=placed_bytes) if placed_bytes else None)
     ledger: Any = Records(record)
     return Live(App(catalog=load, models=MODELS, run_measurement=runs or run_measurement, find_device=device, ledger=ledger, demo=demo))
 

@@ -81,7 +81,7 @@ def test_arrivals_of_every_kind() -> None:
         ({"arrivals": "closed"}, "clients was '0'"),
         ({"arrivals": "recorded"}, "trace was ''"),
         ({"clients": 50}, "clients was '50'. Accepted: 0 where arrivals are poisson"),
-        ({"arrivals": "closed", "clients": 5, "trace": "0,1,1"}, "trace was '5 characters'. Accepted: no text where arrivals are closed"),
+        ({"arrivals": "closed", "clients": 5, "trace": "0,1,1"}, "trace was '5 characters'. Accepted: nothing where arrivals are closed"),
         ({"trace": 7}, "trace was '7'"),
         ({"lengths": "uniform", "spread": 2}, "spread was '2.0'"),
         ({"shared_prefix_tokens": 512}, "shared_prefix_tokens was '512'"),
