@@ -39,6 +39,7 @@ TABS = {
     "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6&hardware=spaces:l4x1",
     "tpu": "?tab=tpu&places=on_gcp",
     "traffic": "?tab=traffic&hardware=spaces:l4x1&rate=1.2",
+    "train": "?tab=train",
     "live": f"?tab=live&model={MEASURED}",
     "space": "?tab=space&space=ada/chat",
 }
@@ -146,6 +147,7 @@ def _take(browser: Browser, address: str, tabs: Sequence[str]) -> Iterator[Path]
         page.goto(f"{address}/{TABS[tab]}")
         page.locator(".card:visible").first.wait_for()
         if tab in CHARTS:
+            page.locator(CHARTS[tab].split()[0]).first.scroll_into_view_if_needed()  # a chart is drawn when it comes into view
             page.locator(CHARTS[tab]).first.wait_for()
         if tab in ACTS:
             ACTS[tab](page)

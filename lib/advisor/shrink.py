@@ -23,6 +23,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
 from lib.engines import traits_of
 from lib.errors import BadArgument
+from lib.laws.offload import layers_on_gpu
 from lib.laws.parallelism import ceil_divide
 from lib.memory import attention_scores, estimate_memory, host_memory
 from lib.provenance import Value
@@ -139,13 +140,14 @@ def _leave_layers(of: Hosting, before: int, speed: SpeedEstimate | None) -> Iter
     kept = layers * (_QUARTER - 1) // _QUARTER if of.fit().fits else _most_layers(of, layers)
     if kept is None or kept >= layers:
         return
-    shrink = _compare("layers_on_host", replace(of, gpu_layers=kept), before, speed, {"gpu_layers": kept, "host_layers": layers - kept})
+    on_host = layers - layers_on_gpu(layers=layers, gpu_layers=kept)
+    shrink = _compare("layers_on_host", replace(of, gpu_layers=kept), before, speed, {"gpu_layers": kept, "host_layers": on_host})
     if shrink.fits:
         yield shrink
 
 
 def _most_layers(of: Hosting, layers: int) -> int | None:
-    """The most layers of which the card holds its part; None where it does not even hold none."""
+    """The most layers of which the card holds its part; None where not even zero layers fit."""
     low, high = -1, layers
     while high - low > 1:
         middle = (low + high) // 2

@@ -54,7 +54,8 @@ class TrainingAnswer(Answer):
     """What a training step takes, by part, and where, how fast and for how much it runs.
 
     `parts` add up to `device_bytes`. Allocated is what tensors hold, reserved what the allocator takes for them, device reserved and the
-    CUDA context: it decides whether a step fits. `host_bytes` lie in the host's memory. `command` is null where no hardware fits.
+    CUDA context: it decides whether a step fits. `host_bytes` lie in the host's memory. `command` and
+    `script` are null where no flavor of Jobs fits, with sharding, for text encoders, and for models without a Hub id.
     """
 
     model: str

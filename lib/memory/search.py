@@ -15,7 +15,7 @@ def find_largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
 
     Interpolates, since most sizes are straight lines, and halves when that does not help.
 
-    >>> largest(lambda n: 10 + 3 * n, 100, 1000)
+    >>> find_largest(lambda n: 10 + 3 * n, 100, 1000)
     30
     """
     at_limit = size(limit)

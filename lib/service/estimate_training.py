@@ -119,7 +119,7 @@ class TrainingArguments(Arguments):
         )
 
     def total_tokens(self) -> int:
-        """Tokens that pass in all: those of the rows, or whole sequences where rows are longer or nothing is packed."""
+        """Tokens trained on over all epochs; a row longer than `sequence_tokens` is cut to it."""
         cut = min(self.tokens_per_row, self.sequence_tokens)
         return max(1, round(self.rows * cut * self.epochs))
 

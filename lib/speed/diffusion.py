@@ -40,12 +40,14 @@ def predict_seconds(
 
 def _work_of(spec: ModelSpec, request: SpeedRequest, table: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], str]:
     """The work of one picture, and its shape in words."""
+    published = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())
     if spec.pipeline is not None:
         size = resolve_size(spec, request.pictures)
         work = picture_work(spec.pipeline, size, request.pictures)._asdict()
+        if published is not None and not request.pictures.steps:
+            work["steps"] = published["steps"]  # as its work was published: a distilled model takes fewer than its pipeline does
         frames = f" x {size.frames} frames" if size.frames else ""
         return work, f"{size.width} x {size.height}{frames}, {work['steps']} steps"
-    published = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())
     if published is None:
         raise UnsupportedModel(
             f"{quote_value(spec.id or 'This pipeline')} was not run here and its work per picture was not published, so its speed is not "

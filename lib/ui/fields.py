@@ -228,12 +228,6 @@ PICTURES: tuple[Field, ...] = (
 """What is asked of a model that makes pictures or clips, and shown for no other."""
 
 
-def drop_pictures(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without those that are not shown for a model that makes no pictures."""
-    hidden = {field.argument for field in PICTURES}
-    return {name: value for name, value in asked.items() if name not in hidden}
-
-
 MEMORY: tuple[Field, ...] = (
     Field(argument="kv_precision", name="kv", default="auto", choices=tuple(precisions.KV_NAMES), label="Cache precision"),
     Field(argument="mode", name="mode", default="inference", choices=MODES, label="Use"),
@@ -355,17 +349,6 @@ def every_field(catalog: Catalog) -> tuple[Field, ...]:
 def tpu_regions(catalog: Catalog) -> list[str]:
     """Regions where Cloud TPU has a price."""
     return sorted({region for offer in catalog.on(("tpu",)) for region in offer.usd_per_hour_by_region})
-
-
-def gpu_tpu_fields(catalog: Catalog) -> tuple[Field, ...]:
-    """`GPU_TPU` with every region of today."""
-    return tuple(replace(one, choices=tuple(tpu_regions(catalog))) if one.argument == "region" else one for one in GPU_TPU)
-
-
-def cost_fields(catalog: Catalog) -> tuple[Field, ...]:
-    """`COST` with every offer of today among the choices of its hardware."""
-    hardware = replace(COST[0], choices=("auto", *(value for _, value in hardware_words(catalog))))
-    return (hardware, *COST[1:])
 
 
 METHOD_WORDS: tuple[tuple[str, str], ...] = (("LoRA", "lora"), ("QLoRA", "qlora"), ("DoRA", "dora"), ("Full", "full"))

@@ -77,6 +77,14 @@ def test_speech_answers_with_a_real_time_factor() -> None:
     assert answer["real_time_factor"] == pytest.approx(30 * (answer["items_per_s"] or 0))
 
 
+def test_a_distilled_pipeline_takes_its_own_steps() -> None:
+    """FLUX.1-schnell is made for 4 steps (its model card), not for the 28 of its pipeline; stated steps are taken."""
+    few = QUESTION("black-forest-labs/FLUX.1-schnell", "l40sx1")
+    many = QUESTION("black-forest-labs/FLUX.1-schnell", "l40sx1", steps=28)
+    assert any("4 steps" in caveat["message"] for caveat in few["caveats"])
+    assert few["ttft_s"] < many["ttft_s"] / 3
+
+
 def test_pictures_answer_by_size_and_steps() -> None:
     """SDXL, 1024 px, eager on an A100: measured 3.7 s for 30 steps; a quarter of the pixels takes less, a wrong size is named."""
     answer = QUESTION("stabilityai/stable-diffusion-xl-base-1.0", "a100-large", steps=30)
