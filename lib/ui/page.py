@@ -208,7 +208,7 @@ def model_changed(
     """
     resolved = model_field.resolve(services, model, config)
     if context == before < resolved.context_limit:
-        context = max(before, ask.NAMED["context"].default)  # type: ignore[type-var]
+        context = max(before, ask.NAMED["context"].default)
     slider = model_field.context_slider(resolved.context_limit, context)
     if not resolved.reference:
         return [resolved.facts, *ModelReference.updates(""), resolved.context_limit, gr.update(visible=False), gr.skip()]

@@ -82,7 +82,7 @@ def build(services: Services, config: gr.Textbox) -> WorkloadInputs:
         choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
         hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
-            config.render()
+            config.render()  # type: ignore[no-untyped-call]
     return WorkloadInputs(
         context=context,
         prompt=prompt,
