@@ -201,6 +201,17 @@ def check_id(repo_id: str, revision: str | None) -> str:
     return repo_id
 
 
+def check_printable(text: str) -> str:
+    """A text of the Hub that may be shown: a check for pydantic.
+
+    Raises:
+        ValueError: it holds characters that cannot be printed.
+    """
+    if not text.isprintable():
+        raise ValueError("unprintable")
+    return text
+
+
 class Places:
     """Places for calls that may wait for the Hub as long as it likes, each on a thread: at most `most`, and `each` of one caller."""
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from lib.bounded_json import UnreadableJson, read_json
 from lib.cost.tokens import TokenPrice
 from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, quote_value
 from lib.hub import loop
-from lib.hub.client import Cache, check_id, open_hub
+from lib.hub.client import Cache, check_id, check_printable, open_hub
 from lib.provenance import Source
 
 if TYPE_CHECKING:
@@ -71,22 +73,22 @@ def request_providers(model_id: str, *, endpoint: str | None = None) -> Provider
     """
     model = check_id(model_id, None)
     router = _router(endpoint)
-    known = _answers.find((router.endpoint, model)) or _failures.find(router.endpoint)
-    if known is not None:
-        if known.status == "unknown":
-            raise HubUnreachable(known.reason)
-        return known
+    remembered = _answers.find((router.endpoint, model)) or _failures.find(router.endpoint)
+    if remembered is not None:
+        if remembered.status == "unknown":
+            raise HubUnreachable(remembered.reason)
+        return remembered
     try:
-        found = loop.run_briefly(lambda client: _fetch(client, router, model), SECONDS)
+        offers = loop.run_briefly(lambda client: _fetch(client, router, model), SECONDS)
     except RepoNotFound:
-        found = ProviderOffers(status="none")
+        offers = ProviderOffers(status="none")
     except (TimeoutError, HubError) as error:
         refused = _refusal(error, model)
         if isinstance(refused, HubUnreachable):
             _failures.keep(router.endpoint, ProviderOffers(status="unknown", reason=str(refused)))
         raise refused from error
-    _answers.keep((router.endpoint, model), found)
-    return found
+    _answers.keep((router.endpoint, model), offers)
+    return offers
 
 
 def clear_cache() -> None:
@@ -135,40 +137,58 @@ def parse_providers(body: bytes, model: str, address: str) -> ProviderOffers:
         HubGarbage: it is not an object with a list of providers.
     """
     try:
-        told = read_json(body, _MAX_NODES, parse_float=Decimal)
+        parsed = read_json(body, _MAX_NODES, parse_float=Decimal)
     except UnreadableJson as error:
         raise HubGarbage(f"The providers of {quote_value(model)} cannot be read: {error}.") from error
-    told = told.get("data", told) if isinstance(told, dict) else told
-    entries = told.get("providers") if isinstance(told, dict) else None
+    fields = parsed.get("data", parsed) if isinstance(parsed, dict) else parsed
+    entries = fields.get("providers") if isinstance(fields, dict) else None
     if not isinstance(entries, list):
         raise HubGarbage(f"The answer about {quote_value(model)} lists no providers.")
-    live = [one for one in entries[:_MAX_PROVIDERS] if isinstance(one, dict) and one.get("status") == "live" and _provider_name(one)]
-    checked = datetime.now(UTC).date().isoformat()
-    source = Source(what=f"prices per token of {model}", source=address, checked=checked)
-    prices = [price for one in live if (price := _price(one, source)) is not None]
+    live = [provider for entry in entries[:_MAX_PROVIDERS] if (provider := _read_or_none(_LiveProvider, entry)) is not None]
+    source = Source(what=f"prices per token of {model}", source=address, checked=datetime.now(UTC).date().isoformat())
+    prices = [
+        TokenPrice(
+            provider=provider.provider,
+            usd_per_million_input=Decimal(provider.pricing.input),
+            usd_per_million_output=Decimal(provider.pricing.output),
+            source=source,
+        )
+        for provider in live
+        if provider.pricing is not None
+    ]
     prices.sort(key=lambda price: (price.usd_per_million_output, price.usd_per_million_input, price.provider))
-    names = tuple(dict.fromkeys(one["provider"] for one in live))
+    names = tuple(dict.fromkeys(provider.provider for provider in live))
     return ProviderOffers(status="live" if names else "none", live=names, prices=tuple(prices))
 
 
-def _provider_name(entry: dict[str, Any]) -> bool:
-    name = entry.get("provider")
-    return isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
+class _Entry(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
-def _price(entry: dict[str, Any], source: Source) -> TokenPrice | None:
-    """The price of a provider; `None` when one of the two figures is missing or cannot be a price."""
-    pricing = entry.get("pricing")
-    if not isinstance(pricing, dict):
+_Read = TypeVar("_Read", bound=_Entry)
+
+
+def _read_or_none(kind: type[_Read], entry: object) -> _Read | None:
+    """An entry of the answer; `None` when it cannot be one."""
+    try:
+        return kind.model_validate(entry)
+    except ValidationError:
         return None
-    prompt, answer = _usd(pricing.get("input")), _usd(pricing.get("output"))
-    if prompt is None or answer is None:
-        return None
-    return TokenPrice(provider=entry["provider"], usd_per_million_input=prompt, usd_per_million_output=answer, source=source)
 
 
-def _usd(value: object) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
-    amount = Decimal(value)
-    return amount if amount.is_finite() and 0 <= amount <= _MAX_USD else None
+_Usd = Annotated[int | Decimal, Field(ge=0, le=_MAX_USD)]
+
+
+class _Pricing(_Entry):
+    """USD per million tokens."""
+
+    input: _Usd
+    output: _Usd
+
+
+class _LiveProvider(_Entry):
+    """A provider that serves the model now; `pricing` is `None` where one of the two figures is missing or cannot be a price."""
+
+    provider: Annotated[str, Field(min_length=1, max_length=_MAX_NAME), AfterValidator(check_printable)]
+    status: Literal["live"]
+    pricing: Annotated[_Pricing | None, BeforeValidator(lambda value: _read_or_none(_Pricing, value))] = None

@@ -25,7 +25,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from lib.errors import BadArgument, HubGarbage, InvalidInput, quote_value
-from lib.hub.client import check_id
+from lib.hub.client import check_id, check_printable
 
 if TYPE_CHECKING:
     from lib.workload import Account as Plan
@@ -100,13 +100,7 @@ def _matching(pattern: re.Pattern[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _check_printable(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError("unprintable")
-    return value
-
-
-_Text = Annotated[str, Field(max_length=_MAX_TEXT), AfterValidator(_check_printable)]
+_Text = Annotated[str, Field(max_length=_MAX_TEXT), AfterValidator(check_printable)]
 _Flavor = Annotated[str, _matching(FLAVOR)]
 _Name = Annotated[str, _matching(NAME)]
 _Replicas = Annotated[int, Field(ge=0, le=_MAX_REPLICAS)]

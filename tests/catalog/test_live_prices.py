@@ -17,7 +17,8 @@ from prices_stand_in import JOBS, SPACES, PricesStandIn, Reply, as_listed, row
 from lib.catalog import Catalog, load
 from lib.catalog.live_prices import LiveList, apply_live_prices
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
-from lib.hub.prices import PriceFeed, price_per_hour
+from lib.hub.price_rows import hourly_price
+from lib.hub.prices import PriceFeed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -345,18 +346,18 @@ def test_hf_endpoint_is_honoured(hub: PricesStandIn) -> None:
 def test_every_price_in_cents_survives_the_minute(cents: int) -> None:
     """0 to 999.99 USD: hour → millionths per minute, rounded → hour is the identity."""
     price = Decimal(cents) / 100
-    assert price_per_hour(round(price * 10**6 / 60), "minute") == price
+    assert hourly_price(round(price * 10**6 / 60), "minute") == price
 
 
 @given(st.integers(min_value=0, max_value=10**9))
 def test_an_hourly_cost_is_exact(micro: int) -> None:
     """Per hour nothing is rounded."""
-    assert price_per_hour(micro, "hour") == Decimal(micro) / 10**6
+    assert hourly_price(micro, "hour") == Decimal(micro) / 10**6
 
 
 def test_a_tenth_of_a_cent_is_not_rounded_away() -> None:
     """0.025 USD per hour = 416.67 millionths per minute, listed as 417; 417 × 60 = 0.02502, within 0.00003 of 0.025, not of 0.03."""
-    assert price_per_hour(417, "minute") == Decimal("0.025")
+    assert hourly_price(417, "minute") == Decimal("0.025")
 
 
 def test_no_list_means_the_same_catalog() -> None:
