@@ -67,7 +67,7 @@ class MemoryArguments(Arguments):
     micro_batch: Annotated[int, whole_number(1, MAX_MICRO_BATCH)] = argument(MICRO_BATCH, "llama.cpp: tokens computed at once (-ub)")
     flash_attention: Flag = argument(True, "llama.cpp: whether attention holds no scores (-fa)")
     width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height and frames")
-    height: Pixels = 0
+    height: Pixels = argument(0, "pixels, as width")
     frames: Frames = argument(0, "frames of a clip")
     guidance: Guidance = "auto"
     offload: Offload = "none"

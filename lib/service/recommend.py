@@ -82,7 +82,7 @@ class WorkloadArguments(Arguments):
     engine: AnyEngine = argument("auto", "what runs the model; auto tries vLLM before other servers; with fastest all compete")
     sdk: AnySdk = argument("auto", "what the Space is built with: gradio, docker, or auto for either")
     width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
-    height: Pixels = 0
+    height: Pixels = argument(0, "pixels, as width")
     frames: Frames = argument(0, "frames of a clip")
     steps: Steps = argument(0, "steps of denoising")
     guidance: Guidance = "auto"

@@ -73,7 +73,7 @@ class SpeedArguments(Arguments):
     concurrency: Concurrency = argument(1, "requests in flight all the time (pictures: of a batch)")
     gpu_layers: GpuLayers = -1
     width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
-    height: Pixels = 0
+    height: Pixels = argument(0, "pixels, as width")
     frames: Frames = argument(0, "frames of a clip")
     steps: Steps = argument(0, "steps of denoising")
     guidance: Guidance = "auto"

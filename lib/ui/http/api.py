@@ -44,13 +44,17 @@ class Endpoint:
 
     `account`: it acts in the caller's name, so it takes a keyword-only `token: str | None`. `queue`: it needs the device, so it waits in
     the device queue of this name; None answers at once. `streams`: it is a generator, and every item is an answer that is fuller than the
-    one before.
+    one before. `writes`: it changes something that stays; `destroys`: what runs stops or is billed otherwise; `repeatable`: asking twice
+    does no more than asking once.
     """
 
     question: Question
     account: bool = False
     queue: str | None = None
     streams: bool = False
+    writes: bool = False
+    destroys: bool = False
+    repeatable: bool = True
 
     def __post_init__(self) -> None:
         """Hold the table to what the questions really are.
@@ -83,15 +87,15 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "simulate_batching": Endpoint(question=services.simulate_batching),
         "solve": Endpoint(question=services.solve),
         "diagnose_latency": Endpoint(question=services.diagnose_latency),
-        "chat": Endpoint(question=services.live.chat, queue=CHAT, streams=True),
-        "measure": Endpoint(question=services.live.measure, queue=DEVICE),
-        "heartbeat": Endpoint(question=services.live.heartbeat, queue=DEVICE),
+        "chat": Endpoint(question=services.live.chat, queue=CHAT, streams=True, repeatable=False),
+        "measure": Endpoint(question=services.live.measure, queue=DEVICE, writes=True, repeatable=False),
+        "heartbeat": Endpoint(question=services.live.heartbeat, queue=DEVICE, repeatable=False),
         "space_status": Endpoint(question=account.space_status, account=True),
         "right_size": Endpoint(question=account.right_size, account=True),
-        "switch_hardware": Endpoint(question=account.switch_hardware, account=True),
-        "set_sleep_time": Endpoint(question=account.set_sleep_time, account=True),
-        "pause_space": Endpoint(question=account.pause_space, account=True),
-        "restart_space": Endpoint(question=account.restart_space, account=True),
+        "switch_hardware": Endpoint(question=account.switch_hardware, account=True, writes=True, destroys=True),
+        "set_sleep_time": Endpoint(question=account.set_sleep_time, account=True, writes=True),
+        "pause_space": Endpoint(question=account.pause_space, account=True, writes=True, destroys=True),
+        "restart_space": Endpoint(question=account.restart_space, account=True, writes=True, destroys=True, repeatable=False),
     }
 
 

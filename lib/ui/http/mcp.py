@@ -85,6 +85,20 @@ def output_schema(question: Question) -> dict[str, Any]:
     return TypeAdapter(piece_type(public_signature(question, types=True).return_annotation)).json_schema()
 
 
+def tool_hints(name: str, endpoint: Endpoint) -> dict[str, str | bool]:
+    """What a client may show before it calls the tool (`ToolAnnotations` of the protocol, 2025-03-26 and later).
+
+    The world is open to tools that may ask the Hub: for a model or for an account.
+    """
+    return {
+        "title": name.replace("_", " ").capitalize(),
+        "readOnlyHint": not endpoint.writes,
+        "destructiveHint": endpoint.destroys,
+        "idempotentHint": endpoint.repeatable,
+        "openWorldHint": endpoint.account or "model" in public_signature(endpoint.question).parameters,
+    }
+
+
 PATH = "/gradio_api/mcp"
 _ALLOWED = {"Allow": "POST"}
 _OWN = "x-hf-token"
@@ -132,6 +146,7 @@ class McpEndpoint:
                 "description": description(endpoint.question) + (_WHOSE if endpoint.account else ""),
                 "inputSchema": input_schema(endpoint.question),
                 "outputSchema": output_schema(endpoint.question),
+                "annotations": tool_hints(name, endpoint),
             }
             for name, endpoint in self._endpoints.items()
         ]

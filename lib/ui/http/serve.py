@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from lib.ui import live_ledger
+from lib.ui.http import agents
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints
 from lib.ui.http.direct import direct_routes
 from lib.ui.http.failures import HANDLERS, Failures
@@ -44,7 +45,13 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
 
     return {
         "app_kwargs": {
-            "routes": [*direct_routes(public_endpoints), *routes(public_endpoints), *live_ledger.routes(services), _health_route(services)],
+            "routes": [
+                *direct_routes(public_endpoints),
+                *routes(public_endpoints),
+                *agents.routes(public_endpoints),
+                *live_ledger.routes(services),
+                _health_route(services),
+            ],
             "exception_handlers": HANDLERS,
             "middleware": [
                 Middleware(Failures),
