@@ -17,8 +17,17 @@ from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
 from lib.engines import Engine
 from lib.identity import ById
-from lib.memory import MemoryEstimate, PerDevice, compose, count_sequences, estimate_memory, fit_memory, hold_model, host_memory
-from lib.memory.search import find_largest
+from lib.memory import (
+    MemoryEstimate,
+    PerDevice,
+    compose,
+    count_sequences,
+    estimate_memory,
+    fit_memory,
+    hold_model,
+    host_memory,
+    most_layers_on_card,
+)
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Reason, Value
@@ -158,17 +167,15 @@ def _leave_layers(
     offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, request: MemoryRequest
 ) -> tuple[Candidate, Headroom] | None:
     """The most layers that llama.cpp can put on the cards with room to spare, where the memory of their host holds the others."""
-    host, slots = host_memory(offer), model.spec.dimensions.layers + 1
-
-    def headroom(gpu_layers: int) -> Headroom:
-        estimate = estimate_memory(model.spec, replace(request, gpu_layers=gpu_layers), offer.silicon)
-        return measure_headroom(estimate, device_bytes, requirements.family)
-
-    most = find_largest(lambda layers: headroom(layers).needed_bytes, int(device_bytes * (1 - COMFORT)), slots)
+    host = host_memory(offer)
+    most = most_layers_on_card(model.spec, request, offer.silicon, int(device_bytes * (1 - COMFORT)))
     if most == 0 or host is None:
         return None
-    held = headroom(most)
-    return (replace(candidate, gpu_layers=most, may_offload=False), held) if held.memory.host_bytes <= host else None
+    estimate = estimate_memory(model.spec, replace(request, gpu_layers=most), offer.silicon)
+    if estimate.host_bytes > host:
+        return None
+    headroom = measure_headroom(estimate, device_bytes, requirements.family)
+    return replace(candidate, gpu_layers=most, may_offload=False), headroom
 
 
 def most_at_once(offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:

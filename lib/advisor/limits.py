@@ -43,26 +43,26 @@ class Targets:
     min_tokens_per_s: float = 0.0
 
     @property
-    def stated(self) -> bool:
+    def any_set(self) -> bool:
         """Whether there is any."""
         return self.max_ttft_s > 0 or self.min_tokens_per_s > 0
 
-    def used(self, speed: SpeedEstimate) -> tuple[float, float]:
+    def limit_usage(self, speed: SpeedEstimate) -> tuple[float, float]:
         """How much of each limit is used: above 1 it is missed."""
         rate = speed.decode_tokens_per_s
         first = speed.ttft_s.value / self.max_ttft_s if self.max_ttft_s > 0 else 0.0
         return first, self.min_tokens_per_s / rate.value if self.min_tokens_per_s > 0 and rate is not None else 0.0
 
-    def missed(self, speed: SpeedEstimate | None) -> LimitedBy | None:
+    def missed_limit(self, speed: SpeedEstimate | None) -> LimitedBy | None:
         """The limit that is missed; without a prediction none is."""
         if speed is None:
             return None
-        first, rate = self.used(speed)
+        first, rate = self.limit_usage(speed)
         return "ttft" if first > 1 else "speed" if rate > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hosting:
+class ServingSetup:
     """A model on hardware: `requests` at a time, each of `context_tokens`, of which `output_tokens` are its answer.
 
     The engine runs `copies` of the model, each on `devices`; `memory_bytes` is what one device has. `gpu_layers` as in `MemoryRequest`.
@@ -124,7 +124,7 @@ class Hosting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Most:
+class Maximum:
     """The most that is possible (0: not even one, None: nothing bounds it), and what one more would pass."""
 
     value: int | None
@@ -137,13 +137,13 @@ class PrecisionTry:
 
     precision: str
     fits: bool
-    missed: LimitedBy | None
+    missed_limit: LimitedBy | None
     weights_bytes: int
     per_device_bytes: int
     speed: SpeedEstimate | None
 
 
-def host_model(
+def resolve_setup(
     spec: ModelSpec,
     hardware: Offer | Cards,
     accelerators: Mapping[str, Accelerator],
@@ -155,7 +155,7 @@ def host_model(
     output_tokens: int = 256,
     requests: int = 1,
     gpu_layers: int | None = None,
-) -> Hosting:
+) -> ServingSetup:
     """The model as the engine spreads it over the hardware. On ZeroGPU every call has a card of its own, so `requests` is one there.
 
     Raises:
@@ -168,7 +168,7 @@ def host_model(
         raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of what it holds.")
     name = choose_engine(spec, engine)
     silicon, devices, copies = _spread(spec, hardware, accelerators, name, precision)
-    return Hosting(
+    return ServingSetup(
         spec=spec,
         hardware=hardware,
         accelerators=accelerators,
@@ -208,35 +208,35 @@ def on_zerogpu(hardware: Offer | Cards) -> bool:
     return isinstance(hardware, Offer) and hardware.platform == "zerogpu"
 
 
-def find_longest_context(of: Hosting, targets: Targets) -> Most:
+def find_longest_context(of: ServingSetup, targets: Targets) -> Maximum:
     """The most tokens of each sequence, as many sequences as are asked for."""
     fits, limit = of.fit().max_context_tokens, of.spec.context_limit
     if fits == 0:
-        return Most(value=0, limited_by="memory")
-    most = Most(value=fits, limited_by="nothing" if fits is None else "model" if fits == limit else "memory")
+        return Maximum(value=0, limited_by="memory")
+    most = Maximum(value=fits, limited_by="nothing" if fits is None else "model" if fits == limit else "memory")
     return _within(most, of, "context_tokens", targets, LONGEST_CONTEXT)
 
 
-def find_largest_batch(of: Hosting) -> Most:
+def find_largest_batch(of: ServingSetup) -> Maximum:
     """The most sequences of this length that all copies hold, whatever their speed."""
     each = of.fit().max_batch_size
-    return Most(value=None if each is None else each * of.copies, limited_by="nothing" if each is None else "memory")
+    return Maximum(value=None if each is None else each * of.copies, limited_by="nothing" if each is None else "memory")
 
 
-def find_most_requests(of: Hosting, targets: Targets) -> Most:
+def find_most_requests(of: ServingSetup, targets: Targets) -> Maximum:
     """The most requests that run at once within the targets."""
-    held, traits = find_largest_batch(of), traits_of(of.engine)
-    if held.value == 0:
-        return held
+    batch, traits = find_largest_batch(of), traits_of(of.engine)
+    if batch.value == 0:
+        return batch
     if on_zerogpu(of.hardware):
-        return _within(Most(value=1, limited_by="zerogpu"), of, "requests", targets, 1)
+        return _within(Maximum(value=1, limited_by="zerogpu"), of, "requests", targets, 1)
     slots = of.copies * traits.max_num_seqs
-    if not traits.eager and (held.value is None or held.value > slots):
-        held = Most(value=slots, limited_by="engine")
-    return _within(held, of, "requests", targets, of.copies * 4096)
+    if not traits.eager and (batch.value is None or batch.value > slots):
+        batch = Maximum(value=slots, limited_by="engine")
+    return _within(batch, of, "requests", targets, of.copies * 4096)
 
 
-def _within(most: Most, of: Hosting, name: Literal["context_tokens", "requests"], targets: Targets, endless: int) -> Most:
+def _within(most: Maximum, of: ServingSetup, name: Literal["context_tokens", "requests"], targets: Targets, endless: int) -> Maximum:
     """The largest value up to `most` that keeps the targets, and which of them one more would miss.
 
     It is looked for from the largest half, quarter, … that keeps them on: many requests of a few tokens are slower than fewer longer ones,
@@ -246,26 +246,26 @@ def _within(most: Most, of: Hosting, name: Literal["context_tokens", "requests"]
     def at(value: int) -> SpeedEstimate | None:
         return (replace(of, context_tokens=value) if name == "context_tokens" else replace(of, requests=value)).predict()
 
-    if not targets.stated:
+    if not targets.any_set:
         return most
     bound = endless if most.value is None else min(most.value, endless)
-    if targets.missed(at(bound)) is None:
+    if targets.missed_limit(at(bound)) is None:
         return most
 
     def used(value: int) -> int:
         speed = at(value)
-        return 0 if speed is None else int(max(targets.used(speed)) * _PARTS)
+        return 0 if speed is None else int(max(targets.limit_usage(speed)) * _PARTS)
 
     halves = [bound >> times for times in range(bound.bit_length())]
-    kept = next((place for place, value in enumerate(halves) if used(value) <= _PARTS), None)
-    if kept is None:
-        return Most(value=0, limited_by=targets.missed(at(1)) or "ttft")
-    below, above = halves[kept], halves[kept - 1]
+    first_met = next((place for place, value in enumerate(halves) if used(value) <= _PARTS), None)
+    if first_met is None:
+        return Maximum(value=0, limited_by=targets.missed_limit(at(1)) or "ttft")
+    below, above = halves[first_met], halves[first_met - 1]
     value = below + find_largest(lambda more: used(below + more), _PARTS, above - below)
-    return Most(value=value, limited_by=targets.missed(at(value + 1)) or "ttft")
+    return Maximum(value=value, limited_by=targets.missed_limit(at(value + 1)) or "ttft")
 
 
-def try_precisions(of: Hosting, targets: Targets) -> tuple[PrecisionTry, ...]:
+def try_precisions(of: ServingSetup, targets: Targets) -> tuple[PrecisionTry, ...]:
     """As stored (or as stated), then what the advisor would try of fewer bytes, those with most bytes first."""
     silicon = None if of.silicon.kind == "cpu" else of.silicon
     forms, _ = list_forms(of.spec, family_of(task_of("auto", of.spec)), silicon, of.engine, "auto", ())
@@ -282,7 +282,7 @@ def try_precisions(of: Hosting, targets: Targets) -> tuple[PrecisionTry, ...]:
             PrecisionTry(
                 precision=memory.precision,
                 fits=one.fit().fits,
-                missed=targets.missed(speed),
+                missed_limit=targets.missed_limit(speed),
                 weights_bytes=memory.weights.bytes,
                 per_device_bytes=memory.per_device_bytes,
                 speed=speed,
@@ -293,4 +293,4 @@ def try_precisions(of: Hosting, targets: Targets) -> tuple[PrecisionTry, ...]:
 
 def best_precision(tries: tuple[PrecisionTry, ...]) -> str | None:
     """The one with most bytes that fits and misses no limit."""
-    return next((each.precision for each in tries if each.fits and each.missed is None), None)
+    return next((each.precision for each in tries if each.fits and each.missed_limit is None), None)

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from lib.answers.common import Answer
 
 
-class MostEntry(TypedDict):
+class MaximumEntry(TypedDict):
     """The most that is possible; 0: not even one, null: nothing bounds it.
 
     `limited_by`: what one more would pass: memory, model, engine, ttft, speed, zerogpu or nothing.
@@ -19,11 +19,11 @@ class MostEntry(TypedDict):
 
 
 class PrecisionTryEntry(TypedDict):
-    """One precision of the weights: whether it fits, and whether it keeps the limits; speed is null where it is not predicted."""
+    """One precision of the weights: whether it fits, and whether it meets the limits; speed is null where it is not predicted."""
 
     precision: str
     fits: bool
-    keeps: bool
+    meets_limits: bool
     weights_bytes: int
     per_device_bytes: int
     ttft_s: float | None
@@ -44,7 +44,7 @@ class CheapestTierEntry(TypedDict):
     tokens_per_s: float | None
 
 
-class ShrinkEntry(TypedDict):
+class MemorySavingEntry(TypedDict):
     """A way to take less memory: bytes that a device saves, whether it fits then, and seconds after / before (null: not predicted)."""
 
     code: str
@@ -61,8 +61,8 @@ class ShrinkEntry(TypedDict):
 class SolveAnswer(Answer):
     """What hardware takes of a model at most, within limits on the first token and on speed.
 
-    Bytes are those of the fullest device for what was asked, which `holds` and `keeps` judge; the engine runs `copies` of the model, each
-    on `devices`. `precisions` go from most bytes to fewest; `best_precision` is the first of them that fits and keeps the limits.
+    Bytes are those of the fullest device for what was asked, which `fits` and `meets_limits` judge; the engine runs `copies` of the model,
+    each on `devices`. `precisions` go from most bytes to fewest; `best_precision` is the first of them that fits and keeps the limits.
     """
 
     model: str
@@ -75,17 +75,17 @@ class SolveAnswer(Answer):
     copies: int
     context_tokens: int
     concurrency: int
-    holds: bool
-    keeps: bool
+    fits: bool
+    meets_limits: bool
     per_device_bytes: int
     capacity_bytes: int
     free_bytes: int
     ttft_s: float | None
     tokens_per_s: float | None
-    longest_context: MostEntry
-    most_requests: MostEntry
-    largest_batch: MostEntry
+    longest_context: MaximumEntry
+    most_requests: MaximumEntry
+    largest_batch: MaximumEntry
     best_precision: str | None
     precisions: list[PrecisionTryEntry]
     cheapest: CheapestTierEntry | None
-    ways_to_shrink: list[ShrinkEntry]
+    memory_savings: list[MemorySavingEntry]

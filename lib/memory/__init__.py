@@ -10,7 +10,7 @@ longest context and the largest batch; `result` is the estimate with its laws, r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ __all__ = [
     "fit_memory",
     "hold_model",
     "host_memory",
+    "most_layers_on_card",
     "tensor_parallel_degree",
     "usable_memory",
 ]
@@ -98,6 +99,19 @@ def count_sequences(
         BadArgument: a precision that no format has.
     """
     return _count_sequences(hold_model(spec, request, accelerator), memory_bytes, request.context_tokens, at_most)
+
+
+def most_layers_on_card(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None, capacity_bytes: int) -> int:
+    """The most `gpu_layers` (llama.cpp's -ngl) with which a device holds no more than so many bytes, at most layers + 1; 0 for none.
+
+    Raises:
+        BadArgument: a precision that no format has.
+    """
+
+    def on_card(gpu_layers: int) -> int:
+        return estimate_memory(spec, replace(request, gpu_layers=gpu_layers), accelerator).per_device_bytes
+
+    return find_largest(on_card, capacity_bytes, spec.dimensions.layers + 1)
 
 
 @lru_cache(maxsize=4096)

@@ -250,7 +250,7 @@ def caveat_list(entries: Sequence[CaveatEntry]) -> str:
     if not entries:
         return ""
     sentences = [escape(entry["message"]) for entry in entries]
-    return f'<section class="caveats"><h3>What this leaves open</h3>{bullet_list(sentences, "notes")}</section>'
+    return f'<section class="caveats"><h3>Assumptions</h3>{bullet_list(sentences, "notes")}</section>'
 
 
 def source_list(entries: Sequence[SourceEntry]) -> str:

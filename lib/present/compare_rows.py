@@ -15,7 +15,7 @@ from lib.present.tables import table_markup
 VERDICTS = {
     "optimise": "Optimise",
     "scale_out": "Scale out",
-    "fill_first": "Fill it first",
+    "fill_first": "Not worth it at this traffic",
     "keep": "Keep it as it is",
 }
 

@@ -187,7 +187,7 @@ def stopped_line(what: str) -> str:
 def answer_details(answer: Answer) -> str:
     """The caveats and sources of a result, folded behind a line."""
     inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
-    return f'<details class="behind"><summary>What this leaves open, and sources</summary>{inner}</details>' if inner else ""
+    return f'<details class="behind"><summary>Assumptions and sources</summary>{inner}</details>' if inner else ""
 
 
 def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:

@@ -130,7 +130,7 @@ def size_card(answer: RightSizeAnswer) -> str:
     why = escape(current["reason"])
     name = escape(answer["model"] or "the model")
     head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
-    more = f'<details class="rest"><summary>What this leaves open</summary>{bullet_list(extra, "notes")}</details>' if extra else ""
+    more = f'<details class="rest"><summary>Assumptions</summary>{bullet_list(extra, "notes")}</details>' if extra else ""
     now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The tier it has does not do it"}: {why}</p>' if why else ""
     body = f"{now}{_figures(figures)}{bullet_list(reasons, 'why')}{more}"
     return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'

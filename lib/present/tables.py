@@ -139,7 +139,7 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     rows = [_tier_row(fit, memory) for fit in by_price]
     return table_markup(
         "Where it fits, cheapest first",
-        ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Most at once", "Per hour"),
+        ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Concurrent requests", "Per hour"),
         rows,
         "tiers",
     )

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from lib import advisor, memory
 from lib.advisor.limits import (
-    Hosting,
-    Most,
+    Maximum,
     PrecisionTry,
+    ServingSetup,
     Targets,
     best_precision,
     find_largest_batch,
     find_longest_context,
     find_most_requests,
-    host_model,
     on_zerogpu,
+    resolve_setup,
     try_precisions,
 )
+from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
-from lib.advisor.shrink import Shrink, find_shrinks
 from lib.answers.common import SCHEMA, source_entries
-from lib.answers.solve import CheapestTierEntry, MostEntry, PrecisionTryEntry, ShrinkEntry, SolveAnswer
+from lib.answers.solve import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.present.sentences import caveat_entries, sentence
-from lib.present.solve_words import shrink_effect
+from lib.present.solve_words import describe_speed_change
 from lib.provenance import Caveat, Reason, Value
 from lib.service.arguments import (
     Arguments,
@@ -77,19 +77,19 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
     catalog, spec, targets = app.catalog(), app.models(arguments.model), arguments.targets
     hardware = check_hardware(catalog, arguments.hardware)
     longest = min(arguments.context_tokens, spec.context_limit or arguments.context_tokens)
-    of = host_model(
+    of = resolve_setup(
         spec, hardware, catalog.accelerators,
         engine=arguments.engine, precision=arguments.precision, kv_precision=arguments.kv_precision,
         context_tokens=longest, output_tokens=arguments.output_tokens, requests=arguments.concurrency,
         gpu_layers=None if arguments.gpu_layers < 0 else arguments.gpu_layers,
     )  # fmt: skip
     estimate, fit, speed = memory.estimate_memory(spec, of.memory_request, of.silicon), of.fit(), of.predict()
-    tries, ways = try_precisions(of, targets), find_shrinks(of, catalog)
+    tries, ways = try_precisions(of, targets), find_memory_savings(of, catalog)
     open_points = (
         (True, Caveat("full_length")),
         (longest < arguments.context_tokens, Caveat("context_cut", {"limit_tokens": longest, "asked_tokens": arguments.context_tokens})),
-        (speed is None and targets.stated, Caveat("limits_not_checked")),
-        (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared")),
+        (speed is None and targets.any_set, Caveat("limits_not_checked")),
+        (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
     )
     return {
@@ -104,20 +104,20 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         "copies": of.copies,
         "context_tokens": of.context_tokens,
         "concurrency": of.requests,
-        "holds": fit.fits,
-        "keeps": targets.missed(speed) is None,
+        "fits": fit.fits,
+        "meets_limits": targets.missed_limit(speed) is None,
         "per_device_bytes": estimate.per_device_bytes,
         "capacity_bytes": fit.capacity_bytes,
         "free_bytes": fit.free_bytes,
         "ttft_s": None if speed is None else speed.ttft_s.value,
         "tokens_per_s": _rate(speed),
-        "longest_context": _most(find_longest_context(of, targets), of, targets),
-        "most_requests": _most(find_most_requests(of, targets), of, targets),
-        "largest_batch": _most(find_largest_batch(of), of, targets),
+        "longest_context": _maximum(find_longest_context(of, targets), of, targets),
+        "most_requests": _maximum(find_most_requests(of, targets), of, targets),
+        "largest_batch": _maximum(find_largest_batch(of), of, targets),
         "best_precision": best_precision(tries),
         "precisions": [_precision(each) for each in tries],
         "cheapest": _find_cheapest(of, arguments, catalog),
-        "ways_to_shrink": [_way(way) for way in ways],
+        "memory_savings": [_way(way) for way in ways],
         "caveats": caveat_entries((*(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats)),
         "sources": source_entries((*spec.sources, *estimate.sources)),
     }
@@ -128,7 +128,7 @@ def _rate(speed: SpeedEstimate | None) -> float | None:
     return None if rate is None else rate.value
 
 
-def _most(most: Most, of: Hosting, targets: Targets) -> MostEntry:
+def _maximum(most: Maximum, of: ServingSetup, targets: Targets) -> MaximumEntry:
     values: dict[str, Value] = {
         "engine": of.engine,
         "max_ttft_s": targets.max_ttft_s,
@@ -142,7 +142,7 @@ def _precision(tried: PrecisionTry) -> PrecisionTryEntry:
     return {
         "precision": tried.precision,
         "fits": tried.fits,
-        "keeps": tried.missed is None,
+        "meets_limits": tried.missed_limit is None,
         "weights_bytes": tried.weights_bytes,
         "per_device_bytes": tried.per_device_bytes,
         "ttft_s": None if tried.speed is None else tried.speed.ttft_s.value,
@@ -150,11 +150,11 @@ def _precision(tried: PrecisionTry) -> PrecisionTryEntry:
     }
 
 
-def _way(way: Shrink) -> ShrinkEntry:
+def _way(way: MemorySaving) -> MemorySavingEntry:
     return {
         "code": way.code,
-        "message": sentence(Reason("shrink", dict(way.needs), variant=way.code)),
-        "effect": shrink_effect(way.tpot_ratio, way.ttft_ratio),
+        "message": sentence(Reason("memory_saving", dict(way.needs), variant=way.code)),
+        "effect": describe_speed_change(way.tpot_ratio, way.ttft_ratio),
         "saved_bytes": way.saved_bytes,
         "per_device_bytes": way.per_device_bytes,
         "fits": way.fits,
@@ -164,7 +164,7 @@ def _way(way: Shrink) -> ShrinkEntry:
     }
 
 
-def _find_cheapest(of: Hosting, arguments: SolveArguments, catalog: Catalog) -> CheapestTierEntry | None:
+def _find_cheapest(of: ServingSetup, arguments: SolveArguments, catalog: Catalog) -> CheapestTierEntry | None:
     """The cheapest of the offers that the advisor lets pass: any engine, and fewer bits where nothing else does.
 
     ZeroGPU is left out, for its visitors pay with their quota.
@@ -183,7 +183,7 @@ def _find_cheapest(of: Hosting, arguments: SolveArguments, catalog: Catalog) -> 
     )
     if not work.platforms:
         return None
-    able = [entry for entry in advisor.recommend(of.spec, work, catalog).ranked if _keeps(entry, arguments.targets)]
+    able = [entry for entry in advisor.recommend(of.spec, work, catalog).ranked if _meets_limits(entry, arguments.targets)]
     if not able:
         return None
     best = min(able, key=lambda entry: entry.cost.usd_per_hour * entry.replicas)
@@ -200,7 +200,7 @@ def _find_cheapest(of: Hosting, arguments: SolveArguments, catalog: Catalog) -> 
     }
 
 
-def _keeps(entry: Entry, targets: Targets) -> bool:
+def _meets_limits(entry: Entry, targets: Targets) -> bool:
     """A limit is kept by what is predicted; without a prediction nothing says that it is."""
     predicted = entry.speed.predicted
-    return not targets.stated or (predicted is not None and targets.missed(predicted) is None)
+    return not targets.any_set or (predicted is not None and targets.missed_limit(predicted) is None)

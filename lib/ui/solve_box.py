@@ -21,7 +21,7 @@ from lib.ui.model_field import ModelReference
 if TYPE_CHECKING:
     from lib.service.app import Services
 
-CHOOSE = "Name a model above to see what hardware takes of it at most."
+CHOOSE = "Name a model above to see the limits of this hardware for it."
 NOT_TRAINING = "These are questions about inference. Set *Use* to inference to ask them."
 _SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers")
 
@@ -42,7 +42,7 @@ class SolveView:
 
 def build(services: Services) -> SolveView:
     """The layout of the box."""
-    title = "The other way round: longest context, most requests, cheapest tier, and ways to take less memory"
+    title = "Limits of this hardware: longest context, most concurrent requests, cheapest tier, ways to save memory"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="solve"):
         with gr.Row():
             hardware = gr.Dropdown(

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.advisor.limits import (
-    Hosting,
+    ServingSetup,
     Targets,
     best_precision,
     find_largest_batch,
     find_longest_context,
     find_most_requests,
-    host_model,
+    resolve_setup,
     try_precisions,
 )
-from lib.advisor.shrink import find_shrinks
+from lib.advisor.memory_savings import find_memory_savings
 from lib.catalog import load
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument
@@ -30,16 +30,16 @@ LLAMA, SMALL = "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-0.6B"
 NONE = Targets()
 
 
-def hosting(model: str = LLAMA, hardware: str = "l4x1", engine: Engine = "vllm", **asked: int | str) -> Hosting:
+def hosting(model: str = LLAMA, hardware: str = "l4x1", engine: Engine = "vllm", **asked: int | str) -> ServingSetup:
     """A bundled model on hardware."""
     spec = bundled.find_spec(model)
     assert spec is not None
-    return host_model(spec, CATALOG.resolve_hardware(hardware), CATALOG.accelerators, engine=engine, **asked)  # type: ignore[arg-type]
+    return resolve_setup(spec, CATALOG.resolve_hardware(hardware), CATALOG.accelerators, engine=engine, **asked)  # type: ignore[arg-type]
 
 
-def keeps(of: Hosting, targets: Targets) -> bool:
+def keeps(of: ServingSetup, targets: Targets) -> bool:
     """Whether it fits and misses no limit."""
-    return of.fit().fits and targets.missed(of.predict()) is None
+    return of.fit().fits and targets.missed_limit(of.predict()) is None
 
 
 @settings(max_examples=40, deadline=None)
@@ -92,8 +92,8 @@ def test_more_memory_never_answers_less() -> None:
 def test_what_the_shortest_requests_miss_longer_ones_may_keep() -> None:
     """64 requests of two tokens wait for each other's prompts (13 s to the first token), of 256 tokens they do not (0.7 s)."""
     of, targets = hosting(requests=64), Targets(max_ttft_s=0.8)
-    assert targets.missed(replace(of, context_tokens=2).predict()) == "ttft"
-    assert targets.missed(replace(of, context_tokens=256).predict()) is None
+    assert targets.missed_limit(replace(of, context_tokens=2).predict()) == "ttft"
+    assert targets.missed_limit(replace(of, context_tokens=256).predict()) is None
     longest = find_longest_context(of, targets)
     assert longest.value is not None
     assert longest.value >= 256
@@ -135,7 +135,7 @@ def test_zerogpu_serves_one_request_on_each_card() -> None:
 def test_ways_save_what_the_estimate_says(hardware: str, engine: Engine) -> None:
     """Each way asked again with its own setting takes as many bytes less; the most bytes come first."""
     of = hosting(SMALL, hardware, engine, context_tokens=8192, requests=4)
-    ways = find_shrinks(of, CATALOG)
+    ways = find_memory_savings(of, CATALOG)
     saved = [way.saved_bytes for way in ways]
     assert saved == sorted(saved, reverse=True)
     names = {"context_tokens": "context_tokens", "concurrency": "requests", "precision": "precision", "kv_precision": "kv_precision"}
@@ -152,7 +152,7 @@ def test_ways_save_what_the_estimate_says(hardware: str, engine: Engine) -> None
 def test_offloaded_weights_cross_the_link_at_each_step() -> None:
     """A quarter of 16.06 GB over the PCIe 4.0 x16 of an L4 (32 GB/s) is 4.02 GB / 32 = 125 ms a step."""
     of = hosting()
-    way = next(way for way in find_shrinks(of, CATALOG) if way.code == "offload")
+    way = next(way for way in find_memory_savings(of, CATALOG) if way.code == "offload")
     speed = of.predict()
     assert speed is not None
     assert speed.tpot_s is not None
@@ -165,31 +165,31 @@ def test_offloaded_weights_cross_the_link_at_each_step() -> None:
 def test_what_is_missing_is_offloaded_where_the_host_holds_it() -> None:
     """An 8B in 16 bits on a T4: the missing bytes; 70B on an L4 misses more than the host's 30 GB."""
     of = hosting(hardware="t4-small", engine="transformers")
-    way = next(way for way in find_shrinks(of, CATALOG) if way.code == "offload")
+    way = next(way for way in find_memory_savings(of, CATALOG) if way.code == "offload")
     assert way.saved_bytes == -of.fit().free_bytes > 0
     large = hosting("meta-llama/Llama-3.1-70B-Instruct", "l4x1", "transformers")
-    assert "offload" not in {way.code for way in find_shrinks(large, CATALOG)}
+    assert "offload" not in {way.code for way in find_memory_savings(large, CATALOG)}
 
 
 def test_a_fused_kernel_saves_the_scores() -> None:
     """A T4 and shared key heads: an older torch holds the scores of all tokens; an L4 has a kernel for them."""
     of = hosting(SMALL, "t4-small", "transformers", context_tokens=4096, requests=4)
-    way = next(way for way in find_shrinks(of, CATALOG) if way.code == "kernel")
+    way = next(way for way in find_memory_savings(of, CATALOG) if way.code == "kernel")
     assert way.saved_bytes == attention_scores(of.spec, of.memory_request, of.silicon) > 0
-    assert "kernel" not in {way.code for way in find_shrinks(hosting(SMALL, "l4x1", "transformers"), CATALOG)}
+    assert "kernel" not in {way.code for way in find_memory_savings(hosting(SMALL, "l4x1", "transformers"), CATALOG)}
 
 
 def test_llama_cpp_leaves_as_few_layers_to_the_processor_as_it_must() -> None:
     """70B in four bits on an A10G: one layer more than those that stay on the card would not fit; where all fit, three quarters stay."""
     of = hosting("meta-llama/Llama-3.1-70B-Instruct", "a10g-large", "llama.cpp", precision="gguf:Q4_K_M")
     assert not of.fit().fits
-    way = next(way for way in find_shrinks(of, CATALOG) if way.code == "layers_on_host")
+    way = next(way for way in find_memory_savings(of, CATALOG) if way.code == "layers_on_host")
     kept = way.needs["gpu_layers"]
     assert isinstance(kept, int)
     assert replace(of, gpu_layers=kept).fit().fits
     assert not replace(of, gpu_layers=kept + 1).fit().fits
     assert way.tpot_ratio is None or way.tpot_ratio > 0
-    easy = next(way for way in find_shrinks(hosting(SMALL, "RTX-4090", "llama.cpp"), CATALOG) if way.code == "layers_on_host")
+    easy = next(way for way in find_memory_savings(hosting(SMALL, "RTX-4090", "llama.cpp"), CATALOG) if way.code == "layers_on_host")
     assert easy.needs["gpu_layers"] == 28 * 3 // 4
     assert easy.tpot_ratio is not None
     assert easy.tpot_ratio > 1

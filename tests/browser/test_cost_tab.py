@@ -56,7 +56,7 @@ def test_before_and_after_follow_what_is_typed(open_page: Open) -> None:
     box = page.locator("#compare")
     expect(page.locator("#compared .card")).to_have_count(0)
     box.get_by_role("button", name=re.compile("Before and after")).click()
-    expect(page.locator("#compared .figure")).to_have_text("Fill it first")
+    expect(page.locator("#compared .figure")).to_have_text("Not worth it at this traffic")
     page.get_by_label("Before: measured tokens/s of a replica").fill("100")
     page.get_by_label("After: measured tokens/s of a replica").fill("250")
     page.get_by_label("Requests a day", exact=True).and_(page.get_by_role("spinbutton")).fill("135000")

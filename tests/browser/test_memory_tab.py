@@ -12,13 +12,13 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_other_way_round(open_page: Open, width: int, scheme: str) -> None:
+def test_the_limits_of_hardware(open_page: Open, width: int, scheme: str) -> None:
     """Opening answers for an L4, a limit changes what limits it; nothing reaches beyond the screen, text keeps its contrast."""
     page = open_page("?tab=memory&model=meta-llama/Llama-3.1-8B-Instruct", width=width, scheme=scheme, wait="#need .card")
-    page.get_by_role("button", name=re.compile("The other way round")).click()
+    page.get_by_role("button", name=re.compile("Limits of this hardware")).click()
     card = page.locator("#solved .card")
-    expect(card).to_contain_text("One more would not fit the memory of a device.")
-    expect(page.get_by_role("table", name=re.compile("Ways to take less memory"))).to_contain_text("Half the context")
+    expect(card).to_contain_text("More would not fit in the memory of a device.")
+    expect(page.get_by_role("table", name=re.compile("Ways to save memory"))).to_contain_text("Half the context")
     page.get_by_label("Time to first token, s, at most").fill("0.5")
     expect(card).to_contain_text("longer than 500 ms to the first token")
     assert page.evaluate(BEYOND) == []

@@ -11,7 +11,7 @@ from contract import EXAMPLE, check_fields
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
-from lib.present.solve_words import shrink_effect
+from lib.present.solve_words import describe_speed_change
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -49,7 +49,7 @@ def test_every_answer_is_worded(model: str, hardware: str, others: dict[str, Any
     for name in ("longest_context", "most_requests", "largest_batch"):
         assert answer[name]["message"]
         assert "{" not in answer[name]["message"]
-    assert all(way["message"] and way["effect"] and "{" not in way["message"] for way in answer["ways_to_shrink"])
+    assert all(way["message"] and way["effect"] and "{" not in way["message"] for way in answer["memory_savings"])
     assert "full_length" in {caveat["code"] for caveat in answer["caveats"]}
 
 
@@ -99,7 +99,7 @@ def test_pictures_are_refused() -> None:
 @pytest.mark.parametrize(
     ("tpot", "ttft", "words"),
     [
-        (None, None, "no change of speed is predicted"),
+        (None, None, "speed is not predicted"),
         (1.0, 1.04, "about as fast"),
         (0.5, 1.0, "50 % shorter between tokens"),
         (3.0, 1.2, "3.0 times as long between tokens; 20 % longer to the first token"),
@@ -108,4 +108,4 @@ def test_pictures_are_refused() -> None:
 )
 def test_a_price_in_speed_is_worded(tpot: float | None, ttft: float | None, words: str) -> None:
     """A twentieth is no change."""
-    assert shrink_effect(tpot, ttft) == words
+    assert describe_speed_change(tpot, ttft) == words

@@ -299,7 +299,8 @@ FIELDS: dict[str, set[str]] = {
         "usd_per_million_tokens", "tpot_p50_s", "tpot_p99_s", "queue_mean", "goodput_per_s", "capacity",
     },
     "solve": {
-        "holds", "keeps", "longest_context", "most_requests", "largest_batch", "best_precision", "precisions", "cheapest", "ways_to_shrink",
+        "fits", "meets_limits", "longest_context", "most_requests", "largest_batch", "best_precision", "precisions", "cheapest",
+        "memory_savings",
         "per_device_bytes", "capacity_bytes", "ttft_s", "tokens_per_s",
     },
     "diagnose_latency": {"parts", "dominant", "reasons", "next_steps", "precisions"},
@@ -388,7 +389,10 @@ def check_fields(endpoint: str, answer: Any) -> None:
     for source in answer["sources"]:
         assert set(source) == {"what", "source", "checked"}
     options = {"compare_gpu_tpu": OPTION, "estimate_training": TRAINING_OPTION}.get(endpoint, set())
-    for name, fields in {**ENTRIES, "options": options}.items():
+    lists = {**ENTRIES, "options": options}
+    if endpoint == "solve":
+        del lists["fits"]  # of what was asked: true or false
+    for name, fields in lists.items():
         assert all(entry.keys() >= fields for entry in answer.get(name, []))
     if endpoint == "simulate_batching":
         assert all(tier.keys() >= TIER for tier in answer["capacity"]["tiers"])
@@ -396,7 +400,7 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert all(
             answer[name].keys() >= {"value", "limited_by", "message"} for name in ("longest_context", "most_requests", "largest_batch")
         )
-        assert all(way.keys() >= {"code", "saved_bytes", "tpot_ratio"} for way in answer["ways_to_shrink"])
+        assert all(way.keys() >= {"code", "saved_bytes", "tpot_ratio"} for way in answer["memory_savings"])
     if endpoint == "diagnose_latency":
         assert all(part.keys() >= {"name", "measured_ms", "expected_ms"} for part in answer["parts"])
     for entry in answer.get("ranked", []):

@@ -61,7 +61,7 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
     [
         (135_000, 110, 0, "Scale out"),  # still ⌈400/88⌉ = 5 replicas
         (135_000, 250, 30_000, "Scale out"),  # 1728 · 12 = 20736 is below the effort
-        (3_375, 200, 0, "Fill it first"),  # 10 of 100 tokens/s
+        (3_375, 200, 0, "Not worth it at this traffic"),  # 10 of 100 tokens/s
         (20_250, 200, 0, "Keep it as it is"),  # 60 of 100 tokens/s
     ],
 )

@@ -16,7 +16,7 @@ def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
     answer = whole.solve(LLAMA, "l4x1", context_tokens=4096, max_ttft_s=2)
     shown = solve_html(whole, LLAMA, ["spaces:l4x1", 2, 0], MEMORY)
     assert f"{answer['longest_context']['value']:,} tokens" in shown
-    assert all(way["effect"] in shown for way in answer["ways_to_shrink"])
+    assert all(way["effect"] in shown for way in answer["memory_savings"])
     assert CHOOSE in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
     assert "There is no hardware called" in solve_html(whole, LLAMA, ["nowhere", 0, 0], MEMORY)
     assert "RTX 4090" in solve_html(whole, LLAMA, ["RTX-4090", None, None], MEMORY)

@@ -1,4 +1,4 @@
-"""Ways to take less memory on the same hardware: each with the bytes that a device saves, and what that costs in speed.
+"""Ways to save memory on the same hardware: each with the bytes that a device saves, and what that costs in speed.
 
 Every way is an alternative to what runs today: estimate and prediction are asked again with one thing changed. Two are not settings of the
 laws:
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from lib.advisor.limits import Hosting, Targets, host_model, on_zerogpu, try_precisions
+from lib.advisor.limits import ServingSetup, Targets, on_zerogpu, resolve_setup, try_precisions
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
@@ -25,12 +25,12 @@ from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.laws.offload import layers_on_gpu
 from lib.laws.parallelism import ceil_divide
-from lib.memory import attention_scores, estimate_memory, host_memory
+from lib.memory import attention_scores, estimate_memory, host_memory, most_layers_on_card
 from lib.provenance import Value
 from lib.speed import Band, SpeedEstimate
 from lib.speed.hardware import find_host_link_rate
 
-ShrinkCode = Literal[
+MemorySavingCode = Literal[
     "precision", "cache_precision", "shorter_context", "fewer_requests", "kernel", "offload", "layers_on_host", "more_devices"
 ]
 OFFLOADS = frozenset({"transformers", "vllm"})
@@ -41,14 +41,14 @@ _NO_TARGETS = Targets()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shrink:
+class MemorySaving:
     """One way: bytes of the fullest device before and after, whether it fits then, and how fast a request is then against today.
 
     `saved_bytes` is negative where the way takes more. The ratios are seconds after / before, None without a prediction. `needs` are the
     settings that change, by the names of the API.
     """
 
-    code: ShrinkCode
+    code: MemorySavingCode
     saved_bytes: int
     per_device_bytes: int
     fits: bool
@@ -57,14 +57,14 @@ class Shrink:
     needs: Mapping[str, Value] = field(default_factory=dict)
 
 
-def find_shrinks(of: Hosting, catalog: Catalog) -> tuple[Shrink, ...]:
+def find_memory_savings(of: ServingSetup, catalog: Catalog) -> tuple[MemorySaving, ...]:
     """Every way that saves something, the most bytes first."""
     before, speed = of.per_device_bytes(), of.predict()
     found = [*_settings(of, before, speed), *_kernel(of, before), *_offload(of, before, speed), *_more_devices(of, before, speed, catalog)]
     return tuple(sorted((one for one in found if one.saved_bytes > 0), key=lambda one: -one.saved_bytes))
 
 
-def _settings(of: Hosting, before: int, speed: SpeedEstimate | None) -> Iterator[Shrink]:
+def _settings(of: ServingSetup, before: int, speed: SpeedEstimate | None) -> Iterator[MemorySaving]:
     """One argument of the estimate changed."""
     for tried in try_precisions(of, _NO_TARGETS)[1:]:
         yield _compare("precision", replace(of, precision=tried.precision), before, speed, {"precision": tried.precision})
@@ -79,9 +79,11 @@ def _settings(of: Hosting, before: int, speed: SpeedEstimate | None) -> Iterator
         yield _compare("fewer_requests", replace(of, requests=fewer), before, speed, {"concurrency": fewer})
 
 
-def _compare(code: ShrinkCode, after: Hosting, before_bytes: int, before: SpeedEstimate | None, needs: Mapping[str, Value]) -> Shrink:
+def _compare(
+    code: MemorySavingCode, after: ServingSetup, before_bytes: int, before: SpeedEstimate | None, needs: Mapping[str, Value]
+) -> MemorySaving:
     size, speed = after.per_device_bytes(), after.predict()
-    return Shrink(
+    return MemorySaving(
         code=code,
         saved_bytes=before_bytes - size,
         per_device_bytes=size,
@@ -96,16 +98,16 @@ def _ratio(before: Band[float] | None, after: Band[float] | None) -> float | Non
     return None if before is None or after is None else after.value / before.value
 
 
-def _kernel(of: Hosting, before: int) -> Iterator[Shrink]:
+def _kernel(of: ServingSetup, before: int) -> Iterator[MemorySaving]:
     """The scores are beside the estimate, in its high end: they are held by a torch that has no fused kernel for this card."""
     scores = attention_scores(of.spec, of.memory_request, of.silicon)
     if scores:
-        yield Shrink(
+        yield MemorySaving(
             code="kernel", saved_bytes=scores, per_device_bytes=before, fits=of.fit().fits, tpot_ratio=None, ttft_ratio=None
         )  # fmt: skip
 
 
-def _offload(of: Hosting, before: int, speed: SpeedEstimate | None) -> Iterator[Shrink]:
+def _offload(of: ServingSetup, before: int, speed: SpeedEstimate | None) -> Iterator[MemorySaving]:
     if of.silicon.kind != "gpu" or on_zerogpu(of.hardware):
         return
     if of.engine == "llama.cpp" and of.gpu_layers is None:
@@ -123,7 +125,7 @@ def _offload(of: Hosting, before: int, speed: SpeedEstimate | None) -> Iterator[
         None if band is None else (band.value + seconds) / band.value
         for band in ((None, None) if speed is None else (speed.tpot_s, speed.ttft_s))
     ]
-    yield Shrink(
+    yield MemorySaving(
         code="offload",
         saved_bytes=moved,
         per_device_bytes=before - moved,
@@ -134,28 +136,19 @@ def _offload(of: Hosting, before: int, speed: SpeedEstimate | None) -> Iterator[
     )
 
 
-def _leave_layers(of: Hosting, before: int, speed: SpeedEstimate | None) -> Iterator[Shrink]:
+def _leave_layers(of: ServingSetup, before: int, speed: SpeedEstimate | None) -> Iterator[MemorySaving]:
     """As many layers as fit stay on the card, or three quarters of them where all do; the processor computes the others."""
-    layers = of.spec.dimensions.layers
-    kept = layers * (_QUARTER - 1) // _QUARTER if of.fit().fits else _most_layers(of, layers)
-    if kept is None or kept >= layers:
-        return
-    on_host = layers - layers_on_gpu(layers=layers, gpu_layers=kept)
-    shrink = _compare("layers_on_host", replace(of, gpu_layers=kept), before, speed, {"gpu_layers": kept, "host_layers": on_host})
-    if shrink.fits:
-        yield shrink
+    layers, fit = of.spec.dimensions.layers, of.fit()
+    on_card = layers * (_QUARTER - 1) // _QUARTER
+    if not fit.fits:
+        on_card = most_layers_on_card(of.spec, of.memory_request, of.silicon, fit.capacity_bytes)
+    on_host = layers - layers_on_gpu(layers=layers, gpu_layers=on_card)
+    saving = _compare("layers_on_host", replace(of, gpu_layers=on_card), before, speed, {"gpu_layers": on_card, "host_layers": on_host})
+    if on_host and saving.fits:
+        yield saving
 
 
-def _most_layers(of: Hosting, layers: int) -> int | None:
-    """The most layers of which the card holds its part; None where not even zero layers fit."""
-    low, high = -1, layers
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if replace(of, gpu_layers=middle).fit().free_bytes >= 0 else (low, middle)
-    return None if low < 0 else low
-
-
-def _more_devices(of: Hosting, before: int, speed: SpeedEstimate | None, catalog: Catalog) -> Iterator[Shrink]:
+def _more_devices(of: ServingSetup, before: int, speed: SpeedEstimate | None, catalog: Catalog) -> Iterator[MemorySaving]:
     """The next larger count of the same silicon: an offer of the same platform where there is one, else plain cards."""
     if of.silicon.kind in {"cpu", "apple"}:
         return
@@ -168,13 +161,13 @@ def _more_devices(of: Hosting, before: int, speed: SpeedEstimate | None, catalog
         larger = [Cards(silicon=of.silicon, count=2 * now)]
     for hardware in sorted(larger, key=lambda one: one.accelerator_count):
         try:
-            after = host_model(
+            after = resolve_setup(
                 of.spec, hardware, of.accelerators, engine=of.engine, precision=of.precision, kv_precision=of.kv_precision,
                 context_tokens=of.context_tokens, output_tokens=of.output_tokens, requests=of.requests,
             )  # fmt: skip
         except BadArgument:
             continue
-        shrink = _compare("more_devices", after, before, speed, {"hardware": hardware.id})
-        if shrink.saved_bytes > 0:
-            yield shrink
+        saving = _compare("more_devices", after, before, speed, {"hardware": hardware.id})
+        if saving.saved_bytes > 0:
+            yield saving
             return
