@@ -347,7 +347,7 @@ WEIGHED = {"code", "message", "favours", "weight"}
 TIER = {"hardware", "platform", "replicas", "usd_per_hour", "ttft_p99_s", "tpot_p99_s"}
 OPTION = {"kind", "hardware", "ttft_s", "decode_tokens_per_s", "usd_per_hour", "usd_per_million_output_tokens"}
 CHANGE = {"code", "message", "saved_bytes", "device_bytes", "speed_ratio"}
-ENTRIES = {"fits": FIT, "ranked": ENTRY, "rejected": REJECTED, "ways": WAY, "break_even": CROSSING, "changes": CHANGE}
+ENTRIES = {"ranked": ENTRY, "rejected": REJECTED, "ways": WAY, "break_even": CROSSING, "changes": CHANGE}
 TRAINING_OPTION = {"hardware", "platform", "verdict", "longest_sequence_tokens", "largest_micro_batch", "tokens_per_s", "hours", "usd"}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
@@ -389,11 +389,9 @@ def check_fields(endpoint: str, answer: Any) -> None:
     for source in answer["sources"]:
         assert set(source) == {"what", "source", "checked"}
     options = {"compare_gpu_tpu": OPTION, "estimate_training": TRAINING_OPTION}.get(endpoint, set())
-    lists = {**ENTRIES, "options": options}
-    if endpoint == "solve":
-        del lists["fits"]  # of what was asked: true or false
-    for name, fields in lists.items():
-        assert all(entry.keys() >= fields for entry in answer.get(name, []))
+    fits = set() if endpoint == "solve" else FIT  # there it is true or false
+    for name, fields in {**ENTRIES, "fits": fits, "options": options}.items():
+        assert not fields or all(entry.keys() >= fields for entry in answer.get(name, []))
     if endpoint == "simulate_batching":
         assert all(tier.keys() >= TIER for tier in answer["capacity"]["tiers"])
     if endpoint == "solve":
