@@ -14,12 +14,15 @@ class TrafficFigures(TypedDict):
     per second within the stated targets) and `on_target` (their share) where no target is stated. `backlog` counts requests that nobody had
     begun when the last one arrived; `queue_mean` and `wait_*` are those of requests before their first step. `requests_per_s`,
     `throughput_tokens_per_s`, `queue_mean`, goodput and the price are those of the steady part of the run: from when the replicas are as
-    full as they stay to the last arrival.
+    full as they stay to the last arrival, `counted_from_s` to `counted_until_s`. Where there is no such part these run from 0 to the last
+    answer, and a caveat says so.
     """
 
     requests: int
     completed: int
     refused: int
+    counted_from_s: float
+    counted_until_s: float
     requests_per_s: float
     throughput_tokens_per_s: float
     utilisation: float
@@ -50,7 +53,10 @@ class TrafficFigures(TypedDict):
 
 
 class TierNeedEntry(TypedDict):
-    """Replicas of one tier that keep the targets at the 99th percentile; null where too many would be needed."""
+    """Replicas of one tier that keep the targets at the 99th percentile; null where too many would be needed.
+
+    `steady` says whether the price is that of a steady part of the run.
+    """
 
     hardware: str
     platform: str
@@ -60,6 +66,7 @@ class TierNeedEntry(TypedDict):
     ttft_p99_s: float | None
     tpot_p99_s: float | None
     usd_per_million_tokens: float | None
+    steady: bool
 
 
 class CapacityNeedEntry(TypedDict):
@@ -75,8 +82,7 @@ class BatchingAnswer(Answer, TrafficFigures):
     """One simulation. `replicas` counts engines: hardware that holds the model several times runs several of them.
 
     `most_requests_per_s` is what all of them serve at most by the laws, `span_s` runs to the last answer, `billed_s` are the seconds of all
-    replicas in it, `counted_from_s` to `counted_until_s` is the steady part (0 to `span_s` where there is none, with a caveat), `events`
-    are steps and runs of steps.
+    replicas in it, `events` are steps and runs of steps.
     """
 
     model: str
@@ -88,8 +94,6 @@ class BatchingAnswer(Answer, TrafficFigures):
     replicas: int
     max_batch_size: int
     span_s: float
-    counted_from_s: float
-    counted_until_s: float
     billed_s: float
     most_requests_per_s: float
     events: int
@@ -97,10 +101,11 @@ class BatchingAnswer(Answer, TrafficFigures):
 
 
 class LoadEntry(TrafficFigures):
-    """One policy at one load."""
+    """One policy at one load; `steady` says whether rates and price are those of a steady part of its run."""
 
     policy: str
     asked_requests_per_s: float
+    steady: bool
 
 
 class LoadsAnswer(Answer):

@@ -49,7 +49,10 @@ def loads_head(measure: str) -> str:
 
 
 def draw_loads(answer: LoadsAnswer, measure: str, stated: float) -> Figure:
-    """A line for each policy along the requests per second, with the stated rate marked; all loads are on the axis from the start."""
+    """A line for each policy along the requests per second, with the stated rate marked; all loads are on the axis from the start.
+
+    Points without a steady part of their run are hollow.
+    """
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
     figure = Figure()
@@ -63,7 +66,7 @@ def draw_loads(answer: LoadsAnswer, measure: str, stated: float) -> Figure:
                 name=name,
                 mode="lines+markers",
                 line={"width": 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
-                marker={"size": 5},
+                marker={"size": 5, "symbol": ["circle" if point["steady"] else "circle-open" for point in points]},
                 hovertemplate="%{y:.3~g}",
             )
         )

@@ -7,10 +7,13 @@ import io
 from collections.abc import Sequence
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
-from lib.present.markup import bullet_list, escape
+from lib.present.cards import caveat_list
+from lib.present.markup import bullet_list, escape, hint_note
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
+from lib.present.sentences import sentence
 from lib.present.tables import hardware_name, table_markup
 from lib.present.traffic_charts import POLICY_NAMES, policy_swatch
+from lib.provenance import Caveat
 
 PART_NAMES = {
     "preprocess": "Preprocessing on the host",
@@ -101,7 +104,8 @@ def loads_table(answer: LoadsAnswer) -> str:
     heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per million")
     rows = [_load_row(point) for point in answer["points"]]
     table = table_markup("Three policies along the load", heads, rows, "loads")
-    return f'<details class="rest"><summary>The plot as a table</summary>{table}</details>'
+    unsteady = caveat_list([one for one in answer["caveats"] if one["code"] == "loads_not_steady"])
+    return f'{unsteady}<details class="rest"><summary>The plot as a table</summary>{table}</details>'
 
 
 def _load_row(point: LoadEntry) -> tuple[str, ...]:
@@ -114,9 +118,13 @@ def _load_row(point: LoadEntry) -> tuple[str, ...]:
         seconds(point["ttft_p99_s"]),
         optional_seconds(point["tpot_p99_s"]),
         seconds(point["latency_p99_s"]),
-        f"{point['throughput_tokens_per_s']:,.0f}",
-        "–" if price is None else usd(price),
+        f"{point['throughput_tokens_per_s']:,.0f}{_whole_run(point['steady'])}",
+        "–" if price is None else usd(price) + _whole_run(point["steady"]),
     )
+
+
+def _whole_run(steady: bool) -> str:
+    return "" if steady else "<small>whole run</small>"
 
 
 def loads_csv(points: Sequence[LoadEntry]) -> str:
@@ -134,7 +142,9 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need["max_ttft_s"]), ("TPOT", need["max_tpot_s"])) if limit > 0]
     caption = f"What {rate:,.3g} requests per second need at p99 within {' and '.join(targets)}, cheapest first"
     heads = ("Hardware", "Replicas", "All per hour", "TTFT p99", "TPOT p99", "USD per million")
-    return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs")
+    unsteady = sum(tier["replicas"] is not None and not tier["steady"] for tier in need["tiers"])
+    note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need["tiers"])})) if unsteady else ""
+    return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs") + (hint_note(note) if note else "")
 
 
 def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
@@ -145,7 +155,7 @@ def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
         "–" if tier["replicas"] is None else usd_per_hour(tier["usd_per_hour"]),
         optional_seconds(tier["ttft_p99_s"]),
         optional_seconds(tier["tpot_p99_s"]),
-        "–" if price is None else usd(price),
+        "–" if price is None else usd(price) + _whole_run(tier["steady"]),
     )
 
 

@@ -23,6 +23,11 @@ CAVEATS: Mapping[str, str] = MappingProxyType(
         "not_steady": "Requests take longer than half of the {duration_s} in which they arrive, so no steady part is left to count: rates "
         "and price are those of the whole {span_s}, with its empty beginning and end, and tokens look dearer than they would. Ask for a "
         "longer time.",
+        "loads_not_steady": "Hollow points ({points} of {total}, from {lowest_requests_per_s:.3g} requests per second on) count the whole "
+        "run: requests take longer than half of the time in which they arrive, so no steady part is left. Throughput and price there look "
+        "worse than on a server that goes on.",
+        "needs_not_steady": "For {unsteady} of {total} hardware options the price per million tokens counts the whole run: requests take "
+        "longer than half of the time that was tried. It is higher than on a server that goes on.",
         "requests_preempted": "The cache was full: {preemptions} times a sequence gave its cache back and was read again.",
         "means_since_start": "Times of a metrics text are means since the server started, over all of its requests.",
         "tgi_first_token": "TGI states no time to first token: its prefill is the mean time of a prefill batch.",

@@ -38,7 +38,7 @@ from lib.service.endpoint import App
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording
-from lib.traffic.capacity import Need, find_replicas, rank_needs
+from lib.traffic.capacity import Need, describe_needs, find_replicas, rank_needs
 from lib.traffic.engine import POLICIES, Policy, ServerPlan, Simulation, run_all
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import (
@@ -51,7 +51,7 @@ from lib.traffic.server import (
     start_simulation,
     summarise_run,
 )
-from lib.traffic.sweep import LOADS, sweep_loads
+from lib.traffic.sweep import LOADS, SweepPoint, describe_points, sweep_loads
 
 MOST_BATCH = 1_024
 MOST_REPLICAS = 64
@@ -240,13 +240,11 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
         "max_batch_size": server.plan.max_batch_size,
         **traffic_figures(result),
         "span_s": result.span_s,
-        "counted_from_s": result.counted_from_s,
-        "counted_until_s": result.counted_until_s,
         "billed_s": result.billed_s,
         "most_requests_per_s": most_requests_per_s(server, question.shape),
         "events": result.events,
         "capacity": None if needs is None else _capacity(needs, question),
-        "caveats": caveat_entries((*describe_caveats(server, question, result), *alone)),
+        "caveats": caveat_entries((*describe_caveats(server, question, result), *describe_needs(needs or ()), *alone)),
         "sources": source_entries(sources),
     }
 
@@ -274,6 +272,8 @@ def traffic_figures(result: TrafficResult) -> TrafficFigures:
         "requests": result.requests,
         "completed": result.completed,
         "refused": result.refused,
+        "counted_from_s": result.counted_from_s,
+        "counted_until_s": result.counted_until_s,
         "requests_per_s": result.requests_per_s,
         "throughput_tokens_per_s": result.throughput_tokens_per_s,
         "utilisation": result.utilisation,
@@ -358,6 +358,7 @@ def _tier(need: Need) -> TierNeedEntry:
         "ttft_p99_s": None if result is None else result.ttft.p99,
         "tpot_p99_s": None if result is None or result.tpot is None else result.tpot.p99,
         "usd_per_million_tokens": None if need.replicas is None or result is None else usd(result.usd_per_million_tokens),
+        "steady": result is not None and result.steady,
     }
 
 
@@ -386,15 +387,26 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         "points": [],
         "done": 0,
         "total": len(LOADS) * len(POLICIES),
-        "caveats": caveat_entries((*describe_caveats(server, asked, None), *caveats)),
+        "caveats": [],
         "sources": source_entries(sources),
     }
+    points: list[SweepPoint] = []
     for point in _in_turns(sweep_loads(servers, asked)):
-        entry: LoadEntry = {"policy": point.policy, "asked_requests_per_s": point.requests_per_s, **traffic_figures(point.result)}
-        answer["points"].append(entry)
+        points.append(point)
+        answer["points"].append(_load_entry(point))
         answer["done"] += 1
         if answer["done"] % len(POLICIES) == 0:
+            answer["caveats"] = caveat_entries((*describe_points(points), *describe_caveats(server, asked, None), *caveats))
             yield answer
+
+
+def _load_entry(point: SweepPoint) -> LoadEntry:
+    return {
+        "policy": point.policy,
+        "asked_requests_per_s": point.requests_per_s,
+        "steady": point.result.steady,
+        **traffic_figures(point.result),
+    }
 
 
 def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNeedEntry]:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from math import ceil
 
 from lib.errors import BadArgument
+from lib.provenance import Caveat
 from lib.traffic.engine import TooManyEvents, run_all
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
@@ -102,3 +103,9 @@ def _try(server: Server, replicas: int, question: TrafficQuestion) -> TrafficRes
 def rank_needs(needs: Sequence[Need]) -> list[Need]:
     """The cheapest first; those that do not suffice last."""
     return sorted(needs, key=lambda need: (need.replicas is None, need.usd_per_hour or Decimal(0)))
+
+
+def describe_needs(needs: Sequence[Need]) -> tuple[Caveat, ...]:
+    """That for some hardware no steady part of the tried run is left to count, so that its price is one of the whole run."""
+    unsteady = sum(need.replicas is not None and need.result is not None and not need.result.steady for need in needs)
+    return (Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(needs)}),) if unsteady else ()

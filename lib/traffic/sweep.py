@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lib.provenance import Caveat
 from lib.traffic.engine import Policy, run_all
 from lib.traffic.result import TrafficResult
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
@@ -34,3 +35,12 @@ def sweep_loads(servers: Mapping[Policy, Server], question: TrafficQuestion) -> 
             result = summarise_run(run_all(start_simulation(server, asked)), server, asked)
             if result is not None:
                 yield SweepPoint(policy=policy, requests_per_s=rate, result=result)
+
+
+def describe_points(points: Sequence[SweepPoint]) -> tuple[Caveat, ...]:
+    """That at some points no steady part of the run is left to count (`TrafficResult.steady`)."""
+    unsteady = [point for point in points if not point.result.steady]
+    if not unsteady:
+        return ()
+    lowest = min(point.requests_per_s for point in unsteady)
+    return (Caveat("loads_not_steady", {"points": len(unsteady), "total": len(points), "lowest_requests_per_s": lowest}),)

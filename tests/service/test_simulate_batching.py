@@ -141,3 +141,27 @@ def test_the_loads_come_one_by_one() -> None:
     assert last["done"] == last["total"]
     with pytest.raises(AdvisorError):
         list(LOADS(LLAMA, "t4-small"))
+
+
+def test_loads_without_a_steady_part_say_so() -> None:
+    """400 requests in batches of 512: a static batch takes most of the run, so the whole run is counted. Batches of 8 do not."""
+    *_, large = LOADS(LLAMA, "a100-large", max_batch_size=512)
+    whole_run = [point for point in large["points"] if not point["steady"]]
+    assert {point["policy"] for point in whole_run} == {"static"}
+    assert all(point["counted_from_s"] == 0 for point in whole_run)
+    (caveat,) = [one for one in large["caveats"] if one["code"] == "loads_not_steady"]
+    lowest = min(point["asked_requests_per_s"] for point in whole_run)
+    assert f"{len(whole_run)} of {large['total']}, from {lowest:.3g} requests per second on" in caveat["message"]
+    *_, small = LOADS(LLAMA, "a100-large", max_batch_size=8)
+    assert all(point["steady"] and point["counted_from_s"] > 0 for point in small["points"])
+    assert "loads_not_steady" not in {one["code"] for one in small["caveats"]}
+
+
+def test_tiers_without_a_steady_part_say_so() -> None:
+    """Answers of 4,000 tokens take three minutes on an A10G, more than half of the five that are tried; an A100 is through in 90 s."""
+    answer = QUESTION(LLAMA, "a100-large", requests_per_s=2, output_tokens=4000, duration_s=60, max_ttft_s=30, capacity=True)
+    steady = {tier["hardware"]: tier["steady"] for tier in answer["capacity"]["tiers"] if tier["replicas"]}
+    assert (steady["a10g-small"], steady["a100-large"]) == (False, True)
+    (caveat,) = [one for one in answer["caveats"] if one["code"] == "needs_not_steady"]
+    unsteady = sum(not one for one in steady.values())
+    assert caveat["message"].startswith(f"For {unsteady} of {len(answer['capacity']['tiers'])} hardware options")

@@ -13,6 +13,7 @@ import page_values
 import pytest
 
 from lib.present.traffic_charts import MEASURES, POLICY_NAMES, draw_loads
+from lib.present.traffic_rows import loads_table
 from lib.service.app import Services
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
 from lib.traffic.engine import POLICIES
@@ -55,6 +56,19 @@ def test_every_measure_is_drawn_for_every_policy(whole: Services, measure: str) 
     figure = draw_loads(answer, measure, 0.5)
     assert [len(line.x) for line in figure.data] == [answer["total"] // 3] * 3
     assert len(figure.layout.shapes) == 1
+
+
+def test_points_without_a_steady_part_are_hollow_and_explained(whole: Services) -> None:
+    """In the plot, in the table and in a sentence; with small batches there is nothing to say."""
+    *_, answer = whole.stream_loads(LLAMA, "a100-large", max_batch_size=512)
+    static = draw_loads(answer, "price", 0.5).data[0]
+    assert "circle-open" in static.marker.symbol
+    assert static.marker.symbol[0] == "circle"
+    shown = loads_table(answer)
+    assert "count the whole run" in shown
+    assert "<small>whole run</small>" in shown
+    *_, answer = whole.stream_loads(LLAMA, "a100-large", max_batch_size=8)
+    assert "whole run" not in loads_table(answer)
 
 
 def test_what_is_refused_is_said_and_ends_the_run(whole: Services) -> None:
