@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lib.catalog import Catalog
     from lib.hub.jobs import Job, Jobs
-    from lib.live.measurements import Ledger
+    from lib.live.ledger import Ledger
     from lib.service.jobs import JobPlan, JobRequest
 
 SCHEDULING_S = 1800
@@ -195,7 +195,7 @@ def main(
 
     from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.hub.jobs import Jobs  # noqa: PLC0415
-    from lib.live.measurements import Ledger, LedgerPlace, ledger_place  # noqa: PLC0415
+    from lib.live.ledger import Ledger, LedgerPlace, ledger_place  # noqa: PLC0415
     from lib.service import arguments  # noqa: PLC0415
     from lib.service.jobs import PRECISIONS, JobRequest, most_usd, plan_job  # noqa: PLC0415
 

@@ -123,18 +123,18 @@ async def _body(response: Response, *, what: str, limit: int, span: tuple[int, i
     if span is not None and not partial and span[0] > 0:
         raise refusals.garbage(what, "the server does not serve parts of a file")
     size = _file_bytes(response, span, what) if span is not None else None
-    wanted = span[1] - span[0] if span is not None else limit
-    pieces, held = [], 0
+    most_bytes = span[1] - span[0] if span is not None else limit
+    pieces, received = [], 0
     async for piece in response.aiter_raw():
         pieces.append(piece)
-        held += len(piece)
-        if held > wanted:
+        received += len(piece)
+        if received > most_bytes:
             break
-    if held > wanted and (span is None or partial):
-        raise refusals.too_large(what, wanted)
-    if span is not None and size is not None and held < min(span[1], size) - span[0]:
+    if received > most_bytes and (span is None or partial):
+        raise refusals.too_large(what, most_bytes)
+    if span is not None and size is not None and received < min(span[1], size) - span[0]:
         raise refusals.garbage(what, "a file ends before its announced size")
-    return Answer(body=b"".join(pieces)[:wanted], file_bytes=size)
+    return Answer(body=b"".join(pieces)[:most_bytes], file_bytes=size)
 
 
 def _file_bytes(response: Response, span: tuple[int, int] | None, what: str) -> int | None:

@@ -65,32 +65,32 @@ def _type_of(name: str) -> str:
     return ""
 
 
-def choose_gguf(files: Mapping[str, int | None], wanted: str = "") -> tuple[str, ...]:
+def choose_gguf(files: Mapping[str, int | None], label: str = "") -> tuple[str, ...]:
     """The files of the model that a label or a file's name means, all parts; "" is llama.cpp's own choice, empty where there is none.
 
     Raises:
         UnknownModel: the repository has no such file, or several are meant.
     """
     models = list_gguf(files)
-    if not wanted:
+    if not label:
         default = next((one for one in models if _type_of(one.files[0]) == _DEFAULT), None)
         first = default or min(models, key=lambda one: one.files, default=None)
         return first.files if first else ()
-    asked = wanted.casefold()
+    folded = label.casefold()
     for names in (_exact_names, _loose_names):
-        meant = [one for one in models if asked in names(one)]
+        meant = [one for one in models if folded in names(one)]
         if len(meant) == 1:
             return meant[0].files
         if meant:
             raise UnknownModel(
-                f"{quote_value(wanted)} means {len(meant)} GGUF files of this repository. Name one of them in full: {_words(meant)}."
+                f"{quote_value(label)} means {len(meant)} GGUF files of this repository. Name one of them in full: {_words(meant)}."
             )
     if not models:
-        raise UnknownModel(f"The repository holds no GGUF files, so none is called {quote_value(wanted)}. Name the repository alone.")
-    near = difflib.get_close_matches(asked, [one.label.casefold() for one in models], n=3, cutoff=0.6)
+        raise UnknownModel(f"The repository holds no GGUF files, so none is called {quote_value(label)}. Name the repository alone.")
+    near = difflib.get_close_matches(folded, [one.label.casefold() for one in models], n=3, cutoff=0.6)
     nearest = [one for one in models if one.label.casefold() in near]
     hint = f"The nearest: {_words(nearest)}. " if nearest and len(models) > len(nearest) else ""
-    raise UnknownModel(f"The repository holds no GGUF file {quote_value(wanted)}. {hint}It holds: {_words(models)}.")
+    raise UnknownModel(f"The repository holds no GGUF file {quote_value(label)}. {hint}It holds: {_words(models)}.")
 
 
 def _exact_names(one: GgufFile) -> set[str]:

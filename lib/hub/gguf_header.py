@@ -68,9 +68,9 @@ class _Cursor:
         start = self.skip(length)
         return self.data[start : self.at].decode("utf-8", "replace")
 
-    def refuse(self, seen: str) -> NoReturn:
+    def refuse(self, fault: str) -> NoReturn:
         raise HubGarbage(
-            f"The file {quote_value(self.file)} cannot be read: {seen}. Choose another model, or give its parameter count instead."
+            f"The file {quote_value(self.file)} cannot be read: {fault}. Choose another model, or give its parameter count instead."
         )
 
 
@@ -90,13 +90,13 @@ def parse_gguf(data: bytes, file: str) -> GgufHeader:
         cursor.refuse(f"it is of version {version}, and versions 2 and 3 are read")
     if tensors > _MAX_TENSORS or keys > _MAX_KEYS:
         cursor.refuse(f"it claims {tensors:,} tensors and {keys:,} keys")
-    found: dict[str, Value] = {}
+    fields: dict[str, Value] = {}
     for _ in range(keys):
         name = cursor.text(_MAX_NAME)
         value = _value(cursor, cursor.number("<I"))
         if value is not None:
-            found[name] = value
-    return _with_tensors(cursor, tensors, found)
+            fields[name] = value
+    return _with_tensors(cursor, tensors, fields)
 
 
 def _value(cursor: _Cursor, code: int) -> Value | None:

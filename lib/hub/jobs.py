@@ -97,8 +97,8 @@ class Jobs:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*run_uv_job.* is experimental")  # known; the client is pinned below 3
-                made = self._api.run_uv_job(str(script), flavor=flavor, timeout=timeout_s, image=image, namespace=self._namespace)
-            return Job(id=_printable(made.id), owner=_printable(made.owner.name), url=_printable(made.url))
+                submitted = self._api.run_uv_job(str(script), flavor=flavor, timeout=timeout_s, image=image, namespace=self._namespace)
+            return Job(id=_printable(submitted.id), owner=_printable(submitted.owner.name), url=_printable(submitted.url))
         except Exception as error:
             raise _refusal(error, doing) from error
 
@@ -109,10 +109,10 @@ class Jobs:
             HubError: the Hub did not tell.
         """
         try:
-            seen = self._api.inspect_job(job_id=job.id, namespace=job.owner)
-            stage = getattr(seen.status.stage, "value", seen.status.stage)
-            ran = None if seen.durations is None else seen.durations.running_secs
-            return JobState(stage=_printable(stage), message=_printable(seen.status.message), running_s=ran)
+            answer = self._api.inspect_job(job_id=job.id, namespace=job.owner)
+            stage = getattr(answer.status.stage, "value", answer.status.stage)
+            ran = None if answer.durations is None else answer.durations.running_secs
+            return JobState(stage=_printable(stage), message=_printable(answer.status.message), running_s=ran)
         except Exception as error:
             raise _refusal(error, f"asking for the job {job.id}") from error
 
@@ -138,11 +138,11 @@ class Jobs:
         threading.Thread(target=self._read, args=(job, lines), name=f"log-{job.id}", daemon=True).start()
         deadline, over = time.monotonic() + limit_s, 0.0
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 raise TooLong(f"The job {job.id} had not ended after {limit_s:,.0f} s. It may still run and cost: {job.url}")
             try:
-                line = lines.get(timeout=min(left, self.look_every_s))
+                line = lines.get(timeout=min(remaining_s, self.look_every_s))
             except queue.Empty:
                 over = over or (time.monotonic() if self._is_over(job) else 0.0)
                 if over and time.monotonic() - over >= self.log_grace_s:

@@ -128,9 +128,9 @@ async def gather(*work: Coroutine[Any, Any, T]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-async def parse_aside(size: int, parse: Callable[..., T], *given: object) -> T:
+async def parse_aside(size: int, parse: Callable[..., T], *arguments: object) -> T:
     """Parse here when it is quick; a long text is parsed in a thread, so that other visitors' requests go on."""
-    return parse(*given) if size < _LONG_BYTES else await asyncio.to_thread(parse, *given)
+    return parse(*arguments) if size < _LONG_BYTES else await asyncio.to_thread(parse, *arguments)
 
 
 def _first(failed: BaseException) -> BaseException:

@@ -47,9 +47,9 @@ def read_model(
     """
     hub, repo_id = open_hub(token, endpoint), check_id(repo_id, revision)
     key = (hub.endpoint, repo_id, revision, file.casefold())
-    known = _cache.find(key) if token is None else None
-    if known is not None:
-        return known
+    remembered = _cache.find(key) if token is None else None
+    if remembered is not None:
+        return remembered
     try:
         model = loop.run(lambda client: _read(client, hub, repo_id, revision, file), SECONDS)
     except TimeoutError as error:
@@ -95,43 +95,49 @@ async def _documents(source: RepositoryReader, names: list[str]) -> dict[str, st
 async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]) -> tuple[list[Component], list[WeightsReading]]:
     """The components that model_index.json or modules.json names, each with its own folder, configuration and weights."""
     files = source.listing.files
-    named = _pipeline(source, documents) if kind == "diffusers" else _modules(source, documents)
-    present = set(repository.present_folders(files, named))
-    chosen = [(folder, repository.choose_weights(files, folder, kind)) for folder in named if folder in present]
+    classes = _pipeline(source, documents) if kind == "diffusers" else _modules(source, documents)
+    present = set(repository.present_folders(files, classes))
+    chosen = [(folder, repository.choose_weights(files, folder, kind)) for folder in classes if folder in present]
     chosen = [(folder, choice) for folder, choice in chosen if choice.format != "none"]
     configs = [f"{folder}/config.json" if folder else "config.json" for folder, _ in chosen]
     texts = await _documents(source, [name for name in configs if name in files])
     reads = await loop.gather(*(read_weights(source, choice) for _, choice in chosen))
-    told = [_with_caveat(read, choice) for read, (_, choice) in zip(reads, chosen, strict=True)]
+    components = [_with_caveat(read, choice) for read, (_, choice) in zip(reads, chosen, strict=True)]
     parts = [
-        Component(folder=folder, weights=read.weights, config_text=texts.get(config), library=named[folder][0], class_name=named[folder][1])
+        Component(
+            folder=folder,
+            weights=read.weights,
+            config_text=texts.get(config),
+            library=classes[folder][0],
+            class_name=classes[folder][1],
+        )
         for (folder, _), config, read in zip(chosen, configs, reads, strict=True)
     ]
-    return parts, told
+    return parts, components
 
 
 def _pipeline(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from model_index.json; a component that is switched off is [null, null]."""
     data = parse_object(documents["model_index.json"].encode(), source.listing.id, "model_index.json", MAX_DOCUMENT_NODES)
-    named: dict[str, tuple[str, str]] = {}
+    classes: dict[str, tuple[str, str]] = {}
     for name, value in data.items():
         match value:
-            case [str(library), str(class_name)] if len(named) < _MAX_COMPONENTS:
-                named[name] = (library, class_name)
-    return named
+            case [str(library), str(class_name)] if len(classes) < _MAX_COMPONENTS:
+                classes[name] = (library, class_name)
+    return classes
 
 
 def _modules(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from modules.json."""
     data = parse_json(documents["modules.json"].encode(), source.listing.id, "modules.json", MAX_DOCUMENT_NODES)
-    named: dict[str, tuple[str, str]] = {}
+    classes: dict[str, tuple[str, str]] = {}
     for value in data if isinstance(data, list) else ():
         match value:
-            case {"path": str(path), "type": str(kind)} if len(named) < _MAX_COMPONENTS:
-                named[path] = ("sentence-transformers", kind.rpartition(".")[2])
-    if not named:
+            case {"path": str(path), "type": str(kind)} if len(classes) < _MAX_COMPONENTS:
+                classes[path] = ("sentence-transformers", kind.rpartition(".")[2])
+    if not classes:
         raise refusals.garbage(source.listing.id, "modules.json names no modules")
-    return named
+    return classes
 
 
 def _with_caveat(read: WeightsReading, choice: repository.WeightsChoice) -> WeightsReading:
@@ -176,6 +182,6 @@ def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
     if "adapter_config.json" not in documents:
         return listing.base_model
     adapter = parse_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json", MAX_DOCUMENT_NODES)
-    named = adapter.get("base_model_name_or_path")
-    usable = isinstance(named, str) and 0 < len(named) <= 200 and named.isprintable()  # noqa: PLR2004 - longest owner/name is 193
-    return named if usable else listing.base_model
+    base = adapter.get("base_model_name_or_path")
+    usable = isinstance(base, str) and 0 < len(base) <= 200 and base.isprintable()  # noqa: PLR2004 - longest owner/name is 193
+    return base if usable else listing.base_model

@@ -57,40 +57,40 @@ def too_large(what: str, limit: int) -> HubGarbage:
     return HubGarbage(f"The answer about {quote_value(what)} is longer than {limit:,} bytes and was not read to its end. {_INSTEAD}")
 
 
-def garbage(what: str, seen: str) -> HubGarbage:
+def garbage(what: str, fault: str) -> HubGarbage:
     """An answer that is not what the Hub's own format promises."""
-    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {seen}. Try again later. {_INSTEAD}")
+    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {fault}. Try again later. {_INSTEAD}")
 
 
 def refusal(error: Exception, *, what: str, page: str, token_sent: bool) -> HubError:
     """Our error for one of huggingface_hub's or httpx2's; `what` was asked for, `page` is the model's page."""
     from huggingface_hub import errors as hub  # noqa: PLC0415 - only when the Hub is asked
 
-    told: HubError
+    advisor_error: HubError
     match error:
         case hub.OfflineModeIsEnabled():
-            told = offline()
+            advisor_error = offline()
         case hub.GatedRepoError():  # before RepositoryNotFoundError, which it is a kind of
-            told = _gated(what, page, token_sent=token_sent)
+            advisor_error = _gated_error(what, page, token_sent=token_sent)
         case hub.DisabledRepoError():
-            told = RepoNotFound(f"The Hub has disabled the model {quote_value(what)}. {_INSTEAD}")
+            advisor_error = RepoNotFound(f"The Hub has disabled the model {quote_value(what)}. {_INSTEAD}")
         case hub.RevisionNotFoundError():
-            told = RepoNotFound(
+            advisor_error = RepoNotFound(
                 f"The model {quote_value(what)} has no such revision. Leave it empty for the newest one, or check its name."
             )
         case hub.RepositoryNotFoundError():
-            told = _missing(what, token_sent=token_sent)
+            advisor_error = _missing_error(what, token_sent=token_sent)
         case hub.EntryNotFoundError():
-            told = garbage(what, "a file that it lists is not there")
+            advisor_error = garbage(what, "a file that it lists is not there")
         case hub.HfHubHTTPError(response=response) if response is not None:
-            told = _by_status(response.status_code, response.headers, what, token_sent=token_sent)
+            advisor_error = _status_error(response.status_code, response.headers, what, token_sent=token_sent)
         case _:
-            seen = type(error).__name__
-            told = HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({seen}). Try again later. {_INSTEAD}")
-    return told
+            fault = type(error).__name__
+            advisor_error = HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({fault}). Try again later. {_INSTEAD}")
+    return advisor_error
 
 
-def _gated(what: str, page: str, *, token_sent: bool) -> RepoGated:
+def _gated_error(what: str, page: str, *, token_sent: bool) -> RepoGated:
     if token_sent:
         return RepoGated(
             f"The model {quote_value(what)} is gated and your account has no access yet. Ask for it on {page}, or paste its config.json."
@@ -101,7 +101,7 @@ def _gated(what: str, page: str, *, token_sent: bool) -> RepoGated:
     )
 
 
-def _missing(what: str, *, token_sent: bool) -> RepoNotFound:
+def _missing_error(what: str, *, token_sent: bool) -> RepoNotFound:
     if token_sent:
         return RepoNotFound(
             f"There is no model {quote_value(what)} that your account can see. Check the spelling, or ask its owner for access."
@@ -112,14 +112,14 @@ def _missing(what: str, *, token_sent: bool) -> RepoNotFound:
     )
 
 
-def _by_status(status: int, headers: object, what: str, *, token_sent: bool) -> HubError:
+def _status_error(status: int, headers: object, what: str, *, token_sent: bool) -> HubError:
     match status:
         case 401 if token_sent:
             return NotPermitted(
                 f"The Hub did not accept the token sent for {quote_value(what)}: it is wrong or has expired. Sign in again."
             )
         case 401 | 404 | 410:
-            return _missing(what, token_sent=token_sent)
+            return _missing_error(what, token_sent=token_sent)
         case 403:
             return NotPermitted(
                 f"The Hub does not allow reading {quote_value(what)}" + (" with this token" if token_sent else "") + ". "
@@ -189,17 +189,17 @@ def sign_in(act: Act, what: str) -> str:
 
 def space_too_slow(act: Act, what: str, seconds: float) -> HubUnreachable:
     """The time is up."""
-    return HubUnreachable(f"The Hub did not finish answering about {quote_value(what)} within {seconds:g} s. {_then(act)}")
+    return HubUnreachable(f"The Hub did not finish answering about {quote_value(what)} within {seconds:g} s. {_advice(act)}")
 
 
-def unreachable(act: Act, what: str, seen: str, *, sent: bool) -> HubUnreachable:
+def unreachable(act: Act, what: str, fault: str, *, sent: bool) -> HubUnreachable:
     """No connection, or one that broke; `sent` tells that the request may have arrived."""
-    return HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({seen}). {_then(act) if sent else 'Try again later.'}")
+    return HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({fault}). {_advice(act) if sent else 'Try again later.'}")
 
 
-def unreadable(act: Act, what: str, seen: str = "it is not what the Hub's own format promises") -> HubGarbage:
+def unreadable(act: Act, what: str, fault: str = "it is not what the Hub's own format promises") -> HubGarbage:
     """An answer that cannot be used."""
-    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {seen}. {_then(act)}")
+    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {fault}. {_advice(act)}")
 
 
 def moved(act: Act, what: str) -> HubGarbage:
@@ -227,45 +227,45 @@ def quotable(text: str, token: str | None) -> str:
 
 def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> AdvisorError:
     """Our error for an answer of status 400 or higher."""
-    said = response.extensions.get("remark", "")
-    quoted = f" The Hub says: '{said}'." if said else ""
-    told: AdvisorError
+    remark = response.extensions.get("remark", "")
+    quoted = f" The Hub says: '{remark}'." if remark else ""
+    advisor_error: AdvisorError
     match response.status_code:
         case 401:
-            told = _unauthorized(response, hub, act, what)
+            advisor_error = _unauthorized_error(response, hub, act, what)
         case 402:
-            told = _unpaid(hub, act, what, quoted)
+            advisor_error = _payment_error(hub, act, what, quoted)
         case 403:
-            told = _forbidden(hub, act, what, quoted)
+            advisor_error = _forbidden_error(hub, act, what, quoted)
         case 404 | 410:
-            told = _space_missing(hub, act, what)
+            advisor_error = _missing_space_error(hub, act, what)
         case 409:
-            told = Conflict(
+            advisor_error = Conflict(
                 f"The Hub did not {_DOING[act]} the Space {quote_value(what)}: something else is being done to it right now.{quoted} "
                 "Wait until it has settled, look at it again, and repeat the action if it is still needed."
             )
         case 429:
-            told = _limited(response, hub, what)
+            advisor_error = _rate_error(response, hub, what)
         case status if status >= 500:  # noqa: PLR2004 - the class of server errors
-            told = HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. {_then(act)}")
+            advisor_error = HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. {_advice(act)}")
         case 400 | 422 if act in ACTIONS:
-            told = AgainstRules(
+            advisor_error = AgainstRules(
                 f"The Hub refuses to {_DOING[act]} the Space {quote_value(what)}.{quoted} Static Spaces have no hardware, sleep time or "
                 "restart; for others, check that the hardware and the sleep time are among those offered today."
             )
         case status:
-            told = unreadable(act, what, f"status {status}")
-    return told
+            advisor_error = unreadable(act, what, f"status {status}")
+    return advisor_error
 
 
-def _unpaid(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
+def _payment_error(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
     return PaymentNeeded(
         f"The Hub asks for payment before it can {_DOING[act]} the Space {quote_value(what)}.{quoted} Add a payment method or prepaid "
         f"credits on {hub.endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
     )
 
 
-def _limited(response: Response, hub: Hub, what: str) -> RateLimited:
+def _rate_error(response: Response, hub: Hub, what: str) -> RateLimited:
     wait = wait_s(response.headers)
     return RateLimited(
         f"The Hub asks for fewer requests. Try {quote_value(what)} again "
@@ -274,11 +274,11 @@ def _limited(response: Response, hub: Hub, what: str) -> RateLimited:
     )
 
 
-def _unauthorized(response: Response, hub: Hub, act: Act, what: str) -> AdvisorError:
+def _unauthorized_error(response: Response, hub: Hub, act: Act, what: str) -> AdvisorError:
     """Status 401: unknown to strangers, a matter of permission to everyone else."""
     tokens = f"{hub.endpoint}/settings/tokens"
     if hub.token is None:
-        return _space_missing(hub, act, what)
+        return _missing_space_error(hub, act, what)
     if act == "account" or response.headers.get("x-error-message") == INVALID_TOKEN:
         return NotPermitted(
             f"The Hub did not accept the token sent for {quote_value(what)}: it is wrong or has expired. "
@@ -297,7 +297,7 @@ def _unauthorized(response: Response, hub: Hub, act: Act, what: str) -> AdvisorE
     )
 
 
-def _forbidden(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted:
+def _forbidden_error(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted:
     if act not in ACTIONS:
         return NotPermitted(
             f"The Hub does not allow {'this token' if hub.token else 'strangers'} to {_DOING[act]} {quote_value(what)}.{quoted} "
@@ -310,7 +310,7 @@ def _forbidden(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted:
     )
 
 
-def _space_missing(hub: Hub, act: Act, what: str) -> RepoNotFound:
+def _missing_space_error(hub: Hub, act: Act, what: str) -> RepoNotFound:
     if act == "list":
         return RepoNotFound(f"There is no user or organization {quote_value(what)} whose Spaces can be listed. Check the spelling.")
     if hub.token is not None:
@@ -323,5 +323,5 @@ def _space_missing(hub: Hub, act: Act, what: str) -> RepoNotFound:
     )
 
 
-def _then(act: Act) -> str:
+def _advice(act: Act) -> str:
     return _UNSURE if act in ACTIONS else "Try again later."

@@ -208,9 +208,9 @@ def choose_weights(files: Mapping[str, int | None], folder: str, kind: Kind, fil
         return WeightsChoice(format="gguf", files=choose_gguf(files, file))
     at = f"{folder}/" if folder else ""
     for stem in _STEMS.get(kind, ("model", "diffusion_pytorch_model")):
-        found = _named_copy(files, at, stem)
-        if found:
-            return found
+        copy = _named_copy(files, at, stem)
+        if copy:
+            return copy
     return _last_resort(files, at) if kind != "diffusers" else WeightsChoice(format="none")
 
 
@@ -243,10 +243,10 @@ def _last_resort(files: Mapping[str, int | None], at: str) -> WeightsChoice:
     return WeightsChoice(format="none")
 
 
-def present_folders(files: Mapping[str, int | None], named: Iterable[str]) -> tuple[str, ...]:
-    """Those of the named folders that hold any file."""
+def present_folders(files: Mapping[str, int | None], folders: Iterable[str]) -> tuple[str, ...]:
+    """Those of the folders that hold any file."""
     present = {name.rpartition("/")[0] for name in files}
-    return tuple(dict.fromkeys(folder for folder in named if folder in present))
+    return tuple(dict.fromkeys(folder for folder in folders if folder in present))
 
 
 def group_other_weights(files: Mapping[str, int | None], used: Iterable[str]) -> tuple[OtherWeights, ...]:
@@ -256,8 +256,8 @@ def group_other_weights(files: Mapping[str, int | None], used: Iterable[str]) ->
     for name, size in files.items():
         if name not in taken and name.lower().endswith(_WEIGHTS) and not _STATE.search(name):
             groups.setdefault(PART.sub("-*", re.sub(r"consolidated\.\d+", "consolidated.*", name)), []).append(size or 0)
-    found = [OtherWeights(pattern=pattern, files=len(sizes), total_bytes=sum(sizes)) for pattern, sizes in groups.items()]
-    return tuple(sorted(found, key=lambda group: (-group.total_bytes, group.pattern)))
+    others = [OtherWeights(pattern=pattern, files=len(sizes), total_bytes=sum(sizes)) for pattern, sizes in groups.items()]
+    return tuple(sorted(others, key=lambda group: (-group.total_bytes, group.pattern)))
 
 
 MAX_LISTING_BYTES = 16 * 2**20
@@ -310,23 +310,23 @@ def parse_object(text: bytes, what: str, of: str, most: int = MAX_NODES) -> dict
     return value
 
 
-def read_listing(text: bytes, asked: str) -> Listing:
-    """Read the Hub's description of a model; `asked` is the id that was asked for.
+def read_listing(text: bytes, model_id: str) -> Listing:
+    """Read the Hub's description of a model; `model_id` is the id that was asked for.
 
     Raises:
         HubGarbage: not JSON, or an id, a commit or a file list that cannot be one.
     """
-    data = parse_object(text, asked, "the description of the model")
+    data = parse_object(text, model_id, "the description of the model")
     sha = data.get("sha")
     if not (isinstance(sha, str) and _SHA.fullmatch(sha)):
-        raise refusals.garbage(asked, "the description of the model names no commit")
+        raise refusals.garbage(model_id, "the description of the model names no commit")
     gated = data.get("gated")
     card = data.get("cardData") if isinstance(data.get("cardData"), dict) else {}
     tags = tuple(tag for tag in _list(data.get("tags"))[:_MAX_TAGS] if _text(tag))
     return Listing(
-        id=_id(data.get("id"), asked),
+        id=_id(data.get("id"), model_id),
         sha=sha,
-        files=_files(data.get("siblings"), asked),
+        files=_files(data.get("siblings"), model_id),
         pipeline_tag=_text(data.get("pipeline_tag")),
         library_name=_text(data.get("library_name")),
         tags=tags,
@@ -347,25 +347,25 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _id(value: Any, asked: str) -> str:
+def _id(value: Any, model_id: str) -> str:
     """The model's present id: a renamed model is answered under its new one."""
     text = _text(value)
-    if text is None or text.lower() == asked.lower():
-        return text or asked
+    if text is None or text.lower() == model_id.lower():
+        return text or model_id
     try:
         return check_id(text, None)
     except InvalidInput as error:
-        raise refusals.garbage(asked, "the description of the model names no id") from error
+        raise refusals.garbage(model_id, "the description of the model names no id") from error
 
 
-def _files(value: Any, asked: str) -> dict[str, int | None]:
+def _files(value: Any, model_id: str) -> dict[str, int | None]:
     if not isinstance(value, list) or len(value) > _MAX_FILES:
-        raise refusals.garbage(asked, f"the description of the model has no list of at most {_MAX_FILES:,} files")
+        raise refusals.garbage(model_id, f"the description of the model has no list of at most {_MAX_FILES:,} files")
     files: dict[str, int | None] = {}
     for entry in value:
         name = entry.get("rfilename") if isinstance(entry, dict) else None
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME or name.startswith("/") or {"..", "."} & set(name.split("/")):
-            raise refusals.garbage(asked, "the description of the model lists a file without a usable name")
+            raise refusals.garbage(model_id, "the description of the model lists a file without a usable name")
         size = entry.get("size")
         files[name] = size if type(size) is int and size >= 0 else None
     return files

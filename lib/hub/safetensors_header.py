@@ -98,16 +98,16 @@ def _load(text: bytes, file: str) -> dict[str, Any]:
 def _tensors(entries: dict[str, Any], file: str) -> tuple[dict[str, Tensor], int, bool]:
     """The tensors, where the data ends, and whether the spans follow each other as listed (as every writer leaves them)."""
     tensors: dict[str, Tensor] = {}
-    known: dict[tuple[Any, ...], tuple[Tensor, int]] = {}  # a big model repeats a few shapes thousands of times
+    checked: dict[tuple[Any, ...], tuple[Tensor, int]] = {}  # a big model repeats a few shapes thousands of times
     at, in_order, name = 0, True, ""
     try:
         for name, entry in entries.items():
             dtype, shape = entry["dtype"], entry["shape"]
             begin, end = entry["data_offsets"]
-            found = known.get((dtype, *shape))
-            if found is None:
-                found = known[dtype, *shape] = _check_tensor(name, dtype, shape, end - begin, file)
-            tensors[name], size = found
+            of_shape = checked.get((dtype, *shape))
+            if of_shape is None:
+                of_shape = checked[dtype, *shape] = _check_tensor(name, dtype, shape, end - begin, file)
+            tensors[name], size = of_shape
             if end - begin != size:
                 _refuse(file, f"{quote_value(name)} of {dtype} {quote_value(shape)} takes {size:,} bytes and its span has {end - begin:,}")
             in_order = in_order and begin == at
@@ -157,9 +157,9 @@ def _sum_by_dtype(tensors: dict[str, Tensor], entries: dict[str, Any]) -> Header
     return Header(tensors=tensors, bytes_by_dtype=dict(size), elements_by_dtype=dict(elements))
 
 
-def _garbage(file: str, seen: str) -> HubGarbage:
-    return HubGarbage(f"The file {quote_value(file)} cannot be read: {seen}. Choose another model, or paste its config.json instead.")
+def _garbage(file: str, fault: str) -> HubGarbage:
+    return HubGarbage(f"The file {quote_value(file)} cannot be read: {fault}. Choose another model, or paste its config.json instead.")
 
 
-def _refuse(file: str, seen: str) -> NoReturn:
-    raise _garbage(file, seen)
+def _refuse(file: str, fault: str) -> NoReturn:
+    raise _garbage(file, fault)

@@ -48,16 +48,16 @@ def suggest_models(words: str, *, limit: int = 8, endpoint: str | None = None) -
     try:
         hub = open_hub(None, endpoint)
         key = (hub.endpoint, words.lower(), limit)
-        known = _cache.find(key)
-        if known is not None:
-            return known
-        found = loop.run_briefly(lambda client: _search(client, hub, words, limit), SECONDS)
+        remembered = _cache.find(key)
+        if remembered is not None:
+            return remembered
+        suggestions = loop.run_briefly(lambda client: _search(client, hub, words, limit), SECONDS)
     except TimeoutError:
         return Suggestions(reason=str(refusals.too_slow(_WHAT, SECONDS)))
     except HubError as error:
         return Suggestions(reason=str(error))
-    _cache.keep(key, found)
-    return found
+    _cache.keep(key, suggestions)
+    return suggestions
 
 
 QUANTIZED_TAGS = {"awq": "awq-4", "gptq": "gptq-4", "gguf": "gguf"}
@@ -76,19 +76,19 @@ def find_quantized(model_id: str, *, endpoint: str | None = None) -> Mapping[str
     try:
         hub = open_hub(None, endpoint)
         key = (hub.endpoint, check_id(model_id, None))
-        known = _quantized.find(key)
-        if known is not None:
-            return known
+        remembered = _quantized.find(key)
+        if remembered is not None:
+            return remembered
         if _unasked.find(endpoint or ""):
             return None
-        found = loop.run_briefly(lambda client: _list_quantized(client, hub, key[1]), SECONDS)
+        checkpoints = loop.run_briefly(lambda client: _list_quantized(client, hub, key[1]), SECONDS)
     except (InvalidInput, RateLimited):
         return None
     except (TimeoutError, HubError):
         _unasked.keep(endpoint or "", True)
         return None
-    _quantized.keep(key, found)
-    return found
+    _quantized.keep(key, checkpoints)
+    return checkpoints
 
 
 async def _list_quantized(client: AsyncClient, hub: Hub, model: str) -> Mapping[str, str]:
@@ -97,16 +97,16 @@ async def _list_quantized(client: AsyncClient, hub: Hub, model: str) -> Mapping[
     entries = parse_json(answer.body, _WHAT, "it")
     if not isinstance(entries, list):
         raise refusals.garbage(_WHAT, "it is not a list")
-    found: dict[str, str] = {}
+    checkpoints: dict[str, str] = {}
     for entry in entries[:_MOST_QUANTIZED]:
         name, tags = (entry.get("id"), entry.get("tags")) if isinstance(entry, dict) else (None, None)
         if not isinstance(name, str) or not _usable(name) or not isinstance(tags, list):
             continue
-        named = {tag for tag in tags if isinstance(tag, str)}
-        for tag in named & QUANTIZED_TAGS.keys():
-            if tag == "gguf" or not named & _OTHER_WIDTHS:
-                found.setdefault(QUANTIZED_TAGS[tag], name)
-    return MappingProxyType(found)
+        tag_names = {tag for tag in tags if isinstance(tag, str)}
+        for tag in tag_names & QUANTIZED_TAGS.keys():
+            if tag == "gguf" or not tag_names & _OTHER_WIDTHS:
+                checkpoints.setdefault(QUANTIZED_TAGS[tag], name)
+    return MappingProxyType(checkpoints)
 
 
 def clear_cache() -> None:

@@ -190,9 +190,9 @@ def check_space_id(space_id: object) -> str:
         raise BadArgument("space_id", space_id, accepted) from error
 
 
-def garbage(what: str, seen: str) -> HubGarbage:
-    """An answer that is not what the Hub's own format promises; `seen` repeats nothing that the server wrote."""
-    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {seen}. Look at it on the Hub itself, or try again later.")
+def garbage(what: str, fault: str) -> HubGarbage:
+    """An answer that is not what the Hub's own format promises; `fault` repeats nothing that the server wrote."""
+    return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {fault}. Look at it on the Hub itself, or try again later.")
 
 
 def plain_line(text: str, most: int) -> str:
@@ -232,7 +232,7 @@ def _volume(answer: _VolumeAnswer) -> Volume:
     )
 
 
-def parse_space(info: Any, runtime: Runtime, asked: str) -> Space:
+def parse_space(info: Any, runtime: Runtime, space_id: str) -> Space:
     """A Space from the client's `SpaceInfo` and its runtime.
 
     Raises:
@@ -241,8 +241,8 @@ def parse_space(info: Any, runtime: Runtime, asked: str) -> Space:
     try:
         space_id = check_space_id(info.id)
     except InvalidInput as error:
-        raise garbage(asked, "it names no id") from error
-    answer = _read(_DescriptionAnswer, {"private": info.private, "sdk": info.sdk}, asked)
+        raise garbage(space_id, "it names no id") from error
+    answer = _read(_DescriptionAnswer, {"private": info.private, "sdk": info.sdk}, space_id)
     return Space(
         **{name: getattr(runtime, name) for name in Runtime.__slots__ if name != "id"},
         id=space_id,
@@ -279,12 +279,12 @@ def _plan(organization: _OrganizationAnswer) -> Plan:
 
 def _models(card: Any, related: Any) -> tuple[str, ...]:
     """Ids that the card or the Hub links; what cannot be an id is left out (a card is free text of its owner)."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for listed in (card, related):
         for name in (listed if isinstance(listed, list) else [listed])[:_MAX_MODELS]:
             if isinstance(name, str):
                 try:
-                    found[check_id(name, None)] = None
+                    names[check_id(name, None)] = None
                 except InvalidInput:
                     continue
-    return tuple(found)[:_MAX_MODELS]
+    return tuple(names)[:_MAX_MODELS]

@@ -82,15 +82,15 @@ class BoundedCall:
         """
         body, kind, url = request.read(), request.headers.get("content-type"), str(request.url)
         while True:
-            told = self._sent(request.method, url, body, kind)
-            target = told.headers.get("location")
-            if target is None or not _REDIRECTS <= told.status < _REFUSED:
-                return self._response(told, request)
+            answer = self._send(request.method, url, body, kind)
+            target = answer.headers.get("location")
+            if target is None or not _REDIRECTS <= answer.status < _REFUSED:
+                return self._response(answer, request)
             if self.act in refusals.ACTIONS:
                 raise refusals.moved(self.act, self.what)
             url = urljoin(url, target)
 
-    def _sent(self, method: str, url: str, body: bytes, kind: str | None) -> _HubResponse:
+    def _send(self, method: str, url: str, body: bytes, kind: str | None) -> _HubResponse:
         self.requests += 1
         if self.requests > _MAX_REQUESTS:
             raise refusals.unreadable(self.act, self.what, f"it takes more than {_MAX_REQUESTS} requests")
@@ -121,46 +121,46 @@ class BoundedCall:
     async def _exchange(self, client: AsyncClient, method: str, url: str, body: bytes, headers: dict[str, str]) -> _HubResponse:
         patience = Timeout(self.seconds, connect=CONNECT_S)
         async with client.stream(method, url, content=body, headers=headers, timeout=patience, follow_redirects=False) as response:
-            told = {name: value for name, value in response.headers.items() if name in _KEPT}
+            kept_headers = {name: value for name, value in response.headers.items() if name in _KEPT}
             if response.status_code >= _REFUSED:
-                return _HubResponse(status=response.status_code, headers=told, body=await _beginning(response))
+                return _HubResponse(status=response.status_code, headers=kept_headers, body=await _beginning(response))
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise refusals.unreadable(self.act, self.what, "it is compressed although that was not asked for")
-            held = bytearray()
+            received = bytearray()
             async for piece in response.aiter_raw():
-                held += piece
-                if len(held) > MAX_BYTES:
+                received += piece
+                if len(received) > MAX_BYTES:
                     raise refusals.unreadable(self.act, self.what, f"it is longer than {MAX_BYTES:,} bytes")
-            return _HubResponse(status=response.status_code, headers=told, body=bytes(held))
+            return _HubResponse(status=response.status_code, headers=kept_headers, body=bytes(received))
 
-    def _response(self, told: _HubResponse, request: Request) -> Response:
+    def _response(self, answer: _HubResponse, request: Request) -> Response:
         """The response that the client sees: a refusal carries none of the server's words, only a remark that is fit to be quoted."""
-        headers = {name: value for name, value in told.headers.items() if name not in ("location", "x-error-message")}
-        if told.status < _REFUSED:
-            if node_count(told.body, _MAX_NODES) > _MAX_NODES:
+        headers = {name: value for name, value in answer.headers.items() if name not in ("location", "x-error-message")}
+        if answer.status < _REFUSED:
+            if node_count(answer.body, _MAX_NODES) > _MAX_NODES:
                 raise refusals.unreadable(self.act, self.what, f"it holds more than {_MAX_NODES:,} values")
-            if self.act == "list" and not told.body.lstrip().startswith(b"["):
+            if self.act == "list" and not answer.body.lstrip().startswith(b"["):
                 raise refusals.unreadable(self.act, self.what, "it is not a list")  # the client takes an empty object for none
-            return Response(told.status, headers=headers, content=told.body, request=request)
-        message = told.headers.get("x-error-message", "")
+            return Response(answer.status, headers=headers, content=answer.body, request=request)
+        message = answer.headers.get("x-error-message", "")
         if message == refusals.INVALID_TOKEN:
             headers["x-error-message"] = message
-        said = refusals.quotable(message or _message(told.body), self.hub.token)
-        response = Response(told.status, headers=headers, request=request, extensions={"remark": said})
+        remark = refusals.quotable(message or _message(answer.body), self.hub.token)
+        response = Response(answer.status, headers=headers, request=request, extensions={"remark": remark})
         hf_raise_for_status(response)
         return response
 
 
 async def _beginning(response: Response) -> bytes:
     """The first bytes of a refusal, as far as they come soon: its status says enough without them."""
-    held = bytearray()
+    beginning = bytearray()
     with suppress(TimeoutError, HTTPError, StreamError):
         async with asyncio.timeout(_REFUSAL_S):
             async for piece in response.aiter_raw():
-                held += piece
-                if len(held) > _MAX_REFUSAL:
+                beginning += piece
+                if len(beginning) > _MAX_REFUSAL:
                     break
-    return bytes(held[:_MAX_REFUSAL])
+    return bytes(beginning[:_MAX_REFUSAL])
 
 
 def _message(body: bytes) -> str:

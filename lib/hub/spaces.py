@@ -62,15 +62,15 @@ class Spaces:
         Raises:
             HubError: it is missing or closed to this visitor, or the Hub does not answer as it should.
         """
-        asked = check_space_id(space_id)
-        wanted: Any = ["cardData", "models", "private", "runtime", "sdk"]
+        space = check_space_id(space_id)
+        fields: Any = ["cardData", "models", "private", "runtime", "sdk"]
 
         def read(api: HfApi) -> Space:
-            info = api.space_info(asked, expand=wanted, token=self._token())
-            held = info.runtime if info.runtime is not None else api.get_space_runtime(asked, token=self._token())
-            return parse_space(info, read_runtime(held.raw, asked), asked)
+            info = api.space_info(space, expand=fields, token=self._token())
+            runtime = info.runtime if info.runtime is not None else api.get_space_runtime(space, token=self._token())
+            return parse_space(info, read_runtime(runtime.raw, space), space)
 
-        return self._asked("look", asked, read)
+        return self._call_hub("look", space, read)
 
     def runtime(self, space_id: str) -> Runtime:
         """What a Space runs on now: the small answer, for looking again and again.
@@ -78,8 +78,8 @@ class Spaces:
         Raises:
             HubError: as for `look`.
         """
-        asked = check_space_id(space_id)
-        return self._asked("look", asked, lambda api: read_runtime(api.get_space_runtime(asked, token=self._token()).raw, asked))
+        space = check_space_id(space_id)
+        return self._call_hub("look", space, lambda api: read_runtime(api.get_space_runtime(space, token=self._token()).raw, space))
 
     def account(self) -> Account:
         """Whose token it is.
@@ -88,8 +88,8 @@ class Spaces:
             NotSignedIn: there is none.
             HubError: the Hub does not accept it, or does not answer as it should.
         """
-        token = self._signed_in("account", "your account")
-        return self._asked("account", "your account", lambda api: read_account(api.whoami(token=token)))
+        token = self._require_token("account", "your account")
+        return self._call_hub("account", "your account", lambda api: read_account(api.whoami(token=token)))
 
     def zero_gpu_spaces(self, owner: str) -> int:
         """How many ZeroGPU Spaces an owner has, as far as this visitor can see them.
@@ -100,7 +100,7 @@ class Spaces:
         """
         if not NAME.fullmatch(owner):
             raise BadArgument("owner", owner, "the name of a user or an organization")
-        return self._asked("list", owner, lambda api: self._count(api, owner))
+        return self._call_hub("list", owner, lambda api: self._count(api, owner))
 
     def switch(self, space_id: str, hardware: str, sleep_time_s: int | None = None) -> Runtime:
         """Ask for other hardware; `sleep_time_s` None leaves the sleep time to the platform, -1 is never. Restarts the Space.
@@ -120,8 +120,8 @@ class Spaces:
 
     def sleep(self, space_id: str, seconds: int) -> Runtime:
         """Set after how many idle seconds a Space sleeps, -1 = never. Raises as `switch`."""
-        asked = _check_seconds(seconds)
-        return self._done("sleeptime", space_id, lambda api, at, token: api.set_space_sleep_time(at, asked, token=token))
+        idle_s = _check_seconds(seconds)
+        return self._done("sleeptime", space_id, lambda api, at, token: api.set_space_sleep_time(at, idle_s, token=token))
 
     def pause(self, space_id: str) -> Runtime:
         """Stop a Space until its owner restarts it. Raises as `switch`."""
@@ -132,20 +132,20 @@ class Spaces:
         return self._done("restart", space_id, lambda api, at, token: api.restart_space(at, factory_reboot=factory, token=token))
 
     def _done(self, act: Act, space_id: str, order: Callable[[HfApi, str, str], Any]) -> Runtime:
-        asked = check_space_id(space_id)
-        token = self._signed_in(act, asked)
-        return self._asked(act, asked, lambda api: read_runtime(order(api, asked, token).raw, asked))
+        space = check_space_id(space_id)
+        token = self._require_token(act, space)
+        return self._call_hub(act, space, lambda api: read_runtime(order(api, space, token).raw, space))
 
     def _count(self, api: HfApi, owner: str) -> int:
-        found = 0
+        count = 0
         for number, info in enumerate(api.list_spaces(author=owner, expand=["runtime"], token=self._token()), 1):
             if number > _MAX_LISTED:
                 raise garbage(owner, f"it lists more than {_MAX_LISTED:,} Spaces")
             if info.runtime is not None and ZEROGPU_TIER in (info.runtime.hardware, info.runtime.requested_hardware):
-                found += 1
-        return found
+                count += 1
+        return count
 
-    def _asked(self, act: Act, what: str, question: Callable[[HfApi], T]) -> T:
+    def _call_hub(self, act: Act, what: str, question: Callable[[HfApi], T]) -> T:
         """Put a question through the client: bounded, with this visitor's token or none, and with our own errors."""
         from huggingface_hub import HfApi  # noqa: PLC0415 - 0.1 s, and only when the Hub is asked
         from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
@@ -167,7 +167,7 @@ class Spaces:
     def _token(self) -> str | bool:
         return self._hub.token or False
 
-    def _signed_in(self, act: Act, what: str) -> str:
+    def _require_token(self, act: Act, what: str) -> str:
         if self._hub.token is None:
             raise NotSignedIn(refusals.sign_in(act, what))
         return self._hub.token

@@ -282,6 +282,6 @@ async def _gguf_header(source: RepositoryReader, file: str, *, first: bool) -> G
         size = answer.file_bytes if answer.file_bytes is not None else source.listing.files[file]
         described = sum(header.bytes_by_dtype.values())
         if size is not None and described > size:
-            seen = f"the file {quote_value(file)} has {size:,} bytes and its header describes {described:,} of tensors"
-            raise refusals.garbage(source.listing.id, seen)
+            fault = f"the file {quote_value(file)} has {size:,} bytes and its header describes {described:,} of tensors"
+            raise refusals.garbage(source.listing.id, fault)
         return header

@@ -67,7 +67,7 @@ class AnswerPiece:
     stage: Stage
     text: str = ""
     note: str = ""
-    taken: AnswerFigures | None = None
+    figures: AnswerFigures | None = None
 
 
 class _Halted(Exception):
@@ -138,13 +138,13 @@ def _generate(of: LoadedModel, run: _Run, streamer: Any, ids: list[int], limit: 
     hooks = [layer.register_forward_pre_hook(run.halt) for layer in _layers(of.model)]
     try:
         warm_up(of)
-        given = torch.tensor([ids], device=of.model.device)
+        prompt = torch.tensor([ids], device=of.model.device)
         sampling = {"do_sample": True, "temperature": temperature, "top_p": 0.95} if temperature >= GREEDY else {"do_sample": False}
         with contextlib.closing(_Memory(of)) as memory:
             run.started = time.perf_counter()
             of.model.generate(
-                given,
-                attention_mask=torch.ones_like(given),
+                prompt,
+                attention_mask=torch.ones_like(prompt),
                 max_new_tokens=limit,
                 streamer=streamer,
                 stopping_criteria=[run.watch],
@@ -184,7 +184,7 @@ def stream_answer(of: LoadedModel, ids: list[int], limit: int, temperature: floa
         thread.join(_JOIN_S)
     if run.failure is not None:
         raise run.failure
-    yield AnswerPiece(stage="done", text=text, taken=_answer_figures(of, run, len(ids), limit))
+    yield AnswerPiece(stage="done", text=text, figures=_answer_figures(of, run, len(ids), limit))
 
 
 def _stream_pieces(run: _Run, text: str, prompt: int) -> AnswerPiece:
@@ -259,7 +259,7 @@ class ModelLoad:
     """A model on its way: what is going on, and what came of it."""
 
     note: Note = "Looking at the device."
-    found: tuple[LoadedModel, Device] | None = None
+    loaded_on: tuple[LoadedModel, Device] | None = None
     failure: Exception | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -283,13 +283,13 @@ class Conversations:
 
     def declared(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
         """Seconds to ask of the quota: those of the answer, and those until the model is on the GPU."""
-        held = self.demo.loaded_model
-        return seconds + start_seconds(held.weights_bytes if held is not None else 0)
+        loaded = self.demo.loaded_model
+        return seconds + start_seconds(loaded.weights_bytes if loaded is not None else 0)
 
     def size(self, *_: object) -> Size:
         """The size of GPU that the model needs, on ZeroGPU."""
-        held = self.demo.loaded_model
-        return "large" if held is None else size_for(self._catalog(), held.weights_bytes * ROOM)
+        loaded = self.demo.loaded_model
+        return "large" if loaded is None else size_for(self._catalog(), loaded.weights_bytes * ROOM)
 
     def ready(self) -> Generator[AnswerPiece | tuple[LoadedModel, Device], None, None]:
         """Signs of life until the model is loaded, then the model and the device it is on. Abandoned, loading goes on for the next one.
@@ -298,9 +298,9 @@ class Conversations:
             ModelNotAtHand: it cannot be had.
             LiveError: the device failed to take it.
         """
-        held = self.demo.loaded_model
-        if held is not None:
-            yield held, current_device(self._catalog(), self.size())
+        loaded = self.demo.loaded_model
+        if loaded is not None:
+            yield loaded, current_device(self._catalog(), self.size())
             return
         waiting = ModelLoad()
         thread = threading.Thread(target=self._load, args=(waiting,), daemon=True, name="load")
@@ -310,20 +310,20 @@ class Conversations:
             thread.join(LIFE_S)
         if waiting.failure is not None:
             raise waiting.failure
-        assert waiting.found is not None, "loaded or failed"  # noqa: S101 the thread does one of the two
-        yield waiting.found
+        assert waiting.loaded_on is not None, "loaded or failed"  # noqa: S101 the thread does one of the two
+        yield waiting.loaded_on
 
     def _load(self, waiting: ModelLoad) -> None:
         try:
             device = current_device(self._catalog())
-            waiting.found = self.demo.load(device, waiting.tell), device
+            waiting.loaded_on = self.demo.load(device, waiting.tell), device
         except Exception as error:  # noqa: BLE001 raised by the one who waits
             waiting.failure = error
 
     def _on_device(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
-        held = self.demo.loaded_model
-        assert held is not None, "asked for when ready"  # noqa: S101 `say` is called after `ready`
-        yield from stream_answer(held, ids, limit, temperature, seconds)
+        loaded = self.demo.loaded_model
+        assert loaded is not None, "asked for when ready"  # noqa: S101 `say` is called after `ready`
+        yield from stream_answer(loaded, ids, limit, temperature, seconds)
 
     def say(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
         """The answer, when it is this conversation's turn. Call it after `ready`.

@@ -103,8 +103,8 @@ def read_host(root: Path = Path("/"), environment: Mapping[str, str] = os.enviro
     """
     found = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    told = environment.get("CPU_CORES", "")
-    cores = min(allowed, _quota(root), float(told) if re.fullmatch(r"\d+(\.\d+)?", told) else float("inf"))
+    stated = environment.get("CPU_CORES", "")
+    cores = min(allowed, _quota(root), float(stated) if re.fullmatch(r"\d+(\.\d+)?", stated) else float("inf"))
     sizes = {name: kib << 10 for name, kib in _counts(_text(root / "proc/meminfo")).items()}
     whole = sizes.get("MemTotal") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = list(_limits(root))
@@ -216,13 +216,13 @@ def _card() -> Card | None:
 
     if not torch.cuda.is_available():
         return None
-    told = torch.cuda.get_device_properties(0)
+    properties = torch.cuda.get_device_properties(0)
     cuda = torch.version.hip is None
     return Card(
-        name=told.name,
-        memory_bytes=told.total_memory,
-        capability=(told.major, told.minor) if cuda else None,
-        sm_count=told.multi_processor_count if cuda else None,
+        name=properties.name,
+        memory_bytes=properties.total_memory,
+        capability=(properties.major, properties.minor) if cuda else None,
+        sm_count=properties.multi_processor_count if cuda else None,
     )
 
 

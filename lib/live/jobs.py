@@ -64,20 +64,20 @@ def zip_sources() -> bytes:
     return out.getvalue()
 
 
-def _head(dependencies: Sequence[str], asked: Mapping[str, Any]) -> str:
-    return _HEAD.format(dependencies=json.dumps(list(dependencies))) + f"ASKED = {json.dumps(asked)!r}\n"
+def _head(dependencies: Sequence[str], request: Mapping[str, Any]) -> str:
+    return _HEAD.format(dependencies=json.dumps(list(dependencies))) + f"ASKED = {json.dumps(request)!r}\n"
 
 
-def own_script(asked: Mapping[str, Any]) -> str:
+def own_script(request: Mapping[str, Any]) -> str:
     """The script for one GPU or a CPU; `asked` is what `lib.service.jobs.main` takes."""
     packed = base64.b64encode(zip_sources()).decode()
-    return f'{_head(DEPENDENCIES, asked)}SOURCES = "{packed}"\n\n{_UNPACK}'
+    return f'{_head(DEPENDENCIES, request)}SOURCES = "{packed}"\n\n{_UNPACK}'
 
 
-def vllm_script(asked: Mapping[str, Any]) -> str:
+def vllm_script(request: Mapping[str, Any]) -> str:
     """The script for several GPUs; `asked` is what `lib.live.vllm_bench.main` takes."""
     source = inspect.getsource(vllm_bench).replace("from __future__ import annotations\n", "")
-    head = _head(VLLM_DEPENDENCIES, asked).replace("ASKED = ", "from __future__ import annotations\n\nASKED = ")
+    head = _head(VLLM_DEPENDENCIES, request).replace("ASKED = ", "from __future__ import annotations\n\nASKED = ")
     return f'{head}\n\n{source}\n\nif __name__ == "__main__":\n    main(json.loads(ASKED))\n'
 
 
@@ -86,22 +86,22 @@ LONGEST = 20_000
 """Characters of a line that is read; the log of a job may hold anything."""
 
 
-def mark_result(told: Mapping[str, Any]) -> str:
+def mark_result(result: Mapping[str, Any]) -> str:
     """The line that a job prints."""
-    return f"{BEGIN}{json.dumps(told, allow_nan=False)}{END}"
+    return f"{BEGIN}{json.dumps(result, allow_nan=False)}{END}"
 
 
 def parse_results(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:
     """The objects between the marks, in order; a line that is cut off, too long or not a JSON object is skipped."""
-    found = []
+    results = []
     for line in lines:
         start, stop = line.find(BEGIN), line.rfind(END)
         if start < 0 or stop < start or len(line) > LONGEST:
             continue
         try:
-            told = json.loads(line[start + len(BEGIN) : stop])
+            result = json.loads(line[start + len(BEGIN) : stop])
         except (ValueError, RecursionError):
             continue
-        if isinstance(told, dict):
-            found.append(told)
-    return tuple(found)
+        if isinstance(result, dict):
+            results.append(result)
+    return tuple(results)

@@ -49,9 +49,9 @@ def _split_controls(text: str, control: re.Pattern[str] | None) -> list[str]:
     if control is None:
         return [text]
     pieces, start, at = [], 0, 0
-    while found := control.search(text, at):
-        pieces.append(text[start : found.start() + 1])
-        start = at = found.start() + 1
+    while match := control.search(text, at):
+        pieces.append(text[start : match.start() + 1])
+        start = at = match.start() + 1
     return [piece for piece in [*pieces, text[start:]] if piece]
 
 
@@ -95,11 +95,11 @@ def encode_messages(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     mark = secrets.token_hex(8)  # random, so that no message can contain it
     stand_ins = [{"role": message.role, "content": f"{mark}x{number}x"} for number, message in enumerate(messages)]
     control = control_tokens(tokenizer)
-    found: list[int] = []
+    ids: list[int] = []
     parts = re.split(rf"{mark}x(\d+)x", _render_template(tokenizer, stand_ins))
     for at, part in enumerate(parts):
-        found += encode_text(tokenizer, messages[int(part)].text, control) if at % 2 else _encode(tokenizer, part)
-    return found
+        ids += encode_text(tokenizer, messages[int(part)].text, control) if at % 2 else _encode(tokenizer, part)
+    return ids
 
 
 def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room: int) -> Prompt:

@@ -20,38 +20,38 @@ WARM, TIMED = 2, 5
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 
-def measure_latencies(asked: dict[str, Any], model: str, folder: Path, output_tokens: int) -> list[float]:
+def measure_latencies(request: dict[str, Any], model: str, folder: Path, output_tokens: int) -> list[float]:
     """Seconds of one request with so many answer tokens, some times."""
     out = folder / f"latency-{output_tokens}.json"
     program = [shutil.which("vllm") or "vllm", "bench", "latency", "--model", model, "--load-format", "dummy", "--skip-tokenizer-init"]
     options = {
-        "--tensor-parallel-size": asked["devices"],
-        "--input-len": asked["prompt_tokens"],
+        "--tensor-parallel-size": request["devices"],
+        "--input-len": request["prompt_tokens"],
         "--output-len": output_tokens,
-        "--max-model-len": asked["prompt_tokens"] + asked["output_tokens"],
+        "--max-model-len": request["prompt_tokens"] + request["output_tokens"],
         "--batch-size": 1,
         "--num-iters-warmup": WARM,
         "--num-iters": TIMED,
-        "--dtype": DTYPES[asked["precision"]],
+        "--dtype": DTYPES[request["precision"]],
         "--output-json": out,
     }
     subprocess.run([*program, "--disable-detokenize", *(str(part) for pair in options.items() for part in pair)], check=True)  # noqa: S603
-    told: list[float] = json.loads(out.read_text(encoding="utf-8"))["latencies"]
-    return told
+    latencies: list[float] = json.loads(out.read_text(encoding="utf-8"))["latencies"]
+    return latencies
 
 
 def describe_machine() -> dict[str, Any]:
     """The cards' name and the driver, as nvidia-smi tells them; the versions installed."""
-    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        told = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()  # noqa: S603
-        name, _, driver = told[0].partition(", ")
+        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()  # noqa: S603
+        name, _, driver = lines[0].partition(", ")
     except (OSError, subprocess.CalledProcessError, IndexError):
         name, driver = "unknown card", None
     return {"device": name, "driver": driver, "torch": metadata.version("torch"), "vllm": metadata.version("vllm")}
 
 
-def measure(asked: dict[str, Any], model: str, config: dict[str, Any] | None) -> dict[str, Any]:
+def measure(request: dict[str, Any], model: str, config: dict[str, Any] | None) -> dict[str, Any]:
     """One model: its result, or why there is none."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -59,15 +59,15 @@ def measure(asked: dict[str, Any], model: str, config: dict[str, Any] | None) ->
             (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         source = model if config is None else str(folder)
         try:
-            first = measure_latencies(asked, source, folder, 1)
-            whole = measure_latencies(asked, source, folder, asked["output_tokens"])
+            first = measure_latencies(request, source, folder, 1)
+            whole = measure_latencies(request, source, folder, request["output_tokens"])
         except (OSError, subprocess.CalledProcessError, ValueError, KeyError) as error:
             return {"model": model, "error": f"vllm bench latency failed ({type(error).__name__}); the log says more."}
         return {"model": model, "first_s": first, "whole_s": whole} | describe_machine()
 
 
-def main(asked: dict[str, Any]) -> None:
+def main(request: dict[str, Any]) -> None:
     """Measure each model and print its line."""
-    for model, config in asked["models"]:
-        sys.stdout.write(f"{BEGIN}{json.dumps(measure(asked, model, config))}{END}\n")
+    for model, config in request["models"]:
+        sys.stdout.write(f"{BEGIN}{json.dumps(measure(request, model, config))}{END}\n")
         sys.stdout.flush()

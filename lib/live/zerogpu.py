@@ -107,13 +107,13 @@ def release_memory() -> None:
 
 def _to_advisor_error(error: Exception, doing: str) -> AdvisorError:
     """Our error for this exception, whose frames are released. An unknown failure is logged here: only the log may hold its message."""
-    known = translate_failure(error)
-    if known is None:
+    translated = translate_failure(error)
+    if translated is None:
         log.error("unforeseen failure while %s", doing, exc_info=error)
-        known = unknown_failure(error, doing)
-    if known is not error:
+        translated = unknown_failure(error, doing)
+    if translated is not error:
         traceback.clear_frames(error.__traceback__)
-    return known
+    return translated
 
 
 def _run_on_gpu(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
@@ -124,9 +124,9 @@ def _run_on_gpu(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
         try:
             return task(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 every failure becomes a sentence
-            told = to_fault(_to_advisor_error(error, doing))
+            fault = to_fault(_to_advisor_error(error, doing))
         release_memory()
-        return told
+        return fault
 
     @wraps(task)
     def many(*args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -134,11 +134,11 @@ def _run_on_gpu(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
             with closing(task(*args, **kwargs)) as items:
                 yield from items
         except Exception as error:  # noqa: BLE001 as above
-            told = to_fault(_to_advisor_error(error, doing))
+            fault = to_fault(_to_advisor_error(error, doing))
         else:
             return
         release_memory()
-        yield told
+        yield fault
 
     return many if inspect.isgeneratorfunction(task) else once
 
@@ -148,25 +148,25 @@ def _call_gpu(call: Callable[..., Any], doing: str, *, streams: bool) -> Callabl
 
     def once(*args: Any, **kwargs: Any) -> Any:
         try:
-            found = call(*args, **kwargs)
+            outcome = call(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 as above
             raise _to_advisor_error(error, doing) from None
-        if isinstance(found, Fault):
-            raise found.error()
-        return found
+        if isinstance(outcome, Fault):
+            raise outcome.error()
+        return outcome
 
     def many(*args: Any, **kwargs: Any) -> Iterator[Any]:
         with closing(call(*args, **kwargs)) as items:
             while True:
                 try:
-                    found = next(items)
+                    outcome = next(items)
                 except StopIteration:
                     return
                 except Exception as error:  # noqa: BLE001 as above
                     raise _to_advisor_error(error, doing) from None
-                if isinstance(found, Fault):
-                    raise found.error()
-                yield found
+                if isinstance(outcome, Fault):
+                    raise outcome.error()
+                yield outcome
 
     return many if streams else once
 
@@ -185,11 +185,11 @@ def gpu_task(task: Callable[P, R], *, duration: Seconds, size: Need = "large", d
         return cast("Callable[P, R]", _call_gpu(_run_on_gpu(task, doing), doing, streams=streams))
     import spaces  # type: ignore[import-untyped]  # noqa: PLC0415 app.py imported it first
 
-    def asked(*args: Any, **kwargs: Any) -> int:
+    def declared_seconds(*args: Any, **kwargs: Any) -> int:
         return whole_seconds(duration(*args, **kwargs) if callable(duration) else duration)
 
     sizes: tuple[Size, ...] = ("large", "xlarge") if callable(size) else (size,)
-    on = {of: spaces.GPU(_run_on_gpu(task, doing), duration=asked, size=of) for of in sizes}
+    on = {of: spaces.GPU(_run_on_gpu(task, doing), duration=declared_seconds, size=of) for of in sizes}
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         return on[size(*args, **kwargs) if callable(size) else size](*args, **kwargs)

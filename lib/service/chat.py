@@ -142,7 +142,7 @@ def chat(app: App, arguments: ChatArguments) -> Iterator[ChatPiece]:
     caveats = [*_cuts(prompt.dropped, arguments.max_new_tokens, limit, loaded), *_quota(app, device, seconds)]
     with closing(app.conversations.say(prompt.ids, limit, arguments.temperature, seconds)) as pieces:
         for piece in pieces:
-            yield chat_piece(piece, caveats) if piece.taken is None else run.last_piece(piece, piece.taken, caveats)
+            yield chat_piece(piece, caveats) if piece.figures is None else run.last_piece(piece, piece.figures, caveats)
 
 
 def _quota(app: App, device: Device, seconds: float) -> tuple[Caveat, ...]:

@@ -10,7 +10,8 @@ from typing import Any, Literal, cast
 from lib.answers.live import ChatMetrics, LedgerEntry, LedgerStatus, MeasureAnswer
 from lib.errors import AdvisorError, LiveError
 from lib.live.device import Device
-from lib.live.measurements import Kind, Ledger, Measurement, Weights, csv_text, ledger_place, model_label, parquet_bytes
+from lib.live.ledger import Ledger, ledger_place
+from lib.live.measurements import Kind, Measurement, Weights, csv_text, model_label, parquet_bytes
 from lib.live.measurements_push import DatasetPush, start_push
 from lib.model.spec import ModelSpec
 

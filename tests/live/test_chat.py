@@ -120,8 +120,8 @@ def test_an_answer_that_ends_by_itself(loaded: LoadedModel) -> None:
         *_, last = stream_answer(ends, [10, 11], 20, 0.0, 30.0)
     finally:
         loaded.model.generation_config.eos_token_id = kept
-    assert last.taken is not None
-    assert (last.taken.stopped, last.taken.output_tokens, last.taken.decode_tokens_per_s) == ("end", 1, None)
+    assert last.figures is not None
+    assert (last.figures.stopped, last.figures.output_tokens, last.figures.decode_tokens_per_s) == ("end", 1, None)
 
 
 def test_closing_stops_the_model_within_a_token(loaded: LoadedModel) -> None:
@@ -148,8 +148,8 @@ def test_a_stopped_answer_that_is_still_ending_does_not_halt_the_next(loaded: Lo
     finally:
         for hook in hooks:
             hook.remove()
-    assert last.taken is not None
-    assert last.taken.output_tokens == 4
+    assert last.figures is not None
+    assert last.figures.output_tokens == 4
 
 
 def test_closing_while_the_prompt_is_read(loaded: LoadedModel) -> None:

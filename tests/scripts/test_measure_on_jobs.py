@@ -24,7 +24,8 @@ from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, Payment
 from lib.hub.jobs import Jobs
 from lib.live import jobs, vllm_bench
 from lib.live.jobs import mark_result, own_script, parse_results, vllm_script, zip_sources
-from lib.live.measurements import NAMES, Ledger, LedgerPlace, Measurement
+from lib.live.ledger import Ledger, LedgerPlace
+from lib.live.measurements import NAMES, Measurement
 from lib.service.jobs import JobRequest, job_script, most_usd, plan_job, read_log
 from lib.service.models import Models
 from scripts import measure_on_jobs

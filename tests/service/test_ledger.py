@@ -13,7 +13,7 @@ import pytest
 
 from lib.errors import LiveError
 from lib.live.device import Device
-from lib.live.measurements import Ledger, LedgerPlace
+from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
 from lib.service.ledger import MeasurementLedger, row_of
