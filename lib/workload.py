@@ -108,6 +108,7 @@ class MemoryRequest:
 
 
 ALL_LINEAR = "all-linear"
+MOST_RANK = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +136,21 @@ class TrainingRequest:
     sharding: Sharding = "none"
     devices: int = 1
     fused_loss: bool | None = None
+
+    @property
+    def micro_batch_tokens(self) -> int:
+        """Tokens of one micro-batch on one device."""
+        return self.sequence_tokens * self.micro_batch
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens of a step, on all devices."""
+        return self.micro_batch_tokens * self.accumulation * self.devices
+
+    @property
+    def shards_weights(self) -> bool:
+        """Whether each device keeps a part of the weights."""
+        return self.sharding in {"zero3", "fsdp", "fsdp_offload"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from scipy.optimize import least_squares, minimize
 from lib import catalog
 from lib.laws.runtime import Range
 from lib.laws.training import moving_bytes
-from lib.memory.training import Constants, Share, estimate_training, step_moments
+from lib.memory.training import Constants, Share, estimate_training, step_peaks
 from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, step_work, time_step
 from lib.units import GIB, Bytes
 from scripts.training_points import Run, TimedRun, check_counts, other_runs, single_device_runs, timed_runs
@@ -62,7 +62,7 @@ def _shares(runs: Sequence[Run]) -> tuple[Floats, Floats]:
     counts = {run.source: sum(other.source == run.source for other in runs) for run in runs}
     shares, weights = [], []
     for run in runs:
-        moment = max(step_moments(run.spec, run.request), key=lambda held: sum(held.values()))
+        moment = max(step_peaks(run.spec, run.request), key=lambda held: sum(held.values()))
         total, moving = sum(moment.values()), moving_bytes(moment)
         if moving >= MOVES * total:
             shares.append((run.reserved_bytes - FIXED.typical - total) / moving)
@@ -74,7 +74,7 @@ def fit(runs: Sequence[Run]) -> Constants:
     """Typical share by the least weighted sum of relative errors; low and high are weighted quantiles of what single runs show."""
     shares, shown = _shares(runs)
     weights = np.asarray([1 / sum(other.source == run.source for other in runs) for run in runs])
-    moments = [[(sum(m.values()), moving_bytes(m)) for m in step_moments(run.spec, run.request)] for run in runs]
+    moments = [[(sum(m.values()), moving_bytes(m)) for m in step_peaks(run.spec, run.request)] for run in runs]
 
     def loss(x: Floats) -> float:
         taken = [max(held + abs(x[0]) * moving for held, moving in of) + FIXED.typical for of in moments]

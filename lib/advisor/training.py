@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from lib.errors import AdvisorError
 from lib.memory import usable_memory
 from lib.memory.training import (
-    STACK_TRAITS,
     TrainingMemory,
-    check_training,
     estimate_training,
     largest_micro_batch,
     longest_sequence,
 )
+from lib.memory.training_adapters import check_training
+from lib.memory.training_stacks import fuses_loss
 from lib.speed.training import predict_step
 
 if TYPE_CHECKING:
@@ -162,7 +162,6 @@ def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerat
 
 def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
     """What could be asked instead, by code."""
-    fused = STACK_TRAITS[r.stack].fused_loss if r.fused_loss is None else r.fused_loss
     full, checkpoints = r.method == "full", r.checkpointing
     possible: list[tuple[bool, str, dict[str, Any]]] = [
         (full, "method_lora", {"method": "lora"}),
@@ -170,7 +169,7 @@ def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, 
         (not full and r.rank > 1, "rank", {"rank": max(1, r.rank // 2)}),
         (checkpoints == "none", "checkpointing_layers", {"checkpointing": "layers"}),
         (checkpoints == "layers", "checkpointing_offloaded", {"checkpointing": "offloaded"}),
-        (not fused, "fused_loss", {"fused_loss": True}),
+        (not fuses_loss(r), "fused_loss", {"fused_loss": True}),
         *((optimizer != r.optimizer, f"optimizer_{optimizer}", {"optimizer": optimizer}) for optimizer in _STATES),
         (full and r.precision != "bf16", "precision_bf16", {"precision": "bf16"}),
         (r.micro_batch > 1, "micro_batch", {"micro_batch": max(1, r.micro_batch // 2), "accumulation": 2 * r.accumulation}),

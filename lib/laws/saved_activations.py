@@ -25,7 +25,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-FLOAT32 = 4
+from lib.laws.activation import FLOAT32
+
 _MATRIX = 2
 _SCANS = ("mamba", "linear_attn", "mixer", "ssm", "delta")
 _WRITERS = ("o_proj", "out_proj", "o", "wo", "w2", "dense", "c_proj", "down_proj", "dense_4h_to_h", "fc2", "attention.output")
@@ -48,7 +49,7 @@ class Group(Protocol):
     def experts_per_token(self) -> int: ...  # noqa: D102
 
 
-class Stack(NamedTuple):
+class LayerStack(NamedTuple):
     """Sizes of the layers: hidden size, number, query and key heads, width of a head."""
 
     hidden: int
@@ -58,7 +59,7 @@ class Stack(NamedTuple):
     head_dim: int
 
 
-class Training(NamedTuple):
+class LayerTraining(NamedTuple):
     """How the layers are trained.
 
     `weights`: their own; `adapted`: which matrices have an adapter, of which `rank`; `casts`: bytes of what an adapter casts its input to,
@@ -75,7 +76,7 @@ class Training(NamedTuple):
     repeats: bool
 
 
-class Saved(NamedTuple):
+class SavedBytes(NamedTuple):
     """Bytes for each token of all layers and of the fullest one, and for each token and token of its sequence (scores)."""
 
     layers: float
@@ -99,7 +100,7 @@ def _writes(group: Group, hidden: int) -> bool:
     return rows == hidden and (columns != hidden or group.name.removesuffix(".weight").endswith(_WRITERS))
 
 
-def save_for_backward(groups: Iterable[Group], stack: Stack, training: Training, element_bytes: int) -> Saved:
+def save_for_backward(groups: Iterable[Group], stack: LayerStack, training: LayerTraining, element_bytes: int) -> SavedBytes:
     """What the layers keep of each token.
 
     Args:
@@ -114,10 +115,10 @@ def save_for_backward(groups: Iterable[Group], stack: Stack, training: Training,
         share = max(1.0, count / max(1, stack.layers))
         total, one = total + count * each, one + share * each
         total_scores, one_scores = total_scores + count * scores, one_scores + share * scores
-    return Saved(total, one, total_scores, one_scores)
+    return SavedBytes(total, one, total_scores, one_scores)
 
 
-def _per_module(tensors: list[Group], stack: Stack, training: Training, b: int) -> Iterable[tuple[int, float, float]]:
+def _per_module(tensors: list[Group], stack: LayerStack, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
     """(How many there are, bytes for each token, bytes for each token and token of the sequence) of every module."""
     modules: dict[str, list[Group]] = {}
     biased = {group.name for group in tensors if group.kind == "norm" and group.name.endswith(".bias")}
@@ -132,7 +133,7 @@ def _per_module(tensors: list[Group], stack: Stack, training: Training, b: int) 
         yield from _matrices(name, matrices, stack, training, b)
 
 
-def _norm(group: Group, stack: Stack, training: Training, b: int, *, layer_norm: bool) -> float:
+def _norm(group: Group, stack: LayerStack, training: LayerTraining, b: int, *, layer_norm: bool) -> float:
     width = math.prod(group.shape)
     own = _own(group.name)
     if width == stack.head_dim and width != stack.hidden:
@@ -140,7 +141,7 @@ def _norm(group: Group, stack: Stack, training: Training, b: int, *, layer_norm:
     return b * width if layer_norm else FLOAT32 * width + (b * width if training.weights else 0)
 
 
-def _experts(group: Group, stack: Stack, training: Training, b: int) -> float:
+def _experts(group: Group, stack: LayerStack, training: LayerTraining, b: int) -> float:
     """Fused experts come as a pair; each of the two tensors answers for its own side."""
     rows, columns = group.shape[-2:]
     inner = rows if columns == stack.hidden else columns
@@ -150,7 +151,7 @@ def _experts(group: Group, stack: Stack, training: Training, b: int) -> float:
     return k * b * (stack.hidden + (inner if training.weights else 0))
 
 
-def _matrices(name: str, matrices: list[Group], stack: Stack, training: Training, b: int) -> Iterable[tuple[int, float, float]]:
+def _matrices(name: str, matrices: list[Group], stack: LayerStack, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
     h = stack.hidden
     count = max(group.count for group in matrices)
     writers = [g for g in matrices if _writes(g, h)]
@@ -182,5 +183,5 @@ def _matrices(name: str, matrices: list[Group], stack: Stack, training: Training
     yield count, keeps, scores
 
 
-def _keeps_input(group: Group, training: Training) -> bool:
+def _keeps_input(group: Group, training: LayerTraining) -> bool:
     return training.weights or (training.adapted(group) and not training.casts)

@@ -30,9 +30,11 @@ measured by github.com/linkedin/Liger-Kernel benchmark/data (ead96b61).
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from lib.laws import Law
+from lib.laws.activation import FLOAT32
 from lib.units import Bytes
 from lib.workload import Optimizer
 
@@ -40,7 +42,6 @@ LAW = Law(
     equation="the fullest of four moments of a step: loss, first layer, last layer, update",
     source="arXiv:1910.02054, torch 2.13 and transformers 5.23.0; lib/laws/training.py",
 )
-FLOAT32 = 4
 _BLOCK = 256
 _EIGHT_BITS = 1 + FLOAT32 / _BLOCK
 _CHUNK_TOKENS = 256
@@ -57,35 +58,31 @@ class Trained(NamedTuple):
     width: int
 
 
-class States(NamedTuple):
-    """Bytes of an optimizer on the device, in unified memory, and while it steps."""
+class OptimizerStates(NamedTuple):
+    """Bytes of an optimizer: resident on the device, paged in unified memory, and temporary while it steps."""
 
-    held: Bytes
+    resident: Bytes
     paged: Bytes
-    stepping: Bytes
+    temporary: Bytes
 
 
-def optimizer_states(optimizer: Optimizer, trained: Trained, *, foreach: bool) -> States:
+def optimizer_states(optimizer: Optimizer, trained: Trained, *, foreach: bool) -> OptimizerStates:
     """What an optimizer takes for what is trained; `foreach`: the plain implementation of torch, which copies one moment.
 
-    >>> optimizer_states("adamw", Trained(1000, 1000, 100, 500, 2), foreach=False).held
+    >>> optimizer_states("adamw", Trained(1000, 1000, 100, 500, 2), foreach=False).resident
     4000
     """
     p, w = trained.parameters, trained.width
     vectors = p - trained.in_matrices
-    held = {
+    resident = {
         "adamw": 2 * w * p,
         "adamw_8bit": 2 * _EIGHT_BITS * p,
         "adafactor": FLOAT32 * (trained.rows_and_columns + vectors),
         "muon": w * trained.in_matrices + 2 * w * vectors,
     }
     paged = {"paged_adamw": 2 * FLOAT32 * p, "paged_adamw_8bit": 2 * _EIGHT_BITS * p}
-    stepping = {"adamw": w * p if foreach else 0, "adafactor": 3 * FLOAT32 * trained.largest, "muon": 3 * 2 * trained.largest}
-    return _states(held.get(optimizer, 0), paged.get(optimizer, 0), stepping.get(optimizer, 0))
-
-
-def _states(held: float, paged: float = 0, stepping: float = 0) -> States:
-    return States(Bytes(round(held)), Bytes(round(paged)), Bytes(round(stepping)))
+    temporary = {"adamw": w * p if foreach else 0, "adafactor": 3 * FLOAT32 * trained.largest, "muon": 3 * 2 * trained.largest}
+    return OptimizerStates(*(Bytes(round(sizes.get(optimizer, 0))) for sizes in (resident, paged, temporary)))
 
 
 def gradient_bytes(trained: Trained) -> Bytes:
@@ -110,8 +107,26 @@ def loss_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: int,
     return Bytes(tokens * entry)
 
 
-class Moments(NamedTuple):
-    """Bytes of a step's four moments, by what they hold."""
+class StepPart(StrEnum):
+    """What holds bytes in a step."""
+
+    WEIGHTS = "weights"
+    UPCAST = "float32 tables and norms"
+    MASTERS = "master weights"
+    COPIES = "16-bit copies"
+    ADAPTERS = "adapters"
+    OPTIMIZER = "optimizer"
+    OPTIMIZER_TEMPORARY = "optimizer step"
+    GRADIENTS = "gradients"
+    SAVED_ACTIVATIONS = "saved activations"
+    ACTIVATION_GRADIENTS = "passing gradients"
+    LOSS = "logits and loss"
+    FRAGMENTATION = "fragmentation and workspace"
+    CONTEXT = "CUDA context"
+
+
+class StepPeaks(NamedTuple):
+    """Bytes of a step's four fullest moments, by what they hold."""
 
     loss: dict[str, int]
     layer: dict[str, int]
@@ -119,7 +134,7 @@ class Moments(NamedTuple):
     update: dict[str, int]
 
 
-class Held(NamedTuple):
+class StepTensors(NamedTuple):
     """Bytes that lie on a device through a step or come and go in it."""
 
     states: dict[str, int]
@@ -129,38 +144,44 @@ class Held(NamedTuple):
     gradients: int
     first_gradients: int
     """Those of the head and the table, which come before the last layer's."""
-    kept: int
-    """Activations of all layers, or their checkpoints."""
+    saved_activations: int
+    """Of all layers, or their checkpoints."""
     layer: int
     """One layer in full."""
-    passing: int
+    activation_gradients: int
     """Gradients that pass through one layer."""
     loss: int
-    stepping: int
+    optimizer_temporary: int
     accumulates: bool
     recomputes: bool
 
 
-STEADY = frozenset({"weights", "float32 tables and norms", "master weights", "adapters", "optimizer", "gradients", "optimizer step"})
+STEADY = frozenset(
+    {
+        StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS, StepPart.OPTIMIZER, StepPart.GRADIENTS,
+        StepPart.OPTIMIZER_TEMPORARY,
+    }
+)  # fmt: skip
 """What lies in blocks that keep their place; the rest comes and goes, and the allocator cannot always use its blocks again."""
 
 
-def moving_bytes(moment: dict[str, int]) -> int:
+def moving_bytes(peak: dict[str, int]) -> int:
     """What comes and goes at a moment."""
-    return sum(size for name, size in moment.items() if name not in STEADY)
+    return sum(size for name, size in peak.items() if name not in STEADY)
 
 
-def find_moments(held: Held) -> Moments:
-    """The four moments of a step."""
-    before = held.gradients if held.accumulates else 0
-    base = {**held.states}
-    kept, loss = "saved activations", "logits and loss"
-    one = held.layer if held.recomputes else 0
-    early = held.gradients if held.accumulates else held.first_gradients
-    last = held.layer if not held.recomputes else held.layer + held.kept // 64
-    return Moments(
-        loss=base | {"16-bit copies": held.copies, "gradients": before, kept: held.kept, loss: held.loss},
-        layer=base | {"16-bit copies": held.copies, "gradients": early, kept: held.kept + one, "passing gradients": held.passing},
-        end=base | {"16-bit copies": held.copies, "gradients": held.gradients, kept: last, "passing gradients": held.passing},
-        update=base | {"gradients": held.gradients, "optimizer step": held.stepping},
+def find_peaks(of: StepTensors) -> StepPeaks:
+    """The four fullest moments of a step."""
+    before = of.gradients if of.accumulates else 0
+    early = of.gradients if of.accumulates else of.first_gradients
+    one = of.layer if of.recomputes else 0
+    last = of.layer if not of.recomputes else of.layer + of.saved_activations // 64
+    copies, gradients, saved = StepPart.COPIES, StepPart.GRADIENTS, StepPart.SAVED_ACTIVATIONS
+    through = {StepPart.ACTIVATION_GRADIENTS: of.activation_gradients}
+    base: dict[str, int] = {**of.states, copies: of.copies}
+    return StepPeaks(
+        loss=base | {gradients: before, saved: of.saved_activations, StepPart.LOSS: of.loss},
+        layer=base | {gradients: early, saved: of.saved_activations + one} | through,
+        end=base | {gradients: of.gradients, saved: last} | through,
+        update=of.states | {gradients: of.gradients, StepPart.OPTIMIZER_TEMPORARY: of.optimizer_temporary},
     )

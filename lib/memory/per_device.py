@@ -18,11 +18,12 @@ from lib.laws import offload
 from lib.laws.memory_claim import Claim
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Range, runtime_parts
+from lib.laws.training import StepPart
 from lib.memory.activations import Activation
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
 from lib.memory.pipeline import Size, StageBytes, Stages
 from lib.memory.search import ENDLESS, UNLIMITED, find_largest
-from lib.memory.training import CONTEXT, TrainingMemory, estimate_training
+from lib.memory.training import TrainingMemory, estimate_training
 from lib.memory.weights import Weights, weights
 from lib.workload import TrainingRequest
 
@@ -102,7 +103,8 @@ class PerDevice:
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
         """Activations on one device by what they are; with the states of training, when there is any."""
         if self.trains:
-            return {name: size for name, size in self.training(tokens, batch).parts.items() if name not in {"weights", CONTEXT}}
+            apart = {StepPart.WEIGHTS, StepPart.CONTEXT}
+            return {name: size for name, size in self.training(tokens, batch).parts.items() if name not in apart}
         if self._stages:
             fullest = self._stages.fullest(batch)
             passing: dict[str, int] = {fullest.name: fullest.activation}

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
+    from lib.workload import Optimizer
+
 Kernels = Literal["gpu", "cpu"]
 MOST_OPERATIONS = 60_000
 _CALLS = 200_000
@@ -469,23 +471,33 @@ def _training_inputs(model: PreTrainedModel, lengths: Lengths) -> dict[str, Any]
     return {**inputs, "labels": zeros(lengths.batch, lengths.tokens, dtype=long)}
 
 
-def _optimizer(training: Training, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
-    if training.optimizer == "sgd":
-        return torch.optim.SGD(trained, lr=1.0)
-    if training.optimizer == "adafactor":
-        return torch.optim.Adafactor(trained)
-    return torch.optim.AdamW(trained, fused=True) if training.optimizer == "adamw" else torch.optim.AdamW(trained, foreach=True)
+_OPTIMIZERS: Mapping[Optimizer, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
+    "adamw": lambda trained: torch.optim.AdamW(trained, fused=True),
+    "adamw_foreach": lambda trained: torch.optim.AdamW(trained, foreach=True),
+    "adafactor": torch.optim.Adafactor,
+    "sgd": lambda trained: torch.optim.SGD(trained, lr=1.0),
+}
+"""Those of torch; the ones in 8 bits and paged are kernels of bitsandbytes, which are not here."""
+
+
+def _check_step(training: Training) -> None:
+    """Refuse a method or an optimizer of which no module is here."""
+    if training.method == "dora":
+        raise BadArgument("method", training.method, "full, lora or qlora in a dry run")
+    if training.optimizer not in _OPTIMIZERS:
+        raise BadArgument("optimizer", training.optimizer, f"{', '.join(_OPTIMIZERS)} in a dry run")
 
 
 def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kernels: Kernels, *, whole: bool) -> DryRun:
     _check_loss(built)
+    _check_step(training)
     model, adapters = built.model, 0
     layers, count = layers_of(model), sum(p.numel() for p in model.parameters())
     budget = MOST_OPERATIONS * (_WHOLE if whole else 1)
     if training.method == "full":
         model.requires_grad_(requires_grad=True)
     else:
-        adapters = sum(p.numel() for p in adapt(model, training.rank, training.targets, packed=training.method == "qlora"))
+        adapters = sum(p.numel() for p in adapt(model, training.rank, training.targets, quantized=training.method == "qlora"))
     model.train()
     model.config.use_cache = False
     if model.config.is_encoder_decoder and getattr(model.config, "decoder_start_token_id", None) is None:
@@ -508,7 +520,7 @@ def _train(model: PreTrainedModel, depth: _Depth, training: Training, lengths: L
     """Forward, backward and update with the optimizer's states already there."""
     counter = depth.counter
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = _optimizer(training, trained)
+    optimizer = _OPTIMIZERS[training.optimizer](trained)
     for parameter in trained:
         parameter.grad = torch.empty_like(parameter)
     optimizer.step()

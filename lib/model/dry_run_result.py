@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Method = Literal["full", "lora", "qlora"]
-Optimizer = Literal["adamw", "adamw_foreach", "adafactor", "sgd"]
+from lib.workload import ALL_LINEAR, Method, Optimizer
+
 Arithmetic = Literal["bfloat16", "float16", "float32", "mixed"]
-ALL_LINEAR = "all-linear"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,9 @@ from lib.provenance import Source
 from lib.service.arguments import MAX_BATCH, MAX_TOKENS, Arguments, Flag, Mode, Model, argument, whole_number
 from lib.service.endpoint import App
 from lib.speed.model_work import derive_model_work
-from lib.workload import MemoryRequest
+from lib.workload import MOST_RANK, MemoryRequest
 
 _PRECISION = "bf16"
-MOST_RANK = 1024
 _READS_TOKENS = frozenset({"decoder", "embedding decoder", "text encoder"})
 _OTHERWISE = ("state", "latent")
 """Kinds of layers whose products the plain law of attention does not give."""

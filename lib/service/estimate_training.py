@@ -13,8 +13,9 @@ from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntr
 from lib.catalog.offers import PLATFORMS
 from lib.errors import BadArgument
 from lib.laws import training as law
-from lib.memory.training import STACK_TRAITS, check_training
 from lib.memory.training import estimate_training as estimate_step
+from lib.memory.training_adapters import check_training
+from lib.memory.training_stacks import fuses_loss
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.present.training_recipe import job_command, training_script
@@ -38,7 +39,6 @@ from lib.service.arguments import (
 from lib.service.endpoint import App
 from lib.workload import TrainingRequest
 
-MOST_RANK = 16_384
 MOST_ROWS = 10**12
 MOST_BATCH = 65_536
 MOST_DEVICES = 1_024
@@ -73,7 +73,7 @@ class TrainingArguments(Arguments):
 
     model: Model
     method: Annotated[workload.Method, one_of(workload.METHODS)] = argument("lora", "full, lora, dora or qlora")
-    rank: Annotated[int, whole_number(1, MOST_RANK)] = argument(16, "rank of the adapters")
+    rank: Annotated[int, whole_number(1, workload.MOST_RANK)] = argument(16, "rank of the adapters")
     target_modules: Annotated[tuple[str, ...], Checked(_modules, str)] = argument(
         "all-linear", "all-linear, or a comma list of module names"
     )
@@ -231,5 +231,6 @@ def _recipe(
     flavor = next((option for option in options if option.platform == "jobs" and option.verdict != "no"), None)
     if flavor is None or "/" not in spec.id or request.sharding != "none" or spec.work == "text encoder":
         return None, None
-    fused = STACK_TRAITS[request.stack].fused_loss if request.fused_loss is None else request.fused_loss
-    return job_command(flavor.hardware, flavor.hours or 1), training_script(spec.id, request, fused=fused, epochs=arguments.epochs)
+    return job_command(flavor.hardware, flavor.hours or 1), training_script(
+        spec.id, request, fused=fuses_loss(request), epochs=arguments.epochs
+    )

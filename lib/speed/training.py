@@ -20,7 +20,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.memory.resolve import layer_sizes
-from lib.memory.training import measure_training
+from lib.memory.training import step_traffic
 from lib.speed.hardware import PCIE_SLOT, card_class
 from lib.speed.model_work import TOWERS
 
@@ -97,18 +97,18 @@ def passed_parameters(spec: ModelSpec) -> float:
 
 def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
     """The work of one micro-batch on one device."""
-    tokens = request.sequence_tokens * request.micro_batch
+    tokens = request.micro_batch_tokens
     sizes = layer_sizes(spec)
     passes = count_passes(request)
     each = 2 * passed_parameters(spec) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
-    measured = measure_training(spec, request)
+    traffic = step_traffic(spec, request)
     unpacked = 2 * sum(group.parameters for group in spec.tensors if group.convertible) if request.method == "qlora" else 0
     return StepWork(
         flops=float(passes * tokens * each),
-        kept_bytes=float(measured.kept_bytes),
-        score_bytes=float(measured.score_bytes),
+        kept_bytes=float(traffic.kept_bytes),
+        score_bytes=float(traffic.score_bytes),
         host_layers=float(sizes.layers * passes),
-        trained_bytes=float(measured.trained_bytes),
+        trained_bytes=float(traffic.trained_bytes),
         unpacked_bytes=float(unpacked * passes),
     )
 
@@ -142,8 +142,8 @@ def _link_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) 
         return 0.0
     link = card.interconnect
     rate = float((link.one_direction or (link.both_directions or 0) / 2) if link else 0) or PCIE_SLOT
-    gradients = 2 * measure_training(spec, request).trained_bytes
-    weights = 2 * 2 * spec.parameters_total * request.accumulation if request.sharding in {"zero3", "fsdp", "fsdp_offload"} else 0
+    gradients = 2 * step_traffic(spec, request).trained_bytes
+    weights = 2 * 2 * spec.parameters_total * request.accumulation if request.shards_weights else 0
     return _HIDDEN_SHARE * (gradients + weights) * (request.devices - 1) / request.devices / rate
 
 
@@ -156,6 +156,6 @@ def predict_step(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -
     work = step_work(spec, request)
     alone = time_step(work, constants, rates, request.accumulation)
     step = alone + _link_seconds(spec, request, card)
-    tokens = request.sequence_tokens * request.micro_batch * request.accumulation * request.devices
+    tokens = request.step_tokens
     own = work.flops * request.accumulation * (count_passes(request) - (request.checkpointing != "none")) / count_passes(request)
     return StepSpeed(step, tokens / step / high, tokens / step, tokens / step / low, own / (step * rates.peak))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lib.engines import ENGINES
 from lib.laws import activation, parallelism, runtime, training
-from lib.laws.saved_activations import Stack, Training, save_for_backward
+from lib.laws.saved_activations import LayerStack, LayerTraining, save_for_backward
 from lib.model import bundled
 from lib.units import GIB, MIB
 from lib.workload import Optimizer
@@ -105,8 +105,8 @@ def trained(parameters: int, width: int) -> training.Trained:
 def test_adam_in_mixed_precision() -> None:
     """ZeRO counts 16 bytes a parameter: 2 weight, 2 more of master, 4 gradient, 8 moments (2 + 2 + 12 where gradients stay in 16 bits)."""
     states = training.optimizer_states("adamw", trained(1000, 4), foreach=False)
-    assert training.gradient_bytes(trained(1000, 4)) + states.held == 12_000
-    assert training.optimizer_states("adamw", trained(1000, 2), foreach=True).stepping == 2000
+    assert training.gradient_bytes(trained(1000, 4)) + states.resident == 12_000
+    assert training.optimizer_states("adamw", trained(1000, 2), foreach=True).temporary == 2000
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_adam_in_mixed_precision() -> None:
 def test_states_of_optimizers(optimizer: Optimizer, held: int, paged: int) -> None:
     """A thousand parameters in 16 bits."""
     states = training.optimizer_states(optimizer, trained(1000, 2), foreach=False)
-    assert (states.held, states.paged) == (held, paged)
+    assert (states.resident, states.paged) == (held, paged)
 
 
 def test_a_fused_loss_does_not_grow_with_the_vocabulary() -> None:
@@ -129,13 +129,13 @@ def test_a_fused_loss_does_not_grow_with_the_vocabulary() -> None:
 
 def test_moments_of_a_step() -> None:
     """With few tokens the update is the fullest moment, with many the loss; accumulated gradients lie there through all of them."""
-    held = training.Held(
-        states={"weights": 100}, copies=0, gradients=50, first_gradients=10, kept=20, layer=5, passing=1, loss=10, stepping=40,
-        accumulates=False, recomputes=True,
+    tensors = training.StepTensors(
+        states={"weights": 100}, copies=0, gradients=50, first_gradients=10, saved_activations=20, layer=5, activation_gradients=1, loss=10,
+        optimizer_temporary=40, accumulates=False, recomputes=True,
     )  # fmt: skip
-    few = [sum(moment.values()) for moment in training.find_moments(held)]
+    few = [sum(moment.values()) for moment in training.find_peaks(tensors)]
     assert few == [130, 136, 156, 190]
-    assert sum(training.find_moments(held._replace(accumulates=True)).loss.values()) == 180
+    assert sum(training.find_peaks(tensors._replace(accumulates=True)).loss.values()) == 180
 
 
 def test_a_layer_of_llama_2_7b() -> None:
@@ -143,7 +143,7 @@ def test_a_layer_of_llama_2_7b() -> None:
     model = bundled.find_spec("meta-llama/Llama-2-7b-hf")
     assert model is not None
     layers = [group for group in model.tensors if ".layers." in group.name]
-    how = Training(weights=True, adapted=lambda _: False, rank=0, casts=False, dora=False, scores=False, repeats=True)
-    saved = save_for_backward(layers, Stack(4096, 32, 32, 32, 128), how, 2)
+    how = LayerTraining(weights=True, adapted=lambda _: False, rank=0, casts=False, dora=False, scores=False, repeats=True)
+    saved = save_for_backward(layers, LayerStack(4096, 32, 32, 32, 128), how, 2)
     assert saved.one_layer == 2 * 6 * 4096 + 4 * 4096 + 8 * 4096 + 128 + 8 * 11_008
     assert saved.layers == 32 * saved.one_layer

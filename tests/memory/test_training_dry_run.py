@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from lib.memory.training import step_moments
+from lib.memory.training import step_peaks
 from lib.model import bundled
 from lib.model.dry_run import dry_run
 from lib.model.dry_run_result import Training
@@ -26,5 +26,5 @@ def test_peak_of_a_step(name: str, method: Literal["full", "lora", "qlora"], che
         method=method, precision="bf16", checkpointing="layers" if checkpointing else "none", sequence_tokens=512, stack="axolotl",
         fused_loss=False,
     )  # fmt: skip
-    closed = max(sum(moment.values()) for moment in step_moments(spec, asked))
+    closed = max(sum(moment.values()) for moment in step_peaks(spec, asked))
     assert closed == pytest.approx(executed.peak_bytes, rel=0.11)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
-from lib.memory.training import STACK_TRAITS, estimate_training, largest_micro_batch, longest_sequence, step_moments
+from lib.memory.training import estimate_training, largest_micro_batch, longest_sequence, step_peaks
+from lib.memory.training_stacks import STACK_TRAITS
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.present.training_words import CHANGES, METHODS, PARTS, VERDICTS
@@ -133,8 +134,8 @@ def test_the_ways_to_share_states() -> None:
     sizes = {}
     for sharding in SHARDINGS[1:]:
         request = TrainingRequest(method="full", sharding=sharding, devices=8)
-        moments = step_moments(spec(), request)
-        sizes[sharding] = sum(moments.update.values())
+        peaks = step_peaks(spec(), request)
+        sizes[sharding] = sum(peaks.update.values())
     assert sizes["ddp"] > sizes["zero1"] > sizes["zero2"] > sizes["zero3"] == sizes["fsdp"] > sizes["fsdp_offload"]
 
 
