@@ -133,7 +133,7 @@
   // Boxes that open, and panels that unfold on narrow screens.
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    if (target?.closest("#roofline > button, #code > button, #compare > button, #latency > button, #solve > button")) setTimeout(settle, 0);
+    if (target?.closest("#roofline > button, #code > button, #compare > button, #latency > button, #solve > button, #precisions > button")) setTimeout(settle, 0);
     const fold = target?.closest("[data-fold]");
     if (fold) {
       const panel = fold.dataset.fold === "#workload" ? document.querySelector("#workload") : fold.closest(fold.dataset.fold);
@@ -143,6 +143,41 @@
       const answer = [...document.querySelectorAll(".answers, #live")].find((one) => one.checkVisibility());
       if (answer && answer.getBoundingClientRect().top > 0.6 * innerHeight) answer.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
     }
+  });
+  // Tables: a head sorts by the keys of its column, the field above keeps the rows with its words, a button shows the rest.
+  const showRows = (box) => {
+    const table = box.querySelector("table"), words = (box.querySelector("[data-search]")?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const first = words.length || table.dataset.all ? Infinity : Number(table.dataset.first) || Infinity;
+    const rows = [...table.tBodies[0].rows], wanted = rows.filter((row) => words.every((word) => row.textContent.toLowerCase().includes(word)));
+    rows.forEach((row) => { row.hidden = wanted.indexOf(row) < 0 || wanted.indexOf(row) >= first; });
+    const count = box.querySelector("[data-of]");
+    if (count) count.textContent = words.length ? `${wanted.length} of ${rows.length}` : "";
+    const more = box.querySelector("[data-more]");
+    if (more) more.hidden = Boolean(words.length || table.dataset.all);
+  };
+  const sortRows = (head) => {
+    const table = head.closest("table"), down = head.getAttribute("aria-sort") === "ascending", at = head.cellIndex;
+    for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const keyed = [...table.tBodies[0].rows].map((row) => [row.cells[at].dataset.key ?? "", row]);
+    const compare = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : Number(a) - Number(b));
+    keyed.sort(([a], [b]) => (a === "" || b === "" ? (a === "") - (b === "") : (down ? -1 : 1) * compare(a, b)));
+    table.tBodies[0].append(...keyed.map(([, row]) => row));
+    showRows(table.closest(".table-box"));
+  };
+  document.addEventListener("click", (event) => {
+    const target = event.target instanceof Element ? event.target : null, more = target?.closest("[data-more]");
+    const head = target?.closest("button.sort")?.closest("th");
+    if (head) sortRows(head);
+    if (!more) return;
+    const box = more.closest(".table-box"), table = box.querySelector("table");
+    table.dataset.all = "yes";
+    showRows(box);
+    table.setAttribute("tabindex", "-1");
+    table.focus({ preventScroll: true });
+  });
+  document.addEventListener("input", (event) => {
+    if (event.target instanceof Element && event.target.matches("[data-search]")) showRows(event.target.closest(".table-box"));
   });
   // Back and forward: another tab is shown, another question is asked anew.
   window.addEventListener("popstate", () => {

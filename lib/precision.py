@@ -202,6 +202,13 @@ def loads(engine: str, precision: str) -> bool:
     return precision == "auto" or not (weight_format(precision).law in traits.cannot_load or precision in traits.not_in)
 
 
+def list_formats(engine: str) -> tuple[str, ...]:
+    """The formats to choose from with an engine, each once: its own files where it has such, else what checkpoints are stored in."""
+    own = traits_of(engine).own_files
+    named = (form for form in (*_FORMATS, *_GGUF) if (form.law == "gguf") == own)
+    return tuple(form.name for form in named if loads(engine, form.name))
+
+
 def _list_loadable(engine: str) -> str:
     return f"{', '.join(name for name in NAMES if loads(engine, name))} with {engine}"
 

@@ -24,6 +24,7 @@ from lib.answers.common import (
 from lib.present.markup import bullet_list, escape
 from lib.present.memory_charts import PARTS, memory_bar, memory_legend
 from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
+from lib.present.source_links import link_source
 
 _SOURCES = {
     "catalog": "from the bundled catalog",
@@ -238,13 +239,6 @@ def _split(part: PartEntry) -> str:
     return f'<table class="split"><caption class="sr">{escape(part["name"])} by what holds it</caption><tbody>{rows}</tbody></table>'
 
 
-def link_source(source: str) -> str:
-    """A source as text, as a link when it is an address of the web."""
-    if source.startswith("https://") and not any(c.isspace() for c in source):
-        return f'<a href="{escape(source)}" target="_blank" rel="noopener noreferrer">{escape(source)}</a>'
-    return escape(source)
-
-
 def caveat_list(entries: Sequence[CaveatEntry]) -> str:
     """The caveats of an answer, one sentence each."""
     if not entries:
@@ -257,5 +251,5 @@ def source_list(entries: Sequence[SourceEntry]) -> str:
     """Where the figures come from and when each was checked."""
     if not entries:
         return ""
-    items = [f"{escape(entry['what'])}: {link_source(entry['source'])} <time>{escape(entry['checked'])}</time>" for entry in entries]
+    items = [f"{link_source(entry['what'])}: {link_source(entry['source'])} <time>{escape(entry['checked'])}</time>" for entry in entries]
     return f'<section class="sources"><h3>Sources</h3>{bullet_list(items, "notes")}</section>'

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from lib.answers.cost import CostPartEntry, LineEntry, OutlookAnswer
-from lib.present.cards import PLATFORM_NAMES, caveat_list, link_source, source_list
+from lib.present.cards import PLATFORM_NAMES, caveat_list, source_list
 from lib.present.cost_charts import line_swatch
 from lib.present.markup import bullet_list, escape
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
+from lib.present.source_links import link_source
 from lib.present.tables import table_markup
 
 _CENT = 0.01

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
@@ -17,39 +18,94 @@ from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, wh
 _SHOWN = 8
 _CSV_FIELDS = (
     "rank",
+    "name",
     "hardware",
     "platform",
-    "precision",
-    "engine",
+    "best_value",
     "usd_per_hour",
     "usd_per_month",
     "per_device_bytes",
     "capacity_bytes",
+    "devices",
+    "precision",
+    "engine",
+    "sdk",
+    "replicas",
+    "tokens_per_s",
+    "request_s",
+    "at_best_tokens_per_s",
     "reasons",
 )
-FitField = Literal["hardware", "platform", "fits", "capacity_bytes", "free_bytes", "max_context_tokens", "max_batch_size"]
+FitField = Literal[
+    "name", "hardware", "platform", "devices", "usd_per_hour", "capacity_bytes", "fits", "free_bytes", "max_context_tokens",
+    "max_batch_size",
+]  # fmt: skip
 _FIT_FIELDS: tuple[FitField, ...] = get_args(FitField)
 
 
-def table_markup(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> str:
+Key = float | str | None
+"""What a cell is sorted by; `None` stands last both ways."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTools:
+    """What a visitor can do with a table (`assets/page.js` does it).
+
+    `keys`: what each cell is sorted by, row by row; without keys nothing is sorted. `first`: rows shown until more are asked for, 0 for
+    all. `search`: the label of the field that keeps the rows with its words; "" for no field. `more` says what the other rows are.
+    """
+
+    keys: Sequence[Sequence[Key]] = ()
+    first: int = 0
+    more: str = ""
+    search: str = ""
+
+
+def table_markup(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, tools: TableTools = TableTools()) -> str:
     """A table whose rows turn into cards on a narrow screen; cells are markup already.
 
-    The roles are spelled out because a table laid out as blocks loses its own.
+    The roles are spelled out because a table laid out as blocks loses its own. Sorted columns say so in aria-sort.
     """
-    head = "".join(f'<th role="columnheader" scope="col">{escape(text)}</th>' for text in heads)
-    body = "".join(
-        '<tr role="row">' + "".join(_cell(index, heads[index], text) for index, text in enumerate(cells)) + "</tr>" for cells in rows
-    )
-    return (
-        f'<div class="scroll"><table role="table" class="rows {name}"><caption>{escape(caption)}</caption>'
+    sorts = bool(tools.keys) and len(rows) > 1
+    head = "".join(_head(text, sorts=sorts) for text in heads)
+    body = "".join(_row(number, heads, cells, tools) for number, cells in enumerate(rows))
+    rest = len(rows) - tools.first if tools.first else 0
+    more = f'<button type="button" class="act" data-more aria-expanded="false">{rest} {escape(tools.more)}</button>' if rest > 0 else ""
+    table = (
+        f'<div class="scroll"><table role="table" class="rows {name}" data-first="{tools.first}"><caption>{escape(caption)}</caption>'
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
     )
+    if not sorts and not tools.search:
+        return table
+    return f'<div class="table-box{" sorts" if sorts else ""}">{_search_field(tools.search, len(rows))}{table}{more}</div>'
 
 
-def _cell(index: int, head: str, text: str) -> str:
+def _search_field(label: str, rows: int) -> str:
+    if not label:
+        return ""
+    return (
+        f'<div class="search"><label>{escape(label)} <input type="search" data-search autocomplete="off" spellcheck="false"></label> '
+        f'<span role="status" data-of="{rows}"></span></div>'
+    )
+
+
+def _head(text: str, *, sorts: bool) -> str:
+    told = f'<button type="button" class="sort">{escape(text)}</button>' if sorts else escape(text)
+    return f'<th role="columnheader" scope="col">{told}</th>'
+
+
+def _row(number: int, heads: Sequence[str], cells: Sequence[str], tools: TableTools) -> str:
+    keys = tools.keys[number] if tools.keys else (None,) * len(cells)
+    hidden = " hidden" if 0 < tools.first <= number else ""
+    inner = "".join(_cell(index, heads[index], text, keys[index]) for index, text in enumerate(cells))
+    return f'<tr role="row"{hidden}>{inner}</tr>'
+
+
+def _cell(index: int, head: str, text: str, key: Key = None) -> str:
+    by = "" if key is None else f' data-key="{escape(key)}"'
     if index == 0:
-        return f'<th role="rowheader" scope="row">{text}</th>'
-    return f'<td role="cell" data-head="{escape(head)}">{text}</td>'
+        return f'<th role="rowheader" scope="row"{by}>{text}</th>'
+    return f'<td role="cell" data-head="{escape(head)}"{by}>{text}</td>'
 
 
 def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> str:
@@ -65,13 +121,23 @@ def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None, links
     """Everything that qualifies, best first; what nothing else beats is marked. Beyond the first few, rows wait behind a line."""
     if not entries:
         return ""
-    heads = ("Hardware", "Price per hour", "Memory", "Runs as", "Why")
+    heads = ("Hardware", "Price per hour", "Memory", "Runs as, speed", "Why")
     rows = [_ranked_row(entry, pick, links(entry)) for entry in entries]
-    first = table_markup("Everything that qualifies, best first", heads, rows[:_SHOWN], "ranked")
-    if len(rows) <= _SHOWN:
-        return first
-    more = table_markup("More that qualifies", heads, rows[_SHOWN:], "ranked more")
-    return f'{first}<details class="rest"><summary>{len(rows) - _SHOWN} more that qualify</summary>{more}</details>'
+    keys = [_ranked_keys(entry) for entry in entries]
+    tools = TableTools(keys=keys, first=_SHOWN, more="more that qualify", search="Search" if len(rows) > _SHOWN else "")
+    return table_markup("Everything that qualifies, best first", heads, rows, "ranked", tools)
+
+
+def _ranked_keys(entry: RankedEntry) -> tuple[Key, ...]:
+    memory, speed = entry["memory"], entry["speed"]
+    pace = speed["decode_tokens_per_s"] or speed["decode_tokens_per_s_upper_bound"] or speed["request_s"]
+    return (
+        entry["name"],
+        entry["cost"]["usd_per_hour"],
+        None if memory is None else memory["per_device_bytes"],
+        pace,
+        len(entry["reasons"]),
+    )
 
 
 def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
@@ -130,7 +196,10 @@ def rejected_table(entries: Sequence[RejectedEntry]) -> str:
         )
         for entry in entries
     ]
-    return table_markup("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected") if rows else ""
+    if not rows:
+        return ""
+    tools = TableTools(search="Why not …? Type a name, such as A100 or zero")
+    return table_markup("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected", tools)
 
 
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
@@ -142,7 +211,14 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
         ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Concurrent requests", "Per hour"),
         rows,
         "tiers",
+        TableTools(keys=[_tier_keys(fit) for fit in by_price], search="Search"),
     )
+
+
+def _tier_keys(fit: FitEntry) -> tuple[Key, ...]:
+    unbounded = float("inf")
+    longest, most = (unbounded if value is None else value for value in (fit["max_context_tokens"], fit["max_batch_size"]))
+    return fit["name"], fit["capacity_bytes"], fit["free_bytes"], longest, most, fit["usd_per_hour"]
 
 
 def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
@@ -171,18 +247,30 @@ def _or_none(amount: int) -> str:
 
 
 def ranked_csv(entries: Sequence[RankedEntry]) -> str:
-    """The ranked answer as CSV in base units; text that a spreadsheet would run as a formula is quoted as text."""
+    """The ranked table as CSV in base units, with what the screen shows of each row; what a spreadsheet would run is quoted as text."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")
     sheet.writerow(_CSV_FIELDS)
     for rank, entry in enumerate(entries, start=1):
         memory = entry["memory"]
-        why = " ".join(reason["message"] for reason in entry["reasons"])
-        cells = (entry["hardware"], entry["platform"], entry["precision"], entry["engine"])
-        cost = entry["cost"]
-        sizes = (None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])
-        numbers = (cost["usd_per_hour"], cost["total_usd_per_month"], *sizes)
-        sheet.writerow((rank, *map(_inert, cells), *numbers, _inert(why)))
+        cost, speed = entry["cost"], entry["speed"]
+        sheet.writerow(
+            (
+                rank,
+                *map(_inert, (entry["name"], entry["hardware"], entry["platform"])),
+                entry["pareto"],
+                cost["usd_per_hour"],
+                cost["total_usd_per_month"],
+                *((None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])),
+                entry["devices"],
+                *map(_inert, (entry["precision"], entry["engine"], entry["sdk"])),
+                entry["replicas"],
+                speed["decode_tokens_per_s"],
+                speed["request_s"],
+                speed["decode_tokens_per_s_upper_bound"],
+                _inert(" ".join(reason["message"] for reason in entry["reasons"])),
+            )
+        )
     return out.getvalue()
 
 
@@ -215,7 +303,7 @@ def memory_text(memory: MemoryAnswer, model: str) -> str:
 
 
 def fits_csv(fits: Sequence[FitEntry]) -> str:
-    """Every tier's fit as CSV in base units."""
+    """The table of tiers as CSV in base units."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")
     sheet.writerow(_FIT_FIELDS)

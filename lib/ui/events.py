@@ -86,6 +86,7 @@ PARTS = (
     Part("code", "recommend", "#code"),
     Part("memory", "memory"),
     Part("curve", "memory", "#curve"),
+    Part("precisions", "memory", "#precisions"),
     Part("solve", "memory", "#solve"),
     Part("train", "train"),
     Part("cost", "cost"),

@@ -13,7 +13,7 @@ from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.markup import answer_actions, hint_note
 from lib.present.memory_charts import draw_growth, growth_head
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
-from lib.ui import dry_run_box, solve_box, workload
+from lib.ui import dry_run_box, precision_box, solve_box, workload
 from lib.ui import fields as ask
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, link_query
@@ -60,6 +60,7 @@ class MemoryView:
     curve_box: gr.Column
     curve: gr.Plot
     explain: gr.HTML
+    precisions: precision_box.PrecisionView
     solve: solve_box.SolveView
     dry_run: dry_run_box.DryRunView
 
@@ -94,6 +95,7 @@ def build(services: Services) -> MemoryView:
             with gr.Column(elem_id="curve", visible=False) as curve_box:
                 gr.HTML(growth_head())
                 curve = gr.Plot(label="Memory by context length", show_label=False)
+            precisions = precision_box.build()
             solve = solve_box.build(services)
             dry_run = dry_run_box.build()
             fits = gr.HTML(elem_id="tiers")
@@ -105,6 +107,7 @@ def build(services: Services) -> MemoryView:
         curve_box=curve_box,
         curve=curve,
         explain=explain,
+        precisions=precisions,
         solve=solve,
         dry_run=dry_run,
     )
@@ -260,5 +263,8 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
     inputs = [*question, *view.inputs.all()]
     follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
     follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve], "curve_changed")
+    precision_box.wire(
+        view.precisions, services, model, inputs, ticks["precisions"], lambda ref, values: memory_question(services, ref, values).arguments
+    )
     solve_box.wire(view.solve, services, model, inputs, ticks["solve"])
     dry_run_box.wire(view.dry_run, services, model, inputs)

@@ -135,7 +135,7 @@ def test_an_answer_can_be_saved(open_page: Open) -> None:
     with page.expect_download() as saved:
         page.locator("#pick").get_by_role("link", name="Download CSV").click()
     assert saved.value.suggested_filename == "recommendation.csv"
-    assert saved.value.path().read_text(encoding="utf-8").startswith("rank,hardware,platform")
+    assert saved.value.path().read_text(encoding="utf-8").startswith("rank,name,hardware,platform")
 
 
 def test_a_link_with_nonsense_opens_the_page(open_page: Open) -> None:

@@ -34,7 +34,7 @@ class _Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
         self.handlers |= {name for name, _ in attrs if name.startswith("on")}
-        if tag not in {"img", "br"}:
+        if tag not in {"img", "br", "input"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -138,9 +138,3 @@ def test_a_spreadsheet_runs_nothing() -> None:
     """A text that a spreadsheet would take for a formula is written as text."""
     entry = FakeServices().recommend(LLAMA, context_tokens=4096)["ranked"][0] | {"hardware": "=HYPERLINK(1)", "reasons": []}
     assert next(iter(csv.DictReader(io.StringIO(tables.ranked_csv([entry])))))["hardware"] == "'=HYPERLINK(1)"
-
-
-def test_sources_link_only_to_the_web() -> None:
-    """An address of the web is a link; anything else stays text."""
-    assert cards.link_source("https://example.org/a").startswith('<a href="https://example.org/a"')
-    assert cards.link_source("javascript:alert(1)") == "javascript:alert(1)"

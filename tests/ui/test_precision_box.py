@@ -1,0 +1,47 @@
+"""The box of precisions, without a browser."""
+
+from __future__ import annotations
+
+import re
+
+import page_values
+import pytest
+
+from lib.precision import list_formats, loads
+from lib.service.app import Services
+from lib.ui.memory_tab import memory_question
+from lib.ui.precision_box import CHOOSE, precision_html
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def _box(services: Services, model: str, **asked: object) -> str:
+    return precision_html(
+        services, model, page_values.asked("memory", **asked), lambda ref, values: memory_question(services, ref, values).arguments
+    )
+
+
+def test_each_row_is_an_answer_about_memory(whole: Services) -> None:
+    """As many tiers hold a precision as /estimate_memory says, and the one in use is marked once."""
+    shown = _box(whole, LLAMA, engine="vllm", precision="bf16", hardware="spaces:l40sx1")
+    rows = re.findall(r'<tr role="row">(<th role="rowheader".*?)</tr>', shown)
+    assert len(rows) == len(list_formats("vllm"))
+    assert shown.count("in use") == 1
+    answer = whole.estimate_memory(LLAMA, precision="awq-4", engine="vllm")
+    awq = next(row for row in rows if ">awq-4<" in row)
+    assert f"{sum(fit['fits'] for fit in answer['fits'])} of {len(answer['fits'])}" in awq
+    assert "precision=awq-4" in awq
+
+
+def test_what_cannot_be_asked_is_a_sentence(whole: Services) -> None:
+    """No model, and a model that nobody knows."""
+    assert CHOOSE in _box(whole, "")
+    assert "That did not work" in _box(whole, "no such model")
+
+
+@pytest.mark.parametrize("engine", ["transformers", "vllm", "tgi", "llama.cpp"])
+def test_an_engine_is_offered_what_it_loads(engine: str) -> None:
+    """llama.cpp its own files, others none of those."""
+    formats = list_formats(engine)
+    assert all(loads(engine, name) for name in formats)
+    assert {name.startswith("gguf:") for name in formats} == {engine == "llama.cpp"}
