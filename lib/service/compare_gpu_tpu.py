@@ -8,48 +8,35 @@ from typing import Annotated, cast
 
 from lib.advisor import gpu_tpu
 from lib.advisor.gpu_tpu import Decision, Findings, Place, WeighedReason, Work, decide
-from lib.advisor.result import Entry
 from lib.advisor.tpu_options import (
     COMMITMENTS,
     HOME_REGION,
     Commitment,
-    GenerationOption,
-    RegionPrice,
     Rental,
-    SliceOption,
     TpuOptions,
-    apply_claim,
     find_general_values,
     find_tpu_options,
-    list_region_prices,
-    rescale_usd_per_million,
-    slice_usd_per_hour,
-    within_limit,
 )
 from lib.answers.common import SCHEMA, source_entries, usd
 from lib.answers.gpu_tpu import (
-    GenerationEntry,
     GpuTpuAnswer,
     GuidanceEntry,
     OptimumEntry,
-    OptionEntry,
     RecipeEntry,
-    RegionPriceEntry,
     RetiredEntry,
-    SliceEntry,
     WeighedReasonEntry,
-    WhatIfEntry,
 )
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec
-from lib.present.gpu_tpu_words import SUPPORT, guidance_sentence, replicas_sentence
+from lib.present.gpu_tpu_words import guidance_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.present.side_by_side import list_properties
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number
 from lib.service.endpoint import App
+from lib.service.gpu_tpu_options import OptionQuestion, generation_entry, option_entries
 from lib.service.gpu_tpu_recipes import RecipeQuestion, gpu_recipes, slice_recipes
 from lib.workload import Workload
 
@@ -58,7 +45,6 @@ _WEIGHED: Mapping[str, str] = {"auto": "auto", "fp16": "bf16", "bf16": "bf16", "
 """The precision in which slices and offers are judged; others are judged in bf16, which a TPU has."""
 _PRICED: Mapping[str, tuple[Commitment, ...]] = {"interruptible": ("spot",), "committed": ("1_year", "3_years")}
 """Terms of TPU prices in which a budget shows."""
-_CLAIM = "What if TorchTPU's claim held here (1.5 to 2 times as fast, by Google, of its Fused Eager mode against its Debug Eager mode)?"
 
 
 class GpuTpuArguments(Arguments):
@@ -194,7 +180,8 @@ def _answer(
     catalog: Catalog,
     software: TpuSoftware,
 ) -> GpuTpuAnswer:
-    listed = [] if options is None else list(_options(arguments, options, software))
+    asked = OptionQuestion(rental=arguments.rental, max_ttft_s=arguments.max_ttft_s, torchtpu_claim=arguments.torchtpu_claim)
+    listed = [] if options is None else list(option_entries(asked, options, software))
     return {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
@@ -203,7 +190,7 @@ def _answer(
         "by_stage": {str(stage): side for stage, side in decision.by_stage.items()},
         "reasons": [_reason(reason) for reason in decision.reasons],
         "options": listed,
-        "generations": [] if options is None else [_generation(each, catalog, software) for each in options.generations],
+        "generations": [] if options is None else [generation_entry(each, catalog, software) for each in options.generations],
         "guidance": None if spec is None or options is None else _guidance(spec, options, software),
         "optimum_tpu": _optimum(options, software),
         "retired": _retired(catalog),
@@ -225,119 +212,6 @@ def _reason(weighed: WeighedReason) -> WeighedReasonEntry:
         "source": weighed.source.source,
         "checked": weighed.source.checked,
     }
-
-
-def _options(arguments: GpuTpuArguments, options: TpuOptions, software: TpuSoftware) -> Iterable[OptionEntry]:
-    """Of each generation the smallest slice and the cheapest per token, then the GPU offers."""
-    for generation in options.generations:
-        chosen = {id(entry): entry for entry in (generation.smallest, generation.cheapest) if entry is not None}
-        for entry in chosen.values():
-            roles = [role for role, one in (("smallest", generation.smallest), ("cheapest", generation.cheapest)) if one is entry]
-            yield _option(arguments, entry, " and ".join(roles), generation, software)
-    for entry in options.gpu:
-        yield _option(arguments, entry, "gpu", None, software)
-
-
-def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: GenerationOption | None, software: TpuSoftware) -> OptionEntry:
-    offer, predicted, memory = entry.offer, entry.speed.predicted, entry.memory
-    prices = list_region_prices(offer, software)
-    usd_per_hour = entry.cost.usd_per_hour if generation is None else slice_usd_per_hour(offer, software, arguments.rental)
-    million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
-    ttft = None if predicted is None else predicted.ttft_s.value
-    total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
-    return {
-        "kind": "gpu" if generation is None else "tpu",
-        "role": role,
-        "hardware": offer.id,
-        "platform": offer.platform,
-        "name": offer.name,
-        "accelerator": offer.accelerator,
-        "accelerator_count": offer.accelerator_count,
-        "generation": None if generation is None else generation.generation.id,
-        "topology": None if offer.tpu is None else offer.tpu.topology,
-        "hosts": None if offer.tpu is None else offer.tpu.hosts,
-        "support": None if generation is None else generation.support,
-        "precision": entry.precision,
-        "engine": entry.engine,
-        "devices": entry.devices,
-        "replicas": entry.replicas,
-        "weights_bytes": 0 if memory is None else memory.weights.bytes,
-        "kv_cache_bytes": 0 if memory is None else memory.kv_cache.bytes,
-        "per_device_bytes": 0 if memory is None else memory.per_device_bytes,
-        "capacity_bytes": entry.capacity_bytes,
-        "ttft_s": ttft,
-        "prefill_tokens_per_s": None if predicted is None or not ttft else predicted.request.prompt_tokens / ttft,
-        "decode_tokens_per_s": entry.speed.tokens_per_s,
-        "throughput_tokens_per_s": total,
-        "within_ttft": within_limit(entry, arguments.max_ttft_s),
-        "region": None if generation is None else arguments.region,
-        "commitment": "on_demand" if generation is None else arguments.commitment,
-        "usd_per_hour": usd(usd_per_hour),
-        "usd_per_million_output_tokens": usd(million),
-        "prices": [_region_price(price) for price in prices],
-        "what_if": _what_if(entry, software) if arguments.torchtpu_claim and generation is not None else None,
-    }
-
-
-def _region_price(price: RegionPrice) -> RegionPriceEntry:
-    return {
-        "region": price.region,
-        "usd_per_hour": float(price.on_demand),
-        "spot_usd_per_hour": usd(price.spot),
-        "one_year_usd_per_hour": usd(price.one_year),
-        "three_years_usd_per_hour": usd(price.three_years),
-    }
-
-
-def _what_if(entry: Entry, software: TpuSoftware) -> WhatIfEntry | None:
-    claimed = apply_claim(entry, software.torchtpu_claim)
-    if claimed is None:
-        return None
-    return {
-        "label": _CLAIM,
-        "throughput_tokens_per_s_low": claimed.tokens_per_s_low,
-        "throughput_tokens_per_s_high": claimed.tokens_per_s_high,
-        "usd_per_million_output_tokens_low": float(claimed.usd_per_million_low),
-        "usd_per_million_output_tokens_high": float(claimed.usd_per_million_high),
-    }
-
-
-def _generation(option: GenerationOption, catalog: Catalog, software: TpuSoftware) -> GenerationEntry:
-    generation, chip = option.generation, catalog.accelerator(option.generation.accelerator)
-    terms = software.terms(generation.id)
-    return {
-        "id": generation.id,
-        "name": generation.name,
-        "accelerator": chip.id,
-        "memory_bytes_per_chip": chip.memory_usable,
-        "bandwidth_bytes_per_s": chip.bandwidth,
-        "vllm": "" if terms is None else terms.vllm,
-        "support": option.support,
-        "support_message": SUPPORT[option.support],
-        "chips_needed": option.chips_needed,
-        "slices": list(_slices(option)),
-    }
-
-
-def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
-    for each in option.slices:
-        tpu = each.offer.tpu
-        if tpu is not None:
-            yield {
-                "hardware": each.offer.id,
-                "topology": tpu.topology,
-                "chips": each.offer.accelerator_count,
-                "hosts": tpu.hosts,
-                "usd_per_hour": float(each.offer.usd_per_hour or 0),
-                "fits": each.entry is not None and each.entry.replicas == 1,
-                "reason": _why_not(each),
-            }
-
-
-def _why_not(option: SliceOption) -> str:
-    if option.rejection is not None:
-        return sentence(option.rejection.reason)
-    return "" if option.entry is None or option.entry.replicas == 1 else replicas_sentence(option.entry.replicas)
 
 
 def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> GuidanceEntry:

@@ -39,7 +39,7 @@ from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording
 from lib.traffic.capacity import Need, describe_needs, find_replicas, rank_needs
-from lib.traffic.engine import POLICIES, Policy, ServerPlan, Simulation, run_all
+from lib.traffic.plan import POLICIES, Policy, ServerPlan
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import (
     Server,
@@ -51,6 +51,7 @@ from lib.traffic.server import (
     start_simulation,
     summarise_run,
 )
+from lib.traffic.simulation import Simulation, run_all
 from lib.traffic.sweep import LOADS, SweepPoint, describe_points, sweep_loads
 
 MOST_BATCH = 1_024

@@ -16,9 +16,9 @@ from math import ceil
 
 from lib.errors import BadArgument
 from lib.provenance import Caveat
-from lib.traffic.engine import TooManyEvents, run_all
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
+from lib.traffic.simulation import TooManyEvents, run_all
 
 TRIED_REQUESTS, TRIED_REPLICAS = 600, 4
 LEAST_S = 300.0

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from lib.cost.usage import to_decimal
 from lib.laws.price import answer_price
-from lib.traffic.engine import Job, Simulation
+from lib.traffic.replica import Job
+from lib.traffic.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lib.provenance import Caveat
-from lib.traffic.engine import Policy, run_all
+from lib.traffic.plan import Policy
 from lib.traffic.result import TrafficResult
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
+from lib.traffic.simulation import run_all
 
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 """Rates, as shares of what continuous batching serves at most by the laws."""

@@ -17,7 +17,7 @@ from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.simulate_batching import simulate_batching, stream_loads
-from lib.traffic.engine import TooManyEvents
+from lib.traffic.simulation import TooManyEvents
 
 APP = App(catalog=load, models=Models())
 QUESTION, LOADS = bind_arguments(simulate_batching, APP), bind_arguments(stream_loads, APP)

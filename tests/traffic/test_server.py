@@ -16,7 +16,7 @@ from lib.model.spec import ModelSpec
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic.arrivals import RequestShape
 from lib.traffic.capacity import find_replicas, keeps
-from lib.traffic.engine import POLICIES, Policy, ServerPlan, TooManyEvents, run_all
+from lib.traffic.plan import POLICIES, Policy, ServerPlan
 from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.server import (
     Server,
@@ -27,6 +27,7 @@ from lib.traffic.server import (
     resolve_server,
     start_simulation,
 )
+from lib.traffic.simulation import TooManyEvents, run_all
 from lib.traffic.sweep import LOADS, sweep_loads
 
 CATALOG = load()

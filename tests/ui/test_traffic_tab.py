@@ -16,7 +16,7 @@ from lib.present.traffic_charts import MEASURES, POLICY_NAMES, draw_loads
 from lib.present.traffic_rows import loads_table
 from lib.service.app import Services
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
-from lib.traffic.engine import POLICIES
+from lib.traffic.plan import POLICIES
 from lib.ui import fields as ask
 from lib.ui import page
 from lib.ui.traffic_tab import TrafficScene, latency_html, traffic_arguments, traffic_scenes

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from traffic_stand_in import EqualSteps, OneByteATokenRoom
 
 from lib.traffic.arrivals import Arrival, RequestShape, draw_arrivals
-from lib.traffic.engine import BLOCK_TOKENS, POLICIES, ServerPlan, Simulation, TooManyEvents, run_all
+from lib.traffic.plan import BLOCK_TOKENS, POLICIES, ServerPlan
 from lib.traffic.result import Target, TrafficResult, summarise
+from lib.traffic.simulation import Simulation, TooManyEvents, run_all
 
 STEPS, ROOM = EqualSteps(), OneByteATokenRoom()
 
@@ -99,10 +100,10 @@ def check_conserved(of: Simulation, expected: int) -> None:
     """Each request once; every token; never more cache than there is; nothing before its cause."""
     assert len({id(job) for job in of.jobs}) == len(of.jobs)
     assert len(of.jobs) + len(of.refused) == expected
-    assert all(job.left == 0 and job.held_bytes == 0 for job in of.jobs)
+    assert all(job.left == 0 and job.cache_bytes == 0 for job in of.jobs)
     for replica in of.replicas:
         assert replica.peak_bytes <= of.room.capacity
-        assert (replica.load, replica.held_bytes) == (0, 0)
+        assert (replica.load, replica.cache_bytes) == (0, 0)
         assert replica.busy_s <= replica.bill(of.env.now) + 1e-6
     for job in of.jobs:
         started, first, done = job.started_s, job.first_s, job.done_s

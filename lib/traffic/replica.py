@@ -1,0 +1,203 @@
+"""One copy of an engine in a simulation: its requests, its paged cache, its sleep; batches that are padded and answered together.
+
+A sequence holds what its tokens take, rounded up to whole blocks. A replica without requests sleeps after a while if it may, is not billed
+then, and takes its cold start to wake. A padded batch (static, dynamic) is read and answered together, as long as its longest request;
+`lib.traffic.continuous` goes step by step.
+Source: Kwon et al. 2023, arXiv:2309.06180 (paged cache).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from lib.traffic.arrivals import Arrival
+from lib.traffic.plan import BLOCK_TOKENS, CacheRoom
+
+if TYPE_CHECKING:
+    from lib.traffic.simulation import Simulation
+
+Process = Generator[simpy.Event, Any, None]
+
+
+class Job:
+    """A request on its way; times in seconds, None before they are known.
+
+    `step_wait_s` is the wait for the step that was under way when a replica got the request, `outside_s` what its answer takes beside the
+    steps of the engine.
+    """
+
+    __slots__ = (
+        "answered",
+        "arrival",
+        "assigned_s",
+        "cache_bytes",
+        "cached",
+        "done_s",
+        "first_s",
+        "left",
+        "outside_s",
+        "preemptions",
+        "read",
+        "started_s",
+        "step_wait_s",
+        "to_read",
+    )  # fmt: skip
+
+    def __init__(self, arrival: Arrival, answered: simpy.Event | None = None) -> None:
+        self.arrival = arrival
+        self.to_read, self.read, self.cached, self.left = arrival.prompt_tokens, 0, 0, arrival.output_tokens
+        self.cache_bytes, self.preemptions = 0, 0
+        self.assigned_s, self.outside_s = 0.0, 0.0
+        self.step_wait_s: float | None = None
+        self.started_s: float | None = None
+        self.first_s: float | None = None
+        self.done_s: float | None = None
+        self.answered = answered
+
+
+class PagedCache:
+    """Bytes of the cache of a replica: what sequences of some length take, remembered by blocks; nothing of a shared prefix."""
+
+    def __init__(self, room: CacheRoom, shared_tokens: int) -> None:
+        self._bytes, self._room = {}, room  # type: dict[int, int], CacheRoom
+        self.shared_tokens = shared_tokens // BLOCK_TOKENS * BLOCK_TOKENS  # whole blocks are shared
+        self.shared_bytes = room.sequence_bytes(self.shared_tokens) if self.shared_tokens else 0
+        self.capacity = room.capacity_bytes - self.shared_bytes
+
+    def bytes_of(self, tokens: int) -> int:
+        """Bytes of a sequence of so many tokens, beside the shared prefix."""
+        blocks = -(-tokens // BLOCK_TOKENS)
+        size = self._bytes.get(blocks)
+        if size is None:
+            size = max(0, self._room.sequence_bytes(blocks * BLOCK_TOKENS) - self.shared_bytes)
+            self._bytes[blocks] = size
+        return size
+
+
+class Replica(ABC):
+    """One copy of the engine, as a process; a policy says how it goes through its requests (`_serve`)."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation, self.env, self.plan, self.steps = simulation, simulation.env, simulation.plan, simulation.steps
+        self.waiting: deque[Job] = deque()
+        self.reading: list[Job] = []
+        self.decoding: list[Job] = []
+        self.cache_bytes, self.peak_bytes = 0, 0
+        self.busy_s, self.cold_starts = 0.0, 0
+        self.asleep = self.plan.scale_to_zero_after_s > 0
+        self.awake: list[tuple[float, float]] = []
+        self.billed_since = None if self.asleep else 0.0  # type: float | None
+        self.prefix_read = False
+        self.idle: simpy.Event | None = None
+        self.in_run = False
+        self.process = self.env.process(self._serve())
+
+    @property
+    def load(self) -> int:
+        """Requests that it has."""
+        return len(self.waiting) + len(self.reading) + len(self.decoding)
+
+    def has_room(self, job: Job) -> bool:
+        """Whether it can take one more request now."""
+        pending = sum(self.simulation.room.bytes_of(one.to_read + 1) for one in self.waiting)
+        fits = self.cache_bytes + pending + self.simulation.room.bytes_of(job.to_read + 1) <= self.simulation.room.capacity
+        return self.load < self.plan.batch_limit and fits
+
+    def notify(self) -> None:
+        """There is something to do: end the idleness, or the run of steps that is under way, after its current step."""
+        if self.idle is not None:
+            self.idle.succeed()
+            self.idle = None
+        elif self.in_run:
+            self.in_run = False
+            self.process.interrupt()
+
+    def bill(self, until_s: float, from_s: float = 0.0) -> float:
+        """Seconds that are billed between two moments: those in which it was awake."""
+        still = [] if self.billed_since is None else [(self.billed_since, math.inf)]
+        return sum(max(0.0, min(end, until_s) - max(begin, from_s)) for begin, end in (*self.awake, *still))
+
+    def _rest(self) -> Process:
+        """Wait for work; fall asleep on the way, if it may."""
+        self.idle = woken = self.env.event()
+        if not self.asleep and self.plan.scale_to_zero_after_s > 0:
+            yield woken | self.env.timeout(self.plan.scale_to_zero_after_s)
+            if woken.triggered:
+                return
+            if self.billed_since is not None:
+                self.awake.append((self.billed_since, self.env.now))
+            self.billed_since, self.asleep = None, True
+        yield woken
+        if self.asleep:
+            self.billed_since, self.asleep, self.prefix_read = self.env.now, False, False
+            self.cold_starts += 1
+            yield self.env.timeout(self.plan.cold_start_s)
+
+    def _work(self, seconds: float) -> simpy.Event:
+        self.simulation.count_event(self.load)
+        self.busy_s += seconds
+        return self.env.timeout(seconds)
+
+    def _set_cache(self, job: Job, size: int) -> None:
+        self.cache_bytes += size - job.cache_bytes
+        job.cache_bytes = size
+        self.peak_bytes = max(self.peak_bytes, self.cache_bytes)
+
+    def _skip_prefix(self, jobs: Sequence[Job]) -> None:
+        """A shared prefix is read by the first request after a start, and by no other."""
+        for job in jobs:
+            if self.prefix_read:
+                job.read = min(self.simulation.room.shared_tokens, job.to_read - 1)
+            self.prefix_read = True
+
+    def _first_token(self, job: Job) -> None:
+        """It leaves the engine now, and the server after the steps that the law adds while others decode, less what was simulated."""
+        job.first_s = self.env.now
+        step_s = self.steps.step_s(len(self.decoding), 0, self._mean_cached())
+        steps = self.steps.steps_waited if len(self.decoding) > 1 else 0.0
+        job.outside_s = self.steps.fixed_s + max(0.0, steps * step_s - (job.step_wait_s or 0.0))
+
+    def _mean_cached(self) -> float:
+        return sum(job.cached for job in self.decoding) / len(self.decoding) if self.decoding else 0.0
+
+    @abstractmethod
+    def _serve(self) -> Process:
+        """Requests, one batch or step after another, without end."""
+
+
+class PaddedReplica(Replica):
+    """Static and dynamic batching: a batch is read and answered together, padded to its longest request."""
+
+    def _serve(self) -> Process:
+        while True:
+            batch = self.simulation.take_batch()
+            if not batch:
+                yield from self._rest()
+                continue
+            self.decoding = list(batch)
+            prompt = max(job.to_read for job in batch)
+            output = max(job.left for job in batch)
+            self.cache_bytes = len(batch) * self.simulation.room.bytes_of(prompt + output - 1)
+            self.peak_bytes = max(self.peak_bytes, self.cache_bytes)
+            self._skip_prefix(batch)
+            begun = min(job.read for job in batch)
+            for job in batch:
+                job.started_s = self.env.now
+            attention_s = len(batch) * self.steps.attention_s(begun, prompt)
+            yield self._work(self.steps.step_s(0, len(batch) * (prompt - begun), 0.0) + attention_s)
+            for job in batch:
+                job.left -= 1
+                self._first_token(job)
+            steps = output - 1
+            if steps:
+                yield self._work(steps * self.steps.step_s(len(batch), 0, prompt + (steps - 1) / 2))
+            self.decoding, self.cache_bytes = [], 0
+            for job in batch:
+                job.left = 0
+            self.simulation.finish(batch, self.env.now)
