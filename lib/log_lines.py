@@ -37,16 +37,16 @@ class LineFormatter(logging.Formatter):
             text += "\n" + self.formatException(record.exc_info)
         if text:
             line["said"] = ""
-            line["said"] = _shortened(_hidden(text), MOST_CHARACTERS - len(json.dumps(line)))
+            line["said"] = _shorten(_hide_token(text), MOST_CHARACTERS - len(json.dumps(line)))
         return json.dumps(line, default=str)[:MOST_CHARACTERS]
 
 
-def _hidden(text: str) -> str:
+def _hide_token(text: str) -> str:
     """The text without tokens, and without the folders above a file's own."""
     return _WHERE.sub(r'File "\1"', _TOKENS.sub("(token)", text))
 
 
-def _shortened(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     """The beginning and the end of a text whose JSON is too long."""
     kept = len(text)
     while kept > 0 and len(json.dumps(text if kept == len(text) else _ends(text, kept))) > most:
@@ -65,8 +65,8 @@ def write_lines(level: int | None = None) -> None:
     question.
     """
     if level is None:
-        named = logging.getLevelNamesMapping().get(os.environ.get("LOG_LEVEL", "").upper())
-        level = logging.INFO if named is None else named
+        configured = logging.getLevelNamesMapping().get(os.environ.get("LOG_LEVEL", "").upper())
+        level = logging.INFO if configured is None else configured
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     root = logging.getLogger()

@@ -177,10 +177,12 @@ LLAMA_CPP_MODELS = frozenset(
 """Model types whose architectures llama.cpp runs ("" is a bare parameter count): `MODEL_ARCH_NAMES` of package gguf 0.19.0."""
 
 
-def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: str = AUTO) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
+def engines_on(
+    offer: Offer, family: Family, spec: ModelSpec, sdk: str, requested: str = AUTO
+) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
     """The engines that can run this model on an offer, each with what the Space has to be built with.
 
-    Servers of text are for text, TEI for encoders; `asked` names one that is wanted for other work that it can do.
+    Servers of text are for text, TEI for encoders; `requested` names one that is wanted for other work that it can do.
     """
     kind = "cpu" if offer.silicon is None else offer.silicon.kind
     own_file = spec.library == "gguf"
@@ -196,18 +198,18 @@ def engines_on(offer: Offer, family: Family, spec: ModelSpec, sdk: str, asked: s
     space = offer.platform == "spaces"
     process: Sdk | Literal[""] = ("docker" if sdk == "docker" else "gradio") if space else ""
     server: Sdk | Literal[""] = "docker" if space else ""
-    found: list[tuple[Engine, Sdk | Literal[""]]] = [("transformers", process)]
+    pairs: list[tuple[Engine, Sdk | Literal[""]]] = [("transformers", process)]
     if not (space and sdk == "gradio"):
         fitting = (name for name, row in TRAITS.items() if not row.in_process and (kind == "gpu" or row.native))
-        found += [(name, server) for name in fitting if served or name in {"tei", asked}]
+        pairs += [(name, server) for name in fitting if served or name in {"tei", requested}]
     if (own_file or (family == "generate" and spec.library != "diffusers")) and (kind == "cpu" or not (space and sdk == "gradio")):
-        found.append(("llama.cpp", process if kind == "cpu" else server))
+        pairs.append(("llama.cpp", process if kind == "cpu" else server))
     silicon = offer.silicon or offer.host_cpu
     work = spec.work
     runs = {name for name, row in TRAITS.items() if work in row.works and (silicon is None or row.runs_on(silicon))}
     runs -= set() if own_file or spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
     runs &= {"llama.cpp"} if own_file else runs
-    return tuple(pair for pair in found if pair[0] in runs)
+    return tuple(pair for pair in pairs if pair[0] in runs)
 
 
 def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Workload, published: Sequence[str] = ()) -> Candidates:
@@ -218,17 +220,25 @@ def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Wor
 
 @lru_cache(maxsize=4096)
 def _listed(
-    of: ById[ModelSpec], family: Family, on: ById[Offer], sdk: str, asked: str, precision: str, published: tuple[str, ...], *, crowd: bool
+    of: ById[ModelSpec],
+    family: Family,
+    on: ById[Offer],
+    sdk: str,
+    requested: str,
+    precision: str,
+    published: tuple[str, ...],
+    *,
+    crowd: bool,
 ) -> Candidates:
     """The same for every length of a request, and for every number above one."""
     spec, offer = of.value, on.value
-    possible = engines_on(offer, family, spec, sdk, asked)
+    possible = engines_on(offer, family, spec, sdk, requested)
     if not possible:
         return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
-    engines = [pair for pair in possible if asked in {AUTO, pair[0]}]
+    engines = [pair for pair in possible if requested in {AUTO, pair[0]}]
     if not engines:
-        values: dict[str, Value] = {"engine": asked, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
-        docker = asked in dict(engines_on(offer, family, spec, "docker", asked))
+        values: dict[str, Value] = {"engine": requested, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
+        docker = requested in dict(engines_on(offer, family, spec, "docker", requested))
         return Candidates((), Reason("engine_needs_docker" if docker else "engine_not_here", values))
     tried: list[Candidate] = []
     refused: Reason | None = None
@@ -236,7 +246,7 @@ def _listed(
         for devices in _device_counts(spec, offer, engine):
             forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out
-            offloads = engine == "llama.cpp" and devices == offer.accelerator_count and (spec.library == "gguf" or asked == engine)
+            offloads = engine == "llama.cpp" and devices == offer.accelerator_count and (spec.library == "gguf" or requested == engine)
             tried += [
                 Candidate(
                     precision=name,
@@ -358,8 +368,8 @@ def _compressed(silicon: Accelerator, engine: Engine, family: Family, published:
     if family not in SERVED_TASKS:
         return (eight, ("int4", FOUR_BITS))
     four = [name for name in published if name in {"awq-4", "gptq-4"}] or ["awq-4"]
-    made = ["int4"] if engine == "transformers" else []
-    return (eight, *((name, FOUR_BITS) for name in (*four, *made)))
+    converted = ["int4"] if engine == "transformers" else []
+    return (eight, *((name, FOUR_BITS) for name in (*four, *converted)))
 
 
 def _computes(silicon: Accelerator, precision: str) -> bool:

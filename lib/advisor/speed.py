@@ -86,30 +86,30 @@ def predict_placements(
     of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens, request.pictures)
     keys = []
     questions: dict[Key, Question] = {}
-    found: dict[Key, SpeedEstimate | None] = {}
+    estimates: dict[Key, SpeedEstimate | None] = {}
     for offer, placement in placed:
         used = placement.candidate
         key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, used.gpu_layers, placement.at_once)
         keys.append(key)
-        if key in found or key in questions:
+        if key in estimates or key in questions:
             continue
         with _LOCK:
-            known = key in _PREDICTIONS
-            if known:
-                found[key] = _PREDICTIONS[key]
-        if not known:
+            remembered = key in _PREDICTIONS
+            if remembered:
+                estimates[key] = _PREDICTIONS[key]
+        if not remembered:
             whole = offer.silicon is None or used.devices == offer.accelerator_count
             hardware = offer if whole else offer.model_copy(update={"accelerator_count": used.devices})
-            asked = replace(
+            question = replace(
                 request, precision=used.precision, engine=used.engine, concurrency=placement.at_once, gpu_layers=used.gpu_layers
             )
-            questions[key] = (spec, hardware, asked)
+            questions[key] = (spec, hardware, question)
     if questions:
         new = dict(zip(questions, predict_each(list(questions.values()), accelerators), strict=True))
         with _LOCK:
             _PREDICTIONS.update(new)
-        found |= new
-    return [None if (one := found[key]) is None else _one_pass(one) if family == "encode" else one for key in keys]
+        estimates |= new
+    return [None if (one := estimates[key]) is None else _one_pass(one) if family == "encode" else one for key in keys]
 
 
 def _one_pass(of: SpeedEstimate) -> SpeedEstimate:
@@ -159,10 +159,10 @@ def _scale_cpu(vcpu: int | None, cpus: tuple[Accelerator, ...]) -> Roofline | No
 
     Larger machines gain less than in proportion (48 cores of Sapphire Rapids read 230 GB/s, not 540), so this stays an upper bound.
     """
-    known = [(cpu.vcpu, cpu) for cpu in cpus if cpu.vcpu]
-    if vcpu is None or not known:
+    sized = [(cpu.vcpu, cpu) for cpu in cpus if cpu.vcpu]
+    if vcpu is None or not sized:
         return None
-    size, host = max((pair for pair in known if pair[0] <= vcpu), key=lambda pair: pair[0], default=known[0])
+    size, host = max((pair for pair in sized if pair[0] <= vcpu), key=lambda pair: pair[0], default=sized[0])
     peak = host.peak("fp32")
     return Roofline(
         bandwidth=BytesPerSecond(host.bandwidth * vcpu / size),

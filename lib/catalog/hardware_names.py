@@ -75,11 +75,11 @@ def index(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], acc
         by_id=by_id,
         by_name={name: tuple(rows) for name, rows in by_name.items()},
         silicon=accelerators,
-        silicon_folded={_folded(key): card for key, card in accelerators.items()},
+        silicon_folded={_fold_name(key): card for key, card in accelerators.items()},
     )
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     """A name of silicon as people write it: "RTX 4070 Ti", "Apple M4 Max 64GB" and "nvidia h100-sxm" are cards of the catalog."""
     text = name.casefold()
     for maker in ("nvidia ", "geforce ", "amd ", "instinct ", "apple "):
@@ -103,11 +103,11 @@ def _first_offer(names: Names, text: str, platform: Platform | None) -> Offer | 
 
 def _silicon(names: Names, text: str) -> Cards | None:
     """Plain silicon, with or without a count."""
-    card = names.silicon.get(text) or names.silicon_folded.get(_folded(text))
+    card = names.silicon.get(text) or names.silicon_folded.get(_fold_name(text))
     if card is not None:
         return Cards(silicon=card)
     match = _COUNTED.fullmatch(text)
-    card = match and (names.silicon.get(match["id"]) or names.silicon_folded.get(_folded(match["id"])))
+    card = match and (names.silicon.get(match["id"]) or names.silicon_folded.get(_fold_name(match["id"])))
     if match is None or card is None:
         return None
     count = int(match["count"])
@@ -119,7 +119,7 @@ def _silicon(names: Names, text: str) -> Cards | None:
     return Cards(silicon=card, count=count)
 
 
-def _checked_text(names: Names, text: object, platform: Platform | None) -> str:
+def _check_text(names: Names, text: object, platform: Platform | None) -> str:
     """The text without blanks at its ends; refuses what cannot be a name."""
     if not isinstance(text, str):
         raise UnknownHardware(names.unknown(text, platform))
@@ -133,7 +133,7 @@ def _checked_text(names: Names, text: object, platform: Platform | None) -> str:
 
 def offer(names: Names, text: object, platform: Platform | None) -> Offer:
     """The offer of today that this text means."""
-    name = _checked_text(names, text, platform)
+    name = _check_text(names, text, platform)
     row = _first_offer(names, name, platform)
     if row is None and _silicon(names, name) is not None:
         raise UnknownHardware(f"{quote_value(name)} is plain silicon, without a price.{names.advice(name, platform)}")
@@ -146,7 +146,7 @@ def offer(names: Names, text: object, platform: Platform | None) -> Offer:
 
 def hardware(names: Names, text: object, platform: Platform | None) -> Offer | Cards:
     """The offer or the plain silicon that this text means."""
-    name = _checked_text(names, text, platform)
+    name = _check_text(names, text, platform)
     base, _, count = name.rpartition("x")
     if platform is None and (name in names.silicon or (base in names.silicon and count.isdigit())):
         cards = _silicon(names, name)

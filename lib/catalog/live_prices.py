@@ -110,7 +110,7 @@ def _host(offer: Offer, flavor: LiveFlavor) -> Offer:
     return offer.model_copy(update={"vcpu": vcpu, "ram_bytes": ram, "disk_bytes": disk})
 
 
-def _priced(offer: Offer, flavor: LiveFlavor, live: LiveList) -> Offer:
+def _take_price(offer: Offer, flavor: LiveFlavor, live: LiveList) -> Offer:
     """The offer with today's price; the one before goes into its history."""
     before = offer.usd_per_hour if offer.usd_per_hour is not None else offer.last_usd_per_hour
     changed = before is not None and before != flavor.usd_per_hour
@@ -145,18 +145,18 @@ def _card_changed(offer: Offer, flavor: LiveFlavor, cards: Mapping[str, Accelera
     return changed, f"The live list of {offer.platform} gives '{offer.id}' {seen}, another card than the bundled catalog. It is taken over."
 
 
-def _updated(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer, list[str]]:
+def _update_offer(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer, list[str]]:
     """A row of the catalog that the list holds too, with the list's figures."""
     if refused := _implausible(offer, flavor.usd_per_hour):
         return offer, [refused]
-    priced = _priced(offer, flavor, live)
+    priced = _take_price(offer, flavor, live)
     if offer.platform == "zerogpu":  # the list describes the flavor, the catalog its two sizes
         return priced, []
     changed, remark = _card_changed(_host(priced, flavor), flavor, cards)
     return changed, [remark] if remark else []
 
 
-def _retired(offer: Offer, live: LiveList) -> tuple[Offer, str]:
+def _retire_offer(offer: Offer, live: LiveList) -> tuple[Offer, str]:
     """A row of the catalog that the list no longer holds."""
     if offer.platform == "zerogpu":
         return offer, f"The live list of {live.platform} does not name '{offer.id}'. ZeroGPU is kept as bundled."
@@ -173,7 +173,7 @@ def _retired(offer: Offer, live: LiveList) -> tuple[Offer, str]:
     return retired, f"The live list of {live.platform} no longer names '{offer.id}'. It counts as withdrawn."
 
 
-def _added(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer | None, str]:
+def _add_offer(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer | None, str]:
     """A flavor that the catalog does not hold; added when its card is understood and its price is one."""
     card, what = find_accelerator(flavor, cards), f"The live list of {live.platform} names '{flavor.id}', which is new."
     if flavor.accelerator_count and card is None:
@@ -217,7 +217,7 @@ def _flavor_id(offer: Offer, live: LiveList) -> str | None:
     return offer.id if offer.platform == live.platform else None
 
 
-def _merged(catalog: Catalog, live: LiveList) -> Catalog:
+def _merge_list(catalog: Catalog, live: LiveList) -> Catalog:
     flavors = {flavor.id: flavor for flavor in live.flavors}
     expected = {key for offer in catalog.offers if offer.listed and (key := _flavor_id(offer, live))}
     if len(expected & flavors.keys()) < CREDIBLE_SHARE * len(expected):
@@ -230,14 +230,14 @@ def _merged(catalog: Catalog, live: LiveList) -> Catalog:
         key = _flavor_id(offer, live)
         row = offer
         if key in flavors:
-            row, more = _updated(offer, flavors[key], live, catalog.accelerators)
+            row, more = _update_offer(offer, flavors[key], live, catalog.accelerators)
             remarks += more
         elif key is not None and offer.listed:
-            row, remark = _retired(offer, live)
+            row, remark = _retire_offer(offer, live)
             remarks.append(remark)
         offers.append(row)
     for key in [key for key in flavors if not any(_flavor_id(offer, live) == key for offer in catalog.offers)]:
-        added, remark = _added(flavors[key], live, catalog.accelerators)
+        added, remark = _add_offer(flavors[key], live, catalog.accelerators)
         remarks.append(remark)
         offers += [added] if added else []
     state = PriceState(basis="live", oldest=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))
@@ -251,5 +251,5 @@ def _merged(catalog: Catalog, live: LiveList) -> Catalog:
 def apply_live_prices(catalog: Catalog, *lists: LiveList) -> Catalog:
     """The bundled catalog with these lists worked in; what was bundled and not listed keeps its bundled price and date."""
     for live in lists:
-        catalog = _merged(catalog, live)
+        catalog = _merge_list(catalog, live)
     return catalog

@@ -75,7 +75,7 @@ def is_day(text: str, *, months_too: bool) -> bool:
     return True
 
 
-def _dated(form: str, *, months_too: bool) -> AfterValidator:
+def _check_date(form: str, *, months_too: bool) -> AfterValidator:
     def check(text: str, info: ValidationInfo) -> str:
         latest = info.context.as_of if info.context else References().as_of
         if not is_day(text, months_too=months_too) or text > latest:
@@ -129,8 +129,8 @@ Text = Annotated[str, Field(pattern=r"\S")]
 """Text that is not empty."""
 Count = Annotated[int, Field(ge=0)]
 Size = Annotated[int, Field(gt=0)]
-Day = Annotated[str, _dated("a day YYYY-MM-DD", months_too=False)]
-DayOrMonth = Annotated[str, _dated("YYYY-MM-DD or YYYY-MM", months_too=True)]
+Day = Annotated[str, _check_date("a day YYYY-MM-DD", months_too=False)]
+DayOrMonth = Annotated[str, _check_date("YYYY-MM-DD or YYYY-MM", months_too=True)]
 Exact = Annotated[Decimal, BeforeValidator(_exact), Field(ge=0, allow_inf_nan=False)]
 """A factor or an amount of money, written as text."""
 Price = Annotated[UsdPerHour, BeforeValidator(_exact), Field(ge=0, allow_inf_nan=False)]

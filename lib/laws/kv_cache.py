@@ -85,22 +85,22 @@ def units(growth: str, span: int, tokens: int, encoder_tokens: int = 0) -> int:
         raise ValueError(f"{growth} needs a block length")
     match growth:
         case "tokens":
-            held = tokens
+            count = tokens
         case "window":
-            held = min(tokens, span)
+            count = min(tokens, span)
         case "blocks":
-            held = tokens // span
+            count = tokens // span
         case "remainder":
-            held = tokens % span
+            count = tokens % span
         case "step":
-            held = int(tokens >= span)
+            count = int(tokens >= span)
         case "constant":
-            held = 1
+            count = 1
         case "encoder":
-            held = encoder_tokens // max(1, span)
+            count = encoder_tokens // max(1, span)
         case _:
             raise ValueError(f"no such growth: {growth}")
-    return held
+    return count
 
 
 def width(term: Term, element_bytes: float, state_bytes: float | None = None) -> float:
@@ -131,8 +131,8 @@ def cache_bytes_by_kind(
     """
     parts: dict[str, float] = {}
     for term in terms or ():
-        held = batch * term.layers * term.elements * units(term.growth, term.span, tokens, encoder_tokens)
-        parts[term.kind] = parts.get(term.kind, 0) + held * width(term, element_bytes, state_bytes)
+        count = batch * term.layers * term.elements * units(term.growth, term.span, tokens, encoder_tokens)
+        parts[term.kind] = parts.get(term.kind, 0) + count * width(term, element_bytes, state_bytes)
     return {kind: Bytes(math.ceil(part)) for kind, part in parts.items()}
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MIN_ITERATIONS = 3
 """Warm products that a result needs at least."""
 _TOLERANCE = 0.01
-_TOLD_EVERY_S = 0.1
+_REPORT_EVERY_S = 0.1
 _PROBE_FLOPS = {"cpu": 2**30, "cuda": 2**34}
 _EMULATED_PROBE_FLOPS = 2**26
 _PROBED_FROM = 16  # a case this many times the probe is short enough to be run without one
@@ -175,7 +175,7 @@ def run_matmuls(
         _probe(case, x, w, clock, limit_s, _EMULATED_PROBE_FLOPS if slow_type else _PROBE_FLOPS[device.type])
         first, total = x[0, 0].clone(), torch.zeros((), dtype=torch.float32, device=device)
         synchronizer(device)()
-    began, told, cold, warm = now(), -math.inf, 0.0, list[float]()
+    began, reported_s, cold, warm = now(), -math.inf, 0.0, list[float]()
     planned = 1 + case.warmup + case.iterations
     for done in range(planned):
         with torch.inference_mode():
@@ -187,8 +187,8 @@ def run_matmuls(
             cold = seconds
         elif done > case.warmup:
             warm.append(seconds)
-        if now() - told >= _TOLD_EVERY_S:
-            told = now()
+        if now() - reported_s >= _REPORT_EVERY_S:
+            reported_s = now()
             yield Progress(
                 phase="cold" if done == 0 else "warm-up" if done <= case.warmup else "warm", done=done + 1, of=planned, last_s=seconds
             )
@@ -199,10 +199,10 @@ def run_matmuls(
     yield MatmulTimes(cold_first_s=cold, warm_s=tuple(warm))
 
 
-def _check_sums(seen: float, expected: float) -> None:
-    if not abs(seen - expected) <= _TOLERANCE * abs(expected):
+def _check_sums(total: float, expected: float) -> None:
+    if not abs(total - expected) <= _TOLERANCE * abs(expected):
         raise LiveError(
-            f"The device's results are wrong: each product should sum to {expected:.6g}, they summed to {seen:.6g}. Its times mean "
+            f"The device's results are wrong: each product should sum to {expected:.6g}, they summed to {total:.6g}. Its times mean "
             "nothing. Restart the Space; if it happens again, the device is faulty."
         )
 
@@ -320,11 +320,11 @@ def run_heartbeat(
     times: MatmulTimes | None = None
     slow_type = is_emulated(case, on, device.capability)
     try:
-        for told in run_matmuls(case, on, limit_s=limit_s or LIMIT_S[device.kind], slow_type=slow_type, clock=clock):
-            if isinstance(told, MatmulTimes):
-                times = told
+        for report in run_matmuls(case, on, limit_s=limit_s or LIMIT_S[device.kind], slow_type=slow_type, clock=clock):
+            if isinstance(report, MatmulTimes):
+                times = report
             else:
-                yield told
+                yield report
         if times is None:
             raise LiveError("The heartbeat ended without a result. Run it again.")
         tf32 = on.type == "cuda" and bool(torch.backends.cuda.matmul.allow_tf32)

@@ -62,7 +62,7 @@ def _by_bits(names: Mapping[int, str], bits: str = "bits", group: str = "group_s
     return read
 
 
-def _compressed(statement: Mapping[str, Any]) -> Format:
+def _read_compressed_tensors(statement: Mapping[str, Any]) -> Format:
     groups = statement.get("config_groups")
     listed = [g.get("weights") for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
     schemes = [scheme for scheme in listed if isinstance(scheme, Mapping)]
@@ -106,7 +106,7 @@ _METHODS: Mapping[str, Callable[[Mapping[str, Any]], Format]] = {
     "gptq": _by_bits({4: "gptq-4", 8: "gptq-8"}),
     "auto-round": _by_bits({4: "gptq-4", 8: "gptq-8"}),
     "awq": _by_bits({4: "awq-4"}),
-    "compressed-tensors": _compressed,
+    "compressed-tensors": _read_compressed_tensors,
     "modelopt": _modelopt,
     "torchao": _torchao,
     "eetq": lambda _statement: ("int8-channel", 0),
@@ -197,7 +197,7 @@ def _ways(tree: Any) -> tuple[int, int]:
     free, factor = 0, 1
     for kind, value in tree:
         if kind in _REPEATS:
-            more, times = _repeated(*value)
+            more, times = _repetition(*value)
         elif kind is sre.BRANCH:
             parts = [_ways(branch) for branch in value[1]]
             more, times = max(n for n, _ in parts), sum(f for _, f in parts)
@@ -209,7 +209,7 @@ def _ways(tree: Any) -> tuple[int, int]:
     return free, factor
 
 
-def _repeated(least: int, most: Any, inner: Any) -> tuple[int, int]:
+def _repetition(least: int, most: Any, inner: Any) -> tuple[int, int]:
     """The ways of one repetition. A run of digits is short in any path, so it leaves few choices."""
     ways = _ways(inner)
     if most <= 1:

@@ -120,10 +120,10 @@ class Versions(Row):
             BadArgument: there is no image of this engine for a host without a GPU.
         """
         kind = "gpu" if on_gpu else "cpu"
-        found = next((image for image in self.images if (image.engine, image.silicon) == (engine, kind)), None)
-        if found is None:
+        image = next((image for image in self.images if (image.engine, image.silicon) == (engine, kind)), None)
+        if image is None:
             raise BadArgument("engine", engine, f"{', '.join(image.engine for image in self.images if image.silicon == kind)} on a {kind}")
-        return found
+        return image
 
 
 @cache
@@ -182,25 +182,25 @@ def write_setup(
     chosen = next((name for name in list_frameworks(platform) if name == framework), None)
     if chosen is None:
         raise BadArgument("framework", framework, f"{', '.join(list_frameworks(platform))} on {platform}")
-    known = load_versions()
+    versions = load_versions()
     if entry["engine"] != "transformers" and (entry["sdk"] == "docker" or platform in {"jobs", "endpoints"}):
         if chosen != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
-        return _server(entry, catalog, known, model, context_tokens, sequences)
-    lines, used = _requirements(entry, chosen, known, zerogpu)
+        return _server(entry, catalog, versions, model, context_tokens, sequences)
+    lines, used = _requirements(entry, chosen, versions, zerogpu)
     cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
     metadata = (
-        known.python.as_source("Python of a Space, admitted by ZeroGPU too"),
-        known.suggested_hardware.as_source("Values that suggested_hardware takes"),
-        known["gradio"].source,
+        versions.python.as_source("Python of a Space, admitted by ZeroGPU too"),
+        versions.suggested_hardware.as_source("Values that suggested_hardware takes"),
+        versions["gradio"].source,
     )
     return Setup(
         framework=chosen,
-        front_matter=_front_matter(entry, model, known) if platform in _SPACES else None,
+        front_matter=_front_matter(entry, model, versions) if platform in _SPACES else None,
         requirements="\n".join(lines) + "\n",
-        dockerfile=_PYTHON_DOCKERFILE.format(version=known.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
+        dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
         notes=_notes(platform),
-        sources=tuple(dict.fromkeys((*(known[name].source for name in used), *cards, *(metadata if platform in _SPACES else ())))),
+        sources=tuple(dict.fromkeys((*(versions[name].source for name in used), *cards, *(metadata if platform in _SPACES else ())))),
     )
 
 
@@ -218,11 +218,11 @@ CMD ["python", "app.py"]
 """
 
 
-def _server(entry: RankedEntry, catalog: Catalog, known: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
+def _server(entry: RankedEntry, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
     """The files of an engine that is a server: a Docker Space, or the line that starts a Job or an Endpoint."""
     engine, platform, precision = str(entry["engine"]), str(entry["platform"]), str(entry["precision"])
     on_gpu = entry["accelerator"] is not None
-    image = known.image(engine, on_gpu=on_gpu)
+    image = versions.image(engine, on_gpu=on_gpu)
     start = Start(
         precision=precision,
         devices=entry["devices"],
@@ -262,10 +262,10 @@ def _server(entry: RankedEntry, catalog: Catalog, known: Versions, model: str, c
         "endpoints": "Check the region in `hf endpoints hardware`; the Endpoint scales to zero after an hour without requests.",
     }
     notes.append(where.get(platform, "For a gated model, add HF_TOKEN to the secrets of the Space."))
-    suggested = (known.suggested_hardware.as_source("Values that suggested_hardware takes"),) if platform in _SPACES else ()
+    suggested = (versions.suggested_hardware.as_source("Values that suggested_hardware takes"),) if platform in _SPACES else ()
     return Setup(
         framework="pytorch",
-        front_matter=_front_matter(entry, model, known) if platform in _SPACES else None,
+        front_matter=_front_matter(entry, model, versions) if platform in _SPACES else None,
         requirements=None,
         dockerfile=dockerfile(image.image, words) if platform in _SPACES else None,
         command=command,
@@ -289,19 +289,19 @@ def _title(model: str) -> str:
     return repository.partition("/")[2] if _HUB_ID.fullmatch(repository) else "My Space"
 
 
-def _front_matter(entry: RankedEntry, model: str, known: Versions) -> str:
+def _front_matter(entry: RankedEntry, model: str, versions: Versions) -> str:
     """The block at the head of README.md; YAML's own writer quotes what is in it."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
     hardware = ZEROGPU_TIER if entry["platform"] == "zerogpu" else str(entry["hardware"])
-    listed = hardware in known.suggested_hardware.values
+    listed = hardware in versions.suggested_hardware.values
     metadata: dict[str, object] = {"title": _title(model)}
     if entry["sdk"] == "docker":
         metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if entry["engine"] == "transformers" else PORT}
     else:
-        version = known["gradio"].version
-        metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": known.python.version, "app_file": "app.py"}
-    read = known.suggested_hardware.checked
+        version = versions["gradio"].version
+        metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": versions.python.version, "app_file": "app.py"}
+    read = versions.suggested_hardware.checked
     why = f"# the values documented for suggested_hardware lack {hardware} ({read}): choose it in the settings"
     if listed:
         metadata["suggested_hardware"] = hardware
@@ -311,33 +311,33 @@ def _front_matter(entry: RankedEntry, model: str, known: Versions) -> str:
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 
-def _requirements(entry: RankedEntry, framework: Framework, known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
+def _requirements(entry: RankedEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     """The lines, and the packages whose versions stand in them."""
     if framework == "pytorch":
-        return _pytorch(entry, known, zerogpu)
-    return _jax(entry, known) if framework == "jax" else _tensorflow(entry, known)
+        return _pytorch(entry, versions, zerogpu)
+    return _jax(entry, versions) if framework == "jax" else _tensorflow(entry, versions)
 
 
-def _pytorch(entry: RankedEntry, known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
+def _pytorch(entry: RankedEntry, versions: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     engine, platform = str(entry["engine"]), entry["platform"]
     if platform == "tpu":
-        return _pytorch_tpu(engine, known)
+        return _pytorch_tpu(engine, versions)
     if engine == "llama.cpp" and platform != "zerogpu":
         built = "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
-        return [built, known["llama-cpp-python"].line()], ("llama-cpp-python",)
-    head, used = _torch(entry, known, zerogpu)
+        return [built, versions["llama-cpp-python"].line()], ("llama-cpp-python",)
+    head, used = _torch(entry, versions, zerogpu)
     also = _packed(str(entry["precision"]))
     names = ("transformers", "accelerate", *also, *(("gradio",) if entry["sdk"] == "docker" else ()))
-    return [*head, *(known[name].line() for name in names)], (*used, *names)
+    return [*head, *(versions[name].line() for name in names)], (*used, *names)
 
 
-def _torch(entry: RankedEntry, known: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
+def _torch(entry: RankedEntry, versions: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
     """PyTorch for ZeroGPU, for a host without a GPU, for a host with one."""
     if entry["platform"] == "zerogpu":
         admitted = zerogpu.torch_versions
         newest = max(admitted, key=lambda version: [int(part) for part in version.split(".")])
-        return [f"# ZeroGPU admits torch {', '.join(admitted)}", f"torch=={newest}", f"spaces>={known['spaces'].version}"], ("spaces",)
-    torch = known["torch"]
+        return [f"# ZeroGPU admits torch {', '.join(admitted)}", f"torch=={newest}", f"spaces>={versions['spaces'].version}"], ("spaces",)
+    torch = versions["torch"]
     if entry["accelerator"] is None:
         return ["# without the CUDA libraries that PyPI's build brings", f"--extra-index-url {_TORCH_INDEX}/cpu", torch.line()], ("torch",)
     return [
@@ -364,20 +364,20 @@ def _packed(precision: str) -> tuple[str, ...]:
     }.get(law, ())
 
 
-def _pytorch_tpu(engine: str, known: Versions) -> tuple[list[str], tuple[str, ...]]:
+def _pytorch_tpu(engine: str, versions: Versions) -> tuple[list[str], tuple[str, ...]]:
     if engine == "vllm-tpu":
-        return ["# brings its own torch and libtpu: pin no other", known["vllm-tpu"].line()], ("vllm-tpu",)
-    tpu = known["torch_tpu"]
+        return ["# brings its own torch and libtpu: pin no other", versions["vllm-tpu"].line()], ("vllm-tpu",)
+    tpu = versions["torch_tpu"]
     return [
         f'# the device is "tpu"; works with {tpu.brings}. PyTorch/XLA is to be replaced by it',
         tpu.line(),
-        known["torch"].line(),
-        known["transformers"].line(),
+        versions["torch"].line(),
+        versions["transformers"].line(),
     ], ("torch_tpu", "torch", "transformers")
 
 
-def _jax(entry: RankedEntry, known: Versions) -> tuple[list[str], tuple[str, ...]]:
-    jax, flax = known["jax"], known["flax"].line()
+def _jax(entry: RankedEntry, versions: Versions) -> tuple[list[str], tuple[str, ...]]:
+    jax, flax = versions["jax"], versions["flax"].line()
     port = _PORT.format(framework="JAX")
     if entry["platform"] == "tpu":
         return ["# brings libtpu 0.0.42: not beside torch_tpu, which needs 0.0.50 or newer", jax.line("tpu"), port, flax], ("jax", "flax")
@@ -389,8 +389,8 @@ def _jax(entry: RankedEntry, known: Versions) -> tuple[list[str], tuple[str, ...
     )
 
 
-def _tensorflow(entry: RankedEntry, known: Versions) -> tuple[list[str], tuple[str, ...]]:
-    tensorflow = known["tensorflow"]
+def _tensorflow(entry: RankedEntry, versions: Versions) -> tuple[list[str], tuple[str, ...]]:
+    tensorflow = versions["tensorflow"]
     port = _PORT.format(framework="TensorFlow")
     if entry["accelerator"] is None:
         return [tensorflow.line(), port], ("tensorflow",)

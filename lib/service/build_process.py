@@ -134,12 +134,12 @@ class _Child:
         if answer is None and not begun and not late.is_set():
             raise _ChildGoneError
         if answer is None:
-            raise self._unanswered(limit_s, late=late.is_set())
+            raise self._failure_to_answer(limit_s, late=late.is_set())
         self.questions += 1
         result, self.resident_bytes = answer
         return result
 
-    def _unanswered(self, limit_s: float, *, late: bool) -> BadConfig:
+    def _failure_to_answer(self, limit_s: float, *, late: bool) -> BadConfig:
         """Why there is no answer, as the clock and the exit status tell."""
         if late:
             return BadConfig(f"Working this configuration out takes more than {limit_s:g} s and was stopped. {_NEXT}")
@@ -219,7 +219,7 @@ class BuildProcess:
         """Start the child if there is none; nobody waits for its imports."""
         with self._turn:
             if self._child is None:
-                self._child = self._started()
+                self._child = self._start_child()
 
     def close(self) -> None:
         """End the children. The next question starts another."""
@@ -236,7 +236,7 @@ class BuildProcess:
             child.close()
             self._child = None
         if self._child is None:
-            self._child = self._started()
+            self._child = self._start_child()
         if not self._child.ready(START_S):
             self._child.close()
             self._child = None
@@ -248,11 +248,11 @@ class BuildProcess:
         if self._successor is not None and self._successor.alive():
             return
         try:
-            self._successor = self._started()
+            self._successor = self._start_child()
         except LiveError:
             log.exception("no successor of the process that builds models")
 
-    def _started(self) -> _Child:
+    def _start_child(self) -> _Child:
         """The successor, or a new child where none lives.
 
         Raises:

@@ -48,7 +48,7 @@ def _result(function: Callable[..., object], arguments: tuple[object, ...], memo
         )
 
 
-def _pickled(result: object) -> bytes:
+def _pickle_result(result: object) -> bytes:
     answer = pickle.dumps((result, resident_bytes()))
     if len(answer) <= MAX_ANSWER_BYTES:
         return answer
@@ -85,7 +85,7 @@ def main() -> None:
         answers.send_bytes(BEGUN)
         faulthandler.dump_traceback_later(_LONGEST_S, exit=True)
         function, arguments = pickle.loads(question)  # noqa: S301 from our own parent
-        answer = _pickled(_result(function, arguments, memory_bytes))
+        answer = _pickle_result(_result(function, arguments, memory_bytes))
         faulthandler.cancel_dump_traceback_later()
         answers.send_bytes(answer)
 

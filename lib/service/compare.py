@@ -57,7 +57,7 @@ MAX_SECONDS = 86_400
 MAX_EFFORT_USD = 1_000_000_000
 
 
-def _measured(words: str, high: int) -> Checked:
+def _measurement(words: str, high: int) -> Checked:
     """A figure that was measured (0: it was not), called by its words in refusals."""
     return Checked(lambda _, value: check_decimal(words, value, 0, high), float)
 
@@ -72,9 +72,9 @@ class SideArguments(Arguments):
     precision: Precision = "auto"
     engine: Engine = "transformers"
     concurrency: Concurrency = 1
-    tokens_per_s: Annotated[Decimal, _measured(RATE, MAX_TOKENS_PER_S)] = Decimal(0)
-    latency_p50_s: Annotated[Decimal, _measured(P50, MAX_SECONDS)] = Decimal(0)
-    latency_p99_s: Annotated[Decimal, _measured(P99, MAX_SECONDS)] = Decimal(0)
+    tokens_per_s: Annotated[Decimal, _measurement(RATE, MAX_TOKENS_PER_S)] = Decimal(0)
+    latency_p50_s: Annotated[Decimal, _measurement(P50, MAX_SECONDS)] = Decimal(0)
+    latency_p99_s: Annotated[Decimal, _measurement(P99, MAX_SECONDS)] = Decimal(0)
 
     @model_validator(mode="after")
     def _plausible(self) -> Self:
@@ -87,7 +87,7 @@ class SideArguments(Arguments):
 
 
 @contextmanager
-def _called(side: str) -> Iterator[None]:
+def _name_side(side: str) -> Iterator[None]:
     """Refusals that say which side they are about."""
     try:
         yield
@@ -102,7 +102,7 @@ def _side(name: str, value: object) -> SideArguments:
     unknown = next((key for key in value if key not in SideArguments.model_fields), None)
     if unknown is not None or "hardware" not in value:
         raise BadArgument(name, "an object without hardware" if unknown is None else f"an object with {quote_value(unknown)}", accepted)
-    with _called(name.capitalize()):
+    with _name_side(name.capitalize()):
         return SideArguments.model_validate(value)
 
 
@@ -158,10 +158,10 @@ def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
         Both sides, what the change saves, and why it is worth its effort or not.
     """
     load, catalog = _load(arguments), app.catalog()
-    with _called("Before"):
-        old = _configured(app, catalog, "Before", arguments.model, arguments.before, load)
-    with _called("After"):
-        new = _configured(app, catalog, "After", arguments.model, arguments.after, load)
+    with _name_side("Before"):
+        old = _configure_side(app, catalog, "Before", arguments.model, arguments.before, load)
+    with _name_side("After"):
+        new = _configure_side(app, catalog, "After", arguments.model, arguments.after, load)
     result = compare_configurations(
         old.configuration,
         new.configuration,
@@ -173,9 +173,9 @@ def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
     return comparison_answer(result, old, new, load, arguments.effort_usd)
 
 
-def _configured(app: App, catalog: Catalog, name: str, model: object, side: SideArguments, load: Load) -> ConfiguredSide:
+def _configure_side(app: App, catalog: Catalog, name: str, model: object, side: SideArguments, load: Load) -> ConfiguredSide:
     usage = load.usage
-    offer = _rented(check_offer(catalog, side.hardware))
+    offer = _as_rented(check_offer(catalog, side.hardware))
     request = SpeedRequest(
         precision=side.precision,
         engine=side.engine,
@@ -192,7 +192,7 @@ def _configured(app: App, catalog: Catalog, name: str, model: object, side: Side
     request = replace(request, engine=choose_engine(spec, request.engine))
     _check_memory(spec, offer, request, replace(usage, concurrency=side.concurrency))
     speed = predict_speed(spec, offer, request, catalog.accelerators)
-    expected = _expected(name, offer, request, speed, load)
+    expected = _expected_configuration(name, offer, request, speed, load)
     if measured:
         expected = replace(expected, latency_p50_s=latencies[0], latency_p99_s=latencies[1])
     return ConfiguredSide(offer=offer, request=request, configuration=expected, speed=speed, measured_latency=measured)
@@ -216,7 +216,7 @@ def _plain(value: Decimal) -> Decimal:
     return Decimal(f"{value.normalize():f}")
 
 
-def _rented(offer: Offer) -> Offer:
+def _as_rented(offer: Offer) -> Offer:
     if offer.platform == "zerogpu" or offer.usd_per_hour is None:
         raise InvalidInput(
             f"{offer.name} is not rented by the hour, so its hours cannot be compared. Choose hardware with a price per hour."
@@ -252,7 +252,7 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
         )
 
 
-def _expected(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstimate, load: Load) -> Configuration:
+def _expected_configuration(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstimate, load: Load) -> Configuration:
     """The estimate as a configuration; the slots of a queue are those of all replicas that the load needs."""
     if speed.output_tokens_per_s is None:
         raise InvalidInput("This model writes no answer tokens, so there is no rate to estimate. Type the measured tokens per second.")

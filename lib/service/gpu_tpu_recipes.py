@@ -29,7 +29,7 @@ class RecipeQuestion:
     spot: bool
 
 
-def slice_recipes(asked: RecipeQuestion, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware) -> Iterable[RecipeEntry]:
+def slice_recipes(question: RecipeQuestion, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware) -> Iterable[RecipeEntry]:
     """Everything that is done with a slice, from the project to the server."""
     entry = None if options is None else options.best_slice
     offer = catalog.offer(EXAMPLE_SLICE, "tpu") if entry is None else entry.offer
@@ -39,11 +39,11 @@ def slice_recipes(asked: RecipeQuestion, options: TpuOptions | None, catalog: Ca
     choice = RecipeChoice(
         offer=offer,
         terms=terms,
-        model=asked.model,
+        model=question.model,
         devices=1 if entry is None else entry.devices,
-        context_tokens=asked.context_tokens,
-        region=asked.region,
-        spot=asked.spot,
+        context_tokens=question.context_tokens,
+        region=question.region,
+        spot=question.spot,
         optimum=software.optimum,
         optimum_lists_model=options is not None and options.runs_on_optimum,
     )
@@ -57,11 +57,11 @@ def slice_recipes(asked: RecipeQuestion, options: TpuOptions | None, catalog: Ca
         }
 
 
-def gpu_recipes(asked: RecipeQuestion, options: TpuOptions, catalog: Catalog) -> Iterable[RecipeEntry]:
+def gpu_recipes(question: RecipeQuestion, options: TpuOptions, catalog: Catalog) -> Iterable[RecipeEntry]:
     """The files and commands of the cheapest GPU offer of each platform, as the recommendation writes them."""
     for entry in options.gpu_by_platform:
         setup = write_setup(
-            ranked_entry(entry), catalog, model=asked.model, context_tokens=asked.context_tokens, sequences=asked.concurrency
+            ranked_entry(entry), catalog, model=question.model, context_tokens=question.context_tokens, sequences=question.concurrency
         )
         where = f"GPU: {entry.engine} on {entry.offer.id}, {PLATFORM_NAMES[entry.offer.platform]}"
         parts = (

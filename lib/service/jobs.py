@@ -171,7 +171,7 @@ def _vllm_row(
     spec = models(result["model"])
     first, whole = _median(result, "first_s"), _median(result, "whole_s")
     further = request.output_tokens - 1
-    expected = run_end(_predicted(spec, plan, request, accelerators), "value")
+    expected = run_end(_predict_run(spec, plan, request, accelerators), "value")
     return Measurement(
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         kind="job",
@@ -197,7 +197,7 @@ def _vllm_row(
     )
 
 
-def _predicted(spec: ModelSpec, plan: JobPlan, request: JobRequest, accelerators: Mapping[str, Accelerator]) -> SpeedEstimate | None:
+def _predict_run(spec: ModelSpec, plan: JobPlan, request: JobRequest, accelerators: Mapping[str, Accelerator]) -> SpeedEstimate | None:
     """How fast the laws say that vLLM is on all cards; None where they say nothing."""
     shape = SpeedRequest(
         precision=request.precision, engine="vllm", prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens

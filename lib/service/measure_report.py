@@ -43,7 +43,7 @@ def _floor_rate(case: PreparedRun, catalog: Catalog) -> float | None:
     return 1 / least.seconds if least.seconds > 0 else None
 
 
-def _predicted(case: PreparedRun) -> MeasurePrediction:
+def _prediction(case: PreparedRun) -> MeasurePrediction:
     prediction = case.expected
     return {
         "peak_bytes": prediction.peak_bytes,
@@ -141,7 +141,7 @@ def measure_answer(case: PreparedRun, measured: MeasuredRun, catalog: Catalog) -
         "decode_tokens_per_s": measured.decode_tokens_per_s,
         "mean_tokens_per_s": measured.mean_tokens_per_s,
         "weights_s": measured.weights_s,
-        "predicted": _predicted(case),
+        "predicted": _prediction(case),
         "error_ratio": errors,
         "verdict": {"code": code, "message": message},
         "caveats": caveat_entries(

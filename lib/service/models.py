@@ -274,8 +274,8 @@ class Models:
             return resolve_count(reference.text)
         if reference.kind == "config":
             return self._configured(reference.text)
-        known = None if reference.file else bundled.find_spec(reference.text)
-        return known or self._from_hub(reference.text, reference.file)
+        remembered = None if reference.file else bundled.find_spec(reference.text)
+        return remembered or self._from_hub(reference.text, reference.file)
 
     def config(self, model: object) -> Mapping[str, Any]:
         """The configuration of the architecture that a caller means; of a bundled pipeline, one by component.
@@ -295,8 +295,8 @@ class Models:
             )
         if reference.kind == "config":
             return parse_config(reference.text)
-        known = None if reference.file else bundled.find_config(reference.text)
-        return known or config_from_hub(self._read_hub(reference.text, reference.file))
+        remembered = None if reference.file else bundled.find_config(reference.text)
+        return remembered or config_from_hub(self._read_hub(reference.text, reference.file))
 
     def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: Training | None) -> DryRun:
         """A dry run of the architecture that a caller means, in the process that builds models; the same one is run once.
@@ -325,9 +325,9 @@ class Models:
 
     def _configured(self, text: str) -> ModelSpec:
         key = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
-        known = self._built.find_result(key)
-        if known is not None:
-            return known
+        remembered = self._built.find_result(key)
+        if remembered is not None:
+            return remembered
         config = parse_config(text)
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
         return self._built(key, lambda: self._build(resolve, config))
@@ -350,7 +350,7 @@ def _with_near(refusal: HubError, name: str) -> HubError:
     """The same refusal, with bundled models of a similar name, which need no Hub."""
     if not isinstance(refusal, RepoNotFound | HubUnreachable):
         return refusal
-    near = difflib.get_close_matches(name.casefold(), (known.casefold() for known in bundled.list_ids()), n=3, cutoff=0.6)
-    spelled = {known.casefold(): known for known in bundled.list_ids()}
+    near = difflib.get_close_matches(name.casefold(), (remembered.casefold() for remembered in bundled.list_ids()), n=3, cutoff=0.6)
+    spelled = {remembered.casefold(): remembered for remembered in bundled.list_ids()}
     hint = f" Near matches in the bundled catalog: {', '.join(spelled[match] for match in near)}." if near else ""
     return type(refusal)(f"{refusal}{hint}")

@@ -107,14 +107,14 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     judged = recommend(spec, replace(arguments.workload, platforms=PLATFORMS), catalog)
     usage = _usage(arguments, judged, catalog)
 
-    def configured(offer: Offer, entry: Entry | None) -> _ConfiguredOffer:
+    def configure(offer: Offer, entry: Entry | None) -> _ConfiguredOffer:
         used = _use(usage, entry, arguments)
         request = _request(offer, entry, used, arguments, own_file=spec.library == "gguf")
         speed = predict_usage(app.predict, spec, offer, request, used, catalog.accelerators)
         return _ConfiguredOffer(offer=offer, request=request, usage=used, speed=speed)
 
-    chosen = configured(*_chosen(arguments, spec, judged, catalog))
-    best = tuple(configured(entry.offer, entry) for entry in _best(judged, beside, chosen.offer))
+    chosen = configure(*_choose_offer(arguments, spec, judged, catalog))
+    best = tuple(configure(entry.offer, entry) for entry in _best(judged, beside, chosen.offer))
     prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
     options = _options(chosen, best, prices if PROVIDERS in beside else (), usage)
     view = Outlook(options=options, axis=arguments.axis, usage=usage, rules=catalog.rules)
@@ -173,15 +173,15 @@ def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usag
 def _request(offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments, *, own_file: bool) -> MemoryRequest:
     """The configuration as it was judged; of an offer that does not qualify, as asked."""
     if entry is not None:
-        held = arguments.context_tokens if entry.memory is None else entry.memory.tokens
-        request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), held)
+        context_tokens = arguments.context_tokens if entry.memory is None else entry.memory.tokens
+        request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens)
         return replace(request, gpu_layers=entry.gpu_layers)
     usual = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if own_file else "transformers"
     engine = usual if arguments.engine == AUTO else arguments.engine
     return memory_request(usage, arguments.precision, engine, max(1, offer.accelerator_count), arguments.context_tokens)
 
 
-def _chosen(arguments: OutlookArguments, spec: ModelSpec, judged: Recommendation, catalog: Catalog) -> tuple[Offer, Entry | None]:
+def _choose_offer(arguments: OutlookArguments, spec: ModelSpec, judged: Recommendation, catalog: Catalog) -> tuple[Offer, Entry | None]:
     """The hardware that was named, else the pick of `/recommend`."""
     if arguments.hardware == AUTO:
         pick = recommend(spec, arguments.workload, catalog).pick

@@ -69,20 +69,20 @@ class ChosenModel:
     caveats: tuple[Caveat, ...] = ()
 
 
-def choose_model(named: str, space: Space, models: Callable[[object], ModelSpec], workload: Workload) -> ChosenModel:
+def choose_model(model: str, space: Space, models: Callable[[object], ModelSpec], workload: Workload) -> ChosenModel:
     """The model that was named, else the linked one that needs the most memory.
 
     Raises:
         BadArgument: none is named, and the Space links none.
         AdvisorError: the named one cannot be resolved, or none of the linked ones.
     """
-    if FAMILIES.get(workload.task) == "provider" and not named.strip():
+    if FAMILIES.get(workload.task) == "provider" and not model.strip():
         return ChosenModel(spec=None, total_bytes={})
-    if named.strip():
-        spec = models(named)
+    if model.strip():
+        spec = models(model)
         return ChosenModel(spec=spec, total_bytes={spec.id: _needs(spec, workload)})
     if not space.models:
-        raise BadArgument("model", named, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
+        raise BadArgument("model", model, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
     candidates: list[tuple[int, ModelSpec]] = []
     caveats: list[Caveat] = []
     refusal: AdvisorError | None = None
@@ -94,7 +94,7 @@ def choose_model(named: str, space: Space, models: Callable[[object], ModelSpec]
             refusal = error
             caveats.append(Caveat("model_left_out", {"model": name, "failure": str(error)}))
     if not candidates:
-        raise refusal if refusal is not None else BadArgument("model", named, "a model: owner/name, or such as 7B")
+        raise refusal if refusal is not None else BadArgument("model", model, "a model: owner/name, or such as 7B")
     if len(space.models) > MOST_MODELS:
         caveats.append(Caveat("models_left_out", {"space": space.id, "linked": len(space.models), "read": MOST_MODELS}))
     spec = max(candidates, key=lambda one: one[0])[1]
@@ -117,7 +117,7 @@ def right_size_answer(space: Space, choice: ChosenModel, workload: Workload, cat
     current = find_offer(catalog, flavor)
     catalog = _there_already(catalog, current, workload)
     recommendation = recommend(choice.spec, workload, catalog)
-    verdict = advice.right_size(current, _judged(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
+    verdict = advice.right_size(current, _judge_current(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
     answer = recommendation_answer(recommendation, choice.spec, catalog)
     return {
         "schema": answer["schema"],
@@ -166,7 +166,9 @@ def _sdk(space: Space, workload: Workload) -> Sdk:
     return workload.sdk
 
 
-def _judged(current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> Recommendation | None:
+def _judge_current(
+    current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog
+) -> Recommendation | None:
     """A recommendation that judged the current tier: the one at hand, or one for its platform alone."""
     if current is None or not current.listed:
         return None

@@ -87,10 +87,10 @@ def plan_switch(
     sleep = plan_sleep_with_switch(target.offer, sleep_time_s, fresh.rules)
     check_sdk(target.offer, space.id, space.sdk)
     check_change(target.offer, space.id, space.hardware, space.requested_hardware)
-    found = [*target.caveats, *sleep.caveats, *_cautions(space, target.offer, sleep), *price_caveats(target.offer)]
+    caveats = [*target.caveats, *sleep.caveats, *_cautions(space, target.offer, sleep), *price_caveats(target.offer)]
     if "hosting_limit" in target.offer.rules:
-        found += _hosting(spaces, space, fresh) if signed_in else [Caveat("hosting_not_checked", variant="signed_out")]
-    return Switch(space=space, offer=target.offer, sleep=sleep, catalog=fresh, caveats=tuple(found))
+        caveats += _hosting(spaces, space, fresh) if signed_in else [Caveat("hosting_not_checked", variant="signed_out")]
+    return Switch(space=space, offer=target.offer, sleep=sleep, catalog=fresh, caveats=tuple(caveats))
 
 
 def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
@@ -112,20 +112,20 @@ def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
 
 
 def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
-    found = []
+    caveats = []
     if find_stage(space.stage).name == "PAUSED":
-        found.append(Caveat("paused", {"space": space.id}))
+        caveats.append(Caveat("paused", {"space": space.id}))
     if space.replicas is not None and space.replicas > 1:
         replicas: dict[str, Value] = {"space": space.id, "replicas": space.replicas}
-        found.append(Caveat("replicas", replicas, variant="billed" if offer.usd_per_hour else "unpaid"))
+        caveats.append(Caveat("replicas", replicas, variant="billed" if offer.usd_per_hour else "unpaid"))
     if space.sleep_time_s is not None and space.sleep_time_s > 0 and sleep.seconds is not None and sleep.seconds != space.sleep_time_s:
         slept: dict[str, Value] = {"before_s": space.sleep_time_s, "after_s": sleep.seconds}
-        found.append(Caveat("sleep_changes", slept, variant="never" if sleep.seconds < 0 else ""))
+        caveats.append(Caveat("sleep_changes", slept, variant="never" if sleep.seconds < 0 else ""))
     if "paid_plan_to_create" in offer.rules:
-        found.append(Caveat("cpu_basic_needs_plan"))
+        caveats.append(Caveat("cpu_basic_needs_plan"))
     if "prepaid_credits" in offer.rules:
-        found.append(Caveat("needs_credits"))
-    return found
+        caveats.append(Caveat("needs_credits"))
+    return caveats
 
 
 Action = Literal["switch", "sleep", "pause", "restart"]
@@ -240,12 +240,12 @@ class _View:
             HubError: the Hub refuses, or failed too often in a row.
         """
         try:
-            seen = look()
+            runtime = look()
         except (HubUnreachable, HubGarbage, RateLimited) as trouble:
             if self.failures >= FAILURES:
                 raise
             return replace(self, failures=self.failures + 1, trouble=trouble)
-        now = {field.name: getattr(seen, field.name) for field in fields(Runtime) if field.name != "id"}
+        now = {field.name: getattr(runtime, field.name) for field in fields(Runtime) if field.name != "id"}
         return _View(space=replace(self.space, **now))
 
     def arrived(self, hardware: str | None) -> bool:
@@ -271,7 +271,7 @@ def watch_space(
     began = time.clock()
     view = first = _View(space=spaces.look(space_id))
     shown: _View | None = None
-    told = looked = began
+    reported_s = looked = began
     pause = FIRST_S
     while True:
         now = time.clock()
@@ -279,13 +279,13 @@ def watch_space(
         left = view.space.stage != first.space.stage or now - began >= GRACE_S
         done = arrived or (view.rests and left and not find_stage(view.space.stage).running) or now - began >= seconds
         done = done or (view.rests and now - began >= GRACE_S)  # it runs, and not on what was asked for
-        if done or view != shown or now - told >= BEAT_S:
+        if done or view != shown or now - reported_s >= BEAT_S:
             yield _progress(view, catalog(), now - began, done=done, arrived=arrived)
-            shown, told = view, time.clock()
+            shown, reported_s = view, time.clock()
         if done:
             return
         due = looked + (CROWDED_S if isinstance(view.trouble, RateLimited) else pause)
-        time.sleep(max(0.05, min(due, told + BEAT_S, began + seconds) - time.clock()))
+        time.sleep(max(0.05, min(due, reported_s + BEAT_S, began + seconds) - time.clock()))
         if time.clock() >= due:
             view, looked, pause = view.next(lambda: spaces.runtime(space_id)), time.clock(), min(LONGEST_S, pause * GROWTH)
 

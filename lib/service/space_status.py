@@ -61,11 +61,11 @@ def tier_name(offer: Offer) -> str:
 
 def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
     """What a Space is doing, on what, and what that costs."""
-    now, asked = find_offer(catalog, space.hardware), find_offer(catalog, space.requested_hardware)
+    now, requested = find_offer(catalog, space.hardware), find_offer(catalog, space.requested_hardware)
     changing = is_changing(space)
     each = price(now)
     total = None if each is None else each * max(1, space.replicas or 1)
-    at, bound_for = find_stage(space.stage), asked if changing else now
+    at, bound_for = find_stage(space.stage), requested if changing else now
     return {
         "schema": SCHEMA,
         "space": space.id,
@@ -82,8 +82,8 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
         "usd_per_hour": usd(each),
         "usd_per_month": usd(per_month(each)),
         "requested_hardware": space.requested_hardware,
-        "requested_usd_per_hour": usd(price(asked)),
-        "requested_usd_per_month": usd(per_month(price(asked))),
+        "requested_usd_per_hour": usd(price(requested)),
+        "requested_usd_per_month": usd(per_month(price(requested))),
         "changing": changing,
         "sleep_time_s": resolve_sleep_time(bound_for, space.sleep_time_s, catalog.rules),
         "sleep_message": sentence(describe_sleep(bound_for, space.sleep_time_s, catalog.rules)),
@@ -97,8 +97,8 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
         ],
         "models": list(space.models),
         "prices": price_entry(catalog.prices["spaces"]),
-        "caveats": caveat_entries(_caveats(space, now, asked, catalog)),
-        "sources": source_entries(_sources(now, asked if changing else None, catalog)),
+        "caveats": caveat_entries(_caveats(space, now, requested, catalog)),
+        "sources": source_entries(_sources(now, requested if changing else None, catalog)),
     }
 
 
@@ -146,24 +146,24 @@ def price_caveats(offer: Offer | None) -> tuple[Caveat, ...]:
     return (Caveat("price_bundled", bundled, variant="" if offer.price_verified else "unverified"),)
 
 
-def _caveats(space: Space, now: Offer | None, asked: Offer | None, catalog: Catalog) -> tuple[Caveat, ...]:
-    found = [*price_caveats(now)]
+def _caveats(space: Space, now: Offer | None, requested: Offer | None, catalog: Catalog) -> tuple[Caveat, ...]:
+    caveats = [*price_caveats(now)]
     if space.hardware is not None and now is None:
-        found.append(Caveat("tier_unknown", {"hardware": space.hardware}, variant="price"))
+        caveats.append(Caveat("tier_unknown", {"hardware": space.hardware}, variant="price"))
     if now is not None and now.status == "retired":
-        found.append(Caveat("retired", {"hardware": now.id, "since": str(now.since)}))
-    if is_changing(space) and asked is not None:
-        found.append(Caveat("changing", {"hardware": asked.id, "current": space.hardware or "no hardware"}))
+        caveats.append(Caveat("retired", {"hardware": now.id, "since": str(now.since)}))
+    if is_changing(space) and requested is not None:
+        caveats.append(Caveat("changing", {"hardware": requested.id, "current": space.hardware or "no hardware"}))
     if (space.replicas or 1) > 1:
-        found.append(Caveat("replicas"))
+        caveats.append(Caveat("replicas"))
     if now is not None and now.platform == "zerogpu":
         sleep = sentence(describe_sleep(now, space.sleep_time_s, catalog.rules))
-        found.append(Caveat("zerogpu", {"sleep": sleep}))
+        caveats.append(Caveat("zerogpu", {"sleep": sleep}))
     if space.storage:
-        found.append(Caveat("storage_retired"))
-    return tuple(found)
+        caveats.append(Caveat("storage_retired"))
+    return tuple(caveats)
 
 
-def _sources(now: Offer | None, asked: Offer | None, catalog: Catalog) -> tuple[Source, ...]:
-    offers = [offer for offer in (now, asked) if offer is not None]
+def _sources(now: Offer | None, requested: Offer | None, catalog: Catalog) -> tuple[Source, ...]:
+    offers = [offer for offer in (now, requested) if offer is not None]
     return (*(source for offer in offers for source in offer.sources), *catalog.rules.sleep.sources)

@@ -89,7 +89,7 @@ def switch_hardware(
         The tier before, the one that was asked for, and the stage.
     """
     spaces = app.spaces(token)
-    switch = _planned(app, token, arguments.space_id, arguments.hardware, arguments.sleep_time_s)
+    switch = _plan_switch(app, token, arguments.space_id, arguments.hardware, arguments.sleep_time_s)
     confirm_price(switch.offer, arguments.confirm_usd_per_hour)
     after = spaces.switch(switch.space.id, switch.offer.id, switch.sleep.seconds)
     sleep_time_s = after.sleep_time_s if after.sleep_time_s is not None else switch.sleep.seconds
@@ -100,7 +100,7 @@ def switch_hardware(
     }
 
 
-def _planned(app: App, token: str | None, space_id: str, hardware: str, sleep_time_s: int | None) -> Switch:
+def _plan_switch(app: App, token: str | None, space_id: str, hardware: str, sleep_time_s: int | None) -> Switch:
     catalog, refreshed = app.catalog(), app.refreshed_catalog or app.catalog
     return plan_switch(app.spaces(token or None), space_id, hardware, sleep_time_s, catalog=catalog, today=refreshed, signed_in=bool(token))
 
@@ -169,7 +169,7 @@ def preview(app: App, arguments: PreviewArguments, *, token: str | None = None) 
     """
     if arguments.action == "switch":
         hardware = _tier("hardware", arguments.hardware)
-        return preview_switch(_planned(app, token, arguments.space_id, hardware, arguments.sleep_time_s))
+        return preview_switch(_plan_switch(app, token, arguments.space_id, hardware, arguments.sleep_time_s))
     seconds = _sleep_seconds("sleep_time_s", arguments.sleep_time_s)
     space, catalog = app.spaces(token or None).look(arguments.space_id), app.catalog()
     check_sdk(None, space.id, space.sdk)
