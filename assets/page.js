@@ -133,7 +133,7 @@
   // Boxes that open, and panels that unfold on narrow screens.
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    if (target?.closest("#roofline > button, #code > button, #compare > button, #latency > button, #solve > button, #precisions > button")) setTimeout(settle, 0);
+    if (MAP.parts.some((part) => part.box && target?.closest(`${part.box} > button`))) setTimeout(settle, 0);
     const fold = target?.closest("[data-fold]");
     if (fold) {
       const panel = fold.dataset.fold === "#workload" ? document.querySelector("#workload") : fold.closest(fold.dataset.fold);

@@ -138,6 +138,7 @@ BAD_MODELS: tuple[Any, ...] = (
 BAD_VALUES: tuple[Any, ...] = (None, True, "many", "", -1, 0, 1.5, 10**12, float("nan"), [1], {"a": 1}, "x" * 300)
 DEFAULTS: Mapping[str, dict[str, Any]] = {
     "estimate_memory": {"model": LLAMA},
+    "tensors": {"model": LLAMA},
     "estimate_speed": {"model": LLAMA, "hardware": "l4x1"},
     "estimate_cost": {"hardware": "l4x1"},
     "recommend": {"model": LLAMA},
@@ -150,6 +151,7 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
 ARGUMENTS: Mapping[str, str] = {
     "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens width height frames "
     "guidance offload vae_tiling vae_slicing quantized",
+    "tensors": "precision engine quantized",
     "estimate_speed": "hardware precision engine prompt_tokens output_tokens concurrency",
     "estimate_cost": "hardware hours_per_day days_per_month replicas requests_per_day sleep_after_s storage_gb account model precision "
     "engine prompt_tokens output_tokens concurrency provider_usd_per_million_output_tokens region",
@@ -335,6 +337,8 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
         yield "simulate_batching", {"model": model, "hardware": "a100-large", "policy": policy, "requests_per_s": rate, "duration_s": 60}
     for model, card, first_s in itertools.product((LLAMA, FAMILIES[1], "7B"), ("l4x1", "a100x4", "zero-a10g", "RTX-4090x2"), (0, 0.5)):
         yield "solve", {"model": model, "hardware": card, "max_ttft_s": first_s, "concurrency": 4}
+    for model, precision in itertools.product((LLAMA, *FAMILIES), ("auto", "bnb-nf4", "gguf:Q4_K_M")):
+        yield "tensors", {"model": model, "precision": precision, "engine": "llama.cpp" if "gguf" in precision else "transformers"}
 
 
 def _refused() -> Iterator[Call]:

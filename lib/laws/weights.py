@@ -28,7 +28,7 @@ Limits: parameters only; buffers, packing workspace and the allocator's rounding
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Protocol
 
@@ -147,22 +147,27 @@ def weight_bytes(
         group: weights per scale where the checkpoint states another than the format's customary one; -1 = a whole row.
         keeps_fp32: the engine keeps the tensors in float32 that transformers keeps so.
     """
+    return Bytes(sum(bytes_by_group(tensors, form, rest=rest, stored=stored, group=group, keeps_fp32=keeps_fp32)))
+
+
+def bytes_by_group(
+    tensors: Iterable[Tensors], form: WeightFormat, *, rest: str, stored: bool, group: int, keeps_fp32: bool
+) -> Iterator[int]:
+    """Bytes of each group; the arguments are those of `weight_bytes`."""
     everything = tuple(tensors)
     mixture = any(t.kind == "expert" for t in everything)
     plain = form.name if form.law == "plain" else rest
     element = 4 if plain == "fp32" else 2
-    total = 0
     for tensor in everything:
         if form.law != "plain" and converts(tensor, form, stored=stored, mixture=mixture):
             stack, rows, columns = _matrices(tensor.shape)
-            total += tensor.count * stack * _MATRIX_BYTES[form.law](rows, columns, form.bits, _group(group or form.group, columns))
+            yield tensor.count * stack * _MATRIX_BYTES[form.law](rows, columns, form.bits, _group(group or form.group, columns))
         elif form.law == "mxfp4" and _is_bias(tensor):
-            total += tensor.count * math.prod(tensor.shape) * 4
+            yield tensor.count * math.prod(tensor.shape) * 4
         elif keeps_fp32:
-            total += _plain_bytes(tensor, element, plain)
+            yield _plain_bytes(tensor, element, plain)
         else:
-            total += tensor.count * math.prod(tensor.shape) * element
-    return Bytes(total)
+            yield tensor.count * math.prod(tensor.shape) * element
 
 
 _OVERHEAD = Fraction(6, 5)

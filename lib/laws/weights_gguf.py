@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lib.laws import Law
@@ -178,17 +178,20 @@ def weight_bytes_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape) -
     Raises:
         KeyError: not one of the file types of `lib.precision.GGUF_TYPES`.
     """
+    return Bytes(sum(bytes_by_group_gguf(tensors, kind, shape)))
+
+
+def bytes_by_group_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape) -> Iterator[int]:
+    """Bytes of each group, all of a model's; the arguments are those of `weight_bytes_gguf`."""
     everything = tuple(tensors)
     tied = not any(t.kind == "head" for t in everything)
-    total = 0
     for tensor in everything:
         size = math.prod(tensor.shape)
         if tensor.component in _APART:
-            total += tensor.count * size * (2 if len(tensor.shape) > 1 else 4)
+            yield tensor.count * size * (2 if len(tensor.shape) > 1 else 4)
         elif tensor.kind not in {"linear", "expert", "embedding", "head"} or len(tensor.shape) < 2 or tensor.name.endswith("bias"):  # noqa: PLR2004
-            total += tensor.count * size * 4
+            yield tensor.count * size * 4
         else:
             role = _role(tensor, tied=tied)
             role = "expert" if kind == "MXFP4_MOE" and tensor.kind == "expert" else role
-            total += sum(_tensor_bytes(tensor, kind, role, layer, shape) for layer in range(tensor.count))
-    return Bytes(total)
+            yield sum(_tensor_bytes(tensor, kind, role, layer, shape) for layer in range(tensor.count))

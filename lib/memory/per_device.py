@@ -128,6 +128,11 @@ class PerDevice:
         return self._stages.fullest(batch).weights if self._stages else None
 
     @property
+    def tensor_bytes(self) -> tuple[int, ...]:
+        """Bytes of each group of the model's tensors, all devices and offloading left aside."""
+        return self._stages.tensor_bytes if self._stages else self.weights.by_group
+
+    @property
     def made(self) -> Size | None:
         """The size of the pictures or clips."""
         return self._stages.size if self._stages else None
@@ -165,14 +170,14 @@ class PerDevice:
 
 
 @lru_cache(maxsize=256)
-def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool, several: bool) -> Weights:
-    return weights(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32, several=several)
+def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool) -> Weights:
+    return weights(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32)
 
 
 @lru_cache(maxsize=1024)
 def _remembered(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
     own = traits_of(request.engine).own_modules
-    of = _weights(key, request.precision, request.compute_dtype, keeps_fp32=own, several=request.devices > 1)
+    of = _weights(key, request.precision, request.compute_dtype, keeps_fp32=own)
     return PerDevice(key.value, request, of)
 
 

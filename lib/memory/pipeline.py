@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.errors import BadArgument
 from lib.laws.pipeline import byte_terms, weigh, work_terms
-from lib.memory.weights import component_bytes
+from lib.memory.weights import group_bytes, sum_by_component
 from lib.model.spec import Pipeline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
     from lib.workload import Pictures
@@ -129,19 +131,19 @@ class Stages:
         self.size = resolve_size(spec, request.pictures)
         self._frames = latent_frames(of, self.size)
         self._widths = 2 if request.compute_dtype == "fp32" else 1
-        self.components = self._component_bytes(spec)
+        self.tensor_bytes = tuple(self._tensor_bytes(spec))
+        self.components = sum_by_component(spec, self.tensor_bytes)
         counts = spec.parameters_by_component
         self._per_parameter = {name: size / max(1, counts[name]) for name, size in self.components.items()}
 
-    def _component_bytes(self, spec: ModelSpec) -> dict[str, int]:
-        """Weights by component: the format is for the denoiser and, unless told otherwise, for text encoders; never for the VAE."""
-        request = self._request
-        formatted, plain = (component_bytes(spec, name, request.compute_dtype) for name in (request.precision, request.compute_dtype))
+    def _tensor_bytes(self, spec: ModelSpec) -> Iterator[int]:
+        """Weights by group: the format is for the denoiser and, unless told otherwise, for text encoders; never for the VAE."""
+        formats = (self._request.precision, self._request.compute_dtype)
+        sizes = (group_bytes(spec, name, self._request.compute_dtype, keeps_fp32=True) for name in formats)
         denoisers = {fit.component for fit in self._of.fits if fit.stage == "denoise"} | {"transformer_2"}
-        return {
-            name: formatted[name] if name in denoisers or (self._asked.quantized == "all" and name != "vae") else size
-            for name, size in plain.items()
-        }
+        for group, formatted, plain in zip(spec.tensors, *sizes, strict=True):
+            takes = group.component in denoisers or (self._asked.quantized == "all" and group.component != "vae")
+            yield formatted if takes else plain
 
     @property
     def _guided(self) -> bool:

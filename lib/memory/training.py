@@ -109,7 +109,7 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     trained, adapters = count_trained(spec, request)
     element = FLOAT32 if request.precision == "fp32" else _HALF
     precision = "bnb-nf4" if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
-    of = weights(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True, several=True)
+    of = weights(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
     held, largest, upcast = of.total, 0, 0
     if request.method == "qlora":
         largest = element * of.largest_matrix

@@ -1,18 +1,18 @@
-"""Weights of a spec in one format: by component, and what tensor parallelism can cut."""
+"""Weights of a spec in one format: by group of tensors, by component, and what tensor parallelism can cut."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws import Law, weights_gguf
-from lib.laws.weights import BY_COUNT, LAW, weight_bytes
-from lib.laws.weights_gguf import GgufShape, weight_bytes_gguf
-from lib.precision import WeightFormat, weight_format
+from lib.laws.weights import BY_COUNT, LAW, bytes_by_group
+from lib.laws.weights_gguf import GgufShape, bytes_by_group_gguf
+from lib.precision import weight_format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from lib.model.spec import ModelSpec, TensorGroup
+    from lib.model.spec import ModelSpec
 
 AS_STORED = Law(equation="Σ bytes of the tensors, each in its own type", source="header of the GGUF file")
 _CUT = frozenset({"linear", "expert", "embedding", "head"})
@@ -20,9 +20,13 @@ _ENDS = frozenset({"embedding", "head"})
 
 
 class Weights(NamedTuple):
-    """Bytes by component (they add up to `total`); tensor parallelism cuts `cut`; `ends` is the larger of table and head."""
+    """Bytes of each group of `ModelSpec.tensors`, and by component: both add up to `total`.
+
+    Tensor parallelism cuts `cut`; `ends` is the larger of table and head.
+    """
 
     total: int
+    by_group: tuple[int, ...]
     by_component: dict[str, int]
     cut: int
     ends: int
@@ -30,7 +34,7 @@ class Weights(NamedTuple):
     law: Law
 
 
-def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: bool, several: bool) -> Weights:
+def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: bool) -> Weights:
     """The weights in one format; a bare parameter count takes the format's published bits per weight.
 
     Args:
@@ -38,50 +42,40 @@ def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: 
         precision: a resolved format name.
         compute_dtype: what the tensors are in that the format does not take.
         keeps_fp32: the engine keeps in float32 what transformers keeps so.
-        several: more than one device shares them, so `cut` is asked for.
     """
     form = weight_format(precision)
-
-    def size(tensors: Sequence[TensorGroup]) -> int:
-        return _bytes(spec, form, tensors, compute_dtype, keeps_fp32=keeps_fp32)
-
     if not spec.tensors:
         total = -(-round(spec.parameters_total * form.effective_bits) // 8)
-        return Weights(total, {"parameters": total}, total, 0, 0, BY_COUNT)
-    total = size(spec.tensors)
-    parts: dict[str, list[TensorGroup]] = {}
-    for group in spec.tensors:
-        parts.setdefault(group.component, []).append(group)
-    by_component = {name: size(groups) for name, groups in parts.items()}
-    if sum(by_component.values()) != total:
-        by_component = {"weights": total}
-    cut = size([g for g in spec.tensors if g.kind in _CUT]) if several else total
-    ends = max((size([g]) for g in spec.tensors if g.kind in _ENDS), default=0)
+        return Weights(total, (), {"parameters": total}, total, 0, 0, BY_COUNT)
+    sizes = group_bytes(spec, precision, compute_dtype, keeps_fp32=keeps_fp32)
+    pairs = tuple(zip(spec.tensors, sizes, strict=True))
+    cut = sum(size for group, size in pairs if group.kind in _CUT)
+    ends = max((size for group, size in pairs if group.kind in _ENDS), default=0)
     matrices = [g.shape[-1] * g.shape[-2] for g in spec.tensors if g.kind == "linear" and len(g.shape) > 1]
     law = AS_STORED if spec.library == "gguf" else weights_gguf.LAW if form.law == "gguf" else LAW
-    return Weights(total, by_component, min(cut, total), ends, max(matrices, default=0), law)
+    return Weights(sum(sizes), sizes, sum_by_component(spec, sizes), cut, ends, max(matrices, default=0), law)
 
 
-def component_bytes(spec: ModelSpec, precision: str, compute_dtype: str) -> dict[str, int]:
-    """The weights of each component in a format of its own, in transformers and diffusers."""
-    parts: dict[str, list[TensorGroup]] = {}
-    for group in spec.tensors:
-        parts.setdefault(group.component, []).append(group)
+def group_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: bool) -> tuple[int, ...]:
+    """Bytes of each group of the spec's tensors in one format; the arguments are those of `weights`."""
     form = weight_format(precision)
-    return {name: _bytes(spec, form, groups, compute_dtype, keeps_fp32=True) for name, groups in parts.items()}
-
-
-def _bytes(spec: ModelSpec, form: WeightFormat, tensors: Sequence[TensorGroup], rest: str, *, keeps_fp32: bool) -> int:
     if spec.library == "gguf":
-        return sum(group.stored_bytes for group in tensors)
+        return tuple(group.stored_bytes for group in spec.tensors)
     if form.law == "gguf":
         d = spec.dimensions
         experts = max((g.experts for g in spec.tensors), default=0)
         queries = d.attention_heads // d.kv_heads if d.kv_heads else 1
-        return weight_bytes_gguf(
-            tensors, form.name.removeprefix("gguf:"), GgufShape(layers=d.layers, queries_per_kv=queries, experts=experts)
-        )
+        shape = GgufShape(layers=d.layers, queries_per_kv=queries, experts=experts)
+        return tuple(bytes_by_group_gguf(spec.tensors, form.name.removeprefix("gguf:"), shape))
     kept = spec.stored.quantization
     stored = kept if kept is not None and kept.format == form.name else None
     group = stored.group_size if stored else 0
-    return weight_bytes(tensors, form, rest=rest, stored=stored is not None, group=group, keeps_fp32=keeps_fp32)
+    return tuple(bytes_by_group(spec.tensors, form, rest=compute_dtype, stored=stored is not None, group=group, keeps_fp32=keeps_fp32))
+
+
+def sum_by_component(spec: ModelSpec, sizes: Iterable[int]) -> dict[str, int]:
+    """Sizes of the groups added up for each component."""
+    totals: dict[str, int] = {}
+    for group, size in zip(spec.tensors, sizes, strict=True):
+        totals[group.component] = totals.get(group.component, 0) + size
+    return totals

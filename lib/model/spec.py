@@ -7,6 +7,7 @@ after that every question is arithmetic on this value. It holds no torch object 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +16,8 @@ from lib.provenance import Caveat, Source
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
 Growth = Literal["tokens", "window", "blocks", "remainder", "step", "constant", "encoder"]
+_STACK = re.compile(r"^(?:\w+\.\*\.)+")
+"""Stacks inside a layer, as a UNet and T5 have: attentions.*.transformer_blocks.*."""
 SpecSource = Literal["safetensors", "architecture", "catalog", "gguf", "rule_of_thumb"]
 
 
@@ -53,6 +56,14 @@ class TensorGroup:
         for extent in self.shape:
             size *= extent
         return size
+
+    @property
+    def block(self) -> str:
+        """The module of a layer that it belongs to, as its name says ("self_attn", "mlp"); its kind where the name names none."""
+        inside = _STACK.sub("", self.name.partition(".*.")[2]).split(".")
+        if len(inside) < (3 if self.kind == "norm" else 2):
+            return self.kind
+        return inside[0].partition("_")[0] if self.name.startswith("blk.") else inside[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

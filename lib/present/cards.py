@@ -14,13 +14,13 @@ from lib.answers.common import (
     EntryMemory,
     EntrySpeed,
     MemoryAnswer,
-    ModelAnswer,
     PartEntry,
     PriceEntry,
     RankedEntry,
     RecommendationAnswer,
     SourceEntry,
 )
+from lib.answers.model import ModelAnswer
 from lib.present.markup import bullet_list, escape
 from lib.present.memory_charts import PARTS, memory_bar, memory_legend
 from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole

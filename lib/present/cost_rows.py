@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -13,7 +11,7 @@ from lib.present.cost_charts import line_swatch
 from lib.present.markup import bullet_list, escape
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
 from lib.present.source_links import link_source
-from lib.present.tables import table_markup
+from lib.present.tables import csv_text, table_markup
 
 _CENT = 0.01
 LineField = Literal[
@@ -135,11 +133,7 @@ def _law(name: str, figure: str, part: CostPartEntry) -> str:
 
 def ways_csv(lines: Sequence[LineEntry]) -> str:
     """The table of ways as CSV in base units; labels start with a word, never with a formula."""
-    out = io.StringIO()
-    sheet = csv.writer(out, lineterminator="\n")
-    sheet.writerow(_CSV_FIELDS)
-    sheet.writerows([line[field] for field in _CSV_FIELDS] for line in lines)
-    return out.getvalue()
+    return csv_text(_CSV_FIELDS, lines)
 
 
 def cost_text(answer: OutlookAnswer, model: str) -> str:

@@ -1,4 +1,4 @@
-"""Memory as bars (markup, which follows every slider at once) and as a curve over the context (a Plotly figure).
+"""Memory as bars (markup, which follows every slider at once), as a curve over the context and as a map of tensors (Plotly figures).
 
 The four parts of an estimate have one name, one order and one colour here, for every bar, legend and chart. All figures of the page share
 a layout: clear backgrounds for both themes, quiet grids, one font.
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from lib.answers.common import EntryMemory, MemoryAnswer
+from lib.answers.model import TensorsAnswer
 from lib.present.markup import escape
 from lib.present.numbers import gib, share
 from lib.units import GIB
@@ -191,3 +192,62 @@ def figure_layout(*, height: int, right: int = 24, left: int = 64) -> dict[str, 
         "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}},
         "showlegend": False,
     }
+
+
+# Dark enough for white letters on both themes.
+KIND_COLOURS: dict[str, tuple[str, str]] = {
+    "linear": ("Matrices", "#2f66a6"),
+    "expert": ("Routed experts", "#7d4a9e"),
+    "embedding": ("Embeddings", "#96600c"),
+    "head": ("Output head", "#a63d3d"),
+    "conv": ("Convolutions", "#1f7457"),
+    "norm": ("Norms", "#5b6472"),
+    "other": ("Biases and others", "#6b6b3a"),
+}
+_INNER = "#475160"
+
+
+def tensor_map_head(answer: TensorsAnswer) -> str:
+    """The heading of the treemap with the colours of the kinds that the model has."""
+    kinds = {tensor["kind"] for tensor in answer["tensors"]}
+    names = "".join(
+        f'<span><i class="swatch" style="background:{colour}"></i>{word}</span>'
+        for kind, (word, colour) in KIND_COLOURS.items()
+        if kind in kinds
+    )
+    return f'<div class="chart-head"><h2>Where the bytes of the weights are</h2><p class="key">{names}</p></div>'
+
+
+def draw_tensors(answer: TensorsAnswer, name: str) -> Figure:
+    """The tensors as a treemap: component, block, tensor; areas are bytes, colours are kinds. A tile opens when it is chosen."""
+    from plotly.graph_objects import Figure, Treemap  # noqa: PLC0415  a quarter of a second that only this chart needs
+
+    sizes: dict[tuple[str, ...], int] = {}
+    hover: dict[tuple[str, ...], str] = {}
+    colours: dict[tuple[str, ...], str] = {}
+    for tensor in answer["tensors"]:
+        shape = " × ".join(str(extent) for extent in tensor["shape"])
+        leaf = (tensor["component"], tensor["block"], f"{tensor['name']} {shape}")
+        hover[leaf] = f"{tensor['count']:,} × [{shape}], {tensor['parameters']:,} parameters"
+        colours[leaf] = KIND_COLOURS[tensor["kind"]][1]
+        for depth in range(len(leaf) + 1):
+            sizes[leaf[:depth]] = sizes.get(leaf[:depth], 0) + tensor["bytes"]
+    total = sizes.get((), 0)
+    figure = Figure(
+        Treemap(
+            ids=["/".join(("all", *path)) for path in sizes],
+            parents=["/".join(("all", *path[:-1])) if path else "" for path in sizes],
+            labels=[escape(path[-1].partition(".*.")[2] or path[-1]).replace("_", " ") if path else escape(name) for path in sizes],
+            values=list(sizes.values()),
+            customdata=[[gib(size), share(size, total), hover.get(path, "")] for path, size in sizes.items()],
+            branchvalues="total",
+            marker={"colors": [colours.get(path, _INNER) for path in sizes], "line": {"width": 1, "color": "rgba(255,255,255,.5)"}},
+            texttemplate="%{label}<br>%{customdata[0]}",
+            hovertemplate="%{label}<br>%{customdata[0]}, %{customdata[1]:.1f} %<br>%{customdata[2]}<extra></extra>",
+            tiling={"pad": 1},
+            pathbar={"visible": True},
+        )
+    )
+    layout = figure_layout(height=460) | {"margin": {"l": 4, "r": 4, "t": 28, "b": 4}, "uniformtext": {"minsize": 10, "mode": "hide"}}
+    figure.update_layout(**layout)
+    return figure

@@ -1,13 +1,13 @@
-"""Answers as rows: the ranked table, the rejected, the tiers under a memory question, and the same as CSV and JSON."""
+"""Answers as rows: the ranked table, the rejected, the tiers under a memory question, and how every table goes to CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
 from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, speed_figure
@@ -247,35 +247,41 @@ def _or_none(amount: int) -> str:
 
 
 def ranked_csv(entries: Sequence[RankedEntry]) -> str:
-    """The ranked table as CSV in base units, with what the screen shows of each row; what a spreadsheet would run is quoted as text."""
-    out = io.StringIO()
-    sheet = csv.writer(out, lineterminator="\n")
-    sheet.writerow(_CSV_FIELDS)
+    """The ranked table as CSV in base units, with what the screen shows of each row."""
+    rows: list[dict[str, object]] = []
     for rank, entry in enumerate(entries, start=1):
         memory = entry["memory"]
         cost, speed = entry["cost"], entry["speed"]
-        sheet.writerow(
-            (
-                rank,
-                *map(_inert, (entry["name"], entry["hardware"], entry["platform"])),
-                entry["pareto"],
-                cost["usd_per_hour"],
-                cost["total_usd_per_month"],
-                *((None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])),
-                entry["devices"],
-                *map(_inert, (entry["precision"], entry["engine"], entry["sdk"])),
-                entry["replicas"],
-                speed["decode_tokens_per_s"],
-                speed["request_s"],
-                speed["decode_tokens_per_s_upper_bound"],
-                _inert(" ".join(reason["message"] for reason in entry["reasons"])),
-            )
+        cells = (
+            rank,
+            *(entry["name"], entry["hardware"], entry["platform"]),
+            entry["pareto"],
+            cost["usd_per_hour"],
+            cost["total_usd_per_month"],
+            *((None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])),
+            entry["devices"],
+            *(entry["precision"], entry["engine"], entry["sdk"]),
+            entry["replicas"],
+            speed["decode_tokens_per_s"],
+            speed["request_s"],
+            speed["decode_tokens_per_s_upper_bound"],
+            " ".join(reason["message"] for reason in entry["reasons"]),
         )
+        rows.append(dict(zip(_CSV_FIELDS, cells, strict=True)))
+    return csv_text(_CSV_FIELDS, rows)
+
+
+def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """These fields of each row as CSV; text that a spreadsheet would run as a formula is quoted as text, what is None is left empty."""
+    out = io.StringIO()
+    sheet = csv.writer(out, lineterminator="\n")
+    sheet.writerow(fields)
+    sheet.writerows([_inert(row[field]) for field in fields] for row in rows)
     return out.getvalue()
 
 
-def _inert(text: str | None) -> str:
-    return "" if text is None else f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
+def _inert(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell
 
 
 def answer_json(answer: Mapping[str, object]) -> str:
@@ -304,8 +310,4 @@ def memory_text(memory: MemoryAnswer, model: str) -> str:
 
 def fits_csv(fits: Sequence[FitEntry]) -> str:
     """The table of tiers as CSV in base units."""
-    out = io.StringIO()
-    sheet = csv.writer(out, lineterminator="\n")
-    sheet.writerow(_FIT_FIELDS)
-    sheet.writerows([fit[field] for field in _FIT_FIELDS] for fit in fits)
-    return out.getvalue()
+    return csv_text(_FIT_FIELDS, fits)

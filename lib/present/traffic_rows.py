@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
@@ -11,7 +9,7 @@ from lib.present.cards import caveat_list
 from lib.present.markup import bullet_list, escape, hint_note
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
 from lib.present.sentences import sentence
-from lib.present.tables import hardware_name, table_markup
+from lib.present.tables import csv_text, hardware_name, table_markup
 from lib.present.traffic_charts import POLICY_NAMES, policy_swatch
 from lib.provenance import Caveat
 
@@ -129,12 +127,7 @@ def _whole_run(steady: bool) -> str:
 
 def loads_csv(points: Sequence[LoadEntry]) -> str:
     """The points as CSV in base units."""
-    out = io.StringIO()
-    if points:
-        sheet = csv.DictWriter(out, list(points[0]), lineterminator="\n")
-        sheet.writeheader()
-        sheet.writerows([dict(point) for point in points])
-    return out.getvalue()
+    return csv_text(list(points[0]), points) if points else ""
 
 
 def needs_table(need: CapacityNeedEntry, rate: float) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
 from lib.present.markup import escape, hint_note
 from lib.present.numbers import count, gib, share, tokens_per_s, usd, usd_per_hour
 from lib.present.snippets import code_blocks
-from lib.present.tables import hardware_name, table_markup
+from lib.present.tables import csv_text, hardware_name, table_markup
 from lib.present.training_words import METHODS, PARTS, VERDICTS
 
 COLOURS: dict[str, str] = {
@@ -123,8 +121,4 @@ def training_text(answer: TrainingAnswer, model: str) -> str:
 
 def options_csv(options: Sequence[TrainingOptionEntry]) -> str:
     """Every piece of hardware as CSV in base units."""
-    out = io.StringIO()
-    sheet = csv.writer(out, lineterminator="\n")
-    sheet.writerow(_CSV)
-    sheet.writerows([option[name] for name in _CSV] for option in options)  # type: ignore[literal-required]
-    return out.getvalue()
+    return csv_text(_CSV, options)

@@ -43,6 +43,7 @@ from lib.service.solve import solve
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
 from lib.service.speed import estimate_speed, roofline
+from lib.service.tensors import tensors
 from lib.service.ways_to_save import ways_to_save
 
 Answer = TypeVar("Answer")
@@ -117,6 +118,7 @@ class Services:
         self.resolve_model = bind_arguments(resolve_model, app)
         self.estimate_memory = bind_arguments(estimate_memory, app)
         self.dry_run = bind_arguments(dry_run, app)
+        self.tensors = bind_arguments(tensors, app)
         self.estimate_memory_on = bind_arguments(estimate_memory_on, app)
         self.recommend = bind_arguments(recommend, app)
         self.list_hardware = bind_arguments(list_hardware, app)

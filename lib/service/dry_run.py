@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from lib import memory
-from lib.answers.common import SCHEMA, DryRunAnswer, FigureEntry, source_entries
+from lib.answers.common import SCHEMA, source_entries
+from lib.answers.model import DryRunAnswer, FigureEntry
 from lib.errors import UnsupportedModel
 from lib.laws.activation import generation_peak_bytes
 from lib.laws.forward_pass import attention_flop, linear_flop

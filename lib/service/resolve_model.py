@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lib.answers.common import SCHEMA, CacheEntry, ModelAnswer, QuantizationEntry, source_entries
+from lib.answers.common import SCHEMA, source_entries
+from lib.answers.model import CacheEntry, ModelAnswer, QuantizationEntry
 from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
 from lib.model.spec import CacheTerm, ModelSpec, Quantization

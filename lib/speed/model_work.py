@@ -109,7 +109,7 @@ def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
 @lru_cache(maxsize=4096)
 def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelWork:
     spec = key.value
-    stored = weights(spec, precision, compute, keeps_fp32=False, several=False)
+    stored = weights(spec, precision, compute, keeps_fp32=False)
     size = layer_sizes(spec)
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.dry_run_rows import dry_run_table
 from lib.present.markup import hint_note
+from lib.present.model_rows import dry_run_table
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE

@@ -88,6 +88,7 @@ PARTS = (
     Part("curve", "memory", "#curve"),
     Part("precisions", "memory", "#precisions"),
     Part("solve", "memory", "#solve"),
+    Part("tensors", "memory", "#tensors"),
     Part("train", "train"),
     Part("cost", "cost"),
     Part("compare", "cost", "#compare"),

@@ -13,7 +13,7 @@ from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.markup import answer_actions, hint_note
 from lib.present.memory_charts import draw_growth, growth_head
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
-from lib.ui import dry_run_box, precision_box, solve_box, workload
+from lib.ui import dry_run_box, precision_box, solve_box, tensors_box, workload
 from lib.ui import fields as ask
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, link_query
@@ -62,6 +62,7 @@ class MemoryView:
     explain: gr.HTML
     precisions: precision_box.PrecisionView
     solve: solve_box.SolveView
+    tensors: tensors_box.TensorsView
     dry_run: dry_run_box.DryRunView
 
     def outputs(self) -> list[Any]:
@@ -97,6 +98,7 @@ def build(services: Services) -> MemoryView:
                 curve = gr.Plot(label="Memory by context length", show_label=False)
             precisions = precision_box.build()
             solve = solve_box.build(services)
+            tensors = tensors_box.build()
             dry_run = dry_run_box.build()
             fits = gr.HTML(elem_id="tiers")
     return MemoryView(
@@ -109,6 +111,7 @@ def build(services: Services) -> MemoryView:
         explain=explain,
         precisions=precisions,
         solve=solve,
+        tensors=tensors,
         dry_run=dry_run,
     )
 
@@ -263,8 +266,11 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
     inputs = [*question, *view.inputs.all()]
     follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
     follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve], "curve_changed")
-    precision_box.wire(
-        view.precisions, services, model, inputs, ticks["precisions"], lambda ref, values: memory_question(services, ref, values).arguments
-    )
     solve_box.wire(view.solve, services, model, inputs, ticks["solve"])
+
+    def arguments(ref: str, values: Sequence[Value]) -> dict[str, Any]:
+        return memory_question(services, ref, values).arguments
+
+    precision_box.wire(view.precisions, services, model, inputs, ticks["precisions"], arguments)
+    tensors_box.wire(view.tensors, services, model, inputs, ticks["tensors"], arguments)
     dry_run_box.wire(view.dry_run, services, model, inputs)

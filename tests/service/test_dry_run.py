@@ -12,7 +12,7 @@ from llama import llama_config
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownModel, UnsupportedModel
 from lib.model import dry_run as executed_here
-from lib.present.dry_run_rows import dry_run_csv, dry_run_table
+from lib.present.model_rows import dry_run_csv, dry_run_table
 from lib.service.app import Services
 from lib.service.build_process import BuildProcess
 from lib.service.dry_run import dry_run

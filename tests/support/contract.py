@@ -52,6 +52,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "vae_slicing": False,
         "quantized": "all",
     },
+    "tensors": {"model": REQUIRED, "precision": "auto", "engine": "transformers", "quantized": "all"},
     "dry_run": {
         "model": REQUIRED,
         "prompt_tokens": 512,
@@ -275,6 +276,7 @@ FIELDS: dict[str, set[str]] = {
         "rule_of_thumb_bytes", "fits",
         "stages",
     },
+    "tensors": {"precision", "engine", "parameters_total", "weights_bytes", "tensors"},
     "dry_run": {"architecture", "mode", "layers", "layers_run", "peak_bytes", "figures"},
     "recommend": {"pick", "ranked", "ranked_total", "rejected", "rejected_total"},
     "list_hardware": {"hardware"},
@@ -361,6 +363,7 @@ TINY_CACHE_BYTES_PER_TOKEN = 256
 EXAMPLE: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": TINY_CONFIG},
     "estimate_memory": {"model": TINY_CONFIG, "context_tokens": 100, "batch_size": 3},
+    "tensors": {"model": TINY_CONFIG, "precision": "bnb-nf4"},
     "dry_run": {"model": TINY_CONFIG, "prompt_tokens": 64},
     "recommend": {"model": TINY_CONFIG},
     "list_hardware": {},

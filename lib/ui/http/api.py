@@ -75,6 +75,7 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
     return {
         "resolve_model": Endpoint(question=services.resolve_model),
         "estimate_memory": Endpoint(question=services.estimate_memory),
+        "tensors": Endpoint(question=services.tensors),
         "dry_run": Endpoint(question=services.dry_run),
         "recommend": Endpoint(question=services.recommend),
         "list_hardware": Endpoint(question=services.list_hardware),
