@@ -18,12 +18,8 @@ from lib.ui.fields import Value, word_refusal
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lib.service.app import Services
-
-    Question = Callable[[str, Sequence[Value]], dict[str, Any]]
-    """The arguments of `/estimate_memory` for a model and the values of the tab."""
+    from lib.ui.precision_box import Ask
 
 CHOOSE = "Name a model above to see its tensors."
 NOT_TRAINING = "These are the weights of inference. Set *Use* to inference to see them."
@@ -52,7 +48,7 @@ def build() -> TensorsView:
     return TensorsView(head=head, chart=chart, table=table)
 
 
-def tensors_updates(services: Services, model: str, question: Question, values: Sequence[Value]) -> list[Any]:
+def tensors_updates(services: Services, model: str, question: Ask, values: Sequence[Value]) -> list[Any]:
     """Heading, picture and table in the precision of the estimate above; a refusal is a sentence."""
     if not model:
         return [hint_note(CHOOSE), None, ""]
@@ -68,7 +64,7 @@ def tensors_updates(services: Services, model: str, question: Question, values: 
     return [tensor_map_head(answer), draw_tensors(answer, name), tensors_table(answer, name)]
 
 
-def wire(view: TensorsView, services: Services, model: ModelReference, inputs: Sequence[Any], tick: gr.Number, question: Question) -> None:
+def wire(view: TensorsView, services: Services, model: ModelReference, inputs: Sequence[Any], tick: gr.Number, question: Ask) -> None:
     """Opening draws; while the box is open the picture follows the model and its precision."""
 
     def answer(reference: str, *values: Value) -> list[Any]:
