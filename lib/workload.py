@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Literal, get_args
 
@@ -62,7 +62,7 @@ QUANTIZED: tuple[Quantized, ...] = get_args(Quantized)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pictures:
+class PipelineRequest:
     """What a pipeline is asked to make, and how it saves memory; 0 is the pipeline's own size, frames or steps.
 
     `guidance` "auto" is as the pipeline takes it, "off" asks a distilled model once a step. `offload` is what waits in the host's memory,
@@ -80,7 +80,20 @@ class Pictures:
     quantized: Quantized = "all"
 
 
-AS_THE_PIPELINE = Pictures()
+AS_THE_PIPELINE = PipelineRequest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaRequest:
+    """What each request brings beside its text: pictures of one size, in pixels."""
+
+    images: int = 0
+    image_width: int = 1024
+    image_height: int = 1024
+
+
+TEXT_ONLY = MediaRequest()
+MEDIA_ARGUMENTS = tuple(field.name for field in fields(MediaRequest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +101,8 @@ class MemoryRequest:
     """One question about memory.
 
     `precision` and `kv_precision` are names that `lib.precision` knows, "auto" included. `context_tokens` counts the tokens a
-    sequence's cache has seen (decoder tokens for an encoder-decoder); `encoder_tokens` = 0 means the model's own full length.
+    sequence's cache has seen (decoder tokens for an encoder-decoder), without those of `media`;
+    `encoder_tokens` = 0 means the model's own full length.
     `devices` is how many accelerators share the model (tensor parallel). llama.cpp alone: `gpu_layers` is its `-ngl`, None for everything
     on the GPU; `micro_batch` its `-ub`, tokens; without `flash_attention` scores are held.
     """
@@ -101,7 +115,8 @@ class MemoryRequest:
     mode: Mode = "inference"
     devices: int = 1
     encoder_tokens: int = 0
-    pictures: Pictures = AS_THE_PIPELINE
+    pictures: PipelineRequest = AS_THE_PIPELINE
+    media: MediaRequest = TEXT_ONLY
     gpu_layers: int | None = None
     micro_batch: int = MICRO_BATCH
     flash_attention: bool = True
@@ -177,4 +192,5 @@ class Workload:
     max_ttft_s: float = 0.0
     engine: Engine | Literal["auto"] = "auto"
     sdk: Sdk | Literal["auto"] = "auto"
-    pictures: Pictures = AS_THE_PIPELINE
+    pictures: PipelineRequest = AS_THE_PIPELINE
+    media: MediaRequest = TEXT_ONLY

@@ -33,7 +33,7 @@ from lib.precision import weight_format
 from lib.provenance import Reason, Value
 from lib.speed import SpeedRequest
 from lib.units import GIB
-from lib.workload import MemoryRequest, Pictures, Workload
+from lib.workload import MediaRequest, MemoryRequest, PipelineRequest, Workload
 
 COMFORT = 0.10
 """Share of a device that stays free in a comfortable fit: fragmentation of the allocator, longer prompts, other libraries."""
@@ -144,12 +144,20 @@ def place_candidate(
 ) -> Placement | Shortage:
     """The placement of one configuration, or what is short."""
     silicon = offer.silicon or offer.host_cpu
-    key, pictures = None if silicon is None else ById(silicon), requirements.workload.pictures
-    of = _hold(ById(model.spec), candidate.precision, candidate.engine, candidate.devices, pictures, key)
+    key = None if silicon is None else ById(silicon)
+    of = _hold(
+        ById(model.spec),
+        candidate.precision,
+        candidate.engine,
+        candidate.devices,
+        requirements.workload.pictures,
+        requirements.workload.media,
+        key,
+    )
     shapes = _shapes(candidate, requirements, at_once)
     headroom = max((measure_headroom(compose(of, *shape), device_bytes, requirements.family) for shape in shapes), key=_needed)
     if not headroom.fits:
-        request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch, requirements.workload.pictures)
+        request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch, requirements.workload)
         split = _leave_layers(offer, candidate, requirements, model, device_bytes, request) if candidate.may_offload else None
         if split is not None:
             return Placement(candidate=split[0], headroom=split[1], at_once=at_once)
@@ -180,7 +188,7 @@ def _leave_layers(
 
 def most_at_once(offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
     """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
-    usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1], requirements.workload.pictures)
+    usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1], requirements.workload)
     most = count_sequences(model.spec, usual, device_bytes, offer.silicon or offer.host_cpu)
     return requirements.workload.concurrency if most is None else most
 
@@ -192,23 +200,30 @@ def _shapes(candidate: Candidate, requirements: Requirements, at_once: int) -> t
     return ((longest, 1), (min(usual, longest), at_once)) if candidate.engine in SERVERS else ((longest, at_once),)
 
 
-def _memory_request(candidate: Candidate, tokens: int, batch: int, pictures: Pictures) -> MemoryRequest:
+def _memory_request(candidate: Candidate, tokens: int, batch: int, workload: Workload) -> MemoryRequest:
     return MemoryRequest(
         precision=candidate.precision,
         engine=candidate.engine,
         context_tokens=tokens,
         batch_size=batch,
         devices=candidate.devices,
-        pictures=pictures,
+        pictures=workload.pictures,
+        media=workload.media,
     )
 
 
 @lru_cache(maxsize=2048)
 def _hold(
-    spec: ById[ModelSpec], precision: str, engine: Engine, devices: int, pictures: Pictures, silicon: ById[Accelerator] | None
+    spec: ById[ModelSpec],
+    precision: str,
+    engine: Engine,
+    devices: int,
+    pictures: PipelineRequest,
+    media: MediaRequest,
+    silicon: ById[Accelerator] | None,
 ) -> PerDevice:
     """The same silicon is offered by several platforms, and most questions differ only in length or number."""
-    request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures)
+    request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures, media=media)
     return hold_model(spec.value, request, None if silicon is None else silicon.value)
 
 

@@ -241,7 +241,8 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
         values |= {"seconds": seconds, "limit_s": limit_s}
         enough = seconds <= limit_s
     else:
-        longer = max(1.0, context_tokens / predicted.request.prompt_tokens) if family == "vision_language" else 1.0
+        by_pictures = family == "vision_language" and not predicted.request.media.images  # else they are counted in the prompt
+        longer = max(1.0, context_tokens / predicted.request.prompt_tokens) if by_pictures else 1.0
         rate, ttft_s = speed.tokens_per_s or 0.0, predicted.ttft_s.value * longer
         values |= {"tokens_per_s": rate, "limit_tokens_per_s": CPU_TOKENS_PER_S, "seconds": ttft_s, "limit_s": FIRST_ANSWER_S}
         enough = rate >= CPU_TOKENS_PER_S and ttft_s <= FIRST_ANSWER_S

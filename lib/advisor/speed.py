@@ -55,6 +55,7 @@ def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequ
         output_tokens=output,
         concurrency=workload.concurrency,
         pictures=workload.pictures,
+        media=workload.media,
     )
 
 
@@ -83,7 +84,7 @@ def predict_placements(
     """
     if (family in PICTURE_KINDS) != (spec.library == "diffusers"):
         return [None] * len(placed)
-    of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens, request.pictures)
+    of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens, request.pictures, request.media)
     keys = []
     questions: dict[Key, Question] = {}
     estimates: dict[Key, SpeedEstimate | None] = {}

@@ -63,6 +63,7 @@ class ModelAnswer(Answer):
     architecture: str
     model_type: str
     library: str
+    media: list[str]
     task: str
     parameters_total: int
     parameters_active: int

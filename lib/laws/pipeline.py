@@ -1,4 +1,4 @@
-"""Temporary tensors and work of a pipeline that makes pictures or clips, by what is made.
+"""Temporary tensors, work and time of a pipeline that makes pictures or clips, by what is made.
 
     bytes = (c0 + c1·B) + (c2 + c3·B)·A + (c4 + c5·B)·A·f          of one moment; the peak is the fullest
     FLOP  = w0 + w1·A + w2·A·f + w3·A²·f + w4·A·f² + w5·A²·f²      for one picture or clip
@@ -9,8 +9,13 @@ Tensors are as large as what they describe. Convolutions and matrices work on ea
 of its latents (A²·f), over time on pairs of frames (A·f²), over both on all pairs (A²·f²). The coefficients come from runs of the
 pipeline on the meta device (`lib.model.pipeline_fits`).
 
-Limits: eager PyTorch without torch.compile; a size far outside those of the runs is an extrapolation.
-Source: diffusers 0.42.1 and torch 2.13.0, executed; checked 2026-11-22.
+    t = B · (s · e · F + V) / (N · φ · η) + s · e · τ
+
+    s  steps   e  evaluations per step (2 with guidance)   F  FLOP of an evaluation   V  FLOP of the decoder   N  copies that share B
+    φ  dense peak in the compute dtype     η  share of it that is reached     τ  host time of an evaluation
+
+Limits: a size far outside those of the runs is an extrapolation.
+Source: diffusers 0.42.1 and torch 2.13.0, executed; checked 2026-11-22; η and τ from `scripts/calibration_pictures.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lib.laws import Law
+from lib.laws.forward_pass import FITTED_CONSTANTS, Quantity
 
 BYTES = Law(
     equation="(c0 + c1·B) + (c2 + c3·B)·A + (c4 + c5·B)·A·f, the fullest moment of the fullest stage",
@@ -44,6 +50,34 @@ def work_terms(megapixels: float, frames: float) -> tuple[float, ...]:
     return (1.0, a, a * f, a * a * f, a * f * f, a * a * f * f)
 
 
-def weigh(coefficients: Sequence[float], terms: Sequence[float]) -> float:
+def sum_terms(coefficients: Sequence[float], terms: Sequence[float]) -> float:
     """Their sum of products."""
     return sum(c * t for c, t in zip(coefficients, terms, strict=True))
+
+
+def latent_frames(frames: int, step: int) -> float:
+    """Frames of the latents of a clip of which each stands for `step` frames after the first; 1 of a picture (step 0).
+
+    >>> latent_frames(81, 4), latent_frames(0, 0)
+    (21.0, 1.0)
+    """
+    return float((frames - 1) // step + 1) if step else 1.0
+
+
+DENOISING = Law(
+    "pictures · (steps · evaluations · FLOP + FLOP of the decoder) / compute reached + evaluations · host time",
+    "lib/laws/pipeline.py; " + FITTED_CONSTANTS,
+)
+
+
+def denoising(
+    *, batch: Quantity, evaluations: Quantity, flop: Quantity, decoder_flop: Quantity, rate: Quantity, host_s: Quantity
+) -> Quantity:
+    """Seconds for a batch; `rate` = N · φ · η.
+
+    FLUX.1-dev, 28 evaluations of 74.4 TFLOP on 300 TFLOP/s reached, 10 TFLOP to decode: 2093.2 / 300 = 6.98 s:
+
+    >>> round(denoising(batch=1, evaluations=28, flop=74.4e12, decoder_flop=10e12, rate=3e14, host_s=0.0), 2)
+    6.98
+    """
+    return batch * (evaluations * flop + decoder_flop) / rate + evaluations * host_s

@@ -13,6 +13,7 @@ from lib.engines import traits_of
 from lib.laws import Law, offload, training
 from lib.laws import activation as law
 from lib.laws.parallelism import ceil_divide, head_share
+from lib.memory.media import tower_bytes
 from lib.memory.resolve import layer_sizes
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Activation:
         self._diffusion = spec.library in {"diffusers", "timm"}
         self.kernel = traced_kernel(spec, request.element_bytes)
         self._fits = self._of(spec, self.kernel)
+        self._vision, self._before = spec.vision, request.media.tokens
         self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()
         self.by_law = not self._fits or self._start_up != "forward pass" or request.mode != "inference"
 
@@ -71,7 +73,7 @@ class Activation:
         """Additional bytes of an older torch on this silicon, a device: scores of all tokens, where no fused kernel takes shared heads."""
         if not self._with_scores:
             return 0
-        return max(0, round(max(f(tokens, batch) for f in self._with_scores)) - self.bytes(tokens, batch))
+        return max(0, round(max(f(tokens + self._before, batch) for f in self._with_scores)) - self.bytes(tokens, batch))
 
     @property
     def law(self) -> Law:
@@ -111,6 +113,14 @@ class Activation:
         """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""
         if self._diffusion:
             return 0
+        return max(self._decoder(tokens + self._before, batch), self.tower(batch))
+
+    def tower(self, batch: int) -> int:
+        """Temporary tensors of the vision tower, which runs before the prompt is read; servers run it for one request at a time."""
+        together = batch if self._start_up == "forward pass" else 1
+        return tower_bytes(self._vision, self._request.media, together, self._request.element_bytes)
+
+    def _decoder(self, tokens: int, batch: int) -> int:
         if self._start_up == "forward pass":
             if self._fits:
                 return max(0, round(max(f(tokens, batch) for f in self._fits)))
@@ -131,7 +141,7 @@ class Activation:
 
     def host_buffer(self, tokens: int) -> int:
         """llama.cpp's buffer on the host of a GPU."""
-        return offload.host_buffer_bytes(hidden=self._sizes.hidden, context=tokens, micro_batch=self._request.micro_batch)
+        return offload.host_buffer_bytes(hidden=self._sizes.hidden, context=tokens + self._before, micro_batch=self._request.micro_batch)
 
     def _plain(self, tokens: int, batch: int) -> int:
         s = self._sizes

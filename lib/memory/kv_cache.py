@@ -81,11 +81,12 @@ def _engine_cache(
 
 
 class Cache:
-    """Bytes of the cache over all devices, and on the fullest one when it is cut."""
+    """Bytes of the cache over all devices, and on the fullest one when it is cut; tokens are those of text, beside those of pictures."""
 
     def __init__(self, terms: tuple[CacheTerm, ...] | None, request: ResolvedRequest, head_dim: int = 0, shares: Shares = WHOLE) -> None:
         self._terms = terms or ()
         self._request = request
+        self._before = request.media.tokens
         self._shares = shares
         self._head_dim = head_dim
         self._kinds = self._summed()
@@ -132,13 +133,13 @@ class Cache:
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""
-        return dict(self._by_law(tokens, batch).by_kind)
+        return dict(self._by_law(tokens + self._before, batch).by_kind)
 
     def share(self, tokens: int, batch: int) -> int:
         """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
         if self._kinds is None:
             return self._law_share(tokens, batch)
-        total = 0
+        total, tokens = 0, tokens + self._before
         for parts, per_token, constant, windows in self._kinds:
             size = per_token * tokens + constant
             for span, each in windows:
@@ -162,5 +163,6 @@ class Cache:
         """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go, pages of a TPU shrink once."""
         if self._kinds is not None:
             return self.share(tokens, batch)
-        lengths = {*peak_tokens(self._terms, tokens), *([LONG_CONTEXT] if tokens > LONG_CONTEXT else [])}
-        return max(self.share(length, batch) for length in lengths)
+        whole = tokens + self._before
+        lengths = {*peak_tokens(self._terms, whole), *([LONG_CONTEXT] if whole > LONG_CONTEXT else [])}
+        return max(self.share(max(0, length - self._before), batch) for length in lengths)

@@ -21,7 +21,7 @@ from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Range, runtime_parts
 from lib.laws.training import StepPart
 from lib.memory.activations import Activation
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
-from lib.memory.pipeline import Size, StageBytes, Stages
+from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
 from lib.memory.search import ENDLESS, UNLIMITED, find_largest
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.memory.weights import Weights, weights
@@ -29,7 +29,7 @@ from lib.workload import TrainingRequest
 
 if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest
-    from lib.model.spec import ModelSpec
+    from lib.model.spec import CacheTerm, ModelSpec
     from lib.workload import Method
 
 _UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
@@ -45,9 +45,9 @@ class PerDevice:
         self.runtime: dict[str, Range] = runtime_parts(
             engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability
         )
-        self._stages = Stages(spec, spec.pipeline, request) if spec.pipeline and request.mode == "inference" else None
+        self._stages = PipelineMemory(spec, spec.pipeline, request) if spec.pipeline and request.mode == "inference" else None
         self._layers = max(1, spec.dimensions.layers)
-        self.cache = Cache(spec.cache_terms if request.mode == "inference" else None, request, spec.dimensions.head_dim, self._shares())
+        self.cache = Cache(_cached(spec, request), request, spec.dimensions.head_dim, self._shares())
         self.trains = request.mode != "inference"
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
@@ -133,7 +133,7 @@ class PerDevice:
         return self._stages.tensor_bytes if self._stages else self.weights.by_group
 
     @property
-    def made(self) -> Size | None:
+    def output_size(self) -> OutputSize | None:
         """The size of the pictures or clips."""
         return self._stages.size if self._stages else None
 
@@ -169,6 +169,14 @@ class PerDevice:
         return self._weights_on_device(batch) + self.device_runtime + active
 
 
+def _cached(spec: ModelSpec, request: ResolvedRequest) -> tuple[CacheTerm, ...] | None:
+    """What the layers cache in a request; those that attend to pictures alone where there are any."""
+    if request.mode != "inference":
+        return None
+    cross = spec.vision.cross if spec.vision and request.media.images else None
+    return spec.cache_terms if cross is None else (*(spec.cache_terms or ()), cross)
+
+
 @lru_cache(maxsize=256)
 def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool) -> Weights:
     return weights(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32)
@@ -189,6 +197,10 @@ def per_device(spec: ModelSpec, request: ResolvedRequest) -> PerDevice:
 def max_context(of: PerDevice, capacity: int, batch: int, host_capacity: int = UNLIMITED) -> int | None:
     """Longest context that fits device and host, bounded by the model's own limit; None when nothing bounds it."""
     limit = of.spec.context_limit
+    if limit is not None:
+        limit -= of.request.media.tokens
+        if limit < 1:
+            return 0
     most = find_largest(lambda tokens: of.peak(tokens, batch), capacity, limit or ENDLESS)
     if of.on_gpu is not None and most:
         most = find_largest(lambda tokens: of.host(tokens, batch), host_capacity, most)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.errors import BadArgument
-from lib.laws.pipeline import byte_terms, weigh, work_terms
+from lib.laws.pipeline import byte_terms, latent_frames, sum_terms, work_terms
 from lib.memory.weights import group_bytes, sum_by_component
 from lib.model.spec import Pipeline
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
-    from lib.workload import Pictures
+    from lib.workload import PipelineRequest
 
 LONGEST_SIDE = 8_192
 MOST_FRAMES = 2_049
@@ -51,7 +51,7 @@ class StageBytes(NamedTuple):
         return sum(self.weights.values()) + self.activation
 
 
-class Size(NamedTuple):
+class OutputSize(NamedTuple):
     """What is made, in pixels and frames (0: a picture)."""
 
     width: int
@@ -64,7 +64,7 @@ class Size(NamedTuple):
         return self.width * self.height / 1e6
 
 
-def resolve_size(spec: ModelSpec, asked: Pictures) -> Size:
+def resolve_size(spec: ModelSpec, asked: PipelineRequest) -> OutputSize:
     """The size that is asked for, with what the pipeline makes by itself where nothing is stated.
 
     Raises:
@@ -75,8 +75,8 @@ def resolve_size(spec: ModelSpec, asked: Pictures) -> Size:
         stated = next(((name, value) for name in ("width", "height", "frames") if (value := getattr(asked, name))), None)
         if stated and spec.library != "diffusers":
             raise BadArgument(*stated, f"0, for {spec.id or 'this model'} makes no pictures or clips")
-        return Size(asked.width, asked.height, asked.frames)
-    size = Size(asked.width or of.width, asked.height or of.height, asked.frames or of.frames)
+        return OutputSize(asked.width, asked.height, asked.frames)
+    size = OutputSize(asked.width or of.width, asked.height or of.height, asked.frames or of.frames)
     for name in ("width", "height"):
         _check_side(name, getattr(size, name), of)
     _check_frames(asked.frames, of)
@@ -102,9 +102,9 @@ def _check_frames(frames: int, of: Pipeline) -> None:
         raise BadArgument("frames", frames, f"1 more than a multiple of {of.frame_step}, up to {MOST_FRAMES:,}, such as {near:,}")
 
 
-def latent_frames(of: Pipeline, size: Size) -> float:
-    """Frames of the latents of a clip; 1 of a picture."""
-    return float((size.frames - 1) // of.frame_step + 1) if of.frame_step else 1.0
+def is_guided(of: Pipeline, asked: PipelineRequest) -> bool:
+    """Whether the denoiser is asked with the prompt and without it in each step."""
+    return of.guidance != "embedded" and asked.guidance != "off"
 
 
 class PictureWork(NamedTuple):
@@ -116,20 +116,20 @@ class PictureWork(NamedTuple):
     evaluations_per_step: int
 
 
-def picture_work(of: Pipeline, size: Size, asked: Pictures) -> PictureWork:
+def picture_work(of: Pipeline, size: OutputSize, asked: PipelineRequest) -> PictureWork:
     """What has to be computed for one picture or clip."""
-    terms = work_terms(size.megapixels, latent_frames(of, size))
-    guided = of.guidance != "embedded" and asked.guidance != "off"
-    return PictureWork(weigh(of.flop, terms), weigh(of.decoder_flop, terms) + of.encoder_flop, asked.steps or of.steps, 2 if guided else 1)
+    terms = work_terms(size.megapixels, latent_frames(size.frames, of.frame_step))
+    decoder_flop = sum_terms(of.decoder_flop, terms) + of.encoder_flop
+    return PictureWork(sum_terms(of.flop, terms), decoder_flop, asked.steps or of.steps, 2 if is_guided(of, asked) else 1)
 
 
-class Stages:
+class PipelineMemory:
     """The stages of a pipeline on one device, as a function of pictures or clips at once."""
 
     def __init__(self, spec: ModelSpec, of: Pipeline, request: ResolvedRequest) -> None:
         self._of, self._request, self._asked = of, request, request.pictures
         self.size = resolve_size(spec, request.pictures)
-        self._frames = latent_frames(of, self.size)
+        self._frames = latent_frames(self.size.frames, of.frame_step)
         self._widths = 2 if request.compute_dtype == "fp32" else 1
         self.tensor_bytes = tuple(self._tensor_bytes(spec))
         self.components = sum_by_component(spec, self.tensor_bytes)
@@ -144,10 +144,6 @@ class Stages:
         for group, formatted, plain in zip(spec.tensors, *sizes, strict=True):
             takes = group.component in denoisers or (self._asked.quantized == "all" and group.component != "vae")
             yield formatted if takes else plain
-
-    @property
-    def _guided(self) -> bool:
-        return self._of.guidance != "embedded" and self._asked.guidance != "off"
 
     def all(self, batch: int) -> tuple[StageBytes, ...]:
         """Encode, denoise and decode, each with the component of it that takes most."""
@@ -183,9 +179,9 @@ class Stages:
     def _temporary(self, stage: str, moments: list[tuple[float, ...]], batch: int) -> int:
         def peak(pictures: float, megapixels: float) -> float:
             terms = byte_terms(pictures, megapixels, self._frames)
-            return self._widths * max(weigh(coefficients, terms) for coefficients in moments)
+            return self._widths * max(sum_terms(coefficients, terms) for coefficients in moments)
 
-        if stage == "denoise" and self._of.guidance == "batched" and not self._guided:
+        if stage == "denoise" and self._of.guidance == "batched" and not is_guided(self._of, self._asked):
             return round(max(0.0, peak(batch / 2, self.size.megapixels)))
         if stage != "decode":
             return round(max(0.0, peak(batch, self.size.megapixels)))

@@ -17,8 +17,9 @@ from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
 from lib.identity import ById
 from lib.laws import parallelism
+from lib.memory.media import NO_MEDIA, PromptMedia, resolve_media
 from lib.model.parameter_count import typical_decoder
-from lib.workload import AS_THE_PIPELINE, Mode, Pictures
+from lib.workload import AS_THE_PIPELINE, Mode, PipelineRequest
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
@@ -52,7 +53,8 @@ class ResolvedRequest:
     gpu_layers: int | None = None
     micro_batch: int = MICRO_BATCH
     flash_attention: bool = True
-    pictures: Pictures = AS_THE_PIPELINE
+    pictures: PipelineRequest = AS_THE_PIPELINE
+    media: PromptMedia = NO_MEDIA
 
     @property
     def element_bytes(self) -> int:
@@ -112,6 +114,9 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
     if request.gpu_layers is not None and engine != "llama.cpp":
         raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
+    media = resolve_media(spec, request.media)
+    if media.images and request.mode != "inference":
+        raise BadArgument("images", media.images, f"0 with mode {request.mode}: training is counted for text alone")
     kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(engine).silicon else "tpu"
     memory = accelerator.memory_usable if accelerator else None
     return ResolvedRequest(
@@ -121,7 +126,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         engine=engine,
         mode=request.mode,
         devices=request.devices,
-        encoder_tokens=request.encoder_tokens or spec.dimensions.encoder_tokens,
+        encoder_tokens=media.cross_positions or request.encoder_tokens or spec.dimensions.encoder_tokens,
         kv_element_bytes=formats.element_bytes(request.kv_precision, compute),
         silicon=kind,
         compute_capability=accelerator.compute_capability if accelerator else None,
@@ -130,6 +135,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         micro_batch=request.micro_batch,
         flash_attention=request.flash_attention,
         pictures=request.pictures,
+        media=media,
     )
 
 

@@ -159,20 +159,22 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "activation_by_law": untraced and of.activation.known,
         "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS and spec.pipeline is None,
         "device_runtime": request.silicon in {"tpu", "neuron"},
-        "media_not_counted": spec.task in _TEXT,
         "one_prompt": own and inference and spec.cache_terms is not None,
         "layer_split": request.devices > 1 and not of.parallel,
         "training_assumed": not inference,
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
     open_points = [Caveat(code) for code, true in holds.items() if true]
+    if spec.task in _TEXT and not request.media.images:
+        open_points.append(Caveat("media_not_counted", variant="images" if spec.vision else ""))
     traits = traits_of(request.engine)
     if traits.preallocates and inference:
         variant = {"a share of the rest": "rest", "weights and cache": "computed"}.get(traits.claims, "")
         open_points.append(Caveat("preallocates", {"engine": request.engine, "share": traits.memory_share}, variant=variant))
     limit = spec.context_limit
-    if limit is not None and tokens > limit:
-        open_points.append(Caveat("beyond_context_limit", {"limit_tokens": limit, "counted_tokens": tokens}))
+    counted = tokens + request.media.tokens
+    if limit is not None and counted > limit:
+        open_points.append(Caveat("beyond_context_limit", {"limit_tokens": limit, "counted_tokens": counted}))
     return (*open_points, *(Caveat(code) for code in of.cache.codes))
 
 
@@ -212,6 +214,7 @@ def weights_part(of: PerDevice, batch: int, total: int) -> Part:
 def cache_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     """The part of `MemoryEstimate.kv_cache`."""
     inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"}
+    inputs |= _pictures(of)
     if of.request.encoder_tokens:
         inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
     details = _with_rest(of.cache.by_kind(tokens, batch), total, "copies on other devices")
@@ -219,18 +222,29 @@ def cache_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     return Part(name="kv_cache", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
+def _pictures(of: PerDevice) -> dict[str, str]:
+    """The pictures of a request in the inputs of a part; nothing without any."""
+    media = of.request.media
+    return {"pictures": f"{media.images:,}, of {media.tokens // media.images:,} tokens each"} if media.images else {}
+
+
 def activation_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     """The part of `MemoryEstimate.activation`."""
     details = {name: size * of.request.devices for name, size in of.activations(tokens, batch).items()}
     if of.on_gpu is not None:
         details["host buffer"] = of.activation.host_buffer(tokens)
-    if of.made is not None:
-        inputs = {"B": str(batch), "A": f"{of.made.width:,} x {of.made.height:,} pixels", "b": f"{of.request.element_bytes} bytes"}
-        inputs |= {"f": f"latents of {of.made.frames} frames"} if of.made.frames else {}
+    if of.output_size is not None:
+        inputs = {
+            "B": str(batch),
+            "A": f"{of.output_size.width:,} x {of.output_size.height:,} pixels",
+            "b": f"{of.request.element_bytes} bytes",
+        }
+        inputs |= {"f": f"latents of {of.output_size.frames} frames"} if of.output_size.frames else {}
         law = pipeline.BYTES
     else:
         law = of.activation.law
         inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
+        inputs |= _pictures(of)
     return Part(name="activation", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
@@ -257,7 +271,7 @@ def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int
     if of.trains:
         reserved = of.training(tokens, batch).reserved
         return low + (reserved.typical - reserved.low) * n, high + (reserved.high - reserved.typical) * n
-    if of.activation.by_law:
+    if of.activation.by_law or 0 < activation == of.activation.tower(batch) * n:
         low, high = low + int(activation * _LAW_MARGIN), high + int(activation * _LAW_MARGIN)
     if traits_of(of.request.engine).own_modules and of.request.silicon == "gpu":
         high += cache + of.activation.scores(tokens, batch) * n

@@ -15,7 +15,19 @@ from importlib.resources import files
 from typing import Any
 
 from lib.errors import BadCatalog
-from lib.model.spec import ActivationFit, CacheTerm, Dimensions, ModelSpec, Pipeline, Quantization, StageFit, StoredWeights, TensorGroup
+from lib.laws.image_tokens import ImageRules
+from lib.model.spec import (
+    ActivationFit,
+    CacheTerm,
+    Dimensions,
+    ModelSpec,
+    Pipeline,
+    Quantization,
+    StageFit,
+    StoredWeights,
+    TensorGroup,
+    VisionInput,
+)
 from lib.provenance import Caveat, Source
 
 SPECS = "models.jsonl"
@@ -42,11 +54,14 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
         plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
-    for name in ("buffer_bytes", "gguf_files", "pipeline"):
+    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision"):
         if not plain[name]:
             del plain[name]
     if spec.pipeline is not None:
         plain["pipeline"] = [*_to_row(spec.pipeline)[:-1], [_to_row(fit) for fit in spec.pipeline.fits]]
+    if (vision := spec.vision) is not None:
+        cross = None if vision.cross is None else _to_row(vision.cross)
+        plain["vision"] = [list(vision.rules), _to_row(vision.tower), vision.windowed_layers, vision.window, vision.kept_layers, cross]
     plain["dimensions"] = _to_row(spec.dimensions)
     quantization = spec.stored.quantization
     plain["stored"] = [spec.stored.dtype, spec.stored.bytes_by_dtype, None if quantization is None else _to_row(quantization)]
@@ -67,6 +82,16 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
             *row, fits = values["pipeline"]
             units = {name: tuple(sizes) for name, sizes in row.pop().items()}
             values["pipeline"] = _from_row(Pipeline, [*row, units, tuple(_from_row(StageFit, fit) for fit in fits)])
+        if "vision" in values:
+            rules, tower, windowed, window, kept, cross = values["vision"]
+            values["vision"] = VisionInput(
+                rules=ImageRules(*rules),
+                tower=_from_row(Dimensions, tower),
+                windowed_layers=windowed,
+                window=window,
+                kept_layers=kept,
+                cross=None if cross is None else _from_row(CacheTerm, cross),
+            )
         values["dimensions"] = _from_row(Dimensions, values["dimensions"])
         dtype, by_dtype, row = values["stored"]
         quantization = None if row is None else _from_row(Quantization, row)

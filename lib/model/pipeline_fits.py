@@ -22,7 +22,7 @@ import torch
 from torch.nn import ModuleList
 
 from lib.errors import UnsupportedModel
-from lib.laws.pipeline import byte_terms, work_terms
+from lib.laws.pipeline import byte_terms, latent_frames, work_terms
 from lib.model.activation_peaks import find_peaks
 from lib.model.pipeline_run import MetaPipeline, PipelineRun, Shape, Stage, run_encoder
 from lib.model.spec import Pipeline, StageFit
@@ -71,8 +71,8 @@ class _Runs:
 
     def point(self, shape: Shape) -> Point:
         """A shape in the numbers of the terms."""
-        frames = (shape.frames - 1) // max(1, self.pipeline.temporal) + 1 if self.clips else 1
-        return float(shape.batch), shape.height * shape.width / 1e6, float(frames)
+        frames = latent_frames(shape.frames, max(1, self.pipeline.temporal) if self.clips else 0)
+        return float(shape.batch), shape.height * shape.width / 1e6, frames
 
     def fits(
         self, stages: Sequence[Stage], shapes: Sequence[Shape], name: Literal["denoise", "decode"], component: str, **kind: Any

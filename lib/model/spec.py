@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lib.engines import Work
+from lib.laws.image_tokens import ImageRules
 from lib.provenance import Caveat, Source
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
@@ -202,6 +203,23 @@ class Pipeline:
     fits: tuple[StageFit, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisionInput:
+    """How a model that writes takes pictures: what one becomes, and the tower that reads it.
+
+    `tower` has the sizes of the vision transformer, 0 where it is none; `windowed_layers` of it attend within `window` positions, and the
+    output of `kept_layers` is kept until the last has run.
+    `cross` is what layers of cross-attention cache of a picture's positions (then its tokens are not in the prompt).
+    """
+
+    rules: ImageRules
+    tower: Dimensions
+    windowed_layers: int = 0
+    window: int = 0
+    kept_layers: int = 0
+    cross: CacheTerm | None = None
+
+
 _EMBEDS = frozenset(
     {
         "feature-extraction", "sentence-similarity", "fill-mask", "text-classification", "token-classification", "text-ranking",
@@ -222,6 +240,7 @@ class ModelSpec:
     `layer_kinds` counts layers by kind for people. `context_limit` is in tokens, None when the config states none. `buffer_bytes` is what
     large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
     repository, by the names that mean them, with their bytes (0: not told).
+    `vision` is None where the model takes no pictures, or where what one becomes is not known here.
     """
 
     id: str
@@ -247,6 +266,7 @@ class ModelSpec:
     buffer_bytes: int = 0
     gguf_files: tuple[tuple[str, int], ...] = ()
     pipeline: Pipeline | None = None
+    vision: VisionInput | None = None
 
     @property
     def work(self) -> Work:

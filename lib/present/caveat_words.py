@@ -73,6 +73,7 @@ _MEMORY = {
     "and graphs; this is what the request needs. What fits, and the limits, are counted without that reserve.",
     "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
+    "media_not_counted:images": "A text prompt is counted; pictures need more: state how many (images) and their size.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
     "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
     "training_assumed": "Training: fused AdamW, mixed precision with master weights, gradient checkpointing, TRL with a fused loss; LoRA "

@@ -33,6 +33,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
 from lib.catalog.silicon import Cards
 from lib.errors import BadArgument, NotSignedIn, UnknownModel, quote_value
+from lib.memory.media import LONGEST_IMAGE, MOST_IMAGES, SHORTEST_SIDE
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)
@@ -468,6 +469,12 @@ FirstTokenSeconds = Annotated[float, Checked(lambda name, value: check_number(na
 Pixels = Annotated[int, whole_number(0, MAX_PIXELS)]
 Frames = Annotated[int, whole_number(0, MAX_PIXELS)]
 Steps = Annotated[int, whole_number(0, MAX_STEPS)]
+ImageCount = Annotated[
+    int,
+    whole_number(0, MOST_IMAGES),
+    Field(description="pictures in each prompt, for models that take them; their tokens come on top"),
+]
+ImageSide = Annotated[int, whole_number(SHORTEST_SIDE, LONGEST_IMAGE)]
 Guidance = Annotated[
     workload.Guidance,
     one_of(workload.GUIDANCES, workload.Guidance),

@@ -29,6 +29,8 @@ from lib.service.arguments import (
     GpuLayers,
     Guidance,
     Hardware,
+    ImageCount,
+    ImageSide,
     Mode,
     Model,
     Offload,
@@ -43,7 +45,7 @@ from lib.service.arguments import (
 )
 from lib.service.endpoint import App
 from lib.service.model_limits import encoder_caveats, picture_caveats, split_caveats
-from lib.workload import MemoryRequest, Pictures
+from lib.workload import MEDIA_ARGUMENTS, MediaRequest, MemoryRequest, PipelineRequest
 
 PLATFORMS = ("spaces", "zerogpu")
 MAX_MICRO_BATCH = 65_536
@@ -74,6 +76,9 @@ class MemoryArguments(Arguments):
     vae_tiling: Flag = argument(False, "the VAE decodes a large picture by tiles")
     vae_slicing: Flag = argument(False, "the VAE decodes one picture of a batch at a time")
     quantized: Quantized = "all"
+    images: ImageCount = 0
+    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
+    image_height: ImageSide = 1024
 
 
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
@@ -93,10 +98,11 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
         BadArgument: a size that this pipeline cannot make, or that this model makes none of.
     """
     values = {name: getattr(arguments, name) for name in MemoryArguments.model_fields if name != "model"}
-    pictures = Pictures(**{name: values.pop(name) for name in PICTURE_ARGUMENTS})
+    pictures = PipelineRequest(**{name: values.pop(name) for name in PICTURE_ARGUMENTS})
+    media = MediaRequest(**{name: values.pop(name) for name in MEDIA_ARGUMENTS})
     resolve_size(spec, pictures)
     values["gpu_layers"] = None if arguments.gpu_layers < 0 else arguments.gpu_layers
-    return MemoryRequest(**values, pictures=pictures)
+    return MemoryRequest(**values, pictures=pictures, media=media)
 
 
 class MemoryOnArguments(MemoryArguments):

@@ -25,6 +25,7 @@ from lib.answers.common import (
 )
 from lib.catalog import Catalog
 from lib.identity import ById
+from lib.memory.media import resolve_media
 from lib.memory.pipeline import resolve_size
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
@@ -38,6 +39,8 @@ from lib.service.arguments import (
     Frames,
     Guidance,
     HoursPerDay,
+    ImageCount,
+    ImageSide,
     Model,
     Offload,
     Pixels,
@@ -57,7 +60,7 @@ from lib.service.arguments import (
 )
 from lib.service.endpoint import App
 from lib.service.speed import speed_end
-from lib.workload import Pictures, Workload
+from lib.workload import MEDIA_ARGUMENTS, MediaRequest, PipelineRequest, Workload
 
 MAX_ENTRIES = 10_000
 
@@ -87,13 +90,17 @@ class WorkloadArguments(Arguments):
     steps: Steps = argument(0, "steps of denoising")
     guidance: Guidance = "auto"
     offload: Offload = "none"
+    images: ImageCount = 0
+    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
+    image_height: ImageSide = 1024
 
     @property
     def workload(self) -> Workload:
         """The same as the advisor takes it."""
         values = {name: getattr(self, name) for name in WorkloadArguments.model_fields}
-        pictures = Pictures(**{name: values.pop(name) for name in ("width", "height", "frames", "steps", "guidance", "offload")})
-        return Workload(**values, pictures=pictures)
+        pictures = PipelineRequest(**{name: values.pop(name) for name in ("width", "height", "frames", "steps", "guidance", "offload")})
+        media = MediaRequest(**{name: values.pop(name) for name in MEDIA_ARGUMENTS})
+        return Workload(**values, pictures=pictures, media=media)
 
 
 class ListArguments(Arguments):
@@ -118,6 +125,7 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
     if spec is not None:
         resolve_size(spec, arguments.workload.pictures)
+        resolve_media(spec, arguments.workload.media)
     answer = _answer_once(spec, arguments.workload, catalog, arguments.limit)
     on_hub = spec is not None and spec.id and read_reference(arguments.model).kind == "id"
     if spec is None or not on_hub or not _needs_checkpoint(answer):

@@ -19,6 +19,7 @@ from lib.catalog.offers import Offer
 from lib.errors import AdvisorError, BadArgument
 from lib.hub.space_answers import Space
 from lib.memory import estimate_memory
+from lib.memory.media import resolve_media
 from lib.memory.pipeline import resolve_size
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
@@ -57,6 +58,7 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
     choice = choose_model(arguments.model, space, app.models, workload)
     if choice.spec is not None:
         resolve_size(choice.spec, workload.pictures)
+        resolve_media(choice.spec, workload.media)
     return right_size_answer(space, choice, workload, app.catalog())
 
 

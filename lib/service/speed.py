@@ -31,6 +31,8 @@ from lib.service.arguments import (
     GpuLayers,
     Guidance,
     Hardware,
+    ImageCount,
+    ImageSide,
     Model,
     Pixels,
     Precision,
@@ -55,7 +57,7 @@ from lib.speed import (
 )
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
-from lib.workload import MemoryRequest, Pictures
+from lib.workload import MEDIA_ARGUMENTS, MediaRequest, MemoryRequest, PipelineRequest
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Cards
@@ -77,13 +79,18 @@ class SpeedArguments(Arguments):
     frames: Frames = argument(0, "frames of a clip")
     steps: Steps = argument(0, "steps of denoising")
     guidance: Guidance = "auto"
+    images: ImageCount = 0
+    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
+    image_height: ImageSide = 1024
 
     @property
     def request(self) -> SpeedRequest:
         """The same as the prediction takes it."""
-        made = {"width", "height", "frames", "steps", "guidance"}
-        asked = SpeedRequest(**self.model_dump(exclude={"model", "hardware"} | made), pictures=Pictures(**self.model_dump(include=made)))
-        return replace(asked, gpu_layers=None if self.gpu_layers < 0 else self.gpu_layers)
+        values = self.model_dump(exclude={"model", "hardware"})
+        pictures = PipelineRequest(**{name: values.pop(name) for name in ("width", "height", "frames", "steps", "guidance")})
+        media = MediaRequest(**{name: values.pop(name) for name in MEDIA_ARGUMENTS})
+        values["gpu_layers"] = None if self.gpu_layers < 0 else self.gpu_layers
+        return SpeedRequest(**values, pictures=pictures, media=media)
 
 
 def estimate_speed(app: App, arguments: SpeedArguments) -> SpeedAnswer:

@@ -9,7 +9,7 @@ from lib.errors import BadArgument
 from lib.present.sentences import caveat_entries
 from lib.service.arguments import Arguments, Engine, Model, Precision, Quantized
 from lib.service.endpoint import App
-from lib.workload import MemoryRequest, Pictures
+from lib.workload import MemoryRequest, PipelineRequest
 
 
 class TensorsArguments(Arguments):
@@ -30,7 +30,7 @@ def tensors(app: App, arguments: TensorsArguments) -> TensorsAnswer:
     spec = app.models(arguments.model)
     if not spec.tensors:
         raise BadArgument("model", arguments.model, "a Hub id or a config.json: a parameter count alone has no tensors")
-    pictures = Pictures(quantized=arguments.quantized)
+    pictures = PipelineRequest(quantized=arguments.quantized)
     estimate = memory.estimate_memory(spec, MemoryRequest(precision=arguments.precision, engine=arguments.engine, pictures=pictures))
     sizes, total = estimate.of.tensor_bytes, estimate.weights_bytes
     pairs = sorted(zip(spec.tensors, sizes, strict=True), key=lambda pair: (-pair[1], pair[0].component, pair[0].name))

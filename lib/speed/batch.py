@@ -22,6 +22,7 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.memory import count_sequences
+from lib.memory.media import PromptMedia, resolve_media
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
@@ -222,6 +223,7 @@ def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout
         context_tokens=request.prompt_tokens + round(request.output_tokens * MEAN_FILL),
         kv_precision=request.kv_precision,
         devices=layout.tensor_parallel * layout.pipeline_stages,
+        media=request.media,
     )
     each = ceil_divide(request.concurrency, layout.replicas)
     wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS.get(layout.engine, 256))
@@ -237,11 +239,22 @@ def describe_passes(of: Deployment) -> tuple[Columns, Columns | None]:
         assert work.encoder is not None  # noqa: S101 one of the two is always there
         return _row(of, work.encoder, work.encoder_tokens or request.prompt_tokens, 1.0, cached=False), None
     if work.encoder is None:
-        return _row(of, work.decoder, request.prompt_tokens, request.output_tokens, cached=True), None
+        media = resolve_media(of.spec, request.media)
+        decoder = _row(of, work.decoder, request.prompt_tokens + media.tokens, request.output_tokens, cached=True)
+        return decoder, _tower_row(of, work.tower, media)
     layers = work.decoder.layers * WITH_CROSS_ATTENTION
     heard = work.encoder_tokens if of.spec.task == "automatic-speech-recognition" else request.prompt_tokens
     decoder = _row(of, work.decoder._replace(layers=layers), 1.0, request.output_tokens, cached=True)
     return decoder, _row(of, work.encoder, heard, 1.0, cached=False)
+
+
+def _tower_row(of: Deployment, tower: LayerStack | None, media: PromptMedia) -> Columns | None:
+    """The row of the tower's passes over the pictures that are read at once: those of a batch that starts together, else of one request."""
+    if tower is None or not (media.passes and tower.layers):
+        return None
+    row = _row(of, tower, media.positions, 1.0, cached=False)
+    requests = of.running_requests if of.layout.engine in EAGER else row["replicas"]
+    return row | {"running_requests": requests * media.passes, "window": of.work.tower_window}
 
 
 def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:

@@ -9,7 +9,8 @@ import numpy as np
 
 from lib import precision as precisions
 from lib.errors import UnsupportedModel, quote_value
-from lib.laws.forward_pass import DENOISING, Quantity, denoising, fraction
+from lib.laws.forward_pass import Quantity, fraction
+from lib.laws.pipeline import DENOISING, denoising
 from lib.memory.pipeline import picture_work, resolve_size
 from lib.memory.resolve import choose_engine
 from lib.provenance import Caveat, Source

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
+from lib.memory.media import resolve_media
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
 from lib.speed.batch import native_format, resolve_deployment
 from lib.speed.calibration import Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import emulates, is_measured
-from lib.speed.offload import mix, split_model
+from lib.speed.offload import combine_split, split_model
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments, predict_speeds
 from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest
 from lib.units import GIB
@@ -49,7 +50,7 @@ def predict_speed(
     whole = replace(request, gpu_layers=None)
     if split is not None:
         gpu, host = (predict_speed(spec, where, whole, accelerators) for where in (split.gpus, split.host))
-        return mix(split, gpu, host)
+        return combine_split(split, gpu, host)
     table = predict_speeds([(spec, hardware, whole)], accelerators)
     return _explained(table, table.estimates()[0])
 
@@ -247,7 +248,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
             name="attention",
             seconds=float(prefill.attention[0]),
             law=forward_pass.ATTENTION.equation,
-            inputs={"T": f"{of.request.prompt_tokens}"},
+            inputs={"T": f"{float(table.inputs.prompt_tokens[0]):g}"},
             source=forward_pass.ATTENTION.source,
         ),
         SpeedPart(
@@ -266,7 +267,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
                 name="encoder",
                 seconds=float(table.encoder_s[0]),
                 law="as for the prompt, with the encoder's layers",
-                inputs={"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"},
+                inputs=_encoder_inputs(of),
                 source=forward_pass.FITTED_CONSTANTS,
             )
         )
@@ -280,3 +281,11 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
         )
     )
     return tuple(parts)
+
+
+def _encoder_inputs(of: Deployment) -> dict[str, str]:
+    """How much an encoder or a vision tower reads before the decoder."""
+    media = resolve_media(of.spec, of.request.media)
+    if media.images:
+        return {"pictures": f"{media.images:,}", "passes": f"{media.passes:,}", "positions": f"{media.positions:,}"}
+    return {"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"}

@@ -44,6 +44,7 @@ class LayerStack(NamedTuple):
 class ModelWork(NamedTuple):
     """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_bytes_read`.
 
+    `tower` reads the pictures of a prompt (None where the model takes none), `tower_window` positions of its windowed layers.
     `encoder_tokens` are the positions that an encoder always has (half a minute of sound, the patches of a picture), else 0.
 
     `packed_parameters` are stored in fewer bits than they are multiplied in; 0 for formats with units of their own.
@@ -51,6 +52,8 @@ class ModelWork(NamedTuple):
 
     decoder: LayerStack | None
     encoder: LayerStack | None
+    tower: LayerStack | None
+    tower_window: int
     encoder_tokens: int
     kernel: str
     packed_parameters: float
@@ -136,6 +139,8 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     return ModelWork(
         decoder=stack if decodes else None,
         encoder=encoder if decodes else stack,
+        tower=_tower(spec, share, stack),
+        tower_window=spec.vision.window if spec.vision else 0,
         encoder_tokens=tokens,
         kernel=choose_kernel(precision, experts=stack.experts > 0, recorded=recorded),
         packed_parameters=_packed_parameters(spec, precision),
@@ -145,6 +150,27 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
         cache_windowed=cache.windowed_per_token,
         window=cache.window,
         total_bytes=stored.total,
+    )
+
+
+def _tower(spec: ModelSpec, share: dict[str, float], stack: LayerStack) -> LayerStack | None:
+    """The vision tower and what projects its output."""
+    if spec.vision is None:
+        return None
+    of, windowed = spec.vision.tower, spec.vision.windowed_layers
+    parts = [name for name in ("vision_tower", "projector") if name in share]
+    return stack._replace(
+        dense_bytes=sum(share[name] for name in parts),
+        expert_bytes=0.0,
+        experts=0,
+        experts_per_token=0,
+        active_parameters=float(sum(spec.parameters_by_component[name] for name in parts)),
+        head_parameters=0.0,
+        layers=of.layers,
+        hidden=of.hidden_size,
+        attention_width=of.hidden_size,
+        full_layers=of.layers - windowed,
+        windowed_layers=windowed,
     )
 
 

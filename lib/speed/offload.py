@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
 
 
-class Split(NamedTuple):
+class GpuHostSplit(NamedTuple):
     """Which hardware does which part: the GPUs `share` of the bytes that a step reads, the host the rest, in which `host_bytes` lie.
 
     The GPUs are described without their limit of memory, for what is left to the host does not count against it.
@@ -43,7 +43,9 @@ class Split(NamedTuple):
     caveats: tuple[Caveat, ...]
 
 
-def split_model(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> Split | None:
+def split_model(
+    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
+) -> GpuHostSplit | None:
     """How the request's layers lie on this hardware; None where everything lies in one memory: nothing is split, or there is no GPU.
 
     Raises:
@@ -71,7 +73,7 @@ def split_model(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest,
     if not fit.fits:
         values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
         caveats = (*caveats, Caveat("does_not_fit", values, variant="offload"))
-    return Split(_unlimited(hardware), host, min(1.0, held / read), read - held, on_gpu, layers, caveats)
+    return GpuHostSplit(_unlimited(hardware), host, min(1.0, held / read), read - held, on_gpu, layers, caveats)
 
 
 def _unlimited(hardware: Offer | Cards) -> Offer | Cards:
@@ -95,7 +97,7 @@ def _host(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> t
     return Cards(silicon=typical), (Caveat("offload_typical_host", {"silicon": typical.name}),)
 
 
-def mix(of: Split, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:
+def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:
     """The estimate of the split from those of the whole model on either part."""
     ttft = _mixed(of.share, gpu.ttft_s, _prompt_on_host(of, gpu, host))
     tpot = None if gpu.tpot_s is None or host.tpot_s is None else _mixed(of.share, gpu.tpot_s, host.tpot_s)
@@ -114,11 +116,11 @@ def mix(of: Split, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:
     )
 
 
-def _split_values(of: Split) -> dict[str, Value]:
+def _split_values(of: GpuHostSplit) -> dict[str, Value]:
     return {"on_gpu": of.on_gpu, "layers": of.layers, "share": of.share}
 
 
-def _prompt_on_host(of: Split, gpu: SpeedEstimate, host: SpeedEstimate) -> Band[Seconds]:
+def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -> Band[Seconds]:
     """The host's time of a whole prompt, or the GPU's with the weights copied to it, whichever is less."""
     tokens = gpu.request.prompt_tokens * gpu.request.concurrency
     if tokens < offload.LEAST_TOKENS or of.share >= 1:

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 from lib.engines import Engine
 from lib.provenance import Caveat, Source
 from lib.units import Seconds, TokensPerSecond
-from lib.workload import AS_THE_PIPELINE, Pictures
+from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, PipelineRequest
 
 Bound = Literal["bandwidth", "compute", "overhead"]
 Unit = Literal["tokens", "sequences", "pictures", "windows"]
@@ -23,7 +23,7 @@ Number_co = TypeVar("Number_co", bound=float, covariant=True)
 class SpeedRequest:
     """One question about speed; `concurrency` requests are in flight all the time, each of the same shape.
 
-    `kv_precision`, `gpu_layers` and `pictures` as in `MemoryRequest`. For pipelines that make pictures the tokens mean nothing.
+    `kv_precision`, `gpu_layers`, `pictures` and `media` as in `MemoryRequest`. For pipelines that make pictures the tokens mean nothing.
     """
 
     precision: str = "auto"
@@ -33,7 +33,8 @@ class SpeedRequest:
     concurrency: int = 1
     kv_precision: str = "auto"
     gpu_layers: int | None = None
-    pictures: Pictures = AS_THE_PIPELINE
+    pictures: PipelineRequest = AS_THE_PIPELINE
+    media: MediaRequest = TEXT_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from lib.ui import fields as ask
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, link_query
 from lib.ui.model_field import ModelReference
+from lib.workload import MEDIA_ARGUMENTS
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -184,6 +185,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
         return MemoryQuestion(arguments={name: value for name, value in arguments.items() if name != "context_tokens"})
     if of_tab["mode"] != "inference":
         return MemoryQuestion(arguments=arguments)
+    arguments |= {name: asked[name] for name in MEDIA_ARGUMENTS}
     chosen = workload.choose(services, model, values)
     arguments["hardware"] = chosen.hardware
     entry = chosen.entry

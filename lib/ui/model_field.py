@@ -70,6 +70,7 @@ class ResolvedModel:
     reference: str
     context_limit: int
     pictures: bool = False
+    takes_images: bool = False
 
 
 EXAMPLES = (
@@ -132,7 +133,11 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
         return ResolvedModel(facts=refusal_note(str(error)), reference="", context_limit=LONGEST_CONTEXT)
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
     return ResolvedModel(
-        facts=model_line(answer), reference=reference, context_limit=min(limit, LONGEST_CONTEXT), pictures=answer["library"] == "diffusers"
+        facts=model_line(answer),
+        reference=reference,
+        context_limit=min(limit, LONGEST_CONTEXT),
+        pictures=answer["library"] == "diffusers",
+        takes_images="images" in answer["media"],
     )
 
 

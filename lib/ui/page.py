@@ -58,6 +58,7 @@ class PageView:
 
     model: ModelView
     workload: WorkloadInputs
+    images: gr.Row
     tabs: gr.Tabs
     tab: dict[str, gr.Tab]
     recommend: RecommendView
@@ -83,11 +84,14 @@ class PageView:
 
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `answer_link`."""
-        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-1], *self.recommend.outputs(), self.traffic.shown]
+        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-2], *self.recommend.outputs(), self.traffic.shown]
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        return [self.model.facts, *self.model.reference.outputs(), self.model.limit, self.memory.pictures, self.workload.context]
+        shown = [self.memory.pictures, self.images]
+        return [
+            self.model.facts, *self.model.reference.outputs(), self.model.limit, *shown, self.workload.images, self.workload.context,
+        ]  # fmt: skip
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -111,7 +115,7 @@ def build_view(services: Services) -> PageView:
     """The model bar, the workload and the tabs, without their events."""
     with gr.Column(elem_classes="model-bar"):
         model = model_field.build(services)
-        asked = workload.build(services, model.config)
+        asked, images = workload.build(services, model.config)
     ticks = build_ticks()
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
@@ -137,6 +141,7 @@ def build_view(services: Services) -> PageView:
     return PageView(
         model=model,
         workload=asked,
+        images=images,
         tabs=tabs,
         tab=tab,
         recommend=recommend,
@@ -211,13 +216,15 @@ def model_changed(
         context = max(before, ask.NAMED["context"].default)
     slider = model_field.context_slider(resolved.context_limit, context)
     if not resolved.reference:
-        return [resolved.facts, *ModelReference.updates(""), resolved.context_limit, gr.update(visible=False), gr.skip()]
+        return [resolved.facts, *ModelReference.updates(""), resolved.context_limit, *[gr.update(visible=False)] * 2, gr.skip(), gr.skip()]
     note = "" if context in {None, slider["value"]} else model_field.context_note(resolved.context_limit)
     return [
         resolved.facts + note,
         *ModelReference.updates(resolved.reference),
         resolved.context_limit,
         gr.update(visible=resolved.pictures),
+        gr.update(visible=resolved.takes_images),
+        gr.skip() if resolved.takes_images else 0,
         slider,
     ]
 
@@ -231,7 +238,7 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     values, unread = ask.read_link(ask.every_field(services.catalog()), params)
     pasted = params.get("config") == PASTED
     model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    facts, reference, fingerprint, limit, pictures, slider = model_changed(services, model, None, values[0])
+    facts, reference, fingerprint, limit, pictures, images, _, slider = model_changed(services, model, None, values[0])
     if not reference:
         slider = model_field.context_slider(limit, values[0])
     if pasted:
@@ -243,4 +250,17 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     first = tab not in ask.TABS or tab == "recommend"
     question = values[: len(ask.QUESTION)]
     answer = recommend_tab.recommend_markup(services, reference, question) if first else RecommendMarkup(pick="")
-    return [selected, model, slider, *values[1:], facts, reference, fingerprint, limit, pictures, *answer.updates(), tab == "traffic"]
+    return [
+        selected,
+        model,
+        slider,
+        *values[1:],
+        facts,
+        reference,
+        fingerprint,
+        limit,
+        pictures,
+        images,
+        *answer.updates(),
+        tab == "traffic",
+    ]

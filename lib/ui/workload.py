@@ -62,14 +62,17 @@ class WorkloadInputs:
     engine: gr.Dropdown
     account: gr.Dropdown
     hardware: gr.Dropdown
+    images: gr.Number
+    image_width: gr.Number
+    image_height: gr.Number
 
     def all(self) -> list[Any]:
         """Every input, in order."""
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def build(services: Services, config: gr.Textbox) -> WorkloadInputs:
-    """The panel, with the place for a config.json in its last line."""
+def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, gr.Row]:
+    """The panel, with the place for a config.json in its last line; and its row for models that take images."""
     fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
         context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=NAMED["context"].label, elem_id="q-context")
@@ -81,9 +84,11 @@ def build(services: Services, config: gr.Textbox) -> WorkloadInputs:
         account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
         choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
         hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
+        with gr.Row(visible=False, elem_id="images") as images_row:
+            images, image_width, image_height = number("images"), number("image_width"), number("image_height")
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
-    return WorkloadInputs(
+    inputs = WorkloadInputs(
         context=context,
         prompt=prompt,
         answer=answer,
@@ -94,7 +99,11 @@ def build(services: Services, config: gr.Textbox) -> WorkloadInputs:
         engine=engine,
         account=account,
         hardware=hardware,
+        images=images,
+        image_width=image_width,
+        image_height=image_height,
     )
+    return inputs, images_row
 
 
 def question(values: Sequence[Value]) -> dict[str, Any]:

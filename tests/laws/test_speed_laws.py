@@ -16,7 +16,6 @@ from lib.laws.forward_pass import (
     attention_flop,
     cache_bytes_copied,
     cache_bytes_read,
-    denoising,
     device_time,
     expert_share,
     launch_overhead,
@@ -26,6 +25,7 @@ from lib.laws.forward_pass import (
     unpacked_bytes_moved,
     weight_bytes_read,
 )
+from lib.laws.pipeline import denoising
 from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import (
     decoding_requests,

@@ -13,7 +13,7 @@ from lib.memory import MemoryEstimate, estimate_memory
 from lib.memory.pipeline import picture_work, resolve_size
 from lib.model.bundled import find_spec
 from lib.model.spec import ModelSpec
-from lib.workload import MemoryRequest, Offload, Pictures
+from lib.workload import MemoryRequest, Offload, PipelineRequest
 
 POINTS = json.loads((Path(__file__).parent.parent / "data" / "measured_pictures.json").read_text(encoding="utf-8"))["points"]
 SDXL, FLUX, WAN = "stabilityai/stable-diffusion-xl-base-1.0", "black-forest-labs/FLUX.1-dev", "Wan-AI/Wan2.1-T2V-14B-Diffusers"
@@ -26,7 +26,7 @@ def _spec(name: str) -> ModelSpec:
 
 
 def _estimate(name: str, batch: int = 1, precision: str = "fp16", **asked: object) -> MemoryEstimate:
-    return estimate_memory(_spec(name), MemoryRequest(precision=precision, batch_size=batch, pictures=Pictures(**asked)))  # type: ignore[arg-type]
+    return estimate_memory(_spec(name), MemoryRequest(precision=precision, batch_size=batch, pictures=PipelineRequest(**asked)))  # type: ignore[arg-type]
 
 
 def test_published_peaks() -> None:
@@ -94,7 +94,7 @@ def test_flop_of_an_evaluation(name: str, resolution: int, flop: float, decoder:
     """Published work per evaluation and of the decoder (models of facts/measured_throughput.json)."""
     spec = _spec(name)
     assert spec.pipeline is not None
-    asked = Pictures(width=resolution, height=resolution)
+    asked = PipelineRequest(width=resolution, height=resolution)
     work = picture_work(spec.pipeline, resolve_size(spec, asked), asked)
     assert work.flop == pytest.approx(flop, rel=0.15)
     assert work.decoder_flop - spec.pipeline.encoder_flop == pytest.approx(decoder, rel=0.10)
@@ -110,4 +110,4 @@ def test_flop_of_an_evaluation(name: str, resolution: int, flop: float, decoder:
 def test_what_cannot_be_made_is_a_sentence(name: str, asked: dict[str, int], said: str) -> None:
     """A refusal names what is accepted."""
     with pytest.raises(BadArgument, match=said):
-        resolve_size(_spec(name), Pictures(**asked))
+        resolve_size(_spec(name), PipelineRequest(**asked))

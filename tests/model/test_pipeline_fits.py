@@ -11,7 +11,7 @@ from lib.memory import estimate_memory
 from lib.model import bundled
 from lib.model.diffusion import build_modules
 from lib.model.pipeline_run import MetaPipeline, Shape
-from lib.workload import MemoryRequest, Pictures
+from lib.workload import MemoryRequest, PipelineRequest
 
 _SHAPES: dict[str, Shape] = {
     "stable-diffusion-v1-5/stable-diffusion-v1-5": Shape(batch=3, height=640, width=768),
@@ -33,7 +33,7 @@ def test_closed_form_agrees_with_a_dry_run(name: str) -> None:
     config: Any = bundled.find_config(name)
     assert spec is not None
     run = MetaPipeline(build_modules(config)).call(shape, torch.bfloat16)
-    asked = Pictures(width=shape.width, height=shape.height, frames=shape.frames)
+    asked = PipelineRequest(width=shape.width, height=shape.height, frames=shape.frames)
     estimate = estimate_memory(spec, MemoryRequest(precision="bf16", batch_size=shape.batch, pictures=asked))
     _, denoise, decode = estimate.stages
     assert denoise.activation == pytest.approx(run.denoise.peak, rel=0.05)
@@ -50,6 +50,6 @@ def test_tiles_by_the_law_agree_with_a_decoder_that_cuts_them() -> None:
     pipeline = MetaPipeline(build_modules(config))
     pipeline.vae.to(torch.bfloat16)
     run = pipeline.decode_by_tiles(torch.empty(1, 4, 128, 128, dtype=torch.bfloat16, device="meta"))
-    asked = Pictures(width=1024, height=1024, vae_tiling=True)
+    asked = PipelineRequest(width=1024, height=1024, vae_tiling=True)
     estimate = estimate_memory(spec, MemoryRequest(precision="bf16", pictures=asked))
     assert estimate.stages[2].activation == pytest.approx(run.peak, rel=0.10)

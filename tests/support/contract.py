@@ -51,6 +51,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "vae_tiling": False,
         "vae_slicing": False,
         "quantized": "all",
+        "images": 0,
+        "image_width": 1024,
+        "image_height": 1024,
     },
     "tensors": {"model": REQUIRED, "precision": "auto", "engine": "transformers", "quantized": "all"},
     "dry_run": {
@@ -86,6 +89,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "steps": 0,
         "guidance": "auto",
         "offload": "none",
+        "images": 0,
+        "image_width": 1024,
+        "image_height": 1024,
         "limit": 0,
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
@@ -103,6 +109,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "frames": 0,
         "steps": 0,
         "guidance": "auto",
+        "images": 0,
+        "image_width": 1024,
+        "image_height": 1024,
     },
     "estimate_cost": COST_ARGUMENTS,
     "compare": {
@@ -270,6 +279,7 @@ FIELDS: dict[str, set[str]] = {
     "resolve_model": {
         "id", "architecture", "task", "parameters_total", "parameters_active", "parameters_by_component", "weights_bytes",
         "weights_bytes_by_dtype", "weights_bytes_by_component", "context_limit_tokens", "layer_kinds", "source", "gguf_files",
+        "media",
     },
     "estimate_memory": {
         "weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes", "total_bytes", "per_device_bytes", "host_bytes",

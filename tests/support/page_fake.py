@@ -70,6 +70,7 @@ class FakeServices:
             "context_limit_tokens": 131_072,
             "layer_kinds": {"full attention": 32},
             "source": "catalog",
+            "media": ["images"] if "VL" in model else [],
             "gguf_files": [{"model": f"{model}:Q8_0", "bytes": 8_540_771_328}],
         }
 

@@ -1,0 +1,156 @@
+"""Tokens of a picture in the prompt of a vision-language model, and the positions that its vision tower reads, by the picture's size.
+
+    rule           the picture becomes                                                       tokens
+    fixed          a square of one size, whatever it was                                     those of the model
+    area           both sides to multiples of p·m, at least a and at most A pixels           w·h / (p·m)²
+    longest side   scaled down to L pixels, each side up to a multiple of p·m                (w + 1)·h in units of p·m: rows end in a break
+    budget         the largest multiples of p·m with the same proportions and ≤ A pixels     w·h / (p·m)²
+    split          longest side to L, cut into tiles of s pixels, and the whole as one more  (n + 1)·t + marks of rows and columns
+    canvas         put on the grid of ≤ N tiles that shrinks it least, and the whole         (n + 1)·t + separators
+
+    p  pixels of a patch's side   m  patches along a side that make one token   s  pixels of a tile's side   t  tokens of a tile   n  tiles
+
+Source: the image processors of transformers 5.23.0 (qwen2_vl, glm4v, pixtral, gemma4, idefics3, llama4), read 2026-11-22; the tests compare
+them. Limits: a picture alone, not padded to the largest of a batch; words that a chat template puts around a picture are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Literal, NamedTuple
+
+ImageRule = Literal["fixed", "area", "longest side", "budget", "split", "canvas"]
+
+
+class ImageSize(NamedTuple):
+    """Pixels of a picture."""
+
+    width: int
+    height: int
+
+
+class ImageCount(NamedTuple):
+    """What one picture is to the model: tokens in the prompt, passes of the tower (tiles), and positions in each."""
+
+    tokens: int
+    tiles: int
+    positions: int
+
+
+def resize_to_area(size: ImageSize, *, factor: int, least: int, most: int) -> ImageSize:
+    """Both sides rounded to multiples of `factor`, scaled where the picture has fewer than `least` or more than `most` pixels.
+
+    >>> resize_to_area(ImageSize(1024, 1024), factor=28, least=3136, most=12845056)
+    ImageSize(width=1036, height=1036)
+    """
+    rounded = [round(side / factor) * factor for side in size]
+    if math.prod(rounded) > most:
+        shrunk = math.sqrt(math.prod(size) / most)
+        rounded = [max(factor, math.floor(side / shrunk / factor) * factor) for side in size]
+    elif math.prod(rounded) < least:
+        grown = math.sqrt(least / math.prod(size))
+        rounded = [math.ceil(side * grown / factor) * factor for side in size]
+    return ImageSize(*rounded)
+
+
+def fit_longest_side(size: ImageSize, *, factor: int, longest: int) -> ImageSize:
+    """Scaled down to the longest side, then each side up to a multiple of `factor`.
+
+    >>> fit_longest_side(ImageSize(1024, 768), factor=28, longest=1540)
+    ImageSize(width=1036, height=784)
+    """
+    shrunk = max(1.0, max(size) / longest)
+    sides = [math.floor(side / shrunk) if shrunk > 1 else side for side in size]
+    return ImageSize(*((max(1, side) - 1) // factor * factor + factor for side in sides))
+
+
+def fill_budget(size: ImageSize, *, factor: int, most: int) -> ImageSize:
+    """The largest multiples of `factor` with about the picture's proportions whose area is at most `most` pixels.
+
+    >>> fill_budget(ImageSize(1024, 1024), factor=48, most=280 * 48 * 48)
+    ImageSize(width=768, height=768)
+    """
+    scale = math.sqrt(most / math.prod(size))
+    width, height = (math.floor(side * scale / factor) * factor for side in size)
+    longest = most // factor
+    if not height:
+        return ImageSize(min(size.width // size.height * factor, longest), factor)
+    if not width:
+        return ImageSize(factor, min(size.height // size.width * factor, longest))
+    return ImageSize(width, height)
+
+
+def split_grid(size: ImageSize, *, longest: int, tile: int) -> tuple[int, int]:
+    """Rows and columns of tiles of a picture whose longest side is brought to `longest`; (0, 0) where one tile holds it.
+
+    >>> split_grid(ImageSize(1024, 768), longest=1536, tile=384)
+    (3, 4)
+    """
+    ratio = min(size) / max(size)
+    shorter = int(longest * ratio)
+    shorter += shorter % 2
+    long_tiles, short_tiles = math.ceil(longest / tile), max(1, math.ceil(shorter / tile))
+    if long_tiles * short_tiles == 1:
+        return 0, 0
+    return (short_tiles, long_tiles) if size.width >= size.height else (long_tiles, short_tiles)
+
+
+def choose_canvas(size: ImageSize, *, tile: int, most_tiles: int) -> tuple[int, int]:
+    """Rows and columns of the canvas that needs the least enlarging, else the least shrinking; the smallest of such.
+
+    >>> choose_canvas(ImageSize(1024, 768), tile=336, most_tiles=16)
+    (3, 4)
+    """
+    grids = [(rows, columns) for rows, columns in product(range(1, most_tiles + 1), repeat=2) if rows * columns <= most_tiles]
+    scales = {grid: min(grid[0] * tile / size.height, grid[1] * tile / size.width) for grid in grids}
+    enlarging = [scale for scale in scales.values() if scale >= 1]
+    best = min(enlarging) if enlarging else max(scales.values())
+    return min((grid for grid in grids if math.isclose(scales[grid], best)), key=math.prod)
+
+
+class ImageRules(NamedTuple):
+    """The numbers of a rule: p, m, s (or L), the pixels between which an area lies, N, t, and positions of a tile beside its patches."""
+
+    rule: ImageRule
+    patch: int
+    merge: int = 1
+    tile: int = 0
+    least_pixels: int = 0
+    most_pixels: int = 0
+    longest: int = 0
+    most_tiles: int = 1
+    tile_tokens: int = 0
+    class_positions: int = 0
+
+
+def count_image(size: ImageSize, of: ImageRules) -> ImageCount:
+    """Tokens and tower positions of one picture.
+
+    Qwen2.5-VL reads 1,024 x 1,024 pixels as 37 x 37 tokens:
+
+    >>> count_image(ImageSize(1024, 1024), ImageRules("area", patch=14, merge=2, least_pixels=3136, most_pixels=12845056))
+    ImageCount(tokens=1369, tiles=1, positions=5476)
+    """
+    unit = of.patch * of.merge
+    of_tile = (of.tile // of.patch) ** 2 + of.class_positions
+    if of.rule == "fixed":
+        return ImageCount(of.tile_tokens * of.most_tiles, of.most_tiles, of_tile)
+    if of.rule == "split":
+        rows, columns = split_grid(size, longest=of.longest, tile=of.tile)
+        marks = rows * (columns * 2 + 1) + 3
+        return ImageCount((rows * columns + 1) * of.tile_tokens + marks, rows * columns + 1, of_tile)
+    if of.rule == "canvas":
+        rows, columns = choose_canvas(size, tile=of.tile, most_tiles=of.most_tiles)
+        tiles = rows * columns + 1 if rows * columns > 1 else 1
+        separators = (rows * columns if tiles > 1 else 0) + 3
+        return ImageCount(tiles * of.tile_tokens + separators, tiles, of_tile)
+    if of.rule == "area":
+        made = resize_to_area(size, factor=unit, least=of.least_pixels, most=of.most_pixels)
+    elif of.rule == "longest side":
+        made = fit_longest_side(size, factor=unit, longest=of.longest)
+    else:
+        made = fill_budget(size, factor=unit, most=of.most_pixels)
+    columns, rows = made.width // unit, made.height // unit
+    breaks = rows if of.rule == "longest side" else 0
+    return ImageCount(rows * columns + breaks, 1, rows * columns * of.merge**2)

@@ -1,0 +1,109 @@
+"""How a vision-language model takes pictures, read from its configuration: the rule by which one becomes tokens, and its tower's sizes.
+
+Tiles, patches and merging stand in config.json, the classes of `transformers` fill in the rest. How large a picture may be stands in the
+processor's own file, which is not read: those limits are here by model type, as the makers publish them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lib.laws.image_tokens import ImageRules
+from lib.model.spec import CacheTerm, Dimensions, VisionInput
+
+_AREAS = {
+    "qwen2_vl": (4 * 28**2, 16_384 * 28**2),
+    "qwen2_5_vl": (4 * 28**2, 16_384 * 28**2),
+    "qwen3_vl": (64 * 32**2, 16_384 * 32**2),
+    "qwen3_vl_moe": (64 * 32**2, 16_384 * 32**2),
+    "qwen3_5": (64 * 32**2, 16_384 * 32**2),
+    "qwen3_5_moe": (64 * 32**2, 16_384 * 32**2),
+    "glm4v": (112**2 // 2, 28**2 * 7_500),
+    "glm4v_moe": (112**2 // 2, 28**2 * 7_500),
+}
+"""Least and most pixels of a picture: preprocessor_config.json of Qwen's checkpoints (3,136-12,845,056; 65,536-16,777,216), and
+Glm4vImageProcessor of transformers, whose limits are for two frames."""
+_TILES_TO_A_SIDE = 4  # idefics3 and smolvlm bring the longest side to so many tiles (size.longest_edge of their checkpoints)
+_LLAMA4_TILES = 16  # max_patches of transformers' Llama4ImageProcessor
+_KEEP_EVERY_LAYER = frozenset({"mllama"})  # its tower stacks the outputs of several layers at the end
+_IDEFICS2_PICTURES = 5  # with do_image_splitting: four quarters and the whole
+
+
+def describe_vision(config: Any) -> VisionInput | None:
+    """What a picture is to the model of a `transformers` configuration; None where it takes none or its rule is not known."""
+    vision = getattr(config, "vision_config", None)
+    rules = None if vision is None else _rules(config, vision)
+    if rules is None:
+        return None
+    tower, windowed, window = _tower(vision)
+    kept = tower.layers if config.model_type in _KEEP_EVERY_LAYER else 0
+    return VisionInput(rules=rules, tower=tower, windowed_layers=windowed, window=window, kept_layers=kept, cross=_cross(config))
+
+
+def _rules(config: Any, vision: Any) -> ImageRules | None:
+    kind, patch, side = str(config.model_type), _first(vision, "patch_size"), _first(vision, "image_size")
+    if kind in _AREAS:
+        least, most = _AREAS[kind]
+        return ImageRules("area", patch, _first(vision, "spatial_merge_size") or 1, least_pixels=least, most_pixels=most)
+    if getattr(vision, "model_type", "") == "pixtral":
+        return ImageRules("longest side", patch, int(getattr(config, "spatial_merge_size", 1)), longest=side)
+    if kind in {"gemma4", "gemma4_unified"}:
+        unit = patch * vision.pooling_kernel_size
+        return ImageRules("budget", patch, vision.pooling_kernel_size, most_pixels=config.vision_soft_tokens_per_image * unit**2)
+    if kind in {"idefics3", "smolvlm"}:
+        tokens = (side // patch) ** 2 // config.scale_factor**2
+        return ImageRules("split", patch, tile=side, longest=_TILES_TO_A_SIDE * side, tile_tokens=tokens)
+    if kind == "llama4":
+        tokens = round((side // patch) ** 2 * vision.pixel_shuffle_ratio**2)
+        return ImageRules("canvas", patch, tile=side, most_tiles=_LLAMA4_TILES, tile_tokens=tokens, class_positions=1)
+    fixed = _fixed(kind, config, vision)
+    return None if fixed is None else fixed._replace(patch=patch or 1, tile=side)
+
+
+def _fixed(kind: str, config: Any, vision: Any) -> ImageRules | None:
+    """Models for which every picture is as large as any other."""
+    patches = (_first(vision, "image_size") // (_first(vision, "patch_size") or 1)) ** 2
+    if kind == "mllama":
+        return ImageRules("fixed", 0, most_tiles=vision.max_num_tiles, class_positions=1)
+    if kind == "idefics2":
+        return ImageRules("fixed", 0, most_tiles=_IDEFICS2_PICTURES, tile_tokens=config.perceiver_config.resampler_n_latents + 1)
+    if kind in {"gemma3", "gemma3n", "paligemma"}:
+        tokens = {"gemma3": "mm_tokens_per_image", "gemma3n": "vision_soft_tokens_per_image"}.get(kind)
+        return ImageRules("fixed", 0, tile_tokens=getattr(config, tokens) if tokens else patches)
+    if kind in {"llava", "vipllava"}:
+        own = int(getattr(vision, "model_type", "") == "clip_vision_model")
+        taken = patches + (0 if getattr(config, "vision_feature_select_strategy", "default") == "default" else own)
+        return ImageRules("fixed", 0, tile_tokens=taken, class_positions=own)
+    return None
+
+
+def _tower(vision: Any) -> tuple[Dimensions, int, int]:
+    """Sizes of the vision transformer, how many of its layers attend within windows, and positions of a window."""
+    hidden = _first(vision, "embed_dim", "hidden_size")
+    layers = _first(vision, "num_hidden_layers", "depth") + _first(vision, "num_global_layers")
+    heads = _first(vision, "num_attention_heads", "num_heads", "attention_heads")
+    if not (hidden and layers and heads):
+        return Dimensions(), 0, 0
+    mlp = _first(vision, "intermediate_size") or round(hidden * getattr(vision, "mlp_ratio", 4))
+    sizes = Dimensions(
+        hidden_size=hidden, layers=layers, attention_heads=heads, kv_heads=heads, head_dim=hidden // heads, intermediate_size=mlp
+    )
+    whole = getattr(vision, "fullatt_block_indexes", None)
+    if not whole:
+        return sizes, 0, 0
+    return sizes, layers - len(whole), (vision.window_size // vision.patch_size) ** 2
+
+
+def _cross(config: Any) -> CacheTerm | None:
+    """What layers that attend to the picture alone cache of each of its positions."""
+    text = config.get_text_config()
+    crossing = getattr(text, "cross_attention_layers", None)
+    if not crossing:
+        return None
+    width = text.num_key_value_heads * (text.hidden_size // text.num_attention_heads)
+    return CacheTerm(kind="cross attention", holds="keys and values", layers=len(crossing), elements=2 * width, growth="encoder")
+
+
+def _first(config: Any, *names: str) -> int:
+    """The first of these sizes that the configuration states; 0 without one."""
+    return next((int(value) for name in names if isinstance(value := getattr(config, name, None), int)), 0)

@@ -1,0 +1,95 @@
+"""Tokens of pictures: as the image processors of transformers cut them, and as the makers publish them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers.models.gemma4.image_processing_pil_gemma4 import get_aspect_ratio_preserving_size
+from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
+from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
+from transformers.models.mllama.image_processing_pil_mllama import get_optimal_tiled_canvas
+from transformers.models.pixtral.image_processing_pil_pixtral import get_resize_output_image_size
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+from lib.laws.image_tokens import (
+    ImageRules,
+    ImageSize,
+    choose_canvas,
+    count_image,
+    fill_budget,
+    fit_longest_side,
+    resize_to_area,
+    split_grid,
+)
+from lib.model.bundled import find_spec
+
+SIZES = st.builds(ImageSize, st.integers(28, 4_500), st.integers(28, 4_500))
+FEW = settings(max_examples=60)
+
+
+@FEW
+@given(SIZES)
+def test_areas_are_resized_as_the_processors_of_qwen_and_glm_do(size: ImageSize) -> None:
+    """Patches of 14 and 16 pixels between the published least and most; GLM's limits are for two frames."""
+    qwen = Qwen2VLImageProcessorPil(patch_size=16, merge_size=2, size={"shortest_edge": 65_536, "longest_edge": 16_777_216})
+    made = resize_to_area(size, factor=32, least=65_536, most=16_777_216)
+    assert made.width * made.height // 16**2 == qwen.get_number_of_image_patches(size.height, size.width, {})
+    rules = ImageRules("area", patch=14, merge=2, least_pixels=112**2 // 2, most_pixels=28**2 * 7_500)
+    assert count_image(size, rules).positions == Glm4vImageProcessorPil().get_number_of_image_patches(size.height, size.width, {})
+
+
+@FEW
+@given(SIZES)
+def test_the_other_rules_follow_their_processors(size: ImageSize) -> None:
+    """Pixtral's longest side, Gemma 4's budget, Idefics 3's tiles, the canvas of Llama 3.2."""
+    width, height = size
+    pixels = np.broadcast_to(np.zeros((1, 1, 3), dtype=np.uint8), (height, width, 3))
+    assert fit_longest_side(size, factor=28, longest=1540)[::-1] == get_resize_output_image_size(
+        pixels, (1540, 1540), (28, 28), input_data_format="channels_last"
+    )
+    assert fill_budget(size, factor=48, most=280 * 48**2)[::-1] == get_aspect_ratio_preserving_size(height, width, 16, 280 * 9, 3)
+    idefics = Idefics3ImageProcessorPil(size={"longest_edge": 1536}, max_image_size={"longest_edge": 384})
+    assert split_grid(size, longest=1536, tile=384) == idefics.get_number_of_image_patches(height, width, {})[1:]
+    rows, columns = choose_canvas(size, tile=560, most_tiles=4)
+    assert (rows * 560, columns * 560) == tuple(get_optimal_tiled_canvas(height, width, 4, 560))
+
+
+PUBLISHED = (
+    # 37 x 37 tokens of 28 x 28 pixels; at most 16,384 (Qwen2.5-VL's preprocessor_config.json: max_pixels 12,845,056)
+    ("Qwen/Qwen2.5-VL-7B-Instruct", (1024, 1024), 1369),
+    ("Qwen/Qwen2.5-VL-7B-Instruct", (8000, 8000), 16_384),
+    # 32 x 32 tokens of 32 x 32 pixels
+    ("Qwen/Qwen3-VL-8B-Instruct", (1024, 1024), 1024),
+    # (336 / 14)² patches of CLIP without its class token
+    ("llava-hf/llava-1.5-7b-hf", (640, 480), 576),
+    # 896 x 896 pixels become 256 tokens (Gemma 3's model card), 224 x 224 of PaliGemma 256
+    ("google/gemma-3-4b-it", (3000, 200), 256),
+    ("google/paligemma-3b-mix-224", (640, 480), 256),
+    # 81 tokens for each tile of 384 x 384 (SmolVLM's announcement); 4 x 4 tiles and the whole, 2 marks a tile, 1 a row, 3 beside
+    ("HuggingFaceTB/SmolVLM-Instruct", (1024, 1024), 17 * 81 + 4 * 9 + 3),
+    # 64 latents of the perceiver for each of 4 parts and the whole, with its mark
+    ("HuggingFaceM4/idefics2-8b", (980, 980), 5 * 65),
+    # 144 tokens for each tile of 336: one tile alone
+    ("meta-llama/Llama-4-Scout-17B-16E-Instruct", (336, 336), 144 + 3),
+)
+
+
+@pytest.mark.parametrize(("model", "size", "tokens"), PUBLISHED)
+def test_published_counts_are_met(model: str, size: tuple[int, int], tokens: int) -> None:
+    """What makers say that a picture takes."""
+    spec = find_spec(model)
+    assert spec is not None
+    assert spec.vision is not None
+    assert count_image(ImageSize(*size), spec.vision.rules).tokens == tokens
+
+
+def test_llama_3_2_keeps_pictures_beside_the_prompt() -> None:
+    """Four tiles of 1,601 positions, (560 / 14)² and a class token, for 8 layers of cross-attention; nothing in the prompt."""
+    spec = find_spec("meta-llama/Llama-3.2-11B-Vision-Instruct")
+    assert spec is not None
+    assert spec.vision is not None
+    assert spec.vision.cross is not None
+    one = count_image(ImageSize(1024, 1024), spec.vision.rules)
+    assert (one.tokens, one.tiles * one.positions, spec.vision.cross.layers) == (0, 6_404, 8)
