@@ -4,8 +4,9 @@
     feed.catalog()        # at once: the newest catalog; starts a refresh when it is due
     feed.status()         # the result of the last refresh
 
-The client's calls have no time limit, so each runs in a daemon thread that is waited for and then left alone; a hanging call is not
-started a second time. Calls are anonymous. A failure is kept as an error that can be shown. `lib.hub.price_rows` checks the rows.
+The lists are asked for as everything of the Hub is (`lib.hub.client`): anonymously, of bounded length, unpacked by nobody, from no other
+host. Each call runs in a daemon thread that is waited for and then left alone; a hanging one is not started a second time. A failure is
+kept as an error that can be shown. `lib.hub.price_rows` checks the rows.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from lib.bounded_json import UnreadableJson, read_json
 from lib.catalog.live_prices import CALLS, LiveList, apply_live_prices
 from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
+from lib.hub import loop
+from lib.hub.client import open_hub
 from lib.hub.price_rows import parse_flavors
 
 if TYPE_CHECKING:
@@ -27,7 +31,10 @@ if TYPE_CHECKING:
     from lib.catalog import Catalog
     from lib.catalog.live_prices import LiveListName
 
-LIMIT_S = 5.0
+MOST_BYTES = 2**20  # the lists of 2026 have 10 kB
+_MOST_NODES = 50_000
+LIMIT_S, LONGEST_S = 5.0, 60.0
+"""Who asks for prices waits so long; the call itself goes on for longer, so that a slow answer is there for the next one."""
 TTL_S = 3600.0
 RETRY_S = 300.0
 TOO_MANY_REQUESTS = 429
@@ -42,34 +49,39 @@ class FeedStatus:
     failures: Mapping[LiveListName, HubError]
 
 
-def as_hub_error(error: Exception, name: LiveListName) -> HubError:
-    """The failure of a fetch as one of our own errors, without the server's words."""
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    what = f"The live hardware list of {name}"
-    if isinstance(error, HubError):
-        return error
+def _refusal(error: Exception, name: LiveListName) -> HubError:
+    """The sentence about the list for what went wrong; nothing that the server wrote is repeated."""
+    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+    what, then = f"The live hardware list of {name}", "The prices known before stay; it is asked again later."
     if status == TOO_MANY_REQUESTS:
-        return RateLimited(f"{what} was refused: too many requests. The prices known before stay; it is asked again later.")
+        return RateLimited(f"{what} was refused: too many requests. {then}")
     if isinstance(status, int):
-        return HubUnreachable(f"{what} was answered with HTTP {status}. The prices known before stay; it is asked again later.")
-    if isinstance(error, (ValueError, LookupError, TypeError, AttributeError, RecursionError)):
-        return HubGarbage(f"{what} has a format that is not understood. The prices known before stay; it is asked again later.")
-    return HubUnreachable(f"{what} could not be reached ({type(error).__name__}). The prices known before stay; it is asked again later.")
+        return HubUnreachable(f"{what} was answered with HTTP {status}. {then}")
+    if isinstance(error, HubGarbage):
+        return HubGarbage(f"{what} was not taken: it is too long, packed, or points elsewhere. {then}")
+    if isinstance(error, (HubError, TimeoutError)):
+        return HubUnreachable(f"{what} could not be reached. {then}")
+    return HubGarbage(f"{what} has a format that is not understood. {then}")
 
 
 def fetch_flavors(name: LiveListName, endpoint: str | None = None) -> LiveList:
-    """Ask for a platform's list, anonymously. Takes as long as the server does: bound it from outside.
+    """Ask for a platform's list, anonymously, within `LONGEST_S`.
 
     Raises:
         HubError: the list could not be had or read.
     """
-    from huggingface_hub import HfApi  # noqa: PLC0415  (slow to import, and not needed to start the app)
+    from huggingface_hub import JobHardwareInfo  # noqa: PLC0415  (slow to import, and not needed to start the app)
 
     try:
-        rows = getattr(HfApi(endpoint=endpoint, token=False), CALLS[name])(token=False)
-        flavors, remarks = parse_flavors(rows)
-    except Exception as error:
-        raise as_hub_error(error, name) from error
+        hub = open_hub(None, endpoint)
+        url = f"{hub.endpoint}/api/{name}/hardware"
+        answer = loop.run(lambda client: hub.fetch(client, url, what=f"{name} hardware", limit=MOST_BYTES), LONGEST_S)
+    except (HubError, TimeoutError) as error:
+        raise _refusal(error, name) from error
+    try:
+        flavors, remarks = parse_flavors([JobHardwareInfo(**row) for row in read_json(answer.body, _MOST_NODES)])
+    except (UnreadableJson, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _refusal(error, name) from error
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return LiveList(platform=name, fetched_at=now, flavors=flavors, remarks=remarks)
 

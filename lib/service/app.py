@@ -186,5 +186,12 @@ def services(caller: Callable[[], Hashable] = nobody) -> Services:
     spaces = functools.partial(Spaces, places=places)
     acts = os.environ.get("ACCOUNT_ACTIONS") != "0"
     return Services(
-        App(account_actions=acts, catalog=feed.catalog, refreshed_catalog=feed.refresh, models=Models(caller=caller), spaces=spaces)
+        App(
+            account_actions=acts,
+            catalog=feed.catalog,
+            refreshed_catalog=feed.refresh,
+            models=Models(caller=caller),
+            spaces=spaces,
+            caller=caller,
+        )
     )

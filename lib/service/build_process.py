@@ -174,17 +174,20 @@ class _Child:
 class BuildProcess:
     """Answers one question at a time in a child process, which is started when it is needed."""
 
-    def __init__(self, *, limit_s: float = BUILD_S, memory_bytes: int = MEMORY_BYTES, max_questions: int = MAX_QUESTIONS) -> None:
-        """Give each question `limit_s` seconds, the child `memory_bytes`, and replace it after `max_questions`."""
-        self._limit_s, self._memory_bytes, self._max_questions = limit_s, memory_bytes, max_questions
+    def __init__(
+        self, *, limit_s: float = BUILD_S, memory_bytes: int = MEMORY_BYTES, max_questions: int = MAX_QUESTIONS, spare: bool = True
+    ) -> None:
+        """Give each question `limit_s` seconds, the child `memory_bytes`, and replace it after `max_questions`.
+
+        Without `spare` no successor is started ahead: the question after a death waits for the imports.
+        """
+        self._limit_s, self._memory_bytes, self._max_questions, self._spare = limit_s, memory_bytes, max_questions, spare
         self._turn = threading.Lock()
         self._child: _Child | None = None
         self._successor: _Child | None = None
 
-    def __call__(self, function: Callable[..., Result], *arguments: object, limit_s: float | None = None) -> Result:
+    def __call__(self, function: Callable[..., Result], *arguments: object) -> Result:
         """What `function(*arguments)` returns in the child. The imports take none of the time that a question has.
-
-        `limit_s` is this question's own deadline.
 
         Raises:
             AdvisorError: whatever the function refuses with, of the same class and in the same words.
@@ -193,7 +196,7 @@ class BuildProcess:
         """
         question = pickle.dumps((function, arguments))
         with self._turn:
-            child, answer = self._ask(question, limit_s or self._limit_s)
+            child, answer = self._ask(question)
             if child.resident_bytes > GROWN_BYTES:
                 self._retire(child)
             elif child.questions >= self._max_questions:
@@ -202,12 +205,12 @@ class BuildProcess:
             raise answer.error()
         return answer  # type: ignore[no-any-return]  # the worker answers with what the function returns
 
-    def _ask(self, question: bytes, limit_s: float) -> tuple[_Child, Any]:
+    def _ask(self, question: bytes) -> tuple[_Child, Any]:
         """A child and its answer. One that was killed since the last question is replaced once: the question is not to blame."""
         for _ in range(2):
             child = self._current()
             try:
-                return child, child.answer(question, limit_s, self._prepare)
+                return child, child.answer(question, self._limit_s, self._prepare)
             except _ChildGoneError:
                 self._retire(child)
             except BadConfig:
@@ -244,8 +247,8 @@ class BuildProcess:
         return self._child
 
     def _prepare(self) -> None:
-        """Start the successor, if none is started. Where that fails, the next question tries again."""
-        if self._successor is not None and self._successor.alive():
+        """Start the successor, if one is wanted and none is started. Where that fails, the next question tries again."""
+        if not self._spare or (self._successor is not None and self._successor.alive()):
             return
         try:
             self._successor = self._start_child()
@@ -269,7 +272,7 @@ class BuildProcess:
             raise LiveError(_NOT_STARTED) from None
 
     def _retire(self, child: _Child) -> None:
-        """Give back what the child holds, and let another one import meanwhile."""
+        """Give back what the child holds, and let another one import meanwhile, if one is kept ready."""
         child.close()
         self._child = None
         self._prepare()
@@ -279,5 +282,13 @@ class BuildProcess:
 def build_process() -> BuildProcess:
     """The one of this app: every `Models` of a process shares it, for each child holds 0.4 GiB of libraries."""
     process = BuildProcess()
+    atexit.register(process.close)
+    return process
+
+
+@cache
+def run_process() -> BuildProcess:
+    """The one that executes dry runs: each may take `RUN_S`, and nobody's unseen model waits for that. Started by the first dry run."""
+    process = BuildProcess(limit_s=RUN_S, spare=False)
     atexit.register(process.close)
     return process

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -26,6 +26,7 @@ from lib.live.heartbeat_run import on_device
 from lib.live.limits import device_rates
 from lib.service.arguments import Arguments, Checked
 from lib.service.ledger import MeasurementLedger
+from lib.service.single_flight import nobody
 from lib.speed import predict_speed
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ class App:
 
     spaces: Callable[[str | None], Spaces] = Spaces
     """The Hub's Spaces as the owner of a token sees them."""
+
+    caller: Callable[[], Hashable] = nobody
+    """Who asks on the current thread; callers share the turns at work that takes a processor."""
 
     time: Time = field(default_factory=Time)
     """The clock that paces the watching of a Space."""

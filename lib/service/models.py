@@ -33,7 +33,7 @@ from lib.model.spec import ModelSpec, TensorGroup
 from lib.model.timm import is_timm, resolve_timm
 from lib.provenance import Caveat, Source
 from lib.service.arguments import read_reference
-from lib.service.build_process import RUN_S, BuildProcess, build_process
+from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.single_flight import SingleFlight, nobody
 
 
@@ -238,7 +238,7 @@ def _today() -> str:
 
 MAX_REMEMBERED = 256
 _LISTED, _LISTED_COPIES = 12, 5
-MAX_WAITING = 64  # with those below and `lib.hub.spaces.MOST_CALLS` fewer than the threads of `lib.ui.http`: the rest answers meanwhile
+MAX_WAITING = 64  # with all that wait elsewhere fewer than the threads of `lib.ui.http` (`CALLS_AT_ONCE`): the rest answers meanwhile
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
 MAX_WAITING_TO_RUN = 12
 PATIENCE_S = 60.0
@@ -247,9 +247,12 @@ PATIENCE_S = 60.0
 class Models:
     """Every model that can be named."""
 
-    def __init__(self, build: BuildProcess | None = None, caller: Callable[[], Hashable] = nobody) -> None:
-        """Build in `build`, by default in the one child process of this app; callers, as `caller()` tells them apart, take turns."""
-        self._build = build or build_process()
+    def __init__(self, build: BuildProcess | None = None, caller: Callable[[], Hashable] = nobody, run: BuildProcess | None = None) -> None:
+        """Build in `build` and execute dry runs in `run`: by default two child processes of this app; `build` alone does both.
+
+        Callers, as `caller()` tells them apart, take turns.
+        """
+        self._build, self._run = build or build_process(), run or build or run_process()
         self._built: SingleFlight[ModelSpec] = SingleFlight(
             keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING, patience=PATIENCE_S, name="build", caller=caller
         )
@@ -299,7 +302,7 @@ class Models:
         return remembered or config_from_hub(self._read_hub(reference.text, reference.file))
 
     def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: Training | None) -> DryRun:
-        """A dry run of the architecture that a caller means, in the process that builds models; the same one is run once.
+        """A dry run of the architecture that a caller means, in a process of its own; the same one is run once.
 
         Raises:
             UnknownModel: a parameter count names no architecture.
@@ -312,7 +315,7 @@ class Models:
             raise UnsupportedModel("A pipeline has several architectures; a dry run executes one. Paste the config.json of one of them.")
         content = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).digest()
         key = (content, batch, prompt_tokens, output_tokens, training)
-        return self._executed(key, lambda: self._build(execute, dict(config), batch, prompt_tokens, output_tokens, training, limit_s=RUN_S))
+        return self._executed(key, lambda: self._run(execute, dict(config), batch, prompt_tokens, output_tokens, training))
 
     @property
     def bundled(self) -> Sequence[str]:

@@ -13,7 +13,6 @@ from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LoadEntry, Lo
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
 from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, UnsupportedModel
-from lib.live.device_queue import DeviceQueue
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
@@ -35,6 +34,7 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
+from lib.service.fair_turns import FairTurns
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording
@@ -60,7 +60,8 @@ MOST_CLIENTS = 4_096
 LONGEST_S = 7 * 86_400
 MOST_RATE = 10_000
 _AT_ONCE, _WAIT_S = 2, 10.0
-_TURNS = DeviceQueue(_AT_ONCE)
+MAX_SIMULATIONS_WAITING, _OWN_WAITING = 12, 3
+_TURNS = FairTurns(_AT_ONCE, places=MAX_SIMULATIONS_WAITING, own_places=_OWN_WAITING)
 """Simulations take a processor each while they run, so few run at a time and the others wait for a moment."""
 
 
@@ -69,7 +70,9 @@ class ManySimulations(Busy):
 
     def __init__(self) -> None:
         AdvisorError.__init__(
-            self, f"{_AT_ONCE} simulations run right now, and this one did not get its turn within {_WAIT_S:.0f} s. Try again."
+            self,
+            f"{_AT_ONCE} simulations run right now, and this one did not get its turn within {_WAIT_S:.0f} s, or {_OWN_WAITING} of yours "
+            f"({MAX_SIMULATIONS_WAITING} of all visitors) wait already. Try again in some seconds.",
         )
 
 
@@ -198,15 +201,15 @@ class BatchingArguments(ServedArguments):
 Step = TypeVar("Step")
 
 
-def _in_turns(steps: Iterator[Step]) -> Iterator[Step]:
-    """The same steps, each worked out at its turn: who reads slowly keeps nobody waiting.
+def _in_turns(app: App, steps: Iterator[Step]) -> Iterator[Step]:
+    """The same steps, each worked out at its turn: who reads slowly, or asks for many, keeps nobody waiting.
 
     Raises:
         ManySimulations: no turn was granted in time.
     """
-    end = object()
+    end, caller = object(), app.caller()
     while True:
-        with _TURNS.turn(_WAIT_S, ManySimulations):
+        with _TURNS.turn(caller, _WAIT_S, ManySimulations):
             step = next(steps, end)
         if step is end:
             return
@@ -222,12 +225,12 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     spec, question = app.models(arguments.model), arguments.whole_question()
     hardware = check_hardware(app.catalog(), arguments.hardware)
     server = _server(app, spec, hardware, question, arguments)
-    with _TURNS.turn(_WAIT_S, ManySimulations):
+    with _TURNS.turn(app.caller(), _WAIT_S, ManySimulations):
         simulation = run_all(start_simulation(server, question))
         result = summarise_answered(simulation, server, question)
-        needs = None
-        if arguments.capacity:
-            needs = [step for step in _find_needs(app, spec, server, question, arguments) if step is not None]
+    needs = None
+    if arguments.capacity:
+        needs = [step for step in _in_turns(app, _find_needs(app, spec, server, question, arguments)) if step is not None]
     alone, sources = _prediction(app, spec, server, arguments)
     return {
         "schema": SCHEMA,
@@ -392,7 +395,7 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         "sources": source_entries(sources),
     }
     points: list[SweepPoint] = []
-    for point in _in_turns(sweep_loads(servers, asked)):
+    for point in _in_turns(app, sweep_loads(servers, asked)):
         points.append(point)
         answer["points"].append(_load_entry(point))
         answer["done"] += 1
@@ -419,7 +422,7 @@ def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNee
     spec, question = app.models(arguments.model), arguments.whole_question()
     server = _server(app, spec, check_hardware(app.catalog(), arguments.hardware), question, arguments)
     needs: list[Need] = []
-    for need in _in_turns(_find_needs(app, spec, server, question, arguments)):
+    for need in _in_turns(app, _find_needs(app, spec, server, question, arguments)):
         if need is not None:
             needs.append(need)
             yield _capacity(needs, question)

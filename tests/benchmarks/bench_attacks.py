@@ -1,6 +1,6 @@
 """What a stranger can do to the app, once each: its memory afterwards, and how long others wait meanwhile.
 
-python tests/benchmarks/bench_attacks.py [--calls 1000] [--only bodies,index]
+python tests/benchmarks/bench_attacks.py [--calls 1000] [--configs 2000] [--only bodies,index]
 
 Starts the app of this checkout on the loopback with a Hub stand-in behind it, attacks nothing else, and ends both. Strangers come from
 127.0.0.2 (or one address each), the visitors from 127.0.0.1. `bench_load.py` measures how much the app can serve.
@@ -31,6 +31,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from fuzzing import bundled_configs
 from hub_repos import as_json
 from hub_stand_in import Blob, Fault, Repo
 from llama import LLAMA_8B_CONFIG, llama_config
@@ -40,7 +41,9 @@ from space_stand_in import SpaceStandIn
 BODY_BYTES = 4 * 2**20 - 1024
 INDEX_BYTES = 64 * 2**20 - 1024
 CHEAP = ("/gradio_api/run/list_hardware", {"data": []})
+CHEAP_EVENT = "traffic_stopped"
 HALF_OPEN, PATIENCE_S = 300, 45
+SHOWN_EVERY = 250
 STRANGER = "127.0.0.2"
 
 
@@ -98,7 +101,9 @@ class Visitor:
 def visitors(url: str) -> list[Visitor]:
     """Those who ask for something cheap: an endpoint, the page, an event of the page, a tool."""
     listed = httpx.get(f"{url}/config").json()["dependencies"]
-    event = next(one["id"] for one in listed if one["api_name"] == "cost_left_1")
+    event = next((one["id"] for one in listed if one["api_name"] == CHEAP_EVENT), None)
+    if event is None:
+        raise SystemExit(f"The page has no event {CHEAP_EVENT} any more. Name another cheap one without inputs as CHEAP_EVENT.")
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_hardware", "arguments": {}}}
     kinds = {"accept": "application/json, text/event-stream"}
     return [
@@ -217,6 +222,25 @@ def unseen_config() -> str:
     return json.dumps(llama_config(vocab_size=1000 + next(_seen)))
 
 
+def distinct_configs(count: int) -> Iterator[str]:
+    """Real configurations of all bundled families, each with a vocabulary that nobody sent before; those without one are left out."""
+    real = [config for config in bundled_configs() if isinstance(config.get("vocab_size"), int)]
+    for number in range(count):
+        config = real[number % len(real)]
+        yield json.dumps({**config, "vocab_size": config["vocab_size"] + 8 * (1 + number // len(real))})
+
+
+def unseen_configs(url: str, count: int) -> Counter[str]:
+    """Distinct real-looking configurations one after another, with the memory of the server's own process on the way."""
+    app, answers = process_of(url), Counter[str]()
+    with client_from(url, STRANGER) as client:
+        for number, config in enumerate(distinct_configs(count), 1):
+            answers[str(client.post("/gradio_api/run/resolve_model", json={"data": [config]}).status_code)] += 1
+            if number % SHOWN_EVERY == 0:
+                print(f"    {number} configs, RSS {resident_mib(app)} MiB", dict(answers), flush=True)  # noqa: T201 - a benchmark prints
+    return answers
+
+
 def strangers(url: str, addresses: Callable[[int], str], questions: int) -> Counter[str]:
     """50 clients paste unseen configurations without a pause while a visitor asks new questions; what these were answered, counted."""
     over = threading.Event()
@@ -265,7 +289,7 @@ def nested_index() -> Repo:
     return Repo(id="attack/nested", files=files, info={"library_name": "transformers"})
 
 
-def attacks(url: str, hub: SpaceStandIn, calls: int) -> dict[str, Callable[[], object]]:
+def attacks(url: str, hub: SpaceStandIn, calls: int, configs: int) -> dict[str, Callable[[], object]]:
     """The attacks by name."""
     call, run = "/gradio_api/call/estimate_memory", "/gradio_api/run/estimate_memory"
     lists, within = (b'{"data": [[' + b"[]," * ((size - 20) // 3) + b"[]]]}" for size in (BODY_BYTES, BODY_BYTES // 2))
@@ -285,6 +309,7 @@ def attacks(url: str, hub: SpaceStandIn, calls: int) -> dict[str, Callable[[], o
         "strangers": lambda: strangers(url, lambda _: STRANGER, 25),
         "crowd": lambda: strangers(url, lambda number: f"127.0.1.{number + 1}", 5),
         "page": lambda: gets(url, "/", 400, 8),
+        "unseen": lambda: unseen_configs(url, configs),
         "wait": lambda: time.sleep(75),
         "device": lambda: held_places(url),
     }
@@ -294,6 +319,7 @@ def main() -> None:
     """Start, warm up, attack, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--configs", type=int, default=2000)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     with SpaceStandIn() as hub:
@@ -302,7 +328,7 @@ def main() -> None:
             app = process_of(url)
             posts(url, "/gradio_api/run/estimate_memory", json.dumps({"data": [json.dumps(LLAMA_8B_CONFIG)]}).encode(), 3, 1)
             posts(url, CHEAP[0], b'{"data": []}', 20, 2)
-            for name, attack in attacks(url, hub, options.calls).items():
+            for name, attack in attacks(url, hub, options.calls, options.configs).items():
                 if options.only and name not in options.only.split(","):
                     continue
                 before = resident_mib(app)

@@ -1,6 +1,6 @@
 """Seeded nonsense against the app: in process, over HTTP, against events of the page by their number, and over MCP.
 
-python tests/benchmarks/bench_fuzz.py [--part process,configs,http,events,mcp] [--count 0] [--seed 1] [--seconds 0]
+python tests/benchmarks/bench_fuzz.py [--part process,configs,http,events,mcp] [--count 0] [--seed 1] [--seconds 0] [--only dry_run,solve]
 
 Counted are answers and refusals; every fault (`tests/support/fuzz_runs.py`) is shown with the number of its case. The app that is started
 and the Hub stand-in behind it are on the loopback. The exit status is 1 where there was a fault.
@@ -47,12 +47,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=0, help=f"of each part; 0 takes {COUNTS}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0, help="at most, for the part configs; 0 sets no limit")
+    parser.add_argument("--only", default="", help="questions, for the part process")
     options = parser.parse_args()
     counts = {part: options.count or COUNTS[part] for part in options.part.split(",")}
     over = {part: count for part, count in counts.items() if part in SERVED}
     clean = not over or run_served(over, options.seed)
     if "process" in counts:
-        clean &= in_process(counts["process"], options.seed).show()
+        clean &= in_process(counts["process"], options.seed, options.only.split(",") if options.only else ()).show()
     if "configs" in counts:
         clean &= configs(counts["configs"], options.seed, options.seconds or math.inf).show()
     sys.exit(not clean)

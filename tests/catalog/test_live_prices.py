@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
 import time
+import zlib
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hub_stand_in import Fault
 from hypothesis import given
 from hypothesis import strategies as st
 from prices_stand_in import JOBS, SPACES, PricesStandIn, Reply, as_listed, row
@@ -257,6 +260,27 @@ def test_a_list_that_fails_leaves_the_other_and_is_told(hub: PricesStandIn, repl
     assert type(failure) is kind
     assert says in str(failure)
     assert "127.0.0.1" not in str(failure)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(body=gzip.compress(b"[" + b" " * 50_000_000 + b"]"), headers=(("Content-Encoding", "gzip"),)),
+        Fault(body=zlib.compress(b" " * 50_000_000), headers=(("Content-Encoding", "deflate"),)),
+        Fault(body=b"\x00", headers=(("Content-Encoding", "br"),)),
+        Fault(body=b"[" + b" " * 2_000_000 + b"]"),
+        Fault(status=302, headers=(("Location", "http://169.254.169.254/latest/meta-data"),)),
+        Fault(status=302, headers=(("Location", "https://cdn.hf.co/api/spaces/hardware"),)),
+        Fault(status=307, headers=(("Location", "http://[::1]:1/api/spaces/hardware"),)),
+    ],
+)
+def test_a_packed_or_endless_list_and_one_elsewhere_are_not_read(hub: PricesStandIn, fault: Fault) -> None:
+    """Nothing is unpacked, nothing beyond the limit is read, nobody else is asked."""
+    hub.lists(JOBS, as_listed("jobs"))
+    hub.faults[SPACES] = fault
+    feed, catalog = fed(hub)
+    assert (catalog.prices["spaces"].basis, catalog.prices["jobs"].basis) == ("bundled", "live")
+    assert "too long, packed, or points elsewhere" in str(feed.status().failures["spaces"])
 
 
 def test_a_list_of_very_many_rows_is_refused(hub: PricesStandIn) -> None:

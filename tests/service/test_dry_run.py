@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
@@ -14,7 +16,7 @@ from lib.errors import BadArgument, UnknownModel, UnsupportedModel
 from lib.model import dry_run as executed_here
 from lib.present.model_rows import dry_run_csv, dry_run_table
 from lib.service.app import Services
-from lib.service.build_process import BuildProcess
+from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.dry_run import dry_run
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
@@ -25,9 +27,8 @@ from lib.ui.dry_run_box import dry_run_markup
 class Here:
     """In place of the child: this process."""
 
-    def __call__(self, function: Callable[..., Any], *arguments: object, limit_s: float | None = None) -> Any:
+    def __call__(self, function: Callable[..., Any], *arguments: object) -> Any:
         """What the function returns."""
-        assert limit_s is None or limit_s > 0
         assert executed_here  # imported ahead: a busy machine takes longer for that than a visitor waits
         return function(*arguments)
 
@@ -35,6 +36,33 @@ class Here:
 APP = App(catalog=load, models=Models(cast("BuildProcess", Here())))
 QUESTION = bind_arguments(dry_run, APP)
 LLAMA = json.dumps(llama_config(num_hidden_layers=6))
+
+
+class Held(Here):
+    """A dry run that goes on for as long as its test likes."""
+
+    def __init__(self) -> None:
+        self.begun, self.over = threading.Event(), threading.Event()
+
+    def __call__(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Wait for the test."""
+        self.begun.set()
+        assert self.over.wait(60)
+        return super().__call__(function, *arguments)
+
+
+def test_nobodys_unseen_model_waits_for_a_dry_run() -> None:
+    """A run has a process of its own: one stranger's long ones keep no build waiting."""
+    assert run_process() is not build_process()
+    run = Held()
+    models = Models(cast("BuildProcess", Here()), run=cast("BuildProcess", run))
+    with ThreadPoolExecutor() as pool:
+        held = pool.submit(models.execute, LLAMA, 1, 8, 8, None)
+        assert run.begun.wait(60)
+        assert models(json.dumps(llama_config(num_hidden_layers=7))).layer_kinds == {"full attention": 7}
+        assert not held.done()
+        run.over.set()
+        assert held.result(60).layers == 6
 
 
 def _ratios(answer: Any) -> dict[str, float | None]:

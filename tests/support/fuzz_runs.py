@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +47,8 @@ class Report:
 
     def __init__(self, part: str) -> None:
         self.part, self.outcomes, self.faults = part, Counter[str](), list[str]()
+        self.asked: dict[str, Counter[str]] = {}
+        self.slowest: dict[str, tuple[float, str]] = {}
         self.began = time.perf_counter()
 
     def fault(self, number: int, what: str) -> None:
@@ -56,11 +58,20 @@ class Report:
         if len(self.faults) <= SHOWN:
             print("   FAULT", self.faults[-1][:900], flush=True)  # noqa: T201 - a benchmark prints
 
+    def count(self, question: str, outcome: str, cpu_s: float, case: str) -> None:
+        """How a question ended, and the processor time of this thread that it took."""
+        self.outcomes[outcome] += 1
+        self.asked.setdefault(question, Counter())[outcome] += 1
+        self.slowest[question] = max(self.slowest.get(question, (0.0, "")), (cpu_s, case))
+
     def show(self) -> bool:
         """Print the counts; whether there was no fault."""
         total, took = self.outcomes.total(), time.perf_counter() - self.began
         counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.outcomes.items()))
         print(f"{self.part:8} {total:,} in {took:.0f} s: {counted}; load {os.getloadavg()[0]:.1f}", flush=True)  # noqa: T201
+        for question, outcomes in sorted(self.asked.items()):
+            cpu_s, case = self.slowest[question]
+            print(f"    {question:20} {dict(outcomes)}; at most {cpu_s:.2f} s of CPU: {case:.240}", flush=True)  # noqa: T201
         return not self.faults
 
 
@@ -90,12 +101,12 @@ def services_behind_stand_in() -> Iterator[Services]:
 
 def asked(report: Report, number: int, question: Callable[..., Any], arguments: dict[str, Any]) -> None:
     """One call in process, as our routes make it: names are checked first."""
-    case = f"{question.__name__}({arguments!r:.500})"
+    case, began = f"{question.__name__}({arguments!r:.500})", time.thread_time()
     try:
         check_names(question, {name: value for name, value in arguments.items() if name != "token"})
         answers = list(question(**arguments)) if inspect.isgeneratorfunction(question) else [question(**arguments)]
     except AdvisorError as refusal:
-        report.outcomes["refused"] += 1
+        report.count(question.__name__, "refused", time.thread_time() - began, case)
         sentence = str(refusal)
         if leaks(sentence) or not LEAST < len(sentence) < MOST:
             report.fault(number, f"{case} said {sentence!r}")
@@ -103,7 +114,7 @@ def asked(report: Report, number: int, question: Callable[..., Any], arguments: 
     except Exception as error:  # noqa: BLE001 - this is what is looked for
         report.fault(number, f"{case}: {error!r}")
         return
-    report.outcomes["answered"] += 1
+    report.count(question.__name__, "answered", time.thread_time() - began, case)
     try:
         text = json.dumps(answers, allow_nan=False, ensure_ascii=False).encode().decode()
     except (TypeError, ValueError) as error:
@@ -113,15 +124,25 @@ def asked(report: Report, number: int, question: Callable[..., Any], arguments: 
         report.fault(number, f"{case} answered with {leaks(text)}")
 
 
-def in_process(count: int, seed: int) -> Report:
-    """Arguments of every public question, and of those that only the page asks."""
+def questions_of(services: Services) -> dict[str, Callable[..., Any]]:
+    """Every public question by its name, and those that only the page asks."""
+    own = (services.outlook, services.roofline, services.account.preview, services.estimate_memory_on, services.stream_loads)
+    public = {name: endpoint.question for name, endpoint in endpoints(services).items()}
+    return public | {question.__name__: question for question in (*own, services.stream_needs, services.live.predict_measurement)}
+
+
+_WEIGHTS = {"chat": 1, "dry_run": 2, "simulate_batching": 4, "stream_loads": 0.2, "stream_needs": 0.2}
+"""How often a question is drawn, by its cost: 20 for one of milliseconds, 1 for one that asks over HTTP."""
+
+
+def in_process(count: int, seed: int, only: Collection[str] = ()) -> Report:
+    """Arguments of every question, or of those called `only`."""
     report, fuzz = Report("process"), Fuzzer(seed)
     with services_behind_stand_in() as services:
-        public = [endpoint.question for endpoint in endpoints(services).values()]
-        questions = [*public, services.outlook, services.roofline, services.account.preview]
-        weights = [1 if "space_id" in q.__annotations__ or q.__name__ == "chat" else 20 for q in questions]  # those ask over HTTP
+        questions = {name: question for name, question in questions_of(services).items() if not only or name in only}
+        weights = [_WEIGHTS.get(name, 1 if "space_id" in q.__annotations__ else 20) for name, q in questions.items()]
         for number in range(count):
-            question = fuzz.random.choices(questions, weights)[0]
+            question = fuzz.random.choices([*questions.values()], weights)[0]
             asked(report, number, question, fuzz.arguments(question))
     return report
 

@@ -14,7 +14,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
+
+from contract import TINY_CONFIG
 
 SENTINEL = "S3nt1nelT0kenOfSomebody"
 TOKENS = (
@@ -43,6 +45,77 @@ _NUMBERS = (
     0, 1, 2, -1, 7, 100, 4096, 2**31, 2**53, 2**63, 10**30, 10**400, -(10**400), 0.0, -0.0, 0.5, 1e-300, 1e300, 24, 31, 3600, 172800,
     float("nan"), float("inf"), float("-inf"),
 )  # fmt: skip
+
+
+_MODELS = (
+    "7B", "0.5B", "70b", TINY_CONFIG, "Qwen/Qwen3-8B", "openai-community/gpt2", "black-forest-labs/FLUX.1-dev", "no-such/model",
+    "org/gguf:Q4_K_M", "org/gguf:../../x", "mistralai/Mixtral-8x7B-v0.1", "openai/whisper-large-v3", "org/llama-8b",
+)  # fmt: skip
+_HARDWARE = ("l4x1", "cpu-basic", "jobs:l4x1", "v6e-8", "H100-SXMx8", "zero-a10g", "t4-small", "H100-SXMx0", "RTX-4090x2", "spaces:l4x1")
+_WAYS = ({"hardware": "l4x1"}, {"hardware": "t4-small", "engine": "vllm", "precision": "fp16", "concurrency": 8}, {"hardware": []}, {}, [])
+_TRACE = "time,prompt_tokens,output_tokens\n0,100,20\n1.5,300,40\n2,10,1\n"
+_TRACES = (
+    "", _TRACE, "0\n1\n2\n", "2026-01-01T00:00:00\n2026-01-01T00:00:01\n", "time\n1\n0\n", "0,1e400,2\n", "0,-1,0\n", "nan,1,1\n",
+    "0\n1e300\n",
+    "0001-01-01\n9999-12-31\n", '"', "time,time\n1,2\n", "=cmd|' /C calc'!A0,1,1\n", "0," * 5_000, "0,100000000,100000000\n" * 50, "\x00\n",
+)  # fmt: skip
+_METRICS = (
+    "", "# HELP x\n", "vllm:time_to_first_token_seconds_sum 3.5\nvllm:time_to_first_token_seconds_count 10\n",
+    'vllm:time_per_output_token_seconds_sum{model_name="x"} nan\nvllm:time_per_output_token_seconds_count{model_name="x"} 0\n',
+    "vllm:e2e_request_latency_seconds_sum 1e400\nvllm:e2e_request_latency_seconds_count 1\n", "a{" * 2_000, "tgi_request_duration_sum -1\n",
+    "vllm:time_to_first_token_seconds_count -7\nvllm:time_to_first_token_seconds_sum Inf\n", '{"a":' * 500, "x 1 " * 3_000,
+)  # fmt: skip
+GOOD: Mapping[str, Sequence[Any]] = {
+    "model": _MODELS,
+    "hardware": _HARDWARE,
+    "before": _WAYS,
+    "after": _WAYS,
+    "space_id": ("ada/chat", "ada/secret", "bob/app"),
+    "message": ("hello",),
+    "trace": _TRACES,
+    "metrics_text": _METRICS,
+    "policy": ("static", "dynamic", "continuous"),
+    "arrivals": ("poisson", "bursty", "recorded", "closed"),
+    "lengths": ("fixed", "uniform", "lognormal"),
+    "precision": ("auto", "bf16", "fp16", "fp32", "int8", "int4", "fp8", "awq-4", "gguf:Q4_K_M", "q4_k_m"),
+    "kv_precision": ("auto", "bf16", "fp8", "int8", "q8_0"),
+    "guidance": ("auto", "on", "off", "none", True, 7.5),
+    "quantized": ("all", "transformer", "none", "text_encoder"),
+    "platforms": ("spaces", "jobs", "spaces,jobs", "all", "endpoints", "gcp"),
+    "task": ("auto", "text-generation", "text-to-image", "feature-extraction"),
+    "target_modules": ("all-linear", "q_proj,v_proj", "attention", "q_proj," * 30),
+    "region": ("", "us-central1", "us-east-1", "europe-west4"),
+    "batch": ("not_stated", "small", "large"),
+    "prompt_tokens": (1, 512, 8_192, 1_000_000, 100_000_000),
+    "output_tokens": (1, 256, 100_000, 100_000_000),
+    "context_tokens": (1, 4_096, 131_072, 100_000_000),
+    "requests_per_s": (0.0001, 1, 50, 10_000),
+    "duration_s": (1, 300, 604_800),
+    "max_batch_size": (1, 32, 1_024),
+    "replicas": (1, 2, 64),
+    "clients": (0, 1, 64, 4_096),
+    "concurrency": (1, 8, 64, 100_000),
+    "batch_size": (1, 8, 65_536),
+    "gpu_layers": (-1, 0, 1, 16, 99, 10_000),
+    "width": (0, 8, 512, 1_024, 1_000_000),
+    "height": (0, 8, 512, 1_023, 1_000_000),
+    "frames": (0, 1, 81, 1_000_000),
+    "steps": (0, 1, 50, 1_000),
+    "rank": (1, 16, 1_024),
+    "sequence_tokens": (1, 2_048, 100_000_000),
+    "micro_batch": (1, 512, 65_536),
+    "rows": (1, 10_000, 10**9),
+    "epochs": (1, 3, 0.1),
+}
+"""Values by the name of an argument: those that are accepted, and those at the edge."""
+
+
+def choices_of(name: str, parameter: inspect.Parameter) -> Sequence[Any]:
+    """Values that an argument takes: those that its type names, those known for its name, or what it has by default."""
+    types = (parameter.annotation, *get_args(parameter.annotation))
+    named = [choice for one in types if get_origin(one) is Literal for choice in get_args(one)]
+    default = () if parameter.default is inspect.Parameter.empty else (parameter.default,)
+    return (*named, *GOOD.get(name, ()), *default, *((True, False) if parameter.annotation is bool else ()))
 
 
 class Fuzzer:
@@ -85,16 +158,17 @@ class Fuzzer:
         return self.value()
 
     def arguments(self, question: Callable[..., Any]) -> dict[str, Any]:
-        """Arguments of a question by name: most near their defaults, some left out, some that it does not have."""
+        """Arguments of a question by name: most of them accepted or near that, some left out, some that it does not have."""
         named: dict[str, Any] = {}
+        wild, stated = self.random.choice((0.02, 0.02, 0.3)), self.random.choice((0.05, 0.15, 0.4))  # of much nonsense little gets through
         for name, parameter in inspect.signature(question).parameters.items():
-            if parameter.default is inspect.Parameter.empty:
-                good = {"space_id": "ada/chat", "model": "7B", "message": "hello", "hardware": "l4x1"}.get(name, 1)
-                named[name] = self.near(self.config_text() if name == "model" and self.random.random() < 0.02 else good)
-            elif name == "token" or ("token" in name and parameter.kind is parameter.KEYWORD_ONLY):
+            if name == "token" or ("token" in name and parameter.kind is parameter.KEYWORD_ONLY):
                 named[name] = self.random.choice((*TOKENS, None, "hf_ada", "hf_bob"))
-            elif self.random.random() < 0.3:
-                named[name] = self.near(parameter.default)
+            elif parameter.default is inspect.Parameter.empty or self.random.random() < stated:
+                good = self.random.choice(choices_of(name, parameter) or (1,))
+                if name == "model" and self.random.random() < 0.02:
+                    good = self.config_text()
+                named[name] = self.near(good) if self.random.random() < wild else good
         if self.random.random() < 0.02:
             named[self.text()] = self.value()
         if named and self.random.random() < 0.02:

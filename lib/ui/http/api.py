@@ -350,8 +350,8 @@ def _with_oauth_token(function: Callable[..., Any], *, streams: bool) -> Callabl
 # Refusals as responses.
 
 CALLS_AT_ONCE = 160
-"""Threads. Those that wait, for a build, the Hub or the device, are at most 132 (`lib.service.models`, `lib.hub.spaces`, `lib.hub.loop`,
-the device's queues), so some always answer what needs no waiting."""
+"""Threads. Those that wait, for a build, the Hub, a simulation or the device, are at most 146 (`lib.service.models`, `lib.hub.spaces`,
+`lib.hub.loop`, `lib.service.simulate_batching`, the device's queues), so some always answer what needs no waiting."""
 _STATUS = {
     "internal": 500,
     "bad_catalog": 500,

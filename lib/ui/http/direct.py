@@ -48,22 +48,22 @@ UNREAD_BYTES = 32 * 2**20
 
 def direct_routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
     """The routes to put before Gradio's own: each question is answered on a thread of a bounded number."""
-    desk = _Desk()
+    state = _CallState()
     routes: list[BaseRoute] = []
     for name, endpoint in endpoints.items():
         if endpoint.queue is not None:
             continue
-        answer = _Asked(name, endpoint, desk)
+        answer = _QuestionRoutes(name, endpoint, state)
         routes += [
             Route(f"/gradio_api/run/{name}", answer.run, methods=["POST"]),
             Route(f"/gradio_api/call/{name}", answer.call, methods=["POST"]),
             Route(f"/gradio_api/call/v2/{name}", answer.call_by_names, methods=["POST"]),
         ]
-        routes += [Route(f"/gradio_api/{how}/{name}/{{event}}", desk.read, methods=["GET"]) for how in ("call", "call/v2")]
+        routes += [Route(f"/gradio_api/{how}/{name}/{{event}}", state.read, methods=["GET"]) for how in ("call", "call/v2")]
     return routes
 
 
-class _Desk:
+class _CallState:
     """What all questions share: threads, the reading of bodies, and answers that wait to be read. For the event loop only."""
 
     def __init__(self) -> None:
@@ -85,18 +85,18 @@ class _Desk:
         return Response(text, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-class _Asked:
+class _QuestionRoutes:
     """One question, as routes ask it."""
 
-    def __init__(self, name: str, endpoint: Endpoint, desk: _Desk) -> None:
-        self._name, self._endpoint, self._desk = name, endpoint, desk
+    def __init__(self, name: str, endpoint: Endpoint, state: _CallState) -> None:
+        self._name, self._endpoint, self._state = name, endpoint, state
         self._answer = wrap_question(endpoint.question, Refusal)
 
     async def run(self, request: Request) -> Response:
         """Values in order; the answer at once."""
         try:
             began = time.perf_counter()
-            data = await self._asked(await self._sent(request))
+            data = await self._answer_json(await self._read_values(request))
         except AdvisorError as error:
             return error_response(error)
         except Refusal as refusal:
@@ -107,24 +107,24 @@ class _Asked:
 
     async def call(self, request: Request) -> Response:
         """Values in order; the answer under a name."""
-        return await self._called(request, by_names=False)
+        return await self._respond_call(request, by_names=False)
 
     async def call_by_names(self, request: Request) -> Response:
         """Values by the names of the arguments; the answer under a name."""
-        return await self._called(request, by_names=True)
+        return await self._respond_call(request, by_names=True)
 
-    async def _called(self, request: Request, *, by_names: bool) -> Response:
+    async def _respond_call(self, request: Request, *, by_names: bool) -> Response:
         try:
-            return self._desk.keep("complete", await self._asked(await self._sent(request), by_names=by_names))
+            return self._state.keep("complete", await self._answer_json(await self._read_values(request), by_names=by_names))
         except AdvisorError as error:
             return error_response(error)
         except Refusal as refusal:
-            return self._desk.keep("error", {"error": str(refusal), "title": refusal.code, "visible": True})
+            return self._state.keep("error", {"error": str(refusal), "title": refusal.code, "visible": True})
 
-    async def _sent(self, request: Request) -> dict[str, Any]:
-        return await self._desk.bodies.json_object(await request.body())
+    async def _read_values(self, request: Request) -> dict[str, Any]:
+        return await self._state.bodies.json_object(await request.body())
 
-    async def _asked(self, sent: Mapping[str, Any], *, by_names: bool = False) -> str:
+    async def _answer_json(self, sent: Mapping[str, Any], *, by_names: bool = False) -> str:
         """The JSON text of a list of one, the answer.
 
         Raises:
@@ -142,4 +142,4 @@ class _Asked:
         if self._endpoint.account:
             named["token"] = token
         work = functools.partial(self._answer, *values, **named)
-        return await anyio.to_thread.run_sync(lambda: json.dumps([work()], allow_nan=False), limiter=self._desk.threads())
+        return await anyio.to_thread.run_sync(lambda: json.dumps([work()], allow_nan=False), limiter=self._state.threads())

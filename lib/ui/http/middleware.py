@@ -1,8 +1,4 @@
-"""ASGI middleware in front of Gradio's own routes: who may frame the page, what is closed, and which requests Gradio gets.
-
-`FrameAncestors` adds a header to every page: only the Hub, where a Space's page stands in a frame, and the page itself may frame it. The
-cookie of a login has to travel into the Hub's frame, so it travels into frames on any site, and a foreign page could lay this one under its
-own buttons and have a visitor confirm a switch unknowingly.
+"""ASGI middleware in front of Gradio's own routes: what is closed, and which requests Gradio gets.
 
 `ApiMiddleware` looks at every request below /gradio_api/:
 
@@ -13,11 +9,8 @@ own buttons and have a visitor confirm a switch unknowingly.
 - A call with missing, unknown or superfluous arguments dies in Gradio with a bare 500. Here it gets a sentence, in Gradio's own form of an
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
-- Only the page's own events keep the browser's login. The session cookie travels with requests from any site (Gradio sets SameSite=None,
-  for a Space is shown inside another site), and Gradio's CORS rules let any site send any header along with it, so a form on a foreign page
-  could act in the name of the user who is signed in here. A caller of the API sends a token with the call. Nor may a foreign page sign the
-  user out.
-- A call that has to wait for the device needs one of a bounded number of waiting places (`lib.live.device_queue`), and arguments that will
+- Only the page's own events keep the browser's login, and a foreign page signs nobody out (`lib.ui.http.origins`).
+- A call that has to wait for the device needs one of a bounded number of waiting places (`lib.ui.http.places`), and arguments that will
   be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
 
 A call by name of a question that needs no queue goes to a route of our own (`lib.ui.http.direct`), which checks it.
@@ -26,107 +19,27 @@ A call by name of a question that needs no queue goes to a route of our own (`li
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Container, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.datastructures import Headers, QueryParams
 
 from lib.bounded_json import UnreadableJson
 from lib.errors import AdvisorError, InvalidInput, quote_value
-from lib.live.device_queue import QUEUES, WAITING_PLACES, check_waiting_place
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
 from lib.ui.http.callers import KEY, name_caller
 from lib.ui.http.mcp import refuse_message
+from lib.ui.http.origins import has_cookies, is_foreign, is_foreign_logout, strip_login
+from lib.ui.http.places import WaitingPlaces
 from lib.ui.http.sessions import Sessions, no_answer
 
 if TYPE_CHECKING:
-    import gradio as gr
-    from gradio.queueing import Event
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_FRAME_ANCESTORS = "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co"
-
-
-class FrameAncestors:
-    """Every page says who may show it in a frame."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        """Stand in front of `app`."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and add the header to a response that is a page."""
-
-        async def send_with_header(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                if headers.get("content-type", "").startswith("text/html"):
-                    headers.append("content-security-policy", _FRAME_ANCESTORS)
-            await send(message)
-
-        await self._app(scope, receive, send_with_header if scope["type"] == "http" else send)
-
-
-def is_foreign(scope: Scope) -> bool:
-    """Whether a page of another site sent this request. One with neither Origin nor Sec-Fetch-Site was not sent by a page.
-
-    A page cannot set Host, Origin and Sec-Fetch-Site; it can set X-Forwarded-Host, so that header is not read.
-    """
-    headers = Headers(scope=scope)
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    if site is not None:  # the browser says so itself, whatever proxy stands between; "none" is an address that was typed
-        return site not in ("same-origin", "none")
-    return origin is not None and _host(origin) not in _own_hosts(headers.get("host", ""))
-
-
-def is_foreign_logout(scope: Scope) -> bool:
-    """Whether this signs a visitor out without having been asked to by our own page (or by hand): a picture elsewhere would do.
-
-    The sign-out is a GET, which has no Origin; a browser that does not tell where it comes from tells the page that it left.
-    """
-    if str(scope.get("path", "")).rstrip("/") != _LOGOUT or not has_cookies(scope):
-        return False
-    headers = Headers(scope=scope)
-    if "sec-fetch-site" in headers:
-        return is_foreign(scope)
-    return _host(headers.get("referer", "")) not in _own_hosts(headers.get("host", ""))
-
-
-def has_cookies(scope: Scope) -> bool:
-    """Whether the browser sent cookies along; a login is one of them."""
-    return "cookie" in Headers(scope=scope)
-
-
-def strip_login(scope: Scope) -> Scope:
-    """The same request from somebody who is not signed in: no cookies, and nothing of what was read from them."""
-    unsigned = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]}
-    if "session" in scope:  # Gradio's session middleware stands before ours and has read the cookie already
-        unsigned["session"] = type(scope["session"])()
-    return unsigned
-
-
-def _host(origin: str) -> str | None:
-    """Host and port of an origin; None for the opaque one (`null`)."""
-    try:
-        return urlsplit(origin).netloc.lower() or None
-    except ValueError:
-        return None
-
-
-def _own_hosts(host: str) -> set[str]:
-    """The names of this server. On a Space, SPACE_HOST lists them, a custom domain too."""
-    names = [host, *os.environ.get("SPACE_HOST", "").split(",")]
-    return {name.strip().lower() for name in names if name.strip()}
-
-
-_LOGOUT = "/logout"
 _SIGN_OUT = "A sign-out is taken from the page of this app only. Open it and press “Sign out” there."
 NO_FILES = "Files are not taken here. Paste the text of a config.json as the model instead."
 _FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
@@ -163,56 +76,6 @@ def holds_file(sent: Any) -> bool:
                 return True
             unread += value.values()
     return False
-
-
-class WaitingPlaces:
-    """The waiting places before each device queue of a page. For the event loop that serves it, and no other thread."""
-
-    def __init__(self, page: gr.Blocks, places: int = WAITING_PLACES) -> None:
-        """`page` says which of its functions wait for the device, and which events wait in Gradio's queue."""
-        self._page, self._places = page, places
-        self._arriving: list[tuple[str, Hashable]] = []
-
-    def queue_of(self, number: object) -> str | None:
-        """The device queue that the page's function of this number waits in; None where it waits in none."""
-        fn = self._page.fns.get(number) if type(number) is int else None
-        return fn.concurrency_id if fn is not None and fn.queue and fn.concurrency_id in QUEUES else None
-
-    @contextmanager
-    def place(self, queue: str | None, caller: Hashable = None) -> Iterator[None]:
-        """A place for the call that is passed on within the block; calls on their way into Gradio's queue count as well.
-
-        Raises:
-            Occupied: every place is taken, or every place of this caller's.
-        """
-        if queue is None:
-            yield
-            return
-        coming = [of for name, of in self._arriving if name == queue]
-        check_waiting_place([*coming, *map(_caller_of_event, self._waiting(queue))], caller, self._places)
-        self._arriving.append((queue, caller))
-        try:
-            yield
-        finally:
-            self._arriving.remove((queue, caller))
-            self._take_turns(queue)
-
-    def _waiting(self, queue: str) -> list[Event]:
-        events = self._page._queue.event_queue_per_concurrency_id.get(queue)  # noqa: SLF001  Gradio tells it nowhere else
-        return events.queue if events is not None else []
-
-    def _take_turns(self, queue: str) -> None:
-        """The first waiting call of each caller goes before everybody's second."""
-        events, passed = self._waiting(queue), Counter[Hashable]()
-        ranks: dict[str, int] = {}
-        for event in events:
-            ranks[event._id] = passed[_caller_of_event(event)]  # noqa: SLF001  as above
-            passed[_caller_of_event(event)] += 1
-        events.sort(key=lambda event: ranks[event._id])  # noqa: SLF001  as above
-
-
-def _caller_of_event(event: Event) -> Hashable:
-    return event.request.scope.get(KEY)
 
 
 _CALL = re.compile(r"/gradio_api/(?P<how>run|api|call/v2|call)/(?P<name>[^/]+)/?")

@@ -19,7 +19,9 @@ from lib.ui.http.api import CALLS_AT_ONCE, endpoints
 from lib.ui.http.direct import direct_routes
 from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.mcp import routes
-from lib.ui.http.middleware import ApiMiddleware, FrameAncestors, WaitingPlaces
+from lib.ui.http.middleware import ApiMiddleware
+from lib.ui.http.origins import FrameAncestors
+from lib.ui.http.places import WaitingPlaces
 from lib.ui.http.rendered import RenderedOnce
 from lib.ui.http.sessions import CAPACITY, Sessions, begin_without_settings
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lib.ui.http.middleware import has_cookies, is_foreign, is_foreign_logout, strip_login
+from lib.ui.http.origins import has_cookies, is_foreign, is_foreign_logout, strip_login
 
 
 def scope(**headers: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from starlette.middleware import Middleware
 from lib.live.device_queue import OWN_PLACES, Occupied
 from lib.ui.http.api import Endpoint
 from lib.ui.http.callers import KEY
-from lib.ui.http.middleware import ApiMiddleware, WaitingPlaces, holds_file
+from lib.ui.http.middleware import ApiMiddleware, holds_file
+from lib.ui.http.places import WaitingPlaces
 
 FEW = 2
 
