@@ -20,13 +20,25 @@
       if (values[n] !== null && values[n] !== undefined && !same(values[n], field.default) && field.name !== "trace") query.set(field.name, writes(values[n]));
     });
     const kept = new URLSearchParams(location.search);
-    for (const name of ["space", "tier", "__theme"]) if (kept.has(name) && (name === "__theme" || tab === "space")) query.set(name, kept.get(name));
+    for (const name of ["space", "tier", "__theme", "units"]) if (kept.has(name) && (name === "__theme" || name === "units" || tab === "space")) query.set(name, kept.get(name));
     return "?" + query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%2C", ",");
   };
   const address = (query, moved) => {
     if (query === (location.search || "?") || (!location.search && query === `?model=${MAP.example}`)) return;
     history[moved ? "pushState" : "replaceState"](null, "", query);
+    keep(query);
     if (window.parent !== window) window.parent.postMessage({ queryString: query.slice(1) }, "https://huggingface.co");
+  };
+
+  // The last questions, in this browser only: one for each model and tab.
+  const LAST = 10;
+  const lasting = () => { try { return JSON.parse(localStorage.getItem("questions") ?? "[]"); } catch { return []; } };
+  const keep = (query) => {
+    const asked = new URLSearchParams(query), model = asked.get("model") ?? "";
+    if (!model) return;
+    const label = `${model} · ${Object.keys(MAP.tabs).find((word) => MAP.tabs[word] === (asked.get("tab") ?? "recommend"))}`;
+    const others = lasting().filter((one) => one.label !== label);
+    try { localStorage.setItem("questions", JSON.stringify([{ label, query }, ...others].slice(0, LAST))); } catch { /* a browser that keeps nothing */ }
   };
 
   // A number out of its range is said beside its field, and nothing is asked while there is one.
@@ -194,6 +206,72 @@
   }
   remember();
 
+  // Tools of the page: theme, unit of sizes, the defaults again, the last questions.
+  const isDark = () => document.body.classList.contains("dark");
+  const inGB = () => new URLSearchParams(location.search).get("units") === "GB";
+  const wordTools = () => {
+    const words = { theme: isDark() ? "Light theme" : "Dark theme", units: inGB() ? "Sizes in GiB" : "Sizes in GB" };
+    for (const [name, word] of Object.entries(words)) {
+      const tool = document.querySelector(`[data-tool="${name}"]`);
+      if (tool && tool.textContent !== word) tool.textContent = word;
+    }
+  };
+  try {
+    const theme = localStorage.getItem("theme");
+    if (theme && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", theme === "dark");
+  } catch { /* a browser that keeps nothing */ }
+  document.addEventListener("click", (event) => {
+    const tool = event.target instanceof Element ? event.target.closest("[data-tool]")?.dataset.tool : undefined;
+    if (!tool) return;
+    const query = new URLSearchParams(location.search);
+    if (tool === "theme") {
+      document.body.classList.toggle("dark");
+      try { localStorage.setItem("theme", isDark() ? "dark" : "light"); } catch { /* as above */ }
+      wordTools();
+      return;
+    }
+    if (tool === "units") query[inGB() ? "delete" : "set"]("units", "GB");
+    else for (const name of [...query.keys()]) if (!["tab", "model", "units", "__theme"].includes(name)) query.delete(name);
+    location.search = query.toString();
+  });
+  document.addEventListener("toggle", (event) => {
+    if (!event.target.matches?.(".history[open]")) return;
+    event.target.querySelector("ul").replaceChildren(...lasting().map(({ label, query }) => {
+      const item = document.createElement("li"), link = item.appendChild(document.createElement("a"));
+      link.href = String(query).startsWith("?") ? query : "?";
+      link.textContent = label;
+      return item;
+    }));
+  }, true);
+
+  // The field's words say what they mean on hover and focus; Escape puts that away.
+  const tip = document.createElement("div");
+  tip.id = "term-tip";
+  tip.setAttribute("role", "tooltip");
+  tip.hidden = true;
+  let told = null;
+  const tell = (term) => {
+    if (term === told) return;
+    told?.removeAttribute("aria-describedby");
+    told = term;
+    tip.hidden = !term;
+    if (!term) return;
+    (document.querySelector("main") ?? document.body).append(tip);
+    tip.textContent = term.dataset.term;
+    term.setAttribute("aria-describedby", tip.id);
+    place();
+  };
+  const place = () => {
+    const at = told.getBoundingClientRect();
+    tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${at.bottom + tip.offsetHeight + 8 > innerHeight ? at.top - tip.offsetHeight - 4 : at.bottom + 4}px`;
+  };
+  const termAt = (event) => (event.target instanceof Element ? event.target.closest("[data-term]") : null);
+  document.addEventListener("focusin", (event) => tell(termAt(event)));
+  document.addEventListener("mouseover", (event) => { if (!(event.target instanceof Element && event.target.closest("#term-tip"))) tell(termAt(event) ?? document.activeElement?.closest("[data-term]") ?? null); });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") tell(null); });
+  document.addEventListener("scroll", () => { if (told) place(); }, { passive: true, capture: true });
+
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
   const tie = () => {
     // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
@@ -210,7 +288,7 @@
       if (!typed && known) setTimeout(() => document.querySelector("#check").click(), 50);
     });
   };
-  new MutationObserver(() => { tie(); watch(); }).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(() => { tie(); watch(); wordTools(); }).observe(document.body, { childList: true, subtree: true });
   tie();
 
   // Between two looks at a Space the time since goes on, worded as `space_steps.elapsed` words it.

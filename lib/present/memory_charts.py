@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lib.answers.common import EntryMemory, MemoryAnswer
 from lib.answers.model import TensorsAnswer
 from lib.present.markup import escape
-from lib.present.numbers import gib, share
-from lib.units import GIB
+from lib.present.numbers import gib, share, size_unit
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -86,10 +85,10 @@ def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence
     """
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only this chart needs
 
-    lengths = [length for length, _ in points]
+    lengths, (unit, scale) = [length for length, _ in points], size_unit()
     figure = Figure()
     for key, label, _ in PARTS:
-        heights = [_per_device(memory, key) / GIB for _, memory in points]
+        heights = [_per_device(memory, key) / scale for _, memory in points]
         figure.add_trace(
             Scatter(
                 x=lengths,
@@ -99,26 +98,26 @@ def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence
                 mode="lines",
                 line={"width": 0.5, "color": COLOURS[key]},
                 fillcolor=COLOURS[key],
-                hovertemplate="%{y:.2f} GiB",
+                hovertemplate=f"%{{y:.2f}} {unit}",
             )
         )
-    top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / GIB
+    top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
     lines = _labelled(_near(capacities, top), top)
     for capacity, name in lines:
-        figure.add_hline(y=capacity / GIB, line={"width": 1.2, "dash": "dot", "color": "#8b93a1"})
+        figure.add_hline(y=capacity / scale, line={"width": 1.2, "dash": "dot", "color": "#8b93a1"})
         figure.add_annotation(
             x=1,
             xref="paper",
             xanchor="left",
             xshift=6,
-            y=capacity / GIB,
+            y=capacity / scale,
             align="left",
             showarrow=False,
             text=escape(name),
             font={"size": 11},
         )
     figure.add_vline(x=context, line={"width": 1.5, "color": "#8b93a1"})
-    figure.update_layout(**_layout(max(top, *(capacity / GIB for capacity, _ in lines), 0.0), lengths[-1]))
+    figure.update_layout(**_layout(max(top, *(capacity / scale for capacity, _ in lines), 0.0), lengths[-1]))
     return figure
 
 
@@ -132,7 +131,7 @@ def _labelled(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, s
     """One line for capacities that would be drawn on top of each other, with the names of all of them."""
     lines: list[tuple[int, list[str]]] = []
     for name, capacity in pairs:
-        close = lines and capacity - lines[-1][0] < _APART * max(top * GIB, capacity)
+        close = lines and capacity - lines[-1][0] < _APART * max(top * size_unit()[1], capacity)
         if close:
             lines[-1][1].append(short_name(name))
         else:
@@ -149,8 +148,8 @@ def _per_device(memory: Memory, key: str) -> float:
 def _near(capacities: Sequence[tuple[str, int]], top: float) -> list[tuple[str, int]]:
     """The lines that matter: every capacity below the top of the curve, and the first one above it."""
     ordered = sorted(capacities, key=lambda pair: pair[1])
-    below = [pair for pair in ordered if pair[1] / GIB <= top]
-    above = [pair for pair in ordered if pair[1] / GIB > top]
+    below = [pair for pair in ordered if pair[1] / size_unit()[1] <= top]
+    above = [pair for pair in ordered if pair[1] / size_unit()[1] > top]
     return below + above[:1]
 
 
@@ -169,7 +168,7 @@ def _layout(top: float, end: int) -> dict[str, Any]:
         "showlegend": False,
         "xaxis": axis
         | {"title": {"text": "Context per request, tokens"}, "tickformat": "~s", "nticks": 6, "tickangle": 0, "range": [0, end]},
-        "yaxis": axis | {"title": {"text": "GiB on a device"}, "range": [0, top * 1.08 or 1]},
+        "yaxis": axis | {"title": {"text": f"{size_unit()[0]} on a device"}, "range": [0, top * 1.08 or 1]},
     }
 
 

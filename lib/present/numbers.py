@@ -5,7 +5,11 @@ Numbers arrive as the API's results hold them (JSON numbers, decimals as text), 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
+from typing import Literal
 
 from lib.units import GIB, MIB
 
@@ -16,18 +20,40 @@ _MILLION = 10**6
 _THOUSAND = 10**3
 
 
+SizeUnit = Literal["GiB", "GB"]
+_UNIT: ContextVar[SizeUnit] = ContextVar("unit of sizes", default="GiB")
+_SCALES: dict[SizeUnit, int] = {"GiB": GIB, "GB": 10**9}
+_SMALL: dict[SizeUnit, tuple[str, int]] = {"GiB": ("MiB", MIB), "GB": ("MB", 10**6)}
+
+
+@contextmanager
+def sizes_in(unit: SizeUnit) -> Iterator[None]:
+    """Within the block sizes are written in this unit: 2^30 or 10^9 bytes."""
+    before = _UNIT.set(unit)
+    try:
+        yield
+    finally:
+        _UNIT.reset(before)
+
+
+def size_unit() -> tuple[SizeUnit, int]:
+    """The unit in which sizes are written now, and its bytes."""
+    return _UNIT.get(), _SCALES[_UNIT.get()]
+
+
 def gib(amount: Number) -> str:
-    """Bytes as "14.96 GiB": three or four significant figures, whole GiB from 100 on, MiB below 0.1 GiB."""
-    value = Decimal(str(amount))
+    """Bytes as "14.96 GiB": three or four significant figures, whole GiB from 100 on, MiB below 0.1 GiB; in GB within `sizes_in`."""
+    value, (unit, scale) = Decimal(str(amount)), size_unit()
     size = abs(value)
-    if size < GIB / Decimal(10):
-        return f"{value / MIB:.1f} MiB" if size < 10 * MIB else f"{value / MIB:.0f} MiB"
-    return f"{gib_figure(amount)} GiB"
+    if size < scale / Decimal(10):
+        word, small = _SMALL[unit]
+        return f"{value / small:.1f} {word}" if size < 10 * small else f"{value / small:.0f} {word}"
+    return f"{gib_figure(amount)} {unit}"
 
 
 def gib_figure(amount: Number) -> str:
-    """The figure of `gib` without its unit, for a column that names the unit itself; always in GiB."""
-    value = Decimal(str(amount)) / GIB
+    """The figure of `gib` without its unit, for a column that names the unit itself; never in the smaller unit."""
+    value = Decimal(str(amount)) / size_unit()[1]
     size = abs(value)
     if size < Decimal("9.995"):
         return f"{value:.2f}"

@@ -11,7 +11,8 @@ _SENT = (
 )
 _KEPT = (
     "Kept here: what was measured on the Live demo (the architecture, a public model's name, the device and the figures, never who asked "
-    "or what was said), and in memory what the Hub answered. A line of the log holds the kind of a question, how it ended and how long it "
+    "or what was said), and in memory what the Hub answered. Your browser alone keeps your last questions and the theme."
+    " A line of the log holds the kind of a question, how it ended and how long it "
     "took."
 )
 _ACTS = (

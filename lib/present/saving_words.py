@@ -7,8 +7,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from lib.advisor.savings import NoSaving, Saving
 from lib.cost import BreakEvenPoint
 from lib.cost.compare import FULL_UTILISATION, Comparison, Side
+from lib.present.numbers import gib
 from lib.present.sentences import fill
-from lib.units import GIB
 
 WAYS = {
     "always_on": "running around the clock",
@@ -141,7 +141,7 @@ def saving_effect(saving: Saving) -> str:
 
 def no_saving_sentence(no_saving: NoSaving) -> str:
     """Why a way saves nothing here."""
-    freed = "" if not no_saving.freed_bytes else f" It would free {no_saving.freed_bytes / GIB:.1f} GiB."
+    freed = "" if not no_saving.freed_bytes else f" It would free {gib(no_saving.freed_bytes)}."
     return f"{_capital(NO_SAVING[no_saving.reason])}.{freed}"
 
 

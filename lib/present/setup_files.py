@@ -19,12 +19,13 @@ from pydantic import Field, model_validator
 
 from lib.answers.common import RankedEntry
 from lib.catalog import Catalog
-from lib.catalog.offers import PLATFORMS, ZEROGPU_TIER
+from lib.catalog.offers import PLATFORMS, ZEROGPU_OFFERS, ZEROGPU_TIER
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
 from lib.engines import Engine
 from lib.errors import BadArgument
 from lib.precision import weight_format
+from lib.present.app_files import AppPlace, write_app
 from lib.present.serve_files import (
     MADE_WHILE_LOADING,
     PORT,
@@ -147,12 +148,13 @@ _PORT = "# transformers 5 has PyTorch classes only: the model itself needs a por
 class Setup:
     """The files, each ending with a line break; `None` for those that it does not take.
 
-    `front_matter` heads the README.md of a Space, `requirements` lists Python packages, `dockerfile` builds a Docker Space, and `command`
-    is a line of `hf` that starts a Job or an Inference Endpoint.
+    `front_matter` heads the README.md of a Space, `app` is its app.py, `requirements` lists Python packages, `dockerfile` builds a Docker
+    Space, and `command` is a line of `hf` that starts a Job or an Inference Endpoint.
     """
 
     framework: Framework
     front_matter: str | None
+    app: str | None = None
     requirements: str | None
     dockerfile: str | None = None
     command: str | None = None
@@ -166,9 +168,18 @@ def list_frameworks(platform: str) -> tuple[Framework, ...]:
 
 
 def write_setup(
-    entry: RankedEntry, catalog: Catalog, *, model: str = "", framework: str = "pytorch", context_tokens: int = 0, sequences: int = 1
+    entry: RankedEntry,
+    catalog: Catalog,
+    *,
+    model: str = "",
+    task: str = "",
+    framework: str = "pytorch",
+    context_tokens: int = 0,
+    sequences: int = 1,
 ) -> Setup:
-    """The files for one place of a recommendation, for requests of at most `context_tokens` (0: the engine's own), so many at a time.
+    """The files for one place of a recommendation and a Hub task.
+
+    They serve requests of at most `context_tokens` (0: the engine's own), so many at a time.
 
     Raises:
         BadArgument: the platform or the hardware cannot be one, or the platform or the engine does not run the framework.
@@ -197,11 +208,23 @@ def write_setup(
     return Setup(
         framework=chosen,
         front_matter=_front_matter(entry, model, versions) if platform in _SPACES else None,
+        app=_app(entry, model, task) if platform in _SPACES and chosen == "pytorch" else None,
         requirements="\n".join(lines) + "\n",
         dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
         notes=_notes(platform),
         sources=tuple(dict.fromkeys((*(versions[name].source for name in used), *cards, *(metadata if platform in _SPACES else ())))),
     )
+
+
+def _app(entry: RankedEntry, model: str, task: str) -> str | None:
+    """The Space's app.py, where this model and engine have one."""
+    if entry["engine"] != "transformers" or not _HUB_ID.fullmatch(model):
+        return None
+    if entry["platform"] == "zerogpu":
+        size = next(name for name, offer in ZEROGPU_OFFERS.items() if offer == entry["hardware"])
+        return write_app(task, model, AppPlace(precision=entry["precision"], where="zerogpu", size=size))
+    where: Literal["cpu", "gpu"] = "cpu" if entry["accelerator"] is None else "gpu"
+    return write_app(task, model, AppPlace(precision=entry["precision"], where=where, devices=entry["devices"]))
 
 
 GRADIO_PORT = 7860

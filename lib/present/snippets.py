@@ -148,7 +148,12 @@ def action_code(snippet: Snippet) -> str:
 def setup_code(setup: Setup) -> str:
     """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
     blocks: list[Block] = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
-    files = (("requirements.txt", setup.requirements), ("Dockerfile", setup.dockerfile), ("hf command", setup.command))
+    files = (
+        ("app.py", setup.app),
+        ("requirements.txt", setup.requirements),
+        ("Dockerfile", setup.dockerfile),
+        ("hf command", setup.command),
+    )
     blocks += [(name, text) for name, text in files if text is not None]
     origin = source_list(source_entries(setup.sources))
     return f'{code_blocks(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{origin}</details>'

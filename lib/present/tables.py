@@ -90,8 +90,8 @@ def _search_field(label: str, rows: int) -> str:
 
 
 def _head(text: str, *, sorts: bool) -> str:
-    told = f'<button type="button" class="sort">{escape(text)}</button>' if sorts else escape(text)
-    return f'<th role="columnheader" scope="col">{told}</th>'
+    inner = f'<button type="button" class="sort">{escape(text)}</button>' if sorts else escape(text)
+    return f'<th role="columnheader" scope="col">{inner}</th>'
 
 
 def _row(number: int, heads: Sequence[str], cells: Sequence[str], tools: TableTools) -> str:

@@ -1,4 +1,4 @@
-"""Code to copy for the pick: the files of its Space for the chosen framework, or the line that starts its server."""
+"""Code to copy for the pick: the files of its Space for the chosen framework, its app.py among them, or the line that starts its server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CodeView:
 def build() -> CodeView:
     """The layout of the box."""
     with gr.Accordion(
-        "Code to copy: README.md, requirements.txt or Dockerfile",
+        "Code to copy: README.md, app.py, requirements.txt or Dockerfile",
         open=False,
         elem_classes="quiet-accordion",
         elem_id="code",
@@ -54,9 +54,17 @@ def setup_html(services: Services, model: str, framework: str, values: Sequence[
         entry = workload.choose(services, model, values).entry
         if entry is None:
             return hint_note("This hardware does not qualify, or nothing does, so there is nothing to set up.")
-        sizes = {"context_tokens": int(asked["context_tokens"]), "sequences": int(asked["concurrency"])}
-        name = services.recommend(model, **asked)["model"]
-        return setup_code(write_setup(entry, services.catalog(), model=name, framework=framework, **sizes))
+        answer = services.recommend(model, **asked)
+        setup = write_setup(
+            entry,
+            services.catalog(),
+            model=answer["model"],
+            task=answer["task"],
+            framework=framework,
+            context_tokens=int(asked["context_tokens"]),
+            sequences=int(asked["concurrency"]),
+        )
+        return setup_code(setup)
     except AdvisorError as refused:
         return word_refusal(refused)
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.present.glossary import explain_terms
+from lib.present.numbers import SizeUnit, sizes_in
 from lib.ui.http.api import gradio_error, refusing
 
 if TYPE_CHECKING:
@@ -51,10 +53,16 @@ class Page(gr.Blocks):
         """
         if block_fn.api_visibility == "public":  # its own function does all this (`lib.ui.http.api.wrap_question`)
             return await super().process_api(block_fn, inputs, *args, **named)
-        with refusing("event", block_fn.api_name, gradio_error, inputs) as progress:
+        with refusing("event", block_fn.api_name, gradio_error, inputs) as progress, sizes_in(_unit_of(named.get("request"))):
             answer = await super().process_api(block_fn, inputs, *args, **named)
             progress.unfinished = bool(answer.get("is_generating"))  # Gradio asks once for each piece of a stream
             return answer
+
+
+def _unit_of(request: gr.Request | list[gr.Request] | None) -> SizeUnit:
+    """The unit of sizes that the page's address asks for (`?units=GB`); Gradio hands the address on with each event."""
+    unit = request.query_params.get("units") if isinstance(request, gr.Request) and request.request is not None else None
+    return "GB" if unit == "GB" else "GiB"
 
 
 AT_ONCE: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
@@ -103,11 +111,16 @@ def build_ticks() -> Ticks:
     return {part.name: gr.Number(0, visible="hidden", label=part.name, container=False) for part in PARTS}
 
 
+def explain_markup(updates: Sequence[Any]) -> list[Any]:
+    """The updates with the field's words explained in those that are markup."""
+    return [explain_terms(one) if isinstance(one, str) and one.startswith("<") else one for one in updates]
+
+
 def follow(tick: gr.Number, answer: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], name: str) -> Dependency:
     """Answer whenever the part's number is raised; the last time wins. `answer` gives one value for each output."""
 
     def update(*values: Any) -> Any:
-        updates = answer(*values)
+        updates = explain_markup(answer(*values))
         return updates if len(updates) > 1 else updates[0]
 
     dependency: Dependency = tick.change(update, inputs, outputs, trigger_mode="always_last", api_name=name, **AT_ONCE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.present.glossary import glossary_list
 from lib.present.markup import hint_note, refusal_note
 from lib.present.privacy import privacy_note
 from lib.ui import (
@@ -25,7 +26,7 @@ from lib.ui import (
 )
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
-from lib.ui.events import AT_ONCE, Page, Ticks, build_ticks, changes
+from lib.ui.events import AT_ONCE, Page, Ticks, build_ticks, changes, explain_markup
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.http.api import endpoints
@@ -104,6 +105,7 @@ def build_page(services: Services) -> gr.Blocks:
         gr.HTML((ASSETS / "header.html").read_text(encoding="utf-8"), elem_id="masthead")
         view = build_view(services)
         gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")
+        gr.HTML(glossary_list(), elem_id="words-of-the-field")
         gr.HTML(privacy_note(account_actions=services.account_actions), elem_id="sends-and-keeps")
         _wire(page, view, services)
         api.register(endpoints(services))
@@ -261,6 +263,6 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
         limit,
         pictures,
         images,
-        *answer.updates(),
+        *explain_markup(answer.updates()),
         tab == "traffic",
     ]

@@ -349,7 +349,8 @@ def test_the_files_of_the_pick(whole: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
     asked = QUESTION
     code = code_box.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
-    assert code.count("data-copy=") == 2
+    assert code.count("data-copy=") == 3
+    assert "app.py" in code
     assert "python_version" in code
     assert "<time>2026-" in code
     assert code_box.CHOOSE in code_box.setup_html(whole, "", "pytorch", asked)

@@ -1,0 +1,79 @@
+"""The field's words: what each means in one sentence, and the markup that says so on hover and focus (`assets/page.js` shows it)."""
+
+from __future__ import annotations
+
+import re
+
+from lib.present.markup import escape
+
+TERMS: dict[str, str] = {
+    "TTFT": "Time to first token: from sending a request to the first token of its answer. It is waiting and prefill.",
+    "TPOT": "Time per output token: the time between two tokens of an answer, after the first.",
+    "prefill": "The pass that reads the whole prompt at once and fills the KV cache. It is bound by arithmetic.",
+    "decode": "The passes that write an answer, one token each for every request. They are bound by memory bandwidth.",
+    "KV cache": "Keys and values of all earlier tokens, kept for each request so that attention need not compute them again.",
+    "MoE": "Mixture of experts: each token uses a few of many feed-forward blocks. All of them take memory, few of them compute.",
+    "tensor parallel": "Every layer is split over several devices, which exchange results in each layer.",
+    "continuous batching": "New requests join the running batch at every token, instead of waiting until it ends.",
+    "throughput": "Tokens per second of all requests together, not of one.",
+    "activations": "What the layers compute between their inputs and outputs; it grows with the tokens computed at once.",
+    "optimizer states": "What the optimizer keeps beside each trained weight, such as AdamW's two moments.",
+    "LoRA": "Low-rank adaptation: the weights stay as they are, and small matrices beside them are trained.",
+    "QLoRA": "LoRA beside weights that are kept in four bits.",
+    "ZeroGPU": "Spaces that borrow a GPU for the seconds of each call; visitors pay with their daily quota.",
+    "p99": "99 of 100 requests are at least as fast as this.",
+}
+"""In the spelling in which a text has them; a word in capitals at the head of a sentence counts as the same."""
+
+_SILENT = frozenset({"a", "button", "summary", "code", "pre", "abbr", "label", "option", "script", "style", "svg", "h1", "h2", "h3"})
+"""Elements whose text stays as it is: what can be pressed, code, and headings."""
+_TAG = re.compile(r"(<[^>]*>)")
+_WORD = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, TERMS), key=len, reverse=True))})\b", re.IGNORECASE)
+_BY_FOLDED = {term.lower(): term for term in TERMS}
+_EXACT = frozenset({"MoE"})
+"""Written in other letters these are other words."""
+
+
+def explain_terms(markup: str) -> str:
+    """The markup with the first mention of each term explained; inside links, buttons, code and headings nothing changes.
+
+    Markup of this package writes no bare ">" in an attribute (`lib.present.markup.escape`), so that every tag ends at its first one.
+    """
+    if not _WORD.search(markup):
+        return markup
+    mentions: set[str] = set()
+    silent: list[str] = []
+    pieces: list[str] = []
+    for piece in _TAG.split(markup):
+        if piece.startswith("<"):
+            _follow_tag(piece, silent)
+            pieces.append(piece)
+        else:
+            pieces.append(piece if silent else _WORD.sub(lambda found: _explain(found[0], mentions), piece))
+    return "".join(pieces)
+
+
+def _follow_tag(tag: str, silent: list[str]) -> None:
+    """Keep the stack of open elements whose text stays."""
+    name = tag.strip("</>").partition(" ")[0].lower()
+    if name not in _SILENT and 'class="sr"' not in tag and not silent:
+        return
+    if tag.startswith("</"):
+        if silent and silent[-1] == name:
+            silent.pop()
+    elif not tag.endswith("/>") and (name in _SILENT or 'class="sr"' in tag):
+        silent.append(name)
+
+
+def _explain(word: str, mentions: set[str]) -> str:
+    term = _BY_FOLDED[word.lower()]
+    if term in mentions or (term in _EXACT and word != term):
+        return word
+    mentions.add(term)
+    return f'<abbr class="term" tabindex="0" data-term="{escape(TERMS[term])}">{word}</abbr>'
+
+
+def glossary_list() -> str:
+    """All terms, for those who look one up."""
+    listed = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(words)}</dd></div>" for term, words in TERMS.items())
+    return f'<details class="colophon" id="glossary"><summary>Words of the field</summary><dl class="facts">{listed}</dl></details>'
