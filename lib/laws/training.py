@@ -11,16 +11,19 @@ Bytes for each trained parameter of w bytes (two in pure bf16; four where it is 
     SGD                        0
     master weights             2                         mixed precision: what float32 takes beside the 16 bits
 
-A step has four fullest moments; its peak is the largest of them:
+A step has five fullest moments; its peak is the largest of them:
 
-    loss      weights + states + kept activations of all layers + logits and loss
+    logits    weights + states + kept activations of all layers + logits, their float32 copy and log-softmax, inside autocast
+    loss      weights + states + kept activations of all layers + log-softmax and its two gradients, after autocast
     layer     weights + states + gradients of the head and above + kept + one layer once more, recomputed, and its passing gradients
-    end       weights + states + all gradients + one layer in full
+    end       weights + states + all gradients + one layer in full; a tied table's gradient twice more, until the two are added
     update    weights + states + all gradients + what the optimizer takes while it steps
 
-Gradients lie there at every moment where steps are accumulated. Logits and loss, for each token and entry of the vocabulary with b bytes an
-element: b + 4 + 4 + 4 (logits, their float32 copy, log-softmax and its gradient; transformers ≥ 4.45); a fused or chunked loss holds the
-hidden states and a gradient of them instead, 4·b·h for each token, and one chunk of logits.
+Gradients lie there at every moment where steps are accumulated. In mixed precision autocast casts each trained matrix once and keeps the
+copies of all layers until its context ends, which is after the loss; then only what the graph holds stays: all copies where nothing is
+recomputed, and with checkpoints those of the layer that is recomputed. Logits and loss, for each token and entry of the vocabulary with b
+bytes an element: b + 4 + 4 (logits, their float32 copy, log-softmax), then 4 + 4 + 4 (log-softmax, its gradient, and that of the copy;
+transformers ≥ 4.45); a fused or chunked loss holds the hidden states and a gradient of them instead, 4·b·h for each token, and one chunk.
 
 Limits: transformers' own modules; FSDP and ZeRO as published, without the traffic's buffers beyond two layers.
 Sources: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054; Dettmers et al. 2022, arXiv:2110.02861 (8-bit states in blocks); Shazeer and
@@ -39,7 +42,7 @@ from lib.units import Bytes
 from lib.workload import Optimizer
 
 LAW = Law(
-    equation="the fullest of four moments of a step: loss, first layer, last layer, update",
+    equation="the fullest of five moments of a step: logits, loss, first layer, last layer, update",
     source="arXiv:1910.02054, torch 2.13 and transformers 5.23.0; lib/laws/training.py",
 )
 _BLOCK = 256
@@ -99,12 +102,21 @@ def adapter_parameters(*, rank: int, rows: int, columns: int, dora: bool) -> int
     return rank * (rows + columns) + (rows if dora else 0)
 
 
-def loss_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: int, fused: bool) -> Bytes:
+class LossBytes(NamedTuple):
+    """Bytes of logits and loss: at the end of the forward pass, and in the backward pass."""
+
+    forward: Bytes
+    backward: Bytes
+
+
+def loss_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: int, fused: bool) -> LossBytes:
     """Logits and loss of so many tokens."""
-    entry = vocabulary * (element_bytes + 3 * FLOAT32)
+    forward, backward = vocabulary * (element_bytes + 2 * FLOAT32), vocabulary * 3 * FLOAT32
     if fused:
-        return Bytes(tokens * _FUSED_COPIES * element_bytes * hidden + min(tokens, _CHUNK_TOKENS) * entry)
-    return Bytes(tokens * entry)
+        chunk = min(tokens, _CHUNK_TOKENS) * (vocabulary * element_bytes + backward)
+        both = Bytes(tokens * _FUSED_COPIES * element_bytes * hidden + chunk)
+        return LossBytes(both, both)
+    return LossBytes(Bytes(tokens * forward), Bytes(tokens * backward))
 
 
 class StepPart(StrEnum):
@@ -126,8 +138,9 @@ class StepPart(StrEnum):
 
 
 class StepPeaks(NamedTuple):
-    """Bytes of a step's four fullest moments, by what they hold."""
+    """Bytes of a step's five fullest moments, by what they hold."""
 
+    logits: dict[str, int]
     loss: dict[str, int]
     layer: dict[str, int]
     end: dict[str, int]
@@ -140,7 +153,8 @@ class StepTensors(NamedTuple):
     states: dict[str, int]
     """Through the whole step: weights, master weights, adapters, optimizer."""
     copies: int
-    """Of master weights in 16 bits, from the forward pass to the end of the backward pass."""
+    """Of trained weights in 16 bits, as long as autocast's context lasts; or gathered shards."""
+    copies_in_backward: int
     gradients: int
     first_gradients: int
     """Those of the head and the table, which come before the last layer's."""
@@ -150,7 +164,9 @@ class StepTensors(NamedTuple):
     """One layer in full."""
     activation_gradients: int
     """Gradients that pass through one layer."""
-    loss: int
+    loss: LossBytes
+    tied_gradients: int
+    """Of a table that is the head too, beside the sum of both."""
     optimizer_temporary: int
     accumulates: bool
     recomputes: bool
@@ -170,18 +186,25 @@ def moving_bytes(peak: dict[str, int]) -> int:
     return sum(size for name, size in peak.items() if name not in STEADY)
 
 
+def cycling_bytes(peak: dict[str, int], *, recomputes: bool) -> int:
+    """What comes and goes more than once in a micro-batch: logits and loss, recomputed layers, what passes through them."""
+    return moving_bytes(peak) - peak.get(StepPart.COPIES, 0) - (0 if recomputes else peak.get(StepPart.SAVED_ACTIVATIONS, 0))
+
+
 def find_peaks(of: StepTensors) -> StepPeaks:
-    """The four fullest moments of a step."""
+    """The five fullest moments of a step."""
     before = of.gradients if of.accumulates else 0
     early = of.gradients if of.accumulates else of.first_gradients
     one = of.layer if of.recomputes else 0
     last = of.layer if not of.recomputes else of.layer + of.saved_activations // 64
     copies, gradients, saved = StepPart.COPIES, StepPart.GRADIENTS, StepPart.SAVED_ACTIVATIONS
     through = {StepPart.ACTIVATION_GRADIENTS: of.activation_gradients}
-    base: dict[str, int] = {**of.states, copies: of.copies}
+    base: dict[str, int] = {**of.states, copies: of.copies_in_backward}
+    kept = {gradients: before, saved: of.saved_activations}
     return StepPeaks(
-        loss=base | {gradients: before, saved: of.saved_activations, StepPart.LOSS: of.loss},
+        logits=base | kept | {copies: of.copies, StepPart.LOSS: of.loss.forward},
+        loss=base | kept | {StepPart.LOSS: of.loss.backward},
         layer=base | {gradients: early, saved: of.saved_activations + one} | through,
-        end=base | {gradients: of.gradients, saved: last} | through,
+        end=base | {gradients: of.gradients + of.tied_gradients, saved: last} | through,
         update=of.states | {gradients: of.gradients, StepPart.OPTIMIZER_TEMPORARY: of.optimizer_temporary},
     )

@@ -29,6 +29,7 @@ from lib.memory.training_adapters import ENDS, count_trained, select_adapted, ty
 from lib.memory.training_stacks import STACK_TRAITS, fuses_loss
 from lib.memory.weights import weights
 from lib.model.adapter_targets import APART
+from lib.precision import weight_format
 from lib.units import Bytes
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from lib.workload import TrainingRequest
 
 _HALF, _MATRIX = 2, 2
-_NF4 = 0.5 + 1 / 64 + 4 / (64 * 256)  # with double quantization, as in lib.laws.weights
 
 
 class Share(NamedTuple):
@@ -48,9 +48,14 @@ class Share(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """What was fitted: how much more than what comes and goes the allocator takes, as a share of it, and a fixed part."""
+    """How much more than its tensors the allocator takes.
+
+    `dynamic`: as a share of what comes and goes, fitted. `varying`: where lengths vary, as a share of what comes and goes more than once in
+    a micro-batch, as `scripts/simulate_allocator.py` finds it. `fixed`: whatever is trained.
+    """
 
     dynamic: Share
+    varying: Share
     fixed: Range
 
 
@@ -58,9 +63,8 @@ class Constants(NamedTuple):
 def load_constants() -> Constants:
     """The fitted constants that come with the app."""
     plain = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))
-    return Constants(
-        dynamic=Share(*plain["memory"]["dynamic_share"]), fixed=Range(*(Bytes(value) for value in plain["memory"]["fixed_bytes"]))
-    )
+    of = plain["memory"]
+    return Constants(Share(*of["dynamic_share"]), Share(*of["varying_share"]), Range(*map(Bytes, of["fixed_bytes"])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,8 @@ class _Model(NamedTuple):
     upcast: int
     ends: int
     largest_end: int
+    table: int
+    tied: bool
     precision: str
     width: int
     trained: law.Trained
@@ -108,7 +114,8 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     traits = STACK_TRAITS[request.stack]
     trained, adapters = count_trained(spec, request)
     element = FLOAT32 if request.precision == "fp32" else _HALF
-    precision = "bnb-nf4" if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
+    four_bits = weight_format("bnb-nf4-double" if request.double_quantization else "bnb-nf4")
+    precision = four_bits.name if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
     of = weights(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
     held, largest, upcast = of.total, 0, 0
     if request.method == "qlora":
@@ -116,7 +123,10 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
         if traits.upcasts and element == _HALF:
             upcast = _HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
         if traits.quantizes_experts:
-            held -= round((element - _NF4) * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX))
+            held -= round(
+                (element - four_bits.effective_bits / 8)
+                * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX)
+            )
     tensors = [g for g in spec.tensors if g.component not in APART and g.kind not in ENDS] or list(typical_groups(spec))
     sizes = layer_sizes(spec)
     decides = traced_kernel(spec, element) == "eager" or request.attention == "eager"
@@ -124,16 +134,19 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     how = LayerTraining(
         weights=request.method == "full",
         adapted=select_adapted(spec, request),
-        rank=request.rank, casts=cast_bytes, dora=request.method == "dora", scores=decides, repeats=request.attention != "flash",
+        rank=request.rank, casts=cast_bytes, dora=request.method == "dora", scores=decides,
+        repeats=request.attention == "eager" or (request.attention == "sdpa" and request.packing),  # sdpa does where there is a mask
     )  # fmt: skip
     stack = LayerStack(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
+    tied = bool(spec.tensors) and not any(group.kind == "head" for group in spec.tensors)
     ends = sum(group.parameters for group in spec.tensors if group.kind in ENDS)
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
+    table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0
     saved = save_for_backward(tensors, stack, how, element)
     return _Model(
-        held, upcast, ends, largest_end, precision, element, trained, adapters, saved, largest, sizes.hidden, max(1, sizes.layers),
-        sizes.vocabulary, dora,
+        held, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, largest, sizes.hidden,
+        max(1, sizes.layers), sizes.vocabulary, dora,
     )  # fmt: skip
 
 
@@ -152,21 +165,22 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
     one = tokens * (saved.one_layer + request.sequence_tokens * saved.one_layer_by_length) + of.largest_dequantized + of.dora_step
     recomputes = request.checkpointing != "none"
     checkpoints = 0 if request.checkpointing == "offloaded" else tokens * stream * of.hidden * of.layers
+    last_norm = tokens * (FLOAT32 + 2 * of.width) * of.hidden  # its float32 input, its output, and the stream before it
     by_weights = n if request.shards_weights else 1
     by_gradients = n if sharding == "zero2" or request.shards_weights else 1
     by_states = n if sharding not in {"none", "ddp"} else 1
     offloads = sharding == "fsdp_offload"
     masters = _HALF * of.trained.parameters if mixed else 0
-    copies = 0
-    if mixed:
-        copies = of.weights // of.layers * 2 if recomputes or by_weights > 1 else of.weights
-    elif by_weights > 1:
-        copies = max(2 * (of.weights - of.width * of.ends) // of.layers, of.width * of.largest_end)
-    if sharding == "ddp":
-        copies += gradients  # buckets for the exchange
+    gathered = max(2 * (of.weights - of.width * of.ends) // of.layers, of.width * of.largest_end)
+    copies = copies_in_backward = gathered if by_weights > 1 else 0
+    if mixed and by_weights == 1:
+        copies = of.weights - of.width * of.table
+        copies_in_backward = gathered if recomputes else copies
+    buckets = gradients if sharding == "ddp" else 0  # for the exchange
     head = of.ends * of.trained.width if request.method == "full" else 0
     fused = fuses_loss(request)
-    held = law.StepTensors(
+    loss = law.loss_bytes(tokens=tokens, vocabulary=of.vocabulary, hidden=of.hidden, element_bytes=of.width, fused=fused)
+    tensors = law.StepTensors(
         states={
             StepPart.WEIGHTS: 0 if offloads else ceil_divide(of.weights, by_weights),
             StepPart.UPCAST: 0 if offloads else ceil_divide(of.upcast, by_weights),
@@ -174,19 +188,20 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
             StepPart.ADAPTERS: ceil_divide(of.adapters * of.trained.width, by_weights),
             StepPart.OPTIMIZER: 0 if offloads else ceil_divide(states.resident, by_states),
         },
-        copies=copies,
+        copies=copies + buckets,
+        copies_in_backward=copies_in_backward + buckets,
         gradients=ceil_divide(gradients, by_gradients) if not offloads else 0,
         first_gradients=ceil_divide(head, by_gradients),
-        saved_activations=round(checkpoints if recomputes else whole),
+        saved_activations=round(checkpoints + last_norm if recomputes else whole),
         layer=round(one),
         activation_gradients=round(tokens * of.width * (of.hidden + _passing(spec))),
-        loss=law.loss_bytes(tokens=tokens, vocabulary=of.vocabulary, hidden=of.hidden, element_bytes=of.width, fused=fused)
-        + (head if fused else 0),
+        loss=law.LossBytes(*(Bytes(size + (head if fused else 0)) for size in loss)),
+        tied_gradients=2 * of.largest_end * of.trained.width if of.tied and request.method == "full" else 0,
         optimizer_temporary=0 if offloads else ceil_divide(states.temporary, by_states),
         accumulates=request.accumulation > 1,
         recomputes=recomputes,
     )
-    return law.find_peaks(held), states, of
+    return law.find_peaks(tensors), states, of
 
 
 class StepTraffic(NamedTuple):
@@ -207,7 +222,7 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
-    return replace(request, sequence_tokens=1, micro_batch=1, accumulation=1, packing=True)
+    return replace(request, sequence_tokens=1, micro_batch=1, accumulation=1)
 
 
 def _passing(spec: ModelSpec) -> int:
@@ -215,22 +230,26 @@ def _passing(spec: ModelSpec) -> int:
 
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
-    """The four moments of a step, on the fullest device."""
+    """The five moments of a step, on the fullest device."""
     return _peaks(spec, request)[0]
+
+
+def reserve_bytes(peak: dict[str, int], request: TrainingRequest, dynamic: float, varying: float) -> float:
+    """What the allocator has taken at a moment, without the fixed part."""
+    more = 0.0 if request.packing else varying * law.cycling_bytes(peak, recomputes=request.checkpointing != "none")
+    return sum(peak.values()) + dynamic * law.moving_bytes(peak) + more
 
 
 def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: Constants | None = None) -> TrainingMemory:
     """Memory of one step on the fullest device; what does not belong together is not refused here (`check_training`)."""
     peaks, states, of = _peaks(spec, request)
     fitted = constants or load_constants()
-    sums = [(sum(peak.values()), law.moving_bytes(peak)) for peak in peaks]
-
-    def reserve(share: float, fixed: int) -> Bytes:
-        return Bytes(round(max(total + share * moving for total, moving in sums) + fixed))
-
-    reserved = Range(*(reserve(share, fixed) for share, fixed in zip(fitted.dynamic, fitted.fixed, strict=True)))
+    shares = zip(fitted.dynamic, fitted.varying, fitted.fixed, strict=True)
+    reserved = Range(
+        *(Bytes(round(max(reserve_bytes(p, request, share, varying) for p in peaks) + fixed)) for share, varying, fixed in shares)
+    )
     device = Range(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
-    fullest = max(peaks, key=lambda peak: sum(peak.values()) + fitted.dynamic.typical * law.moving_bytes(peak))
+    fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, fitted.dynamic.typical, fitted.varying.typical))
     parts = {name: size for name, size in fullest.items() if size}
     allocated = sum(parts.values())
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated

@@ -45,13 +45,13 @@ def check_targets(targets: Sequence[str], modules: Sequence[str]) -> None:
 
 
 def check_rank(rank: int, module: str, rows: int, columns: int) -> None:
-    """Refuse a rank above the smaller side of a matrix.
+    """Refuse a rank above the smaller side of a matrix; a gate with one output takes any.
 
     Raises:
         BadArgument: with the largest rank that it takes.
     """
     most = min(rows, columns)
-    if rank > most:
+    if most > 1 and rank > most:
         accepted = f"at most {most:,}, the smaller side of {module.rpartition('.')[2]} ({rows} × {columns})"
         raise BadArgument("rank", rank, accepted)
 
@@ -77,5 +77,6 @@ def check_adapters(spec: ModelSpec, request: TrainingRequest) -> None:
     """
     linear = [group for group in spec.tensors if _takes_adapter(group)]
     check_targets(request.target_modules, [_module(group) for group in linear])
-    smallest = min((group for group in linear if is_adapted(group, request)), key=lambda group: min(group.shape))
-    check_rank(request.rank, _module(smallest), *smallest.shape)
+    for group in sorted(linear, key=lambda group: min(group.shape)):
+        if is_adapted(group, request):
+            check_rank(request.rank, _module(group), *group.shape)

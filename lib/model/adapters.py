@@ -8,12 +8,13 @@ Source: peft `src/peft/tuners/lora/layer.py` (Linear.forward), bitsandbytes `bit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from lib.laws.activation import FLOAT32
 from lib.model.adapter_targets import check_rank, check_targets, is_targeted
 from lib.model.build import output_head
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 _HALF = 2
 _PACKED = 2  # weights in a byte
-_BLOCK = 64  # weights with one float32 scale
+_BLOCK = 64  # weights with one scale
+_SCALES = 256  # scales in 8 bits with one of their own in float32
+Scales = Literal["single", "double"]
 
 
 class LoraLinear(nn.Module):
@@ -66,14 +69,16 @@ class _UnquantizedProduct(torch.autograd.Function):
 class Linear4bit(nn.Module):
     """A linear module whose weight is stored in 4 bits with a scale for each block."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear | Conv1D, scales: Scales) -> None:
         super().__init__()
-        self.inputs, self.outputs, self.dtype = linear.in_features, linear.out_features, linear.weight.dtype
+        self.inputs, self.outputs = _sizes(linear)
+        self.dtype = linear.weight.dtype
         count = self.inputs * self.outputs
         quantized = torch.empty(-(-count // _PACKED), dtype=torch.uint8, device="meta")
-        scales = torch.empty(-(-count // _BLOCK), dtype=torch.float32, device="meta")
+        blocks = -(-count // _BLOCK)
+        held = FLOAT32 * blocks if scales == "single" else blocks + FLOAT32 * (-(-blocks // _SCALES) + 1)
         self.weight = nn.Parameter(quantized, requires_grad=False)
-        self.scales = nn.Parameter(scales, requires_grad=False)
+        self.scales = nn.Parameter(torch.empty(held, dtype=torch.uint8, device="meta"), requires_grad=False)
         self.bias = linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
@@ -95,8 +100,8 @@ def _sizes(module: Any) -> tuple[int, int]:
     return module.in_features, module.out_features
 
 
-def adapt(model: PreTrainedModel, rank: int, targets: Sequence[str], *, quantized: bool) -> list[nn.Parameter]:
-    """Put adapters beside the targeted modules of a model on the meta device and, if `quantized`, all linear ones in 4 bits.
+def adapt(model: PreTrainedModel, rank: int, targets: Sequence[str], *, scales: Scales | None) -> list[nn.Parameter]:
+    """Put adapters beside the targeted modules of a model on the meta device and, where `scales` are named, all linear ones in 4 bits.
 
     Returns:
         The adapters' parameters; every other parameter is frozen.
@@ -111,8 +116,8 @@ def adapt(model: PreTrainedModel, rank: int, targets: Sequence[str], *, quantize
     for name, module in chosen.items():
         check_rank(rank, name, *reversed(_sizes(module)))
     trained: list[nn.Parameter] = []
-    for name, module in (modules if quantized else chosen).items():
-        base: nn.Module = Linear4bit(module) if quantized and isinstance(module, nn.Linear) else module
+    for name, module in (modules if scales else chosen).items():
+        base: nn.Module = Linear4bit(module, scales) if scales and isinstance(module, (nn.Linear, Conv1D)) else module
         if name in chosen:
             dtype = cast("Tensor", module.weight).dtype
             adapted = LoraLinear(base, *_sizes(module), rank, torch.float32 if dtype.itemsize == _HALF else dtype)

@@ -38,7 +38,7 @@ from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.model import parameters
 from lib.model.activation_storages import StorageCounter
 from lib.model.activation_trace import Layer, layers_of, pad_width, run_only, select_layers, step_inputs, takes_flash, widens_in_softmax
-from lib.model.adapters import adapt
+from lib.model.adapters import Scales, adapt
 from lib.model.build import LOCK, BuiltModel, build
 from lib.model.cache_growth import cache_of
 from lib.model.config import check_config
@@ -497,7 +497,7 @@ def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kerne
     if training.method == "full":
         model.requires_grad_(requires_grad=True)
     else:
-        adapters = sum(p.numel() for p in adapt(model, training.rank, training.targets, quantized=training.method == "qlora"))
+        adapters = sum(p.numel() for p in _adapt(model, training))
     model.train()
     model.config.use_cache = False
     if model.config.is_encoder_decoder and getattr(model.config, "decoder_start_token_id", None) is None:
@@ -514,6 +514,13 @@ def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kerne
         with _depth_of(layers, counter, training=True, whole=whole) as depth, _no_values(kernels, _UNPADDED), counter:
             run = _train(model, depth, training, lengths)
     return _result(built, layers, depth, weights, buffers, parameters=count, training=replace(run, adapter_parameters=adapters))
+
+
+def _adapt(model: PreTrainedModel, training: Training) -> list[nn.Parameter]:
+    scales: Scales | None = None
+    if training.method == "qlora":
+        scales = "double" if training.double_quantization else "single"
+    return adapt(model, training.rank, training.targets, scales=scales)
 
 
 def _train(model: PreTrainedModel, depth: _Depth, training: Training, lengths: Lengths) -> TrainingRun:

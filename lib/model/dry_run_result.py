@@ -21,7 +21,7 @@ class Training:
 
     `targets` are the ends of module names, or `ALL_LINEAR`: every linear module but the output head. `mixed` keeps weights in float32 and
     computes in bfloat16 under autocast; the other names keep and compute in one dtype. Adapters are in float32 beside 16-bit weights, as
-    peft makes them. `checkpointing` recomputes each layer in the backward pass.
+    peft makes them. `double_quantization` holds QLoRA's scales in 8 bits. `checkpointing` recomputes each layer in the backward pass.
     """
 
     method: Method = "full"
@@ -30,6 +30,7 @@ class Training:
     optimizer: Optimizer = "adamw"
     arithmetic: Arithmetic = "bfloat16"
     checkpointing: bool = True
+    double_quantization: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

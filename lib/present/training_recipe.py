@@ -55,8 +55,8 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
     options = [f'"dtype": {dtype}', f'"attn_implementation": "{_KERNELS[request.attention]}"']
     if quantized:
         lines += [
-            'four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,',
-            "                               bnb_4bit_compute_dtype=torch.bfloat16)",
+            'four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16,',
+            f"                               bnb_4bit_use_double_quant={request.double_quantization})",
         ]
         options.append('"quantization_config": four_bits')
     settings = {

@@ -89,6 +89,7 @@ class TrainingArguments(Arguments):
     accumulation: Annotated[int, whole_number(1, MOST_BATCH)] = argument(8, "micro-batches of a step")
     stack: Annotated[workload.Stack, one_of(workload.STACKS)] = argument("trl", "what trains")
     fused_loss: Annotated[str, one_of(("auto", "yes", "no"))] = argument("auto", "auto is what the stack does by itself")
+    double_quantization: Flag = argument(True, "whether QLoRA holds the scales of its 4-bit blocks in 8 bits")
     sharding: Annotated[workload.Sharding, one_of(workload.SHARDINGS)] = argument("none", "how several devices share the states")
     devices: Annotated[int, whole_number(1, MOST_DEVICES)] = argument(1, "devices that train together")
     rows: Annotated[int, whole_number(0, MOST_ROWS)] = argument(10_000, "rows of the dataset")
@@ -115,6 +116,7 @@ class TrainingArguments(Arguments):
             stack=self.stack,
             sharding=self.sharding,
             devices=self.devices,
+            double_quantization=self.double_quantization,
             fused_loss=None if self.fused_loss == "auto" else self.fused_loss == "yes",
         )
 

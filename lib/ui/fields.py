@@ -398,6 +398,7 @@ TRAIN: tuple[Field, ...] = (
     Field(argument="packing", name="packing", default="yes", choices=("yes", "no")),
     Field(argument="stack", name="stack", default="trl", choices=_values(STACK_WORDS)),
     Field(argument="fused_loss", name="loss", default="auto", choices=("auto", "yes", "no")),
+    Field(argument="double_quantization", name="doublequant", default="yes", choices=("yes", "no")),
     Field(argument="sharding", name="sharding", default="none", choices=_values(SHARDING_WORDS)),
     Field(argument="devices", name="gpus", default=1, low=1, high=1_024),
 )

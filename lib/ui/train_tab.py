@@ -45,6 +45,7 @@ class TrainInputs:
     packing: gr.Radio
     stack: gr.Dropdown
     loss: gr.Dropdown
+    scales: gr.Radio
     sharding: gr.Dropdown
     devices: gr.Number
 
@@ -126,12 +127,13 @@ def _inputs() -> TrainInputs:
         loss = gr.Dropdown([("As the stack does", "auto"), ("Yes", "yes"), ("No", "no")], value="auto", label="Fused loss")
         attention = gr.Dropdown(list(ask.ATTENTION_WORDS), value="sdpa", label="Attention kernel")
         packing = gr.Radio([("Yes", "yes"), ("No", "no")], value="yes", label="Packing", elem_classes="segments")
+        scales = gr.Radio([("Yes", "yes"), ("No", "no")], value="yes", label="QLoRA: double quantization", elem_classes="segments")
         sharding = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
         devices = gr.Number(1, label="GPUs", info="Of offers with several, all train.", precision=0)
     return TrainInputs(
         method=method, sequence=sequence, batch=batch, accumulation=accumulation, rows=rows, row=row, epochs=epochs, where=where, rank=rank,
         modules=modules, optimizer=optimizer, precision=precision, checkpointing=checkpointing, attention=attention, packing=packing,
-        stack=stack, loss=loss, sharding=sharding, devices=devices,
+        stack=stack, loss=loss, scales=scales, sharding=sharding, devices=devices,
     )  # fmt: skip
 
 
@@ -141,7 +143,8 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     named = ask.arguments(ask.TRAIN, filled)
     shared = named["sharding"] != "none"
     devices = max(2, int(named["devices"])) if shared else 1
-    return {**named, "packing": named["packing"] == "yes", "devices": devices}
+    choices = {name: named[name] == "yes" for name in ("packing", "double_quantization")}
+    return {**named, **choices, "devices": devices}
 
 
 def train_markup(services: Services, model: str, values: Sequence[Value]) -> TrainMarkup:

@@ -17,14 +17,30 @@ from lib.workload import TrainingRequest
 @pytest.mark.parametrize("method", ["full", "lora", "qlora"])
 @pytest.mark.parametrize("checkpointing", [True, False])
 def test_peak_of_a_step(name: str, method: Literal["full", "lora", "qlora"], checkpointing: bool) -> None:
-    """512 tokens in bf16 with fused AdamW and the plain loss: within 11 % of the peak that is executed (the target of 5 % is missed)."""
+    """512 tokens in bf16 with fused AdamW and the plain loss: within 5 % of the peak that is executed."""
     config, spec = bundled.find_config(name), bundled.find_spec(name)
     assert config is not None
     assert spec is not None
     executed = dry_run(config, prompt_tokens=512, training=Training(method=method, checkpointing=checkpointing))
     asked = TrainingRequest(
         method=method, precision="bf16", checkpointing="layers" if checkpointing else "none", sequence_tokens=512, stack="axolotl",
-        fused_loss=False,
+        fused_loss=False, packing=False,
     )  # fmt: skip
     closed = max(sum(moment.values()) for moment in step_peaks(spec, asked))
-    assert closed == pytest.approx(executed.peak_bytes, rel=0.11)
+    assert closed == pytest.approx(executed.peak_bytes, rel=0.05)
+
+
+def test_autocast_keeps_every_layers_copies_until_the_loss() -> None:
+    """Mixed precision with checkpoints: at the end of the forward pass the 16-bit copies of all layers are there, after it those of one."""
+    name = "meta-llama/Llama-3.2-1B"
+    config, spec = bundled.find_config(name), bundled.find_spec(name)
+    assert config is not None
+    assert spec is not None
+    executed = dry_run(config, prompt_tokens=512, training=Training(arithmetic="mixed"))
+    assert executed.training is not None
+    request = TrainingRequest(method="full", sequence_tokens=512, stack="axolotl", fused_loss=False, packing=False)
+    peaks = step_peaks(spec, request)
+    base = executed.weights_bytes + executed.buffer_bytes
+    assert sum(peaks.logits.values()) == pytest.approx(base + executed.training.forward.peak_bytes, rel=0.05)
+    assert max(sum(peak.values()) for peak in peaks) == pytest.approx(executed.peak_bytes, rel=0.05)
+    assert peaks.logits["16-bit copies"] > 4 * peaks.loss["16-bit copies"]

@@ -174,6 +174,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "accumulation": 8,
         "stack": "trl",
         "fused_loss": "auto",
+        "double_quantization": True,
         "sharding": "none",
         "devices": 1,
         "rows": 10_000,
