@@ -189,7 +189,7 @@ def engines_on(
     if own_file and (kind == "tpu" or offer.platform == "zerogpu"):
         return ()
     served = family in SERVED_TASKS and spec.library != "diffusers"
-    if kind == "neuron" or (kind == "tpu" and not served):
+    if kind == "neuron":
         return ()
     if kind == "tpu":
         return (("vllm-tpu", ""),) if spec.work in TRAITS["vllm-tpu"].works else ()

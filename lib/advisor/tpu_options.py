@@ -110,7 +110,6 @@ class TpuOptions:
     gpu_by_platform: tuple[Entry, ...]
     """The cheapest per token of each platform."""
     guidance: GuidanceCheck
-    support: Support
     runs_on_optimum: bool
     findings: Findings
     fastest: tuple[Entry | None, Entry | None]
@@ -159,7 +158,6 @@ def find_tpu_options(
         gpu=gpu,
         gpu_by_platform=tuple({entry.offer.platform: entry for entry in reversed(cheapest)}.values()),
         guidance=check_guidance(spec.parameters_total, v5e.chips_needed, software.guidance),
-        support=_best_support([option.support for option in generations]),
         runs_on_optimum=runs_on_optimum(spec, software.optimum),
         findings=_find(spec, on_tpu, gpu_entries, generations, best_slice, gpu, software, max_ttft_s, rental),
         fastest=(_fastest(on_tpu.ranked), _fastest(gpu_entries)),
@@ -335,9 +333,9 @@ class WhatIf:
     usd_per_million_high: Decimal
 
 
-def apply_claim(entry: Entry, claim: SpeedClaim) -> WhatIf | None:
-    """The throughput and price per token if the claim held for this model; `None` without a prediction."""
-    price, predicted = entry.cost.usd_per_million_output_tokens, entry.speed.predicted
+def apply_claim(entry: Entry, price: Decimal | None, claim: SpeedClaim) -> WhatIf | None:
+    """The throughput and `price` (USD per million tokens on the terms asked for) if the claim held; `None` without a prediction."""
+    predicted = entry.speed.predicted
     if price is None or predicted is None or predicted.output_tokens_per_s is None:
         return None
     rate = predicted.output_tokens_per_s.value
@@ -400,8 +398,8 @@ def _find(
         "tpu_price": prices,
     }
     return Findings(
-        engine="none_on_tpu" if unrunnable and support != "passing" else "some",
-        support=here if named and (not unrunnable or tested) else "",
+        engine="none_on_tpu" if unrunnable else "some",
+        support=here if named and not unrunnable else "",
         fits="" if unrunnable else fits,  # type: ignore[arg-type]
         ttft=_who_keeps_limit(on_tpu.ranked, gpu_entries, max_ttft_s) if max_ttft_s and not unrunnable else "",
         tpu_price=round(100 * tpu_usd / gpu_usd) if prices and tpu_usd is not None and gpu_usd is not None else None,

@@ -90,10 +90,10 @@ CAVEATS: Mapping[str, str] = MappingProxyType(
         "The limit therefore favours neither side.",
         "no_slice_compared": "No slice of TPU is compared: no serving engine of this catalog runs this kind of model there, so nothing is "
         "known of its memory, speed or price on a TPU.",
-        "tested_not_predicted": "vLLM was tested with this model on a TPU, but its memory and speed there are not predicted here: no slice "
-        "is compared.",
+        "precisions_differ": "The prices are those of different precisions: {tpu!s} in {tpu_precision!s}, {gpu!s} in {gpu_precision!s}. "
+        "Ask for one precision to compare like with like.",
         "priced_by_the_hour": "No price per million output tokens is known here, for the model generates none or its speed is not "
-        "predicted: GPU offers that hold it are listed by their price per hour.",
+        "predicted: what holds it is listed by its price per hour.",
         "nothing_compared": "Nothing is compared: no GPU offer and no slice of TPU of this catalog is predicted to run this model within "
         "what was asked. /recommend says why each offer does not.",
         "options_serve": "Options and chips needed are those of serving this model; training it takes more memory and other hardware.",

@@ -54,6 +54,8 @@ class RecipeChoice:
     spot: bool
     optimum: OptimumTpu
     optimum_lists_model: bool
+    checkpoint_precision: str = ""
+    """Of the weights that fit the slice, where it is not the one in which the model is stored."""
 
     @property
     def tpu(self) -> TpuSlice:
@@ -76,6 +78,16 @@ class RecipeChoice:
     def named_model(self) -> str:
         """The model, or one that runs everywhere where none with a Hub id is chosen."""
         return self.model if "/" in self.model else "Qwen/Qwen3-4B"
+
+    @property
+    def checkpoint_notes(self) -> tuple[str, ...]:
+        """That the slice takes another checkpoint than the one that is named."""
+        if not self.checkpoint_precision:
+            return ()
+        note = (
+            f"{self.offer.id} is counted with weights in {self.checkpoint_precision}: put a checkpoint made in that precision in place of "
+        )
+        return (note + f"{self.named_model}. Its weights as stored are not what was counted, and may not fit.",)
 
 
 def tpu_recipes(choice: RecipeChoice) -> tuple[Recipe, ...]:
@@ -118,6 +130,7 @@ def environment(choice: RecipeChoice) -> Recipe:
     quota = "preemptible quota" if choice.spot else "on-demand quota"
     elsewhere = f"{generation.name} is not rented in {choice.region}: the zone is one where it is."
     notes = (
+        *choice.checkpoint_notes,
         *(() if not choice.region or choice.zone.startswith(f"{choice.region}-") else (elsewhere,)),
         f"Quota: {choice.offer.accelerator_count} chips of {generation.name} as {quota} in {choice.zone}; a new project may have none.",
         "Roles: TPU Admin (roles/tpu.admin) and Service Account User (roles/iam.serviceAccountUser); for GKE also roles/container.admin.",
@@ -182,6 +195,7 @@ vllm serve {shlex.quote(choice.named_model)} --tensor-parallel-size {choice.devi
   --max-model-len {choice.context_tokens} --port {PORT}"""
     hosts = choice.tpu.hosts
     notes = (
+        *choice.checkpoint_notes,
         "The first start compiles every shape (20 to 30 minutes); the cache path keeps the result for the next one.",
         *((f"The slice has {hosts} hosts: vLLM joins them through Ray, or take the GKE manifest.",) if hosts > 1 else ()),
         *(("vLLM rates this generation as experimental.",) if choice.terms.vllm == "experimental" else ()),
@@ -202,6 +216,7 @@ def gke_manifest(choice: RecipeChoice) -> Recipe:
     )
     several = f"{hosts} hosts of {chips // hosts} chips start as one: the Job runs the same program on each."
     notes = (
+        *choice.checkpoint_notes,
         f"Node pool: {pool}",
         "Secret: kubectl create secret generic hf --from-literal=token=$HF_TOKEN",
         *((several,) if hosts > 1 else ()),

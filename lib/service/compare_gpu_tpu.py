@@ -62,7 +62,9 @@ class GpuTpuArguments(Arguments):
     on_gcp: Flag = argument(False, "it runs on Google Cloud already")
     chips_at_scale: Annotated[int, whole_number(0, MOST_CHIPS)] = argument(0, "chips or cards that work together; 0: not stated")
     latency_sensitive: Flag = argument(False, "the slowest requests have a limit (p99)")
-    precision: Annotated[gpu_tpu.Precision, one_of(gpu_tpu.PRECISIONS)] = argument("bf16", "the precision that it needs")
+    precision: Annotated[gpu_tpu.Precision, one_of(gpu_tpu.PRECISIONS)] = argument(
+        "auto", "the precision that it needs; auto: as stored, or fewer bits where that is cheaper"
+    )
     static_shapes: Flag = argument(False, "shapes never change")
     kernels: Annotated[gpu_tpu.Kernels, one_of(gpu_tpu.KERNELS)] = argument("none", "none, cuda, triton or pallas")
     irregular_control_flow: Flag = argument(False, "branches depend on the data")
@@ -304,8 +306,10 @@ def _not_compared(arguments: GpuTpuArguments, options: TpuOptions) -> Iterable[C
                 yield Caveat("limit_not_kept", values, variant="unknown")
     if options.findings.engine == "none_on_tpu":
         yield Caveat("no_slice_compared")
-    elif options.best_slice is None and options.support == "passing":
-        yield Caveat("tested_not_predicted")
+    best, cheapest = options.best_slice, next(iter(options.gpu), None)
+    if best is not None and cheapest is not None and best.precision != cheapest.precision:
+        slice_of = {"tpu": best.offer.id, "tpu_precision": best.precision}
+        yield Caveat("precisions_differ", slice_of | {"gpu": cheapest.offer.id, "gpu_precision": cheapest.precision})
     if options.gpu and all(entry.cost.usd_per_million_output_tokens is None for entry in options.gpu):
         yield Caveat("priced_by_the_hour")
     if not options.gpu and options.best_slice is None:

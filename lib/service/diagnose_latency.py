@@ -27,10 +27,7 @@ from lib.service.endpoint import App
 from lib.speed import SpeedRequest
 from lib.traffic.latency import FormatEffect, LatencyPart
 from lib.traffic.latency import diagnose_latency as diagnose
-from lib.traffic.metrics_text import MeasuredTimes, read_metrics
-
-LONGEST_MS = 86_400_000
-"""A day."""
+from lib.traffic.metrics_text import LONGEST_MS, MeasuredTimes, read_metrics
 
 
 def _check_metrics(name: str, value: object) -> str:
@@ -107,7 +104,7 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
         "engine": found.speed.engine,
         "prompt_tokens": request.prompt_tokens,
         "output_tokens": request.output_tokens,
-        "concurrency": request.concurrency,
+        "concurrency": found.speed.request.concurrency,
         "parts": [_part(part, found.total_ms) for part in found.parts],
         "total_ms": found.total_ms,
         "dominant": None if found.dominant is None else found.dominant.name,

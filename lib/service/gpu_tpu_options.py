@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 
 from lib.advisor.result import Entry
 from lib.advisor.tpu_options import (
@@ -85,7 +86,7 @@ def _option(asked: OptionQuestion, entry: Entry, role: str, generation: Generati
         "usd_per_hour": usd(usd_per_hour),
         "usd_per_million_output_tokens": usd(million),
         "prices": [_region_price(price) for price in prices],
-        "what_if": _what_if(entry, software) if asked.torchtpu_claim and generation is not None else None,
+        "what_if": _what_if(entry, million, software) if asked.torchtpu_claim and generation is not None else None,
     }
 
 
@@ -99,8 +100,8 @@ def _region_price(price: RegionPrice) -> RegionPriceEntry:
     }
 
 
-def _what_if(entry: Entry, software: TpuSoftware) -> WhatIfEntry | None:
-    claimed = apply_claim(entry, software.torchtpu_claim)
+def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftware) -> WhatIfEntry | None:
+    claimed = apply_claim(entry, usd_per_million, software.torchtpu_claim)
     if claimed is None:
         return None
     return {

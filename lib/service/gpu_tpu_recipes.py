@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lib.advisor.result import Entry
 from lib.advisor.tpu_options import TpuOptions
 from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog import Catalog
@@ -29,6 +30,11 @@ class RecipeQuestion:
     spot: bool
 
 
+def needs_checkpoint(entry: Entry) -> bool:
+    """Whether the weights come from another checkpoint than the model's own."""
+    return any(reason.code == "checkpoint" for reason in entry.reasons)
+
+
 def slice_recipes(question: RecipeQuestion, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware) -> Iterable[RecipeEntry]:
     """Everything that is done with a slice, from the project to the server."""
     entry = None if options is None else options.best_slice
@@ -46,6 +52,7 @@ def slice_recipes(question: RecipeQuestion, options: TpuOptions | None, catalog:
         spot=question.spot,
         optimum=software.optimum,
         optimum_lists_model=options is not None and options.runs_on_optimum,
+        checkpoint_precision=entry.precision if entry is not None and needs_checkpoint(entry) else "",
     )
     for recipe in tpu_recipes(choice):
         yield {

@@ -57,7 +57,7 @@ from lib.traffic.sweep import LOADS, SweepPoint, describe_points, sweep_loads
 MOST_BATCH = 1_024
 MOST_REPLICAS = 64
 MOST_CLIENTS = 4_096
-LONGEST_S = 7 * 86_400
+LONGEST_S = arriving.MAX_SPAN_S
 MOST_RATE = 10_000
 _AT_ONCE, _WAIT_S = 2, 10.0
 MAX_SIMULATIONS_WAITING, _OWN_WAITING = 12, 3

@@ -27,6 +27,7 @@ Lengths = Literal["fixed", "uniform", "lognormal"]
 ARRIVALS: tuple[Arrivals, ...] = get_args(Arrivals)
 LENGTHS: tuple[Lengths, ...] = get_args(Lengths)
 MAX_RECORDED = 50_000
+MAX_SPAN_S = 7 * 86_400
 """Requests of a recording."""
 MAX_RECORDING = 2_000_000
 """Characters of a recording."""
@@ -113,6 +114,7 @@ def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Ar
     Raises:
         BadArgument: too long, without rows, or a row that cannot be read or is earlier than the one before, with its number.
     """
+    text = text.removeprefix("\ufeff")  # as spreadsheets write it
     if len(text) > MAX_RECORDING:
         raise BadArgument("trace", f"{len(text):,} characters", f"a CSV of at most {MAX_RECORDING:,} characters")
     try:
@@ -133,6 +135,9 @@ def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Ar
     for number, (before, after) in enumerate(pairwise(read), start=2 + named):
         if after.at_s < before.at_s:
             raise BadArgument("trace", f"line {number}: {','.join(rows[number - 1 - named])}", "lines in the order of their times")
+    if read[-1].at_s - read[0].at_s > MAX_SPAN_S:
+        span = f"{read[-1].at_s - read[0].at_s:.3g} s from the first to the last line"
+        raise BadArgument("trace", span, f"times in seconds (or dates) within {MAX_SPAN_S:,} s, seven days")
     return [arrival._replace(at_s=arrival.at_s - read[0].at_s) for arrival in read]
 
 
@@ -151,9 +156,7 @@ def _places(head: list[str]) -> dict[str, int]:
 
 def _read(number: int, row: list[str], places: dict[str, int], drawn: tuple[int, int]) -> Arrival:
     try:
-        tokens = [
-            int(float(row[places[name]])) if name in places else usual for name, usual in zip(("prompt", "output"), drawn, strict=True)
-        ]
+        tokens = [_whole(row[places[name]]) if name in places else usual for name, usual in zip(("prompt", "output"), drawn, strict=True)]
         at_s = _seconds(row[places["at_s"]].strip())
         if not (0 <= at_s < math.inf and all(1 <= one <= 10**8 for one in tokens)):
             raise ValueError  # noqa: TRY301  said once, below
@@ -163,6 +166,13 @@ def _read(number: int, row: list[str], places: dict[str, int], drawn: tuple[int,
             accepted += f", or a first line that names the columns: {_list_columns()}"
         raise BadArgument("trace", f"line {number}: {','.join(row)}", accepted) from None
     return Arrival(at_s, *tokens)
+
+
+def _whole(text: str) -> int:
+    value = float(text)
+    if not value.is_integer():
+        raise ValueError
+    return int(value)
 
 
 def _seconds(text: str) -> float:

@@ -17,6 +17,9 @@ from lib.errors import BadArgument
 
 MAX_TEXT = 2_000_000
 """Characters of a text."""
+LONGEST_MS = 86_400_000
+"""A day: no mean of a request is longer."""
+MOST_AT_ONCE = 100_000
 _MOST_NODES = 200_000
 _SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]{0,199})(\{[^{}]{0,2000}\})?[ \t]+([0-9eE+.\-]{1,40})(?:[ \t]+[0-9]{1,20})?[ \t]*", re.ASCII)
 _ACCEPTED = "the text of a vLLM or TGI server's /metrics, or the JSON that vllm bench serve saves"
@@ -70,13 +73,18 @@ def read_metrics(text: str) -> MeasuredTimes:
     """The times in a text.
 
     Raises:
-        BadArgument: too long, or nothing in it is a time that is known here.
+        BadArgument: too long, nothing in it is a time that is known here, or a mean is longer than a day.
     """
     if len(text) > MAX_TEXT:
         raise BadArgument("metrics_text", f"{len(text):,} characters", f"{_ACCEPTED}, at most {MAX_TEXT:,} characters")
     read = _benchmark(text) if text.lstrip().startswith(("{", "[")) else _prometheus(text)
     if read is None or not (read.ttft_ms or read.tpot_ms or read.queue_ms):
         raise BadArgument("metrics_text", text[:40], _ACCEPTED)
+    for name in ("preprocess_ms", "queue_ms", "ttft_ms", "tpot_ms"):
+        if getattr(read, name) > LONGEST_MS:
+            raise BadArgument("metrics_text", f"{name}: {getattr(read, name):.3g}", f"means of at most a day ({LONGEST_MS:,} ms)")
+    if read.concurrency is not None and read.concurrency > MOST_AT_ONCE:
+        raise BadArgument("metrics_text", f"{read.concurrency:,} requests at a time", f"at most {MOST_AT_ONCE:,}")
     return read
 
 

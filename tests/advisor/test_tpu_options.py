@@ -176,7 +176,7 @@ def test_a_claim_is_a_factor_and_changes_no_prediction() -> None:
     """1.5 to 2 times the tokens, 1 / 2 to 1 / 1.5 of the price."""
     entry = options("meta-llama/Llama-3.1-8B-Instruct", concurrency=8).generations[2].smallest
     assert entry is not None
-    claimed = apply_claim(entry, SOFTWARE.torchtpu_claim)
+    claimed = apply_claim(entry, _usd(entry), SOFTWARE.torchtpu_claim)
     assert claimed is not None
     assert float(claimed.usd_per_million_low * 2) == pytest.approx(float(_usd(entry)))
     assert claimed.tokens_per_s_high / claimed.tokens_per_s_low == pytest.approx(2 / 1.5)

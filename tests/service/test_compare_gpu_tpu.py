@@ -101,9 +101,9 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], says: str) -> None
 
 def test_options_are_priced_by_region_and_commitment() -> None:
     """v6e-1 on spot in us-central1 is 0.544208 USD an hour; three years of v5e have no price here."""
-    spot = {option["hardware"]: option for option in ASK(LLAMA, commitment="spot")["options"]}
-    three = {option["hardware"]: option for option in ASK(LLAMA, commitment="3_years")["options"]}
-    listed = {option["hardware"]: option for option in ASK(LLAMA)["options"]}
+    spot = {option["hardware"]: option for option in ASK(LLAMA, precision="bf16", commitment="spot")["options"]}
+    three = {option["hardware"]: option for option in ASK(LLAMA, precision="bf16", commitment="3_years")["options"]}
+    listed = {option["hardware"]: option for option in ASK(LLAMA, precision="bf16")["options"]}
     assert spot["v6e-1"]["usd_per_hour"] == 0.544208
     assert three["v6e-1"]["usd_per_hour"] == 1.22
     assert three["v5litepod-4"]["usd_per_hour"] is None
@@ -117,7 +117,7 @@ def test_options_are_priced_by_region_and_commitment() -> None:
 
 def test_terms_of_the_price_reach_the_cheapest_slice_and_the_verdict() -> None:
     """Spot of v6e is a fifth of its list price, which makes it the cheapest; TPU7x has none, so no slice of it is the cheapest."""
-    listed, spot, years = ASK(LLAMA), ASK(LLAMA, commitment="spot"), ASK(LLAMA, commitment="3_years")
+    listed, spot, years = (ASK(LLAMA, precision="bf16", commitment=terms) for terms in ("on_demand", "spot", "3_years"))
     assert not [reason for reason in listed["reasons"] if reason["code"].startswith("tpu_price")]  # 1.71 beside 1.42 USD: about the same
     for answer, terms in ((spot, "spot, us-central1"), (years, "three years committed, us-central1")):
         priced = {one["hardware"]: one["usd_per_million_output_tokens"] for one in answer["options"] if one["kind"] == "tpu"}
@@ -126,7 +126,7 @@ def test_terms_of_the_price_reach_the_cheapest_slice_and_the_verdict() -> None:
         assert f"on {best} ({terms})" in told["message"]
         assert answer["score"] > listed["score"]
         assert not any(one["generation"] == "tpu7x" and "cheapest" in one["role"] for one in answer["options"])
-    south = ASK(LLAMA, region="southamerica-west1")
+    south = ASK(LLAMA, precision="bf16", region="southamerica-west1")
     assert {one["generation"] for one in south["options"] if "cheapest" in one["role"]} == {"v5e", "v6e"}  # the others are not there
     assert (listed["verdict"], spot["verdict"]) == ("either", "tpu")
 
@@ -177,11 +177,14 @@ def test_encoders_and_pictures_have_gpu_options_by_the_hour(model: str) -> None:
     assert {"no_slice_compared", "priced_by_the_hour"} <= {caveat["code"] for caveat in answer["caveats"]}
 
 
-def test_a_model_that_was_tested_and_is_not_predicted() -> None:
-    """Qwen3-Embedding-8B passed on v6e; no law here predicts an embedding model on a TPU, so no slice is compared."""
-    answer = ASK("Qwen/Qwen3-Embedding-8B")
-    assert "support_passing" in {reason["code"] for reason in answer["reasons"]}
-    assert "tested_not_predicted" in {caveat["code"] for caveat in answer["caveats"]}
+def test_an_embedding_decoder_runs_on_a_tpu() -> None:
+    """Qwen3-Embedding-8B passed on v6e, its small sister is untested: slices of both are compared, and neither is ruled out."""
+    for model, code in (("Qwen/Qwen3-Embedding-8B", "support_passing"), ("Qwen/Qwen3-Embedding-0.6B", "support_untested")):
+        answer = ASK(model, precision="bf16")
+        assert (answer["verdict"], code) == ("either", answer["reasons"][0]["code"])
+        slices = [option for option in answer["options"] if option["kind"] == "tpu"]
+        assert slices
+        assert all(option["ttft_s"] for option in slices)
 
 
 def test_a_context_beyond_the_model_is_said() -> None:
@@ -202,6 +205,31 @@ def test_a_claim_is_beside_the_figures_and_in_none() -> None:
         assert (after["what_if"] is None) == (after["kind"] == "gpu")
         assert after["what_if"] is None or after["what_if"]["label"].startswith("What if")
     assert plain["verdict"] == claimed["verdict"]
+
+
+def test_a_claim_is_worked_out_at_the_price_that_is_asked_for() -> None:
+    """Spot: twice as fast is half the spot price per token, not half the list price."""
+    spot = [
+        one
+        for one in ASK(LLAMA, commitment="spot", torchtpu_claim=True)["options"]
+        if one["usd_per_million_output_tokens"] and one["what_if"]
+    ]
+    assert spot
+    for option in spot:
+        assert option["what_if"]["usd_per_million_output_tokens_low"] == pytest.approx(option["usd_per_million_output_tokens"] / 2)
+
+
+def test_prices_in_different_precisions_are_named() -> None:
+    """As stored, an 8B needs eight bits to fit one chip of v5e, while GPUs keep sixteen: its price is that of another precision.
+
+    The recipe says that it takes a checkpoint made in it.
+    """
+    (caveat,) = [one for one in ASK(LLAMA)["caveats"] if one["code"] == "precisions_differ"]
+    assert "v5litepod-1 in int8-channel" in caveat["message"]
+    assert "in bf16" in caveat["message"]
+    vllm = next(recipe for recipe in ASK(LLAMA)["recipes"] if recipe["name"] == "vllm")
+    assert "put a checkpoint made in that precision in place of" in vllm["notes"][0]
+    assert "precisions_differ" not in {one["code"] for one in ASK(LLAMA, precision="bf16")["caveats"]}
 
 
 def test_retired_tiers_name_date_price_and_successor() -> None:

@@ -137,7 +137,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "on_gcp": False,
         "chips_at_scale": 0,
         "latency_sensitive": False,
-        "precision": "bf16",
+        "precision": "auto",
         "static_shapes": False,
         "kernels": "none",
         "irregular_control_flow": False,

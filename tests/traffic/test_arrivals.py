@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.errors import BadArgument
-from lib.traffic.arrivals import MAX_RECORDED, Arrival, Lengths, RequestShape, draw_arrivals, read_recording
+from lib.traffic.arrivals import MAX_RECORDED, MAX_SPAN_S, Arrival, Lengths, RequestShape, draw_arrivals, read_recording
 
 SHAPE = RequestShape(prompt_tokens=100, output_tokens=50)
 
@@ -44,13 +44,14 @@ def test_a_recording_is_read_with_and_without_names() -> None:
     first, second = read_recording(azure, SHAPE, random)
     assert (first.prompt_tokens, second.output_tokens) == (4808, 8)
     assert second.at_s == pytest.approx(0.5)
+    assert read_recording("\ufefftime,prompt\n0,7\n", SHAPE, random) == [Arrival(0, 7, 50)]  # a mark that spreadsheets write
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "\n\n", "prompt_tokens,output_tokens\n1,2\n", "arrival_s\n", "1,2\nx,3\n", "nan\n", "inf\n", "1,0,5\n", "1,1e400,5\n",
      "1," + "9" * 40, '"' + "1" * 200_000,
-     "9" * 3_000_000, "1\n" * (MAX_RECORDED + 1)],
+     "9" * 3_000_000, "1\n" * (MAX_RECORDED + 1), "0,1,1\n1e300,1,1\n", "0,1.5,2\n", f"0\n{MAX_SPAN_S + 1}\n"],
 )  # fmt: skip
 def test_what_is_no_recording_is_refused_in_a_sentence(text: str) -> None:
     """With the argument's name, and never with the whole text."""

@@ -178,6 +178,7 @@ def test_zerogpu_serves_one_call_at_a_time_with_pytorch() -> None:
     asked = replace(REQUEST, engine="transformers", concurrency=20)
     of = diagnose_latency(LLAMA, zero, asked, MeasuredTimes(), CATALOG.accelerators)
     assert of.speed.running_requests == 1
+    assert {caveat.code: caveat.values for caveat in of.caveats}["calls_not_shared"] == {"concurrency": 20}
     assert "too_many_at_once" not in {reason.code for reason in of.reasons}
 
 
@@ -193,8 +194,9 @@ def test_a_ridge_point_that_no_batch_reaches_is_said() -> None:
     "text",
     ["hello", "{}", "[]", "[1]", "null{", '{"mean_ttft_ms": "fast"}', '{"mean_ttft_ms": true}', '{"mean_ttft_ms": 1e999}', "[" * 100_000,
      '{"mean_ttft_ms": ' + "9" * 5000 + "}", "vllm:time_to_first_token_seconds_sum NaN\n", "vllm:time_to_first_token_seconds_sum 5\n",
-     "a" * (MAX_TEXT + 1), "vllm:x{" * 50_000, "[" + "[]," * 300_000 + "[]]"],
-    ids=range(15),
+     "a" * (MAX_TEXT + 1), "vllm:x{" * 50_000, "[" + "[]," * 300_000 + "[]]", '{"mean_ttft_ms": 9e14}',
+     "vllm:time_to_first_token_seconds_sum 1e17\nvllm:time_to_first_token_seconds_count 1", '{"mean_ttft_ms": 5, "max_concurrency": 1e8}'],
+    ids=range(18),
 )  # fmt: skip
 def test_what_holds_no_known_time_is_refused(text: str) -> None:
     """In a short sentence that names the argument."""
