@@ -69,7 +69,7 @@
   };
 
   const shows = (part) => {
-    if (part.tab !== tab) return false;
+    if (part.tab !== tab || (part.named && !new URLSearchParams(location.search).has(part.named))) return false;
     if (!part.box) return true;
     const box = document.querySelector(part.box);
     return box?.matches(".chart, #curve") ? seen.has(part.name) : Boolean(box?.querySelector(":scope > button.open"));
@@ -88,12 +88,25 @@
     address(queryOf(reference, typed, values), before !== null && before !== tab);
     const question = JSON.stringify([reference, ...values]);
     MAP.parts.forEach((part, n) => {
-      if (!shows(part) || answered[part.name] === question) return;
-      answered[part.name] = question;
+      const asked = part.once ? "once" : question;
+      if (!shows(part) || answered[part.name] === asked) return;
+      answered[part.name] = asked;
       ticks[n] += 1;
     });
     return [...ticks];
   };
+  // The layer over the page (first.html) goes when the shown tab has its answer, or when that takes too long.
+  let covered = true;
+  const reveal = () => {
+    covered = false;
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      document.documentElement.classList.add("answered");
+      document.getElementById("first")?.remove();
+    }));
+  };
+  const answersHere = () => !MAP.parts.some((part) => part.tab === tab && !part.box && !part.once)
+    || [...document.querySelectorAll(".answers :is(.card, .refusal)")].some((one) => one.checkVisibility());
+  setTimeout(reveal, 20_000);
   window.advisor = {
     settle: (...values) => new Promise((done) => {
       const mine = ++calls;
@@ -105,7 +118,9 @@
       tab = new URLSearchParams(location.search).get("tab") ?? "recommend";
       if (!Object.values(MAP.tabs).includes(tab)) tab = "recommend";
       if (tab === "recommend") answered.recommend = JSON.stringify([values[0], ...values.slice(2)]);
-      return raise(...values);
+      const raised = raise(...values);
+      if (answersHere()) reveal();
+      return raised;
     },
     go: () => wanted.hardware,
     find: (model, config, ...rest) => [model, document.querySelector("#config textarea")?.checkVisibility() ? config : "", ...rest],
@@ -288,7 +303,7 @@
       if (!typed && known) setTimeout(() => document.querySelector("#check").click(), 50);
     });
   };
-  new MutationObserver(() => { tie(); watch(); wordTools(); }).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(() => { tie(); watch(); wordTools(); if (open && covered && answersHere()) reveal(); }).observe(document.body, { childList: true, subtree: true });
   tie();
 
   // Between two looks at a Space the time since goes on, worded as `space_steps.elapsed` words it.

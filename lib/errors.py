@@ -150,9 +150,14 @@ class NotSignedIn(AdvisorError):
 
 
 class HubError(AdvisorError):
-    """The Hub did not give what was asked for."""
+    """The Hub did not give what was asked for. `sentence` is the message without `near`, the bundled models of a similar name."""
 
     code = "hub_error"
+
+    def __init__(self, sentence: str = "", near: tuple[str, ...] = ()) -> None:
+        hint = f" Near matches in the bundled catalog: {', '.join(near)}." if near else ""
+        super().__init__(sentence + hint)
+        self.sentence, self.near = hide_tokens(sentence), near
 
 
 class RepoNotFound(HubError):

@@ -49,7 +49,7 @@ def _show(plans: Sequence[JobPlan], asked: JobRequest, prices: str) -> None:
     from lib.service.jobs import most_usd  # noqa: PLC0415
 
     click.echo(f"Models: {', '.join(model[:60] for model in asked.models)}")
-    click.echo(f"Each: {asked.prompt_tokens} prompt tokens, {asked.output_tokens} answer tokens, {asked.precision}, random weights")
+    click.echo(f"Each: {asked.prompt_tokens} prompt tokens, {asked.output_tokens} output tokens, {asked.precision}, random weights")
     click.echo(f"{'flavor':<20}{'accelerators':<40}{'engine':<14}{'USD/hour':>9}{'at most USD':>13}")
     for plan in plans:
         cards = f"{plan.offer.accelerator_count} × {plan.offer.accelerator}" if plan.offer.accelerator_count else "CPU"

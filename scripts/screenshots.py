@@ -116,8 +116,8 @@ def _measured(page: Page) -> None:
     page.locator("#live").get_by_label("Number format of the weights").click()
     page.get_by_role("option", name="32-bit (fp32)").click()
     page.locator("#live").get_by_label("Prompt tokens").fill("128")
-    page.locator("#live").get_by_label("Answer tokens").fill("32")
-    page.locator("#expected").get_by_text("128 prompt and 32 answer tokens").wait_for()
+    page.locator("#live").get_by_label("Output tokens").fill("32")
+    page.locator("#expected").get_by_text("128 prompt and 32 output tokens").wait_for()
     page.get_by_role("button", name="Measure on this device").click()
     page.locator("#measure-card .card").wait_for(timeout=RUN_MS)
     page.get_by_role("button", name="Run the heartbeat").click()
@@ -145,6 +145,7 @@ def _take(browser: Browser, address: str, tabs: Sequence[str]) -> Iterator[Path]
     for tab in tabs:
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.goto(f"{address}/{TABS[tab]}")
+        page.locator("html.answered").wait_for(state="attached")
         page.locator(".card:visible").first.wait_for()
         if tab in CHARTS:
             page.locator(CHARTS[tab].split()[0]).first.scroll_into_view_if_needed()  # a chart is drawn when it comes into view

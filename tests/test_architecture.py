@@ -138,7 +138,7 @@ def test_every_platform_has_its_name_colour_and_tick() -> None:
     assert set(PLATFORM_NAMES) == set(PLATFORMS)
     assert set(COLOURS) == {*PLATFORMS, "providers"}
     assert {value for _, value in fields.PLATFORM_WORDS} == set(PLATFORMS) - {"zerogpu"}
-    assert {value for _, value in fields.BESIDE_WORDS} == {*PLATFORMS, "providers"}
+    assert {value for _, value in fields.COMPARED_PLATFORM_WORDS} == {*PLATFORMS, "providers"}
 
 
 def test_every_growth_of_a_cache_has_its_n_of_t() -> None:

@@ -57,6 +57,12 @@ def model_line(model: ModelAnswer) -> str:
     return line + _gguf_choice(model)
 
 
+def model_choices(names: Sequence[str]) -> str:
+    """Models that may have been meant, each a link that takes it as the model (`assets/page.js`)."""
+    links = "".join(f'<a href="?model={quote(name)}" data-model="{escape(name)}">{escape(name)}</a>' for name in names)
+    return f'<p class="examples"><span>Did you mean:</span> {links}</p>' if names else ""
+
+
 def _gguf_choice(model: ModelAnswer) -> str:
     """The GGUF files of the repository with their sizes, each a link that takes it as the model (`assets/page.js`)."""
     files = model["gguf_files"]
@@ -119,7 +125,8 @@ def rule_of_thumb_line(memory: MemoryAnswer) -> str:
     """The community's rule beside the answer, with how far it is off."""
     rule = int(memory["rule_of_thumb_bytes"])
     off = deviation(rule, max(1, int(memory["total_bytes"])))
-    return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}.</p>'
+    compared = " than this estimate" if off.endswith(("more", "less")) else ""
+    return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}{compared}.</p>'
 
 
 def pick_card(pick: RankedEntry, model: str) -> str:
@@ -192,7 +199,7 @@ def no_pick_card(model: str) -> str:
     return (
         '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
         f"<p>No hardware on the chosen platforms runs {escape(model)} under these limits. "
-        "Below, each one says why. Try a shorter context, fewer requests at once, a smaller precision, a larger budget "
+        "Below, each one says why. Try a shorter context, fewer concurrent requests, a smaller precision, a larger budget "
         "or more platforms.</p></section>"
     )
 

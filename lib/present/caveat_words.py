@@ -57,7 +57,7 @@ _FILES = {
     "dtypes are not.",
 }
 _MEMORY = {
-    "unknown_cache": "This model keeps a cache whose size could not be told, so none is counted.",
+    "unknown_cache": "The size of this model's cache is not known, so none is counted.",
     "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
     "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
     "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
@@ -150,13 +150,14 @@ _BILL = {
     "cold_start": "Scaled to zero, it answers {status!s} while it starts, unless the request carries {header}.",
     "request_time_unknown": "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it "
     "awake.",
-    "too_little_capacity": "{replicas!s} replica(s) serve about {served:,} requests a day, {concurrency!s} at a time in {hours:plain} "
+    "too_little_capacity": "{replicas!s} replica(s) serve about {served:,} requests a day with {concurrency!s} concurrent in {hours:plain} "
     "hours: {requests_per_day:,.0f} of {request_s} each need {replicas_needed:,} replicas, {usd_per_month} a month; the price of a request "
     "is that.",
-    "one_at_a_time": "A million answer tokens cost {one_usd} with one request at a time, all of its time; {concurrency} at a time make it "
-    "{usd}, with a first token after {ttft_s}.",
-    "targets_missed": "No load keeps a first token within {ttft_s} and a token each {tpot_s} here, so no best price per million is given.",
-    "prompt_price_unknown": "Of the provider only the price of answer tokens was stated; prompt tokens are counted as free there.",
+    "one_at_a_time": "A million output tokens cost {one_usd} with one request at a time and {usd} with {concurrency} concurrent requests, "
+    "whose time to first token is {ttft_s}.",
+    "targets_missed": "At no load does the time to first token stay within {ttft_s} and the time per output token within {tpot_s}, so no "
+    "best price per million is given.",
+    "prompt_price_unknown": "Of the provider only the price of output tokens was stated; prompt tokens are counted as free there.",
     "replicas_of_visitors": "ZeroGPU has no replicas of the owner's: each visitor's call gets a GPU of its own.",
     "job_timeout": "A Job ends after {minutes!s} minutes unless a longer timeout is set.",
     "region_price": "Price of us-central1; other regions ask up to {usd_per_hour!s} USD per hour.",
@@ -239,7 +240,7 @@ _SPACE = {
     "model_left_out": "The linked model {model} is left out. {failure}",
     "models_left_out": "{space} links {linked!s} models; the first {read!s} were read.",
     "largest_decides": "{model} decides: it takes the most memory of the {linked!s} linked models. Several loaded at once need more.",
-    "sdk_unknown": "What {space} is built with is not told; Gradio is assumed.",
+    "sdk_unknown": "The SDK of {space} is not known; Gradio is assumed.",
     "changing": "A change to {hardware} is pending; until it is made the Space stays on {current}.",
     "changing:taken": "{space} is on its way to {hardware}, which is taken as its tier.",
     "replicas": _EACH_BILLED,
@@ -251,7 +252,7 @@ _SPACE = {
     "sleep_changes:never": "Until now it slept after {before_s:span} without a visit; with this switch it will never sleep.",
     "hosting_not_checked": "The limit of ZeroGPU Spaces was not checked: {failure}",
     "hosting_not_checked:signed_out": "How many ZeroGPU Spaces the owner may host depends on the plan; it is checked once you sign in.",
-    "hosting_not_checked:plan": "The plan of {owner} is not told by this token, so the limit of ZeroGPU Spaces is left to the platform.",
+    "hosting_not_checked:plan": "This token does not show the plan of {owner}, so the limit of ZeroGPU Spaces is left to the platform.",
     "hosting_conditions": "A free account also needs a {needs} to host on ZeroGPU.",
     "paused": "{space} is paused: whether a switch starts it is not documented; /restart_space does.",
     "cpu_basic_needs_plan": "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts. Whether an existing "

@@ -29,7 +29,7 @@ def comparison_card(answer: ComparisonAnswer) -> str:
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     return (
         '<section class="card" aria-label="Verdict"><p class="eyebrow">Before and after, at '
-        f"{answer['tokens_per_s']:.3g} answer tokens per second over {answer['hours_per_month']:,.0f} hours a month</p>"
+        f"{answer['tokens_per_s']:.3g} output tokens per second over {answer['hours_per_month']:,.0f} hours a month</p>"
         f'<p class="headline"><span class="figure">{VERDICTS[answer["verdict"]]}</span></p>'
         f'<p class="quiet">{escape(answer["reasons"][0]["message"])}</p><dl class="figures">{cells}</dl></section>'
     )
@@ -67,7 +67,7 @@ def _rate(one: SideEntry) -> str:
 def _hours(one: SideEntry) -> str:
     if one["devices"] == 0:
         return "none<small>a CPU</small>"
-    return f"{one['gpu_hours_per_million_tokens']:.3g} {one['device']}-hours<small>{one['devices']} × {one['device']}, fully used</small>"
+    return f"{one['gpu_hours_per_million_tokens']:.3g} {one['device']}-hours<small>{one['devices']} × {one['device']}, at full load</small>"
 
 
 def _latency(key: Literal["latency_p50_s", "latency_p99_s"], one: SideEntry) -> str:
@@ -85,7 +85,7 @@ def _used(one: SideEntry) -> str:
 def _million(one: SideEntry) -> str:
     if one["usd_per_million_tokens"] is None:
         return "–"
-    return f"{usd(one['usd_per_million_tokens'])}<small>{usd(one['usd_per_million_tokens_full'])} when full</small>"
+    return f"{usd(one['usd_per_million_tokens'])}<small>{usd(one['usd_per_million_tokens_full'])} at full load</small>"
 
 
 def _month(one: SideEntry) -> str:
@@ -95,7 +95,7 @@ def _month(one: SideEntry) -> str:
 
 _ROWS = (
     ("Runs as", _runs),
-    ("Answer tokens per second of a replica", _rate),
+    ("Output tokens per second of a replica", _rate),
     ("GPU-hours per million tokens", _hours),
     ("p50 latency of a request", lambda one: _latency("latency_p50_s", one)),
     ("p99 latency of a request", lambda one: _latency("latency_p99_s", one)),

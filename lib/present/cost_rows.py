@@ -40,26 +40,28 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
     if bill["usd_per_request"] is not None:
         figures.append(("Per request", usd_per_month(bill["usd_per_request"])))
     if bill["usd_per_million_output_tokens"] is not None:
-        figures.append((f"Per million answer tokens, {bill['concurrency']} at a time", usd(bill["usd_per_million_output_tokens"])))
+        figures.append(
+            (f"Per million output tokens, concurrent requests: {bill['concurrency']}", usd(bill["usd_per_million_output_tokens"]))
+        )
     best = bill["best_load"]
     if best is not None and best["concurrency"] != bill["concurrency"]:
-        figures.append((f"The same, {best['concurrency']} at a time", usd(best["usd_per_million_output_tokens"])))
+        figures.append((f"The same at {best['concurrency']}", usd(best["usd_per_million_output_tokens"])))
     capacity = bill["capacity"]
     if capacity is not None and bill["utilisation"] is not None and bill["utilisation"] > 1:
         figures.append((f"{capacity['replicas_needed']:,} replicas, which serve it", usd_per_month(capacity["total_usd_per_month"])))
     elif bill["utilisation"] is not None:
-        figures.append(("Of the billed time in use", f"{100 * bill['utilisation']:.0f} %"))
+        figures.append(("Utilisation", f"{100 * bill['utilisation']:.0f} %"))
     if bill["left_running_usd_per_month"] is not None:
         figures.append(("Left running outside its hours", usd_per_month(bill["left_running_usd_per_month"])))
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     first = answer["lines"][0]
     who = "" if bill["payer"] == "owner" else "; visitors pay with their own quota"
     chosen = answer["chosen"]
-    why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>It does not qualify.</strong> {escape(chosen)}</p>'
+    why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>Does not qualify.</strong> {escape(chosen)}</p>'
     return (
         '<section class="card" aria-label="Bill per month">'
         f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code> costs</p>'
-        f'<p class="headline"><span class="figure">{usd_per_month(bill["total_usd_per_month"])}</span> a month{who}</p>'
+        f'<p class="headline"><span class="figure">{usd(bill["total_usd_per_month"])}</span> a month{who}</p>'
         f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
         f"{' · the best Space for this model' if chosen == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
         f'<dl class="figures">{cells}</dl>{why}</section>'
@@ -103,7 +105,7 @@ def savings_table(answer: OutlookAnswer) -> str:
         )
         for way, saved in ways
     ]
-    title = "Ways to save, most first: each instead of today, not on top of another"
+    title = "Ways to save, most first: savings are not cumulative"
     shown = table_markup(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
     others = [f"<strong>{escape(none['message'])}.</strong> {escape(none['reason'])}" for none in answer["no_savings"]]
     if not others:

@@ -35,7 +35,11 @@ KINDS: tuple[tuple[FigureName, str], ...] = (
     ("decode_tokens_per_s", "Tokens per second"),
     ("peak_bytes", "Peak memory"),
 )
-_MORE_LESS = {"ttft_s": ("slow", "fast"), "decode_tokens_per_s": ("fast", "slow"), "peak_bytes": ("high", "low")}
+_MORE_LESS = {
+    "ttft_s": ("pessimistic", "optimistic"),
+    "decode_tokens_per_s": ("optimistic", "pessimistic"),
+    "peak_bytes": ("high", "low"),
+}
 _SAME = 0.005
 _TWICE = 2.0
 _NEAR = 0.995  # below this a rate of 10 tokens/s and more is not rounded up to a digit more
@@ -74,7 +78,7 @@ def format_figure(kind: FigureName, value: float) -> str:
 
 
 def format_error(kind: FigureName, ratio: float | None) -> str:
-    """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1 times too fast".
+    """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1× too optimistic".
 
     A time that was predicted too short and a rate that was predicted too high are the same mistake, and are called the same.
     """
@@ -86,9 +90,9 @@ def format_error(kind: FigureName, ratio: float | None) -> str:
     word = f"too {more if ratio > 0 else less}"
     factor = ratio + 1
     if factor >= _TWICE:
-        return f"{factor:.1f} times {word}"
+        return f"{factor:.1f}× {word}"
     if factor <= 1 / _TWICE:
-        return f"{1 / factor:.1f} times {word}" if factor > 0 else word
+        return f"{1 / factor:.1f}× {word}" if factor > 0 else word
     return f"{abs(ratio) * 100:.0f} % {word}"
 
 
@@ -280,7 +284,7 @@ def expected_card(run: ExpectedAnswer, asked: str) -> str:
     return (
         '<section class="card expected" aria-label="Expected of this run">'
         f'<p class="eyebrow">Predicted for {escape(model_name(run["model"], asked))} in {escape(run["precision"])}, '
-        f"{whole(run['prompt_tokens'])} prompt and {whole(run['output_tokens'])} answer tokens</p>"
+        f"{whole(run['prompt_tokens'])} prompt and {whole(run['output_tokens'])} output tokens</p>"
         f'<dl class="figures">{cells}</dl>'
         f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run["allowed_bytes"])} of the '
         f"{gib(run['free_bytes'])} that are free. {_time(run)}</p></section>"
@@ -302,7 +306,7 @@ def measure_card(run: MeasureAnswer, asked: str) -> str:
     mark, word = _VERDICTS.get(run["verdict"]["code"], ("", run["verdict"]["code"]))
     name = model_name(run["model"], asked)
     what = f"{escape(name)} with {run['weights']} weights in {escape(run['precision'])}, on {escape(run['device'])}"
-    caption = f"{whole(run['prompt_tokens'])} prompt tokens, {whole(run['output_tokens'])} answer tokens: measured against predicted"
+    caption = f"{whole(run['prompt_tokens'])} prompt tokens, {whole(run['output_tokens'])} output tokens: measured against predicted"
     return (
         '<section class="card run measured-card" aria-label="Measurement">'
         f'<p class="eyebrow">{what}</p>'
@@ -329,7 +333,7 @@ def measure_text(run: MeasureAnswer, asked: str) -> str:
     """The result in plain words."""
     head = (
         f"{model_name(run['model'], asked)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
-        f"{run['prompt_tokens']} prompt and {run['output_tokens']} answer tokens"
+        f"{run['prompt_tokens']} prompt and {run['output_tokens']} output tokens"
     )
     return "\n".join([head, run["verdict"]["message"], *map(figure_words, compare_figures(run))])
 

@@ -73,7 +73,7 @@ def verdict_sentences(answer: HeartbeatAnswer) -> str:
         return f"{took}: {rate}."
     bound = "memory" if answer["bound"] == "bandwidth" else "arithmetic"
     least = f"It cannot take less than {_ms(answer['floor_s'])} by the {bound}"
-    return f"{took}: {rate}. {least}, so it reaches {answer['efficiency']:.0%} of what can be had."
+    return f"{took}: {rate}. {least}, so it reaches {answer['efficiency']:.0%} of the theoretical peak."
 
 
 def _ms(seconds: float) -> str:

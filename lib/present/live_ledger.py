@@ -28,7 +28,7 @@ FIGURES: tuple[tuple[str, FigureName], ...] = (
 """What the scatter can show, as words and as the field of a row."""
 _UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
 _NAMES = dict(KINDS)
-_ABOVE = {"peak_bytes": "too high", "decode_tokens_per_s": "too fast", "ttft_s": "too slow"}
+_ABOVE = {"peak_bytes": "too high", "decode_tokens_per_s": "too optimistic", "ttft_s": "too pessimistic"}
 _COLOURS = ("#3d74b8", "#d1851a", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
 _BAND = 0.10
 _SHOWN, _NEWEST = 5, 25

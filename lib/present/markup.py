@@ -40,9 +40,9 @@ def bullet_list(items: list[str], name: str) -> str:
     return f'<ul class="{name}">{"".join(f"<li>{item}</li>" for item in items)}</ul>' if items else ""
 
 
-def refusal_note(sentence: str) -> str:
-    """The markup in place of an answer when the question was refused."""
-    return f'<div class="refusal" role="alert"><strong>That did not work.</strong> {escape(sentence)}</div>'
+def refusal_note(sentence: str, failed: str = "Not answered.") -> str:
+    """The markup in place of an answer when the question was refused; `failed` says in two or three words what there is none of."""
+    return f'<div class="refusal" role="alert"><strong>{escape(failed)}</strong> {escape(sentence)}</div>'
 
 
 def hint_note(sentence: str) -> str:

@@ -134,9 +134,9 @@ def span(amount: int, *, days: bool = False) -> str:
 
 
 def deviation(seen: Number, true: Number) -> str:
-    """How far a figure lies from another: "12 % below", "3.4 × above", "the same"."""
+    """How far a figure lies from another: "12 % less", "3.4 times as much", "the same"."""
     ratio = Decimal(str(seen)) / Decimal(str(true))
-    side = "above" if ratio > 1 else "below"
+    side = "more" if ratio > 1 else "less"
     off = abs(ratio - 1) * 100
     if off < Decimal("0.5"):
         return "the same to within half a percent"

@@ -17,52 +17,53 @@ _HOLDS = {
     "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
     "quantized_sibling:converted": "Converted to {precision}, a file of the engine's own.",
     "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",
-    "quantized": "In {bits} bits ({precision}): with less compressed weights it does not fit.",
-    "quantized:tight": "In {bits} bits ({precision}): with less compressed weights less than a tenth of its memory stays free.",
-    "quantized:slow": "In {bits} bits ({precision}): with less compressed weights it is slower than one can use it.",
+    "quantized": "In {bits} bits ({precision}): less compressed weights do not fit.",
+    "quantized:tight": "In {bits} bits ({precision}): less compressed weights leave less than 10 % of its memory free.",
+    "quantized:slow": "In {bits} bits ({precision}): less compressed weights are too slow to use.",
     "quantized:comfortable": "In {bits} bits ({precision}), which is faster; less compressed weights fit too.",
-    "quantized:refused": "In {bits} bits ({precision}): with less compressed weights it does not do what is asked.",
+    "quantized:refused": "In {bits} bits ({precision}): less compressed weights miss what was asked for.",
     "quantized:replicas": "In {bits} bits ({precision}), so that one machine serves more; less compressed weights fit too.",
-    "checkpoint": "{precision} is loaded from a checkpoint made in it: look for one on the Hub, or make it. Whether one exists was not "
-    "looked up.",
+    "checkpoint": "{precision} needs a checkpoint quantized that way (availability not checked).",
     "checkpoint:found": "Published quantized: {repository} (for {precision}).",
-    "checkpoint:none": "{precision} is loaded from a checkpoint made in it, and the Hub lists none of this model: make it.",
-    "halved": "The checkpoint is in 32 bits and is loaded in {precision}, which hardly changes it.",
+    "checkpoint:none": "{precision} needs a checkpoint quantized that way; the Hub lists none for this model, so quantize it first.",
+    "halved": "The 32-bit checkpoint is loaded in {precision}, which hardly changes its answers.",
     "needs_docker": "Needs a Docker Space: {engine} is a server of its own.",
     "no_bf16": "{silicon} does not compute in bf16, so the model runs in fp16.",
     "tensor_parallel": "{engine} splits every matrix over {devices} devices.",
-    "layer_split": "{engine} deals layers out over {devices} devices: more memory, not speed.",
-    "layers_on_host": "The GPU holds what -ngl {gpu_layers} puts on it; {host_bytes} lie in the memory of the processor, which computes "
-    "them: it fits, and every token takes longer.",
+    "layer_split": "{engine} puts whole layers on each of {devices} devices: more memory, no more speed.",
+    "layers_on_host": "The GPU holds {gpu_layers} layers (-ngl {gpu_layers}); {host_bytes} stay in host memory, where the CPU "
+    "computes them: it fits, but every token takes longer.",
     "cards_unused": "Uses {devices} of its {count} devices.",
-    "multi_host": "Spans {hosts} hosts, which have to be started and kept as one.",
+    "multi_host": "Spans {hosts} hosts, which start and stop together.",
     "runs_elsewhere": "The model runs at a provider; this hardware only serves the page.",
 }
 _SPEED = {
-    "speed": "About {tokens_per_s} per request, first token after {seconds}; {bound}.",
+    "speed": "About {tokens_per_s} per request, time to first token {seconds}; {bound}.",
     "request_speed": "About {seconds} per request; {bound}.",
     "speed_bound": "At most {tokens_per_s} per request: a bound ({basis}), not a prediction.",
-    "cpu_enough:generate": "A CPU is enough: {limit_tokens_per_s} and a first token within {limit_s} count as usable.",
+    "cpu_enough:generate": "A CPU is enough: {limit_tokens_per_s} and a time to first token of {limit_s} count as usable.",
     "cpu_enough:encode": "A CPU is enough: a pass within {limit_s} counts as usable.",
     "cpu_enough:speech": "A CPU is enough: half a minute of sound takes about {seconds}.",
-    "cpu_too_slow:generate": "Too slow on {vcpu} virtual CPUs: about {tokens_per_s}, first token after {seconds}. Usable is "
+    "cpu_too_slow:generate": "Too slow on {vcpu} virtual CPUs: about {tokens_per_s}, time to first token {seconds}. Usable is "
     "{limit_tokens_per_s} and {limit_s}.",
     "cpu_too_slow:encode": "Too slow on {vcpu} virtual CPUs: one pass takes about {seconds}; usable is {limit_s}.",
     "cpu_too_slow:speech": "Too slow on {vcpu} virtual CPUs: half a minute of sound takes about {seconds}.",
     "cpu_too_slow:draw": "Too slow on {vcpu} virtual CPUs: even 32 cores take {seconds} for one small picture with Stable Diffusion 1.5.",
     "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
     "too_slow": "About {tokens_per_s} per request; {wanted_tokens_per_s} were asked for.",
-    "first_token_late": "First token after about {ttft_s}; within {wanted_s} was asked for.",
-    "below_reading": "Slower than one reads: about {tokens_per_s}, and people read {reading_tokens_per_s}.",
+    "first_token_late": "Time to first token about {ttft_s}; at most {wanted_s} was asked for.",
+    "below_reading": "Slower than people read: about {tokens_per_s}; reading takes {reading_tokens_per_s}.",
     "slow_request": "A request takes about {seconds}; {limit_s} count as usable.",
 }
 _TRAFFIC = {
-    "traffic_exceeds": "Serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected, and it cannot "
-    "run more than once.",
-    "traffic_in_flight": "{requests_per_day} requests a day want {concurrency} at a time, which it serves: speed and memory are those.",
-    "replicas_needed:together": "One takes {concurrency} at a time; {together} are expected: {replicas} of them, each billed.",
-    "replicas_needed": "One serves about {served} requests a day at {concurrency} at a time; {requests_per_day} are expected: {replicas} "
-    "of them, each billed.",
+    "traffic_exceeds": "Serves about {served} requests a day ({concurrency} concurrent); {requests_per_day} are expected, and it "
+    "cannot have replicas.",
+    "traffic_in_flight": "{requests_per_day} requests a day mean {concurrency} concurrent requests, which it serves; speed and memory "
+    "are for that load.",
+    "replicas_needed:together": "One replica serves {concurrency} concurrent requests; {together} are expected: {replicas} "
+    "replicas, each billed.",
+    "replicas_needed": "One replica serves about {served} requests a day ({concurrency} concurrent); {requests_per_day} are expected: "
+    "{replicas} replicas, each billed.",
 }
 _PRICE = {
     "free": "Free of charge.",
@@ -98,10 +99,10 @@ _ZEROGPU = {
     "zerogpu_quota": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request: "
     "{requests_per_visitor} a day each.",
     "zerogpu_quota_unknown": "Visitors spend their own quota ({account}: {quota_s} a day); the time of a request is not known.",
-    "zerogpu_crowd": "{concurrency} at a time are at least as many visitors, each waiting for a slice of the shared cards. Up to "
+    "zerogpu_crowd": "{concurrency} concurrent requests are at least as many visitors, each waiting for a slice of the shared GPUs. Up to "
     "{most_visitors} count as light traffic here.",
     "zerogpu_hosting": "A free account may host {spaces} such Spaces ({conditions}).",
-    "zerogpu_runs": "Beside the quota runs are counted: users report {runs} a day for this account ({account}), which is not documented.",
+    "zerogpu_runs": "Runs are limited too: users report {runs} a day for this account ({account}); this is not documented.",
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
     "quota_too_small": "{requests_per_day} requests a day, about {request_quota_s} of quota each, use up that of {visitors} visitors "
     "({quota_s} a day, {account} account). Up to {most_visitors} counts as light traffic here.",
@@ -114,9 +115,9 @@ _REFUSED = {
     "too_small": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest device, "
     "which has {capacity_bytes}: {missing_bytes} are missing.",
     "too_small:context": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest "
-    "device, which has {capacity_bytes}. With {fits_tokens} tokens of context it fits ({at_once} at a time).",
+    "device, which has {capacity_bytes}. With {fits_tokens} tokens of context it fits (concurrent requests: {at_once}).",
     "too_small:batch": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest "
-    "device, which has {capacity_bytes}. With {fits_at_once} at a time it fits.",
+    "device, which has {capacity_bytes}. It fits with {fits_at_once} concurrent requests.",
     "engine_needs_docker": "{engine} is a server: in a Gradio Space on {offer} runs {others}. A Docker Space can run it.",
     "engine_not_here": "{engine} does not run this on {offer}; what does: {others}.",
     "engine_form": "{engine} does not load {precision}.",
@@ -127,44 +128,44 @@ _REFUSED = {
 _PROVIDER = {
     "provider_task_not_served": "Inference Providers do not sell {task} per token.",
     "provider_unknown": "If a provider serves the model, no GPU is needed: you pay for what you use, with {credit_usd} of credit a month "
-    "({account} account). Whether one does was not looked up.",
+    "({account} account). (Availability not checked.)",
     "provider_live": "Needs no GPU: {providers} serve it today, at their own price without a markup; {credit_usd} of credit a month come "
     "with the account ({account}).",
     "provider_none": "No provider serves this model today.",
 }
 _NOTES = {
     "context_clamped": "The model is limited to {limit_tokens} tokens: those are counted, not the {asked_tokens} asked for.",
-    "nothing_fits": "Nothing on the chosen platforms does it; the rejected entries say why. Try more platforms, a larger budget, a "
-    "shorter context or a smaller precision.",
-    "context_raised": "The stated request is longer than the context of {asked_tokens} tokens: {held_tokens} are held.",
-    "first_token_not_judged": "The time to the first token is not predicted for this work, so the wanted one was not judged.",
-    "picked_balanced": "Chosen for the lowest price of what is quick enough and leaves a tenth of its memory free, where weights in eight "
-    "bits count double and in four bits two and a half times.",
-    "picked_cheapest": "Chosen for the lowest price that does it.",
-    "picked_fastest": "Chosen for the highest predicted speed.",
-    "speed_is_predicted": "Speeds are predictions for {prompt_tokens} tokens in and {output_tokens} out, {concurrency} at a time; each "
-    "has its range.",
+    "nothing_fits": "Nothing on the chosen platforms runs this workload; the rejected entries say why. Try more platforms, a larger "
+    "budget, a shorter context or a smaller precision.",
+    "context_raised": "The stated request is longer than the context of {asked_tokens} tokens: memory is planned for {held_tokens}.",
+    "first_token_not_judged": "The time to the first token is not predicted for this work, so its limit was not checked.",
+    "picked_balanced": "The lowest price among hardware that is fast enough and keeps 10 % of its memory free. Original precision is "
+    "preferred: 8-bit weights count as twice the price, 4-bit weights as two and a half times.",
+    "picked_cheapest": "The lowest price that runs this workload.",
+    "picked_fastest": "The highest predicted speed.",
+    "speed_is_predicted": "Speeds are predictions for {prompt_tokens} prompt and {output_tokens} output tokens (concurrent requests: "
+    "{concurrency}); each has a range.",
     "speed_is_a_bound": "Speeds are upper bounds from datasheets, to compare hardware and to rule out what cannot be quick enough; real "
     "engines reach 25 to 90 % of them, and the exchange between devices is left out.",
-    "rate_not_judged": "This kind of work has no tokens per second, so the wanted rate was not judged.",
+    "rate_not_judged": "This kind of work has no tokens per second, so the minimum speed was not checked.",
     "account_needed": "Hosting or renting anything needs an account.",
 }
 _RIGHT_SIZE = {
     "stay": "Stay on {current}: it is the pick for this model and workload.",
-    "stay_does_it": "Stay on {current}: it does what is asked, with room to spare. For a new Space {pick} would be the pick.",
+    "stay_does_it": "Stay on {current}: it runs this workload with room to spare. For a new Space {pick} would be the pick.",
     "stay_declare_size": "The tier stays the same; its functions have to declare the size of {size}.",
     "saves": "Moving from {current} to {pick} saves {usd_per_month} a month.",
     "costs_more": "Moving from {current} to {pick} costs {usd_per_month} a month more.",
     "costs_the_same": "{pick} costs the same as {current}.",
-    "current_does_not_do_it": "{current} does not do it, which is the reason to move to {pick}.",
+    "current_does_not_do_it": "{current} cannot run this workload; {pick} can.",
     "current_not_judged": "{current} is not among the tiers offered today, so it was not judged.",
-    "pick_keeps_precision": "{current} does it only with more compressed weights than {pick}.",
-    "pick_has_room": "{current} does it with less than a tenth of its memory free; {pick} leaves room.",
-    "pick_is_faster": "{current} does it too; {pick} is faster.",
-    "pick_ranks_first": "{current} does it too; {pick} ranks before it for the priority that was asked for.",
+    "pick_keeps_precision": "{current} runs it only with more compressed weights than {pick}.",
+    "pick_has_room": "{current} runs it with less than 10 % of its memory free; {pick} leaves room.",
+    "pick_is_faster": "{current} runs it too; {pick} is faster.",
+    "pick_ranks_first": "{current} runs it too; {pick} ranks higher for the chosen priority.",
     "pick_elsewhere": "{pick} is hardware of {platform}, not a tier of a Space: moving there is more than a switch.",
-    "nothing_else_fits": "{current} does it; on the chosen platforms nothing does.",
-    "nothing_fits_here": "Neither {current} nor anything on the chosen platforms does it; the rejected entries say why.",
+    "nothing_else_fits": "{current} runs it; nothing on the chosen platforms does.",
+    "nothing_fits_here": "Neither {current} nor anything on the chosen platforms runs it; the rejected entries say why.",
 }
 _SAVES = "It saves {worth_usd} over {months!s} months, not more than the effort of {effort_usd}"
 _SAVES_NOTHING = "It saves nothing at this traffic"
@@ -182,10 +183,10 @@ _COMPARISON = {
     "fill_first:saves": _SAVES + _FILL_FIRST,
     "keep": _SAVES_NOTHING + _KEEP,
     "keep:saves": _SAVES + _KEEP,
-    "faster": "A replica makes {ratio:.3g} times the answer tokens per second.",
-    "slower": "A replica makes {ratio:.3g} times the answer tokens per second: it is slower.",
-    "cheaper_full": "Fully used, a million answer tokens cost {after_usd} instead of {before_usd}.",
-    "dearer_full": "Fully used, a million answer tokens cost {after_usd}, up from {before_usd}.",
+    "faster": "A replica makes {ratio:.3g} times the output tokens per second.",
+    "slower": "A replica makes {ratio:.3g} times the output tokens per second: it is slower.",
+    "cheaper_full": "At full load, a million output tokens cost {after_usd} instead of {before_usd}.",
+    "dearer_full": "At full load, a million output tokens cost {after_usd}, up from {before_usd}.",
     "replicas": "The traffic takes {after} replica(s) instead of {before}.",
 }
 # Spaces: when one sleeps, and what its stage means.

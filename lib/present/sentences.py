@@ -20,7 +20,11 @@ from lib.present.reason_words import REASONS
 from lib.provenance import Caveat, Reason, Statement, Value
 
 ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
-BOUNDS = {"bandwidth": "memory bandwidth limits it", "compute": "arithmetic limits it", "overhead": "launch and host time limit it"}
+BOUNDS = {
+    "bandwidth": "limited by memory bandwidth",
+    "compute": "limited by compute",
+    "overhead": "limited by kernel-launch and CPU overhead",
+}
 SERVED = frozenset({"generate", "vision_language"})
 
 

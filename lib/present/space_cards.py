@@ -120,10 +120,10 @@ def size_card(answer: RightSizeAnswer) -> str:
     pick, current = answer["pick"], answer["current"]
     needs = {one["id"]: one["total_bytes"] for one in answer["models"]}
     need = f", which takes {gib(needs[answer['model']])} for one request" if answer["model"] in needs else ""
-    figures = [("It has", _tier(current["name"], current["hardware"], current["usd_per_hour"], current["total_usd_per_month"]))]
+    figures = [("Current", _tier(current["name"], current["hardware"], current["usd_per_hour"], current["total_usd_per_month"]))]
     if pick is not None and answer["decision"] == "move":
         cost = pick["cost"]
-        figures.append(("It would need", _tier(pick["name"], pick["hardware"], cost["usd_per_hour"], cost["total_usd_per_month"])))
+        figures.append(("Recommended", _tier(pick["name"], pick["hardware"], cost["usd_per_hour"], cost["total_usd_per_month"])))
     reasons = [escape(reason["message"]) for reason in answer["reasons"]]
     known = set(reasons)
     extra = [escape(caveat["message"]) for caveat in answer["caveats"] if escape(caveat["message"]) not in known]
@@ -131,7 +131,7 @@ def size_card(answer: RightSizeAnswer) -> str:
     name = escape(answer["model"] or "the model")
     head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
     more = f'<details class="rest"><summary>Assumptions</summary>{bullet_list(extra, "notes")}</details>' if extra else ""
-    now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The tier it has does not do it"}: {why}</p>' if why else ""
+    now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The current tier does not run it"}: {why}</p>' if why else ""
     body = f"{now}{_figures(figures)}{bullet_list(reasons, 'why')}{more}"
     return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'
 
@@ -144,10 +144,10 @@ def _tier(name: str | None, hardware: str | None, hourly: float | None, monthly:
 
 def _verdict(answer: RightSizeAnswer) -> str:
     if answer["decision"] == "stay":
-        return "It has the right tier"
+        return "Already on the right tier"
     pick, saving = answer["pick"], answer["saving_usd_per_month"]
     if pick is None:
-        return "Nothing on the chosen platforms does it"
+        return "Nothing on the chosen platforms runs it"
     where = "" if pick["platform"] in {"spaces", "zerogpu"} else f" ({escape(PLATFORM_NAMES.get(pick['platform'], pick['platform']))})"
     to = f"Move to <code>{escape(pick['hardware'])}</code>{where}"
     if saving is None:

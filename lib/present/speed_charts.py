@@ -55,7 +55,7 @@ def speed_front(entries: Sequence[RankedEntry]) -> Front:
     shape = ""
     if predicted:
         first = predicted[0][1]
-        answer = f" and {first['output_tokens']} answer tokens" if decodes else ""
+        answer = f" and {first['output_tokens']} output tokens" if decodes else ""
         shape = f"{first['concurrency']} at once with {first['prompt_tokens']} prompt{answer or ' tokens'}"
     places = tuple(_place(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in predicted)
     return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, places=places)

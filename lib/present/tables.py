@@ -15,7 +15,7 @@ from lib.present.markup import bullet_list, escape
 from lib.present.memory_charts import PARTS, memory_bar
 from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, whole
 
-_SHOWN = 8
+_SHOWN = 5
 _CSV_FIELDS = (
     "rank",
     "name",

@@ -18,9 +18,9 @@ COLOURS: dict[str, str] = {
 """Distinct in hue and lightness on both themes, as the parts of memory are."""
 LABELS = {
     "weights": "Weights", "master": "Master weights and copies", "adapters": "Adapters", "gradients": "Gradients",
-    "optimizer": "Optimizer", "activations": "Saved activations", "loss": "Logits and loss", "runtime": "Workspace, context, fragments",
+    "optimizer": "Optimizer", "activations": "Saved activations", "loss": "Logits and loss", "runtime": "CUDA context, fragments",
 }  # fmt: skip
-_SHOWN = 12
+_SHOWN = 5
 _CSV = (
     "hardware", "platform", "devices", "verdict", "capacity_bytes", "needed_bytes", "longest_sequence_tokens", "largest_micro_batch",
     "tokens_per_s", "hours", "usd_per_hour", "usd",
@@ -45,15 +45,15 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
         for name, size in sizes.items()
     )
     where = f"on each of {answer['devices']} GPUs" if answer["devices"] > 1 else "on one GPU"
-    host = f", {gib(answer['host_bytes'])} in the host's memory" if answer["host_bytes"] else ""
+    host = f", {gib(answer['host_bytes'])} in host memory" if answer["host_bytes"] else ""
     steps = f"{answer['tokens_per_step']:,} tokens a step · {answer['steps']:,} steps"
     trained = f"{count(answer['trained_parameters'])} parameters trained · {steps}"
     return (
         '<section class="card training-card" aria-label="Memory of a training step">'
-        f'<p class="eyebrow">{escape(model)} needs, to tune with {METHODS[answer["method"]]}</p>'
+        f'<p class="eyebrow">{METHODS[answer["method"]]} of {escape(model)} needs</p>'
         f'<p class="headline"><span class="figure">{gib(total)}</span> {where}{host}</p>'
-        f'<p class="quiet">between {gib(answer["device_low_bytes"])} and {gib(answer["device_high_bytes"])} · tensors hold '
-        f"{gib(answer['allocated_bytes'])}, the allocator reserves {gib(answer['reserved_bytes'])} · {trained}</p>"
+        f'<p class="quiet">between {gib(answer["device_low_bytes"])} and {gib(answer["device_high_bytes"])} · allocated '
+        f"{gib(answer['allocated_bytes'])}, reserved {gib(answer['reserved_bytes'])} · {trained}</p>"
         f'<div class="bar" aria-hidden="true">{bar}</div><dl class="legend">{legend}</dl></section>'
     )
 
@@ -61,12 +61,14 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
 def options_table(options: Sequence[TrainingOptionEntry]) -> str:
     """Hardware with its verdict, hours and dollars; what fits first."""
     if not options:
-        return hint_note("No hardware of these platforms trains so. With sharding, only offers of several GPUs are listed.")
+        return hint_note("No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed.")
     heads = ("Hardware", "Verdict", "Memory", "Tokens/s", "Hours", "Price", "Longest sequence", "Largest micro-batch")
-    shown = [option for option in options if option["verdict"] != "no"][:_SHOWN] or list(options[:3])
-    return table_markup(
-        "Hardware, what fits first, then by price of the whole training", heads, [_row(one) for one in shown], "training-options"
-    )
+    rows = [_row(option) for option in ([one for one in options if one["verdict"] != "no"] or options[:3])]
+    first = table_markup("Hardware that fits, cheapest training run first", heads, rows[:_SHOWN], "training-options")
+    if len(rows) <= _SHOWN:
+        return first
+    more = table_markup("More that fits", heads, rows[_SHOWN:], "training-options more")
+    return f'{first}<details class="rest"><summary>{len(rows) - _SHOWN} more that fit</summary>{more}</details>'
 
 
 def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
@@ -93,18 +95,18 @@ def changes_table(changes: Sequence[ChangeEntry]) -> str:
         return ""
     rows = [(escape(one["message"]), gib(one["saved_bytes"]), gib(one["device_bytes"]), _ratio(one["speed_ratio"])) for one in changes]
     return table_markup(
-        "What to change, each on its own (savings are not cumulative)", ("Change", "Saves", "Then needs", "Speed"), rows, "training-changes"
+        "Ways to need less memory (savings are not cumulative)", ("Change", "Saves", "Memory after", "Speed"), rows, "training-changes"
     )
 
 
 def _ratio(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.0%} of now"
+    return "–" if ratio is None else f"{ratio:.0%} of today's"
 
 
 def recipe(answer: TrainingAnswer) -> str:
     """The script and the line that starts it on Jobs."""
     if answer["command"] is None or answer["script"] is None:
-        return hint_note("A script is written for a model of the Hub that one GPU of Jobs trains.")
+        return hint_note("A script is only written for a Hub model that trains on one GPU of Jobs.")
     return code_blocks([("Start it on Jobs", answer["command"]), ("train.py", answer["script"])])
 
 

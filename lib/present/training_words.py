@@ -7,15 +7,15 @@ from typing import Any
 
 PARTS: dict[str, tuple[str, str]] = {
     "weights": ("weights", "Weights"),
-    "float32 tables and norms": ("weights", "Weights in float32 (tables, norms)"),
+    "float32 tables and norms": ("weights", "Weights kept in float32 (embeddings, norms)"),
     "master weights": ("master", "Master weights"),
     "16-bit copies": ("master", "16-bit copies, gathered weights"),
     "adapters": ("adapters", "Adapters"),
     "optimizer": ("optimizer", "Optimizer states"),
-    "optimizer step": ("optimizer", "Optimizer's copies while it steps"),
+    "optimizer step": ("optimizer", "Temporary copies in the optimizer step"),
     "gradients": ("gradients", "Gradients"),
     "saved activations": ("activations", "Saved activations"),
-    "passing gradients": ("activations", "Gradients passing a layer"),
+    "passing gradients": ("activations", "Activation gradients of one layer"),
     "logits and loss": ("loss", "Logits and loss"),
     "fragmentation and workspace": ("runtime", "Fragmentation and workspace"),
     "CUDA context": ("runtime", "CUDA context"),
@@ -24,20 +24,20 @@ PARTS: dict[str, tuple[str, str]] = {
 METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA"}
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 CHANGES: dict[str, str] = {
-    "method_lora": "Train adapters instead of all weights: LoRA of rank {rank}.",
-    "method_qlora": "Hold the weights in 4 bits: QLoRA.",
-    "rank": "Halve the rank of the adapters, to {rank}.",
-    "checkpointing_layers": "Checkpoint every layer: activations are computed again in the backward pass.",
-    "checkpointing_offloaded": "Keep the checkpoints in the host's memory (offloaded).",
-    "fused_loss": "Fuse or chunk the loss (Liger, cut cross entropy): the logits of all tokens are never held at once.",
-    "optimizer_adamw_8bit": "AdamW with states in 8 bits (bitsandbytes).",
-    "optimizer_paged_adamw_8bit": "Paged AdamW in 8 bits: its states lie in the host's memory where the device has no room.",
-    "precision_bf16": "Train in pure bf16 without master weights; small updates are rounded away.",
-    "micro_batch": "Micro-batches of {micro_batch}, {accumulation} of them accumulated.",
-    "sequence": "Sequences of {sequence_tokens:,} tokens.",
-    "attention": "A fused attention kernel (sdpa) instead of eager.",
-    "shard_2": "Share weights, gradients and states over 2 devices (FSDP).",
-    "shard_8": "Share weights, gradients and states over 8 devices (FSDP).",
+    "method_lora": "Train LoRA adapters of rank {rank} instead of all weights.",
+    "method_qlora": "Store the base weights in 4 bits (QLoRA).",
+    "rank": "Halve the adapter rank to {rank}.",
+    "checkpointing_layers": "Use gradient checkpointing on every layer: activations are recomputed in the backward pass.",
+    "checkpointing_offloaded": "Offload the checkpointed activations to host memory.",
+    "fused_loss": "Use a fused loss (Liger, cut cross entropy): the logits are never all in memory at once.",
+    "optimizer_adamw_8bit": "Use 8-bit AdamW (bitsandbytes).",
+    "optimizer_paged_adamw_8bit": "Use paged 8-bit AdamW: its states move to host memory when the GPU is full.",
+    "precision_bf16": "Train in pure bf16 without master weights; small updates get rounded away.",
+    "micro_batch": "Use a micro-batch of {micro_batch} with {accumulation} accumulation steps.",
+    "sequence": "Shorten sequences to {sequence_tokens:,} tokens.",
+    "attention": "Use a fused attention kernel (sdpa) instead of eager.",
+    "shard_2": "Shard weights, gradients and optimizer states over 2 GPUs (FSDP).",
+    "shard_8": "Shard weights, gradients and optimizer states over 8 GPUs (FSDP).",
 }
 
 

@@ -302,7 +302,7 @@ def _id(text: str) -> tuple[str, str]:
         if file and parts[3] != "main":
             raise UnknownModel(f"{quote_value(text)} is a file of {quote_value(parts[3])}; GGUF files are read from the main branch.")
     if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
-        raise UnknownModel(f"{quote_value(text)} is no model. Accepted: {ACCEPTED}.")
+        raise UnknownModel(f"{quote_value(text)} is not a model id, a config.json or a parameter count. Accepted: {ACCEPTED}.")
     unnamed = ":" in text and "://" not in text and not file
     if unnamed or (file and (len(file) > MAX_NAME or not _FILE.fullmatch(file) or ".." in file)):
         raise UnknownModel(f"{quote_value(text)} names no GGUF file after the colon. Accepted: {ACCEPTED}.")

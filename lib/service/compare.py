@@ -255,7 +255,7 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
 def _expected_configuration(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstimate, load: Load) -> Configuration:
     """The estimate as a configuration; the slots of a queue are those of all replicas that the load needs."""
     if speed.output_tokens_per_s is None:
-        raise InvalidInput("This model writes no answer tokens, so there is no rate to estimate. Type the measured tokens per second.")
+        raise InvalidInput("This model writes no output tokens, so there is no rate to estimate. Type the measured tokens per second.")
 
     def at(requests_per_s: float, replicas: int) -> Configuration:
         expected = configure_from_speed(

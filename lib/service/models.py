@@ -353,7 +353,8 @@ def _with_near(refusal: HubError, name: str) -> HubError:
     """The same refusal, with bundled models of a similar name, which need no Hub."""
     if not isinstance(refusal, RepoNotFound | HubUnreachable):
         return refusal
-    near = difflib.get_close_matches(name.casefold(), (remembered.casefold() for remembered in bundled.list_ids()), n=3, cutoff=0.6)
-    spelled = {remembered.casefold(): remembered for remembered in bundled.list_ids()}
-    hint = f" Near matches in the bundled catalog: {', '.join(spelled[match] for match in near)}." if near else ""
-    return type(refusal)(f"{refusal}{hint}")
+    spelled: dict[str, str] = {}
+    for listed in bundled.list_ids():  # with and without the owner
+        spelled |= {listed.casefold(): listed, listed.casefold().rpartition("/")[2]: listed}
+    near = difflib.get_close_matches(name.casefold(), spelled, n=3, cutoff=0.6)
+    return type(refusal)(str(refusal), tuple(dict.fromkeys(spelled[match] for match in near)))

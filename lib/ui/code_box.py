@@ -49,9 +49,9 @@ def setup_html(services: Services, model: str, framework: str, values: Sequence[
     """The files for the pick, or for the hardware that is looked at; a refusal becomes a sentence."""
     if not model:
         return hint_note(CHOOSE)
-    asked = workload.question(values)
+    asked = workload.recommend_arguments(values)
     try:
-        entry = workload.choose(services, model, values).entry
+        entry = workload.choose_hardware(services, model, values).entry
         if entry is None:
             return hint_note("This hardware does not qualify, or nothing does, so there is nothing to set up.")
         answer = services.recommend(model, **asked)
@@ -66,7 +66,7 @@ def setup_html(services: Services, model: str, framework: str, values: Sequence[
         )
         return setup_code(setup)
     except AdvisorError as refused:
-        return word_refusal(refused)
+        return word_refusal(refused, "No files.")
 
 
 def wire(view: CodeView, services: Services, model: ModelReference, question: Sequence[Any], tick: gr.Number) -> None:

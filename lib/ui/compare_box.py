@@ -111,14 +111,14 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not model and not (before["tokens_per_s"] and after["tokens_per_s"]):
         return hint_note(CHOOSE)
-    asked = {**workload.question(cost), **workload.own(cost, ask.COST)}
+    asked = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
     usual = prompt_and_output_tokens(int(asked["context_tokens"]))
     traffic = {name: asked[name] for name in TRAFFIC}
     traffic |= {"prompt_tokens": asked["prompt_tokens"] or usual[0], "output_tokens": asked["output_tokens"] or usual[1]}
     try:
         answer = services.compare(model, before, after, **traffic, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
-        return ask.word_refusal(refused)
+        return ask.word_refusal(refused, "No comparison.")
     return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)
 
 

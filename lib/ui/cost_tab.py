@@ -121,7 +121,9 @@ def build(services: Services) -> CostView:
 def _inputs() -> CostInputs:
     axis = gr.Radio(list(ask.AXIS_WORDS), value="requests", label="X axis", elem_classes="segments")
     sleep = gr.Dropdown(list(ask.SLEEP_WORDS), value="900", label="Sleep after", info="Without requests; compared with always on.")
-    beside = gr.CheckboxGroup(list(ask.BESIDE_WORDS), value=ask.BESIDE, label="Compare with", elem_classes="plain-choices")
+    beside = gr.CheckboxGroup(
+        list(ask.COMPARED_PLATFORM_WORDS), value=ask.COMPARED_PLATFORMS, label="Compare with", elem_classes="plain-choices"
+    )
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
         gr.HTML(hint_note("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
         with gr.Row(elem_classes="pair"):
@@ -139,13 +141,13 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
         return CostMarkup(bill=hint_note(CHOOSE))
-    asked = {**workload.question(values), **workload.own(values, ask.COST)}
+    asked = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.COST)}
     asked |= {"beside": asked["beside"] or "spaces", "sleep_after_s": int(asked["sleep_after_s"])}
     hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]
     try:
         answer = services.outlook(model, **asked, hardware=hardware)
     except AdvisorError as refused:
-        return CostMarkup(bill=ask.word_refusal(refused))
+        return CostMarkup(bill=ask.word_refusal(refused, "No bill."))
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=cost_text(answer, name),

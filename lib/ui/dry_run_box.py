@@ -55,14 +55,14 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
         yield hint_note(CHOOSE)
         return
     yield hint_note(RUNNING)
-    asked = {**workload.question(values), **workload.own(values, ask.MEMORY)}
+    asked = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.MEMORY)}
     mode, length = str(asked["mode"]), int(asked["context_tokens"])
     output = min(_ANSWER, max(1, length // 2))
     prompt = length if mode != "inference" else max(1, length - output)
     try:
         answer = services.dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=asked["concurrency"], mode=mode)
     except AdvisorError as refused:
-        yield ask.word_refusal(refused)
+        yield ask.word_refusal(refused, "No dry run.")
         return
     yield dry_run_table(answer)
 

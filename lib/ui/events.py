@@ -80,11 +80,16 @@ def changes(components: Iterable[Any]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the page that answers by itself, the tab it belongs to, and its box, if it answers only while that is open or in view."""
+    """A part of the page that answers by itself, the tab it belongs to, and its box, if it answers only while that is open or in view.
+
+    One that answers `once` does so when its tab is first shown; with `named`, only if the address names that.
+    """
 
     name: str
     tab: str
     box: str = ""
+    once: bool = False
+    named: str = ""
 
 
 PARTS = (
@@ -101,7 +106,10 @@ PARTS = (
     Part("cost", "cost"),
     Part("compare", "cost", "#compare"),
     Part("tpu", "tpu"),
+    Part("traffic", "traffic", once=True),
     Part("latency", "traffic", "#latency"),
+    Part("expected", "live"),
+    Part("space", "space", once=True, named="space"),
 )
 Ticks = dict[str, gr.Number]
 

@@ -82,9 +82,9 @@ def label_argument(sentence: str, labels: Mapping[str, str]) -> str:
     return f"{labels[name]} was {rest}" if was and name in labels else sentence
 
 
-def word_refusal(refused: Exception) -> str:
-    """The markup of a refusal, with the label of a field in place of its argument."""
-    return refusal_note(label_argument(str(refused), LABELS))
+def word_refusal(refused: Exception, failed: str) -> str:
+    """The markup of a refusal, with the label of a field in place of its argument, under what failed ("No bill.")."""
+    return refusal_note(label_argument(str(refused), LABELS), failed)
 
 
 def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str | None:
@@ -156,7 +156,7 @@ PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
     ("Cloud TPU", "tpu"),
 )
 _PLATFORMS = tuple(value for _, value in PLATFORM_WORDS)
-BESIDE_WORDS: tuple[tuple[str, str], ...] = (
+COMPARED_PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
     ("Spaces", "spaces"),
     ("ZeroGPU", "zerogpu"),
     ("Inference Endpoints", "endpoints"),
@@ -164,7 +164,7 @@ BESIDE_WORDS: tuple[tuple[str, str], ...] = (
     ("Cloud TPU", "tpu"),
     ("A provider, per token", "providers"),
 )
-BESIDE = ["spaces", "zerogpu", "endpoints", "jobs", "providers"]
+COMPARED_PLATFORMS = ["spaces", "zerogpu", "endpoints", "jobs", "providers"]
 AXIS_WORDS: tuple[tuple[str, str], ...] = (("Requests a day", "requests"), ("Hours a day", "hours"))
 SDK_WORDS: tuple[tuple[str, str], ...] = (("Any", AUTO), ("Gradio", "gradio"), ("Docker", "docker"))
 ENGINE_WORDS: tuple[tuple[str, str], ...] = (("Automatic", AUTO), *((name, name) for name in ENGINES))
@@ -215,19 +215,19 @@ RECOMMEND: tuple[Field, ...] = (
 """What else decides which hardware is recommended."""
 QUESTION = (*WORKLOAD, *RECOMMEND)
 """The whole question, as `/recommend` takes it, and the hardware that other tabs look at. Every tab asks it, then its own fields."""
-GUIDANCE_WORDS: tuple[tuple[str, str], ...] = (("As the pipeline guides", "auto"), ("Off (distilled models)", "off"))
+GUIDANCE_WORDS: tuple[tuple[str, str], ...] = (("Automatic", "auto"), ("Off (distilled models)", "off"))
 OFFLOAD_WORDS: tuple[tuple[str, str], ...] = (
     ("Nothing", "none"),
-    ("Components that wait", "model"),
-    ("Blocks that wait", "group"),
-    ("Layers that wait", "sequential"),
+    ("Idle components", "model"),
+    ("Idle blocks", "group"),
+    ("Idle layers", "sequential"),
 )
 PICTURES: tuple[Field, ...] = (
-    Field(argument="width", name="width", default=0, low=0, high=LONGEST_SIDE),
-    Field(argument="height", name="height", default=0, low=0, high=LONGEST_SIDE),
-    Field(argument="frames", name="frames", default=0, low=0, high=MOST_FRAMES),
-    Field(argument="guidance", name="guidance", default="auto", choices=GUIDANCES),
-    Field(argument="offload", name="offload", default="none", choices=OFFLOADS),
+    Field(argument="width", name="width", default=0, low=0, high=LONGEST_SIDE, label="Width, pixels"),
+    Field(argument="height", name="height", default=0, low=0, high=LONGEST_SIDE, label="Height, pixels"),
+    Field(argument="frames", name="frames", default=0, low=0, high=MOST_FRAMES, label="Frames"),
+    Field(argument="guidance", name="guidance", default="auto", choices=GUIDANCES, label="Guidance"),
+    Field(argument="offload", name="offload", default="none", choices=OFFLOADS, label="Moved to host memory"),
 )
 """What is asked of a model that makes pictures or clips, and shown for no other."""
 
@@ -244,7 +244,13 @@ COST: tuple[Field, ...] = (
     Field(argument="sleep_after_s", name="sleep", default="900", choices=tuple(value for _, value in SLEEP_WORDS), label="Sleep after"),
     Field(argument="usd_per_million_input", name="in", default=0.0, low=0, high=1_000_000, label="Prompt, USD per million"),
     Field(argument="usd_per_million_output", name="out", default=0.0, low=0, high=1_000_000, label="Output, USD per million"),
-    Field(argument="beside", name="beside", default=BESIDE, choices=tuple(value for _, value in BESIDE_WORDS), label="Compare with"),
+    Field(
+        argument="beside",
+        name="beside",
+        default=COMPARED_PLATFORMS,
+        choices=tuple(value for _, value in COMPARED_PLATFORM_WORDS),
+        label="Compare with",
+    ),
     Field(argument="days_per_month", name="days", default=30.0, low=0, high=31, label="Days a month"),
     Field(argument="replicas", name="replicas", default=0, low=0, high=1_000, label="Replicas"),
     Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000, label="Private storage, GB"),
@@ -293,19 +299,19 @@ def _values(words: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 GPU_TPU: tuple[Field, ...] = (
     Field(argument="phase", name="phase", default="inference", choices=_values(PHASE_WORDS)),
-    Field(argument="framework", name="framework", default="pytorch", choices=_values(FRAMEWORK_WORDS)),
-    Field(argument="shapes", name="shapes", default="not_stated", choices=_values(SHAPE_WORDS)),
-    Field(argument="kernels", name="kernels", default="none", choices=_values(KERNEL_WORDS)),
+    Field(argument="framework", name="framework", default="pytorch", choices=_values(FRAMEWORK_WORDS), label="Framework"),
+    Field(argument="shapes", name="shapes", default="not_stated", choices=_values(SHAPE_WORDS), label="Shapes change"),
+    Field(argument="kernels", name="kernels", default="none", choices=_values(KERNEL_WORDS), label="Own kernels"),
     Field(argument="precision", name="needs", default="auto", choices=_values(PRECISION_NEEDED)),
     Field(argument="places", name="places", default=[], choices=_values(PLACE_WORDS)),
     Field(argument="traits", name="traits", default=[], choices=_values(TRAIT_WORDS)),
-    Field(argument="batch", name="batches", default="not_stated", choices=_values(BATCH_WORDS)),
+    Field(argument="batch", name="batches", default="not_stated", choices=_values(BATCH_WORDS), label="Batches"),
     Field(argument="chips_at_scale", name="chips", default=0, low=0, high=100_000, label="Chips or cards together"),
     Field(argument="training_steps", name="steps", default=0, low=0, high=10**12, label="Training steps"),
-    Field(argument="team", name="team", default="not_stated", choices=_values(TEAM_WORDS)),
-    Field(argument="budget", name="spend", default="not_stated", choices=_values(BUDGET_WORDS)),
-    Field(argument="region", name="region", default="us-central1", choices=("us-central1",)),
-    Field(argument="commitment", name="commitment", default="on_demand", choices=_values(COMMITMENT_WORDS)),
+    Field(argument="team", name="team", default="not_stated", choices=_values(TEAM_WORDS), label="The team knows"),
+    Field(argument="budget", name="spend", default="not_stated", choices=_values(BUDGET_WORDS), label="Budget"),
+    Field(argument="region", name="region", default="us-central1", choices=("us-central1",), label="Region"),
+    Field(argument="commitment", name="commitment", default="on_demand", choices=_values(COMMITMENT_WORDS), label="TPU price"),
     Field(argument="torchtpu_claim", name="claim", default="no", choices=("no", "yes")),
 )
 
@@ -322,16 +328,16 @@ MEASURE_WORDS: tuple[tuple[str, str], ...] = (
     ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
 )  # fmt: skip
 TRAFFIC: tuple[Field, ...] = (
-    Field(argument="policy", name="policy", default="continuous", choices=_values(POLICY_WORDS)),
+    Field(argument="policy", name="policy", default="continuous", choices=_values(POLICY_WORDS), label="Batching"),
     Field(argument="requests_per_s", name="rate", default=1.0, low=0.0001, high=10_000, label="Requests per second"),
     Field(argument="max_ttft_s", name="ttft_target", default=TARGET_TTFT_S, low=0, high=604_800, label="Target: TTFT, s"),
     Field(argument="max_tpot_s", name="tpot_target", default=TARGET_TPOT_S, low=0, high=604_800, label="Target: TPOT, s"),
-    Field(argument="arrivals", name="arrivals", default="poisson", choices=_values(ARRIVAL_WORDS)),
+    Field(argument="arrivals", name="arrivals", default="poisson", choices=_values(ARRIVAL_WORDS), label="Arrivals"),
     Field(argument="duration_s", name="duration", default=300.0, low=1, high=604_800, label="Duration, s"),
-    Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1, label="Shape of bursts"),
+    Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1, label="Burstiness"),
     Field(argument="clients", name="clients", default=8, low=1, high=4_096, label="Clients (closed loop)"),
     Field(argument="trace", name="trace", default="", choices=("",)),
-    Field(argument="lengths", name="lengths", default="fixed", choices=_values(LENGTH_WORDS)),
+    Field(argument="lengths", name="lengths", default="fixed", choices=_values(LENGTH_WORDS), label="Lengths"),
     Field(argument="spread", name="spread", default=0.5, low=0, high=3, label="Spread"),
     Field(argument="seed", name="seed", default=0, low=0, high=2**31, label="Seed"),
     Field(argument="max_batch_size", name="slots", default=32, low=1, high=1_024, label="Largest batch"),
@@ -345,9 +351,9 @@ TRAFFIC: tuple[Field, ...] = (
 
 
 def every_field(catalog: Catalog) -> tuple[Field, ...]:
-    """`EVERY` with the hardware and the regions of today."""
+    """`ALL_FIELDS` with the hardware and the regions of today."""
     choices = {"hardware": ("auto", *(value for _, value in hardware_words(catalog))), "region": tuple(tpu_regions(catalog))}
-    return tuple(replace(field, choices=choices[field.name]) if field.name in choices else field for field in EVERY)
+    return tuple(replace(field, choices=choices[field.name]) if field.name in choices else field for field in ALL_FIELDS)
 
 
 def tpu_regions(catalog: Catalog) -> list[str]:
@@ -363,7 +369,7 @@ OPTIMIZER_WORDS: tuple[tuple[str, str], ...] = (
 TRAINING_PRECISION_WORDS: tuple[tuple[str, str], ...] = (
     ("Mixed, with master weights", "mixed"), ("Pure bf16", "bf16"), ("32-bit float (fp32)", "fp32"),
 )  # fmt: skip
-CHECKPOINTING_WORDS: tuple[tuple[str, str], ...] = (("None", "none"), ("Every layer", "layers"), ("Offloaded to the host", "offloaded"))
+CHECKPOINTING_WORDS: tuple[tuple[str, str], ...] = (("None", "none"), ("Every layer", "layers"), ("Offloaded to host memory", "offloaded"))
 STACK_WORDS: tuple[tuple[str, str], ...] = (
     ("TRL, fused loss", "trl"), ("transformers Trainer", "transformers"), ("Unsloth", "unsloth"), ("ms-swift", "ms-swift"),
     ("axolotl", "axolotl"), ("torchtune", "torchtune"),
@@ -381,38 +387,44 @@ MODULE_WORDS: tuple[tuple[str, str], ...] = (
     ("MLP", "gate_proj,up_proj,down_proj"),
 )  # fmt: skip
 TRAIN: tuple[Field, ...] = (
-    Field(argument="method", name="method", default="lora", choices=_values(METHOD_WORDS)),
-    Field(argument="sequence_tokens", name="sequence", default=2048, low=1, high=LONGEST_CONTEXT),
-    Field(argument="micro_batch", name="microbatch", default=1, low=1, high=65_536),
-    Field(argument="accumulation", name="accumulation", default=8, low=1, high=65_536),
-    Field(argument="rows", name="rows", default=10_000, low=0, high=10**12),
-    Field(argument="tokens_per_row", name="row", default=512, low=1, high=10**8),
-    Field(argument="epochs", name="epochs", default=1.0, low=0.0001, high=10_000),
+    Field(argument="method", name="method", default="lora", choices=_values(METHOD_WORDS), label="Method"),
+    Field(argument="sequence_tokens", name="sequence", default=2048, low=1, high=LONGEST_CONTEXT, label="Sequence, tokens"),
+    Field(argument="micro_batch", name="microbatch", default=1, low=1, high=65_536, label="Micro-batch"),
+    Field(argument="accumulation", name="accumulation", default=8, low=1, high=65_536, label="Gradient accumulation"),
+    Field(argument="rows", name="rows", default=10_000, low=0, high=10**12, label="Rows"),
+    Field(argument="tokens_per_row", name="row", default=512, low=1, high=10**8, label="Tokens per row"),
+    Field(argument="epochs", name="epochs", default=1.0, low=0.0001, high=10_000, label="Epochs"),
     Field(argument="platforms", name="where", default=["spaces", "jobs"], choices=_values(TRAINING_PLACES)),
-    Field(argument="rank", name="rank", default=16, low=1, high=16_384),
-    Field(argument="target_modules", name="modules", default="all-linear", choices=_values(MODULE_WORDS)),
-    Field(argument="optimizer", name="optimizer", default="adamw", choices=_values(OPTIMIZER_WORDS)),
+    Field(argument="rank", name="rank", default=16, low=1, high=16_384, label="Rank of the adapters"),
+    Field(argument="target_modules", name="modules", default="all-linear", choices=_values(MODULE_WORDS), label="Target modules"),
+    Field(argument="optimizer", name="optimizer", default="adamw", choices=_values(OPTIMIZER_WORDS), label="Optimizer"),
     Field(argument="precision", name="master", default="mixed", choices=_values(TRAINING_PRECISION_WORDS)),
-    Field(argument="checkpointing", name="checkpointing", default="layers", choices=_values(CHECKPOINTING_WORDS)),
-    Field(argument="attention", name="attention", default="sdpa", choices=_values(ATTENTION_WORDS)),
-    Field(argument="packing", name="packing", default="yes", choices=("yes", "no")),
-    Field(argument="stack", name="stack", default="trl", choices=_values(STACK_WORDS)),
-    Field(argument="fused_loss", name="loss", default="auto", choices=("auto", "yes", "no")),
-    Field(argument="double_quantization", name="doublequant", default="yes", choices=("yes", "no")),
-    Field(argument="sharding", name="sharding", default="none", choices=_values(SHARDING_WORDS)),
-    Field(argument="devices", name="gpus", default=1, low=1, high=1_024),
+    Field(
+        argument="checkpointing",
+        name="checkpointing",
+        default="layers",
+        choices=_values(CHECKPOINTING_WORDS),
+        label="Gradient checkpointing",
+    ),
+    Field(argument="attention", name="attention", default="sdpa", choices=_values(ATTENTION_WORDS), label="Attention kernel"),
+    Field(argument="packing", name="packing", default="yes", choices=("yes", "no"), label="Packing"),
+    Field(argument="stack", name="stack", default="trl", choices=_values(STACK_WORDS), label="Stack"),
+    Field(argument="fused_loss", name="loss", default="auto", choices=("auto", "yes", "no"), label="Fused loss"),
+    Field(argument="double_quantization", name="doublequant", default="yes", choices=("yes", "no"), label="Double quantization"),
+    Field(argument="sharding", name="sharding", default="none", choices=_values(SHARDING_WORDS), label="Sharding"),
+    Field(argument="devices", name="gpus", default=1, low=1, high=1_024, label="GPUs"),
 )
 
 
-OWN: dict[str, tuple[Field, ...]] = {
+TAB_FIELDS: dict[str, tuple[Field, ...]] = {
     "recommend": (), "memory": MEMORY, "train": TRAIN, "cost": COST, "tpu": GPU_TPU, "traffic": TRAFFIC, "live": (), "space": (),
 }  # fmt: skip
 """The fields of each tab beside `QUESTION`."""
-EVERY = (*QUESTION, *(field for own in OWN.values() for field in own))
+ALL_FIELDS = (*QUESTION, *(field for own in TAB_FIELDS.values() for field in own))
 """Every field of the page in one order, each with a name of its own: what a link carries."""
-NAMED = {field.name: field for field in EVERY}
-LABELS = {field.argument: field.label for field in reversed(EVERY) if field.label}
-TABS = tuple(OWN)
+FIELDS_BY_NAME = {field.name: field for field in ALL_FIELDS}
+LABELS = {field.argument: field.label for field in reversed(ALL_FIELDS) if field.label}
+TABS = tuple(TAB_FIELDS)
 
 
 def precision_choices() -> list[tuple[str, str]]:

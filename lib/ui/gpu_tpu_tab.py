@@ -154,7 +154,7 @@ def _inputs(services: Services) -> GpuTpuInputs:
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     """The workload and the form as arguments of the API: several ticks as a flag each."""
-    asked = workload.question(values)
+    asked = workload.recommend_arguments(values)
     pairs = zip(ask.GPU_TPU, values[len(ask.QUESTION) :], strict=True)
     named = {field.argument: field.default if value is None else value for field, value in pairs}
     named |= {name: asked[name] for name in ("context_tokens", "concurrency", "max_ttft_s")}
@@ -175,7 +175,7 @@ def gpu_tpu_markup(services: Services, model: str, values: Sequence[Value]) -> G
     try:
         answer = services.compare_gpu_tpu(model, **asked_arguments(values))
     except AdvisorError as refused:
-        return GpuTpuMarkup(verdict=ask.word_refusal(refused))
+        return GpuTpuMarkup(verdict=ask.word_refusal(refused, "No comparison."))
     name = model_name(answer["model"], model) if model else ""
     acts = answer_actions(
         text=verdict_text(answer, name),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."
-LABELS = {"prompt_tokens": "Prompt tokens", "output_tokens": "Answer tokens"}
+LABELS = {"prompt_tokens": "Prompt tokens", "output_tokens": "Output tokens"}
 PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
 
 

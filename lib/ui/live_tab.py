@@ -19,7 +19,7 @@ from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import device_line
 from lib.present.markup import hint_note
 from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure
-from lib.ui.events import AT_ONCE
+from lib.ui.events import AT_ONCE, Ticks, follow
 from lib.ui.live_chat import ChatView
 from lib.ui.live_heartbeat import HeartbeatView
 from lib.ui.live_ledger import LedgerView
@@ -61,7 +61,7 @@ def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_
     return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price)
 
 
-def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference) -> None:
+def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, ticks: Ticks) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
     live_chat.wire(view.chat, services)
     live_heartbeat.wire(view.heartbeat, services)
@@ -72,8 +72,8 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
     def arrive() -> list[Any]:
         return [True, device_markup(services.catalog())]
 
-    def foresee(seen: bool, ref: str, *asked: Any) -> Any:
-        return live_measure.expected_html(services, ref, *asked) if seen else gr.skip()
+    def foresee(ref: str, *asked: Any) -> list[Any]:
+        return [live_measure.expected_html(services, ref, *asked)]
 
     def refresh(seen: bool, figure: str) -> list[Any]:
         return live_ledger.ledger_markup(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
@@ -81,14 +81,5 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference)
     ledger: list[Any] = [view.seen, view.ledger.figure]
     coming = tab.select(arrive, None, [view.seen, view.device], api_name="live_opened", **AT_ONCE)
     coming.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_opened", **AT_ONCE)
-    coming.then(foresee, [view.seen, *questions], view.measure.expected, api_name="measure_opened", **AT_ONCE)
     running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **AT_ONCE)
-    gr.on(
-        [model.fingerprint.change, view.measure.prompt.change, view.measure.answer.change, view.measure.precision.change],
-        foresee,
-        [view.seen, *questions],
-        view.measure.expected,
-        trigger_mode="always_last",
-        api_name="measure_expected",
-        **AT_ONCE,
-    )
+    follow(ticks["expected"], foresee, questions, [view.measure.expected], "measure_expected")

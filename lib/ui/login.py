@@ -26,7 +26,7 @@ _SCOPES = (
     "with 401. A pasted token then does it."
 )
 _FIELD = (
-    "Fine-grained, with write access to this Space (huggingface.co, Settings, Access Tokens). It goes before the sign-in, is sent with "
+    "Fine-grained, with write access to this Space (huggingface.co, Settings, Access Tokens). It overrides the sign-in, is sent with "
     "your requests on this tab only, is kept nowhere, and this field is emptied after each action."
 )
 _FRAMED = (

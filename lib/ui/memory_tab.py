@@ -126,12 +126,12 @@ def _inputs() -> tuple[MemoryInputs, gr.Column]:
     )
     with gr.Column(visible=False) as pictures:
         with gr.Row(elem_classes="pair"):
-            width = gr.Number(0, label="Width, pixels", precision=0, min_width=130)
-            height = gr.Number(0, label="Height, pixels", precision=0, min_width=130)
+            width = workload.number("width")
+            height = workload.number("height")
         with gr.Row(elem_classes="pair"):
-            frames = gr.Number(0, label="Frames", info="Clips; 0 is the pipeline's own.", precision=0, min_width=130)
+            frames = workload.number("frames", "0: automatic")
             guidance = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=130)
-        offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Left to the host's memory")
+        offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory")
     inputs = MemoryInputs(
         kv_precision=kv_precision,
         mode=mode,
@@ -169,7 +169,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     Raises:
         AdvisorError: the question is refused.
     """
-    asked, of_tab = workload.question(values), workload.own(values, ask.MEMORY)
+    asked, of_tab = workload.recommend_arguments(values), workload.tab_arguments(values, ask.MEMORY)
     arguments: dict[str, Any] = {
         "context_tokens": asked["context_tokens"],
         "batch_size": asked["concurrency"],
@@ -186,7 +186,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     if of_tab["mode"] != "inference":
         return MemoryQuestion(arguments=arguments)
     arguments |= {name: asked[name] for name in MEDIA_ARGUMENTS}
-    chosen = workload.choose(services, model, values)
+    chosen = workload.choose_hardware(services, model, values)
     arguments["hardware"] = chosen.hardware
     entry = chosen.entry
     if entry is None or entry["memory"] is None:
@@ -206,7 +206,7 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
         asked = memory_question(services, model, values)
         answer = services.estimate_memory_on(model, **asked.arguments)
     except AdvisorError as refused:
-        return MemoryMarkup(need=ask.word_refusal(refused))
+        return MemoryMarkup(need=ask.word_refusal(refused, "No memory estimate."))
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=memory_text(answer, name),

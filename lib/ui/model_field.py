@@ -6,14 +6,13 @@ Gradio's Dropdown would take its first suggestion instead, so that "7B" became a
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from lib.errors import AdvisorError, HubError
-from lib.present.cards import model_line
+from lib.present.cards import model_choices, model_line
 from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
 from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
@@ -29,24 +28,13 @@ _STEP = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReference:
-    """The model that every tab asks about: what the visitor named, and a fingerprint of it whose change the tabs follow.
+    """The model that every tab asks about, as the visitor named it.
 
     `text` ("" while there is no model) may be a whole config.json, so it is a field that the page does not show: its text stays in the
-    visitor's browser, while a `gr.State` keeps its value on the server. The fingerprint is a State because Gradio announces a State's
-    change after all outputs of the event are in place, and a hidden field's change in the middle of them.
+    visitor's browser, while a `gr.State` keeps its value on the server.
     """
 
     text: gr.Textbox
-    fingerprint: gr.State
-
-    def outputs(self) -> list[Any]:
-        """Where a reference goes, in the order of `updates`."""
-        return [self.text, self.fingerprint]
-
-    @staticmethod
-    def updates(reference: str) -> list[Any]:
-        """One value for each of `outputs`."""
-        return [reference, hashlib.sha256(reference.encode()).hexdigest() if reference else ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +100,7 @@ def build(services: Services) -> ModelView:
     )
     suggested = gr.HTML(suggestion_list(services.bundled_models()), elem_id="suggested")
     facts = gr.HTML(elem_id="facts")
-    reference = ModelReference(text=gr.Textbox("", visible=False, elem_id="model-reference"), fingerprint=gr.State(""))
+    reference = ModelReference(text=gr.Textbox("", visible=False, elem_id="model-reference"))
     return ModelView(
         model=model,
         suggested=suggested,
@@ -130,7 +118,9 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
     try:
         answer = services.resolve_model(reference)
     except AdvisorError as error:
-        return ResolvedModel(facts=refusal_note(str(error)), reference="", context_limit=LONGEST_CONTEXT)
+        sentence, near = (error.sentence, error.near) if isinstance(error, HubError) else (str(error), ())
+        facts = refusal_note(sentence, "This model cannot be used.") + model_choices(near)
+        return ResolvedModel(facts=facts, reference="", context_limit=LONGEST_CONTEXT)
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
     return ResolvedModel(
         facts=model_line(answer),

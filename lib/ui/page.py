@@ -32,7 +32,7 @@ from lib.ui.http import api
 from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
 from lib.ui.memory_tab import MemoryView
-from lib.ui.model_field import ModelReference, ModelView
+from lib.ui.model_field import ModelView
 from lib.ui.recommend_tab import RecommendMarkup, RecommendView
 from lib.ui.space_tab import SpaceView
 from lib.ui.theme import ASSETS, TAB_WORDS, launch_options
@@ -79,19 +79,19 @@ class PageView:
         return [*self.workload.all(), *self.recommend.inputs.all()]
 
     def every(self) -> list[Any]:
-        """The inputs of `lib.ui.fields.EVERY`."""
+        """The inputs of `lib.ui.fields.ALL_FIELDS`."""
         own = (self.memory, self.train, self.cost, self.gpu_tpu, self.traffic)
         return [*self.question(), *(one for view in own for one in view.inputs.all())]
 
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `answer_link`."""
-        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-2], *self.recommend.outputs(), self.traffic.shown]
+        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-2], *self.recommend.outputs(), self.space.space]
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
         shown = [self.memory.pictures, self.images]
         return [
-            self.model.facts, *self.model.reference.outputs(), self.model.limit, *shown, self.workload.images, self.workload.context,
+            self.model.facts, self.model.reference.text, self.model.limit, *shown, self.workload.images, self.workload.context,
         ]  # fmt: skip
 
 
@@ -168,8 +168,9 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     train_tab.wire(view.train, services, reference, ticks)
     gpu_tpu_tab.wire(view.gpu_tpu, services, reference, question, ticks)
     model_field.wire(view.model, services)
-    live_tab.wire(view.live, view.tab["live"], services, reference)
-    space_tab.wire(view.space, page, services, question)
+    traffic_tab.wire(view.traffic, services, reference, question, ticks)
+    live_tab.wire(view.live, view.tab["live"], services, reference, ticks)
+    space_tab.wire(view.space, services, question, ticks)
 
     def open_page(request: gr.Request) -> list[Any]:
         return answer_link(services, request.query_params)
@@ -177,7 +178,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     def change_model(model: str | None, config: str | None, context: float | None, before: int) -> list[Any]:
         return model_changed(services, model, config, context, before)
 
-    opening = page.load(open_page, None, view.outputs(), api_name="page_opened", api_visibility="private", show_progress="hidden")
+    opening = page.load(open_page, None, view.outputs(), api_name="page_opened", **AT_ONCE)
     named = [view.model.model, view.model.config, view.workload.context, view.model.limit]
     # A name that is entered is the model; a config is one only where its box is open.
     by_name = view.model.model.submit(
@@ -193,7 +194,13 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         api_name="model_changed",
         **AT_ONCE,
     )
-    beside = [view.recommend.code.framework, *view.memory.solve.inputs(), *view.cost.compare.inputs(), *view.traffic.latency.inputs()]
+    beside = [
+        view.recommend.code.framework,
+        *view.memory.solve.inputs(),
+        *view.cost.compare.inputs(),
+        *view.traffic.latency.inputs(),
+        *view.live.measure.inputs(),
+    ]
     every = [reference.text, view.model.model, *view.every(), *beside]
     settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
     events = [*changes([*view.every(), *beside]), *(tab.select for tab in view.tab.values()), view.look.click]
@@ -203,7 +210,6 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     for name, event in (("named", by_name), ("changed", changing)):
         event.then(None, every, hidden, js="(...values) => advisor.now(...values)", api_name=f"settled_{name}", **settling)
     opening.then(None, every, hidden, js="(...values) => advisor.opened(...values)", api_name="settled_opened", **settling)
-    traffic_tab.wire(view.traffic, view.tab["traffic"], services, reference, question, ticks, opening)
 
 
 def model_changed(
@@ -215,14 +221,14 @@ def model_changed(
     """
     resolved = model_field.resolve(services, model, config)
     if context == before < resolved.context_limit:
-        context = max(before, ask.NAMED["context"].default)
+        context = max(before, ask.FIELDS_BY_NAME["context"].default)
     slider = model_field.context_slider(resolved.context_limit, context)
     if not resolved.reference:
-        return [resolved.facts, *ModelReference.updates(""), resolved.context_limit, *[gr.update(visible=False)] * 2, gr.skip(), gr.skip()]
+        return [resolved.facts, "", resolved.context_limit, *[gr.update(visible=False)] * 2, gr.skip(), gr.skip()]
     note = "" if context in {None, slider["value"]} else model_field.context_note(resolved.context_limit)
     return [
         resolved.facts + note,
-        *ModelReference.updates(resolved.reference),
+        resolved.reference,
         resolved.context_limit,
         gr.update(visible=resolved.pictures),
         gr.update(visible=resolved.takes_images),
@@ -240,13 +246,16 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     values, unread = ask.read_link(ask.every_field(services.catalog()), params)
     pasted = params.get("config") == PASTED
     model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    facts, reference, fingerprint, limit, pictures, images, _, slider = model_changed(services, model, None, values[0])
+    facts, reference, limit, pictures, images, _, slider = model_changed(services, model, None, values[0])
     if not reference:
         slider = model_field.context_slider(limit, values[0])
     if pasted:
         facts = hint_note("This link was made with a pasted config.json, which no link carries: paste it again, or name a model.")
     if unread:
-        facts += refusal_note(f"The link held a value that cannot be used for: {', '.join(unread)}. The defaults stand there.")
+        facts += refusal_note(
+            f"The link held a value that cannot be used for: {', '.join(unread)}. The defaults stand there.",
+            "Part of the link was ignored.",
+        )
     values[0] = slider["value"]
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
     first = tab not in ask.TABS or tab == "recommend"
@@ -259,10 +268,9 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
         *values[1:],
         facts,
         reference,
-        fingerprint,
         limit,
         pictures,
         images,
         *explain_markup(answer.updates()),
-        tab == "traffic",
+        params.get("space", "")[: ask.MODEL_LENGTH],
     ]

@@ -49,7 +49,7 @@ def precision_html(services: Services, model: str, values: Sequence[Value], ques
         asked = question(model, values)
         current = services.estimate_memory_on(model, **asked)
     except AdvisorError as refused:
-        return ask.word_refusal(refused)
+        return ask.word_refusal(refused, "No estimates by precision.")
     answers: dict[str, MemoryAnswer] = {current["precision"]: current}
     for name in list_formats(current["engine"]):
         try:

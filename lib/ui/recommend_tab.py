@@ -143,11 +143,11 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
     if not model:
         return RecommendMarkup(pick=hint_note(CHOOSE))
     if not arguments(ask.QUESTION, values)["platforms"]:
-        return RecommendMarkup(pick=refusal_note("No platform is ticked. Tick at least one under “Where”."))
+        return RecommendMarkup(pick=refusal_note("No platform is ticked. Tick at least one under “Where”.", "No recommendation."))
     try:
-        answer = services.recommend(model, **workload.question(values))
+        answer = services.recommend(model, **workload.recommend_arguments(values))
     except AdvisorError as refused:
-        return RecommendMarkup(pick=ask.word_refusal(refused))
+        return RecommendMarkup(pick=ask.word_refusal(refused, "No recommendation."))
     pick, entries = answer["pick"], answer["ranked"]
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick_card(name)
@@ -187,7 +187,7 @@ def row_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], li
 def front_updates(services: Services, model: str, values: Sequence[Value]) -> list[Any]:
     """Price against predicted speed; nothing where there is no answer (the card says why)."""
     try:
-        shown = speed_front(services.recommend(model, **workload.question(values))["ranked"]) if model else None
+        shown = speed_front(services.recommend(model, **workload.recommend_arguments(values))["ranked"]) if model else None
     except AdvisorError:
         shown = None
     if shown is None or len(shown.places) < 2:  # noqa: PLR2004  one point is no comparison

@@ -59,7 +59,7 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
     """The answer for the questions of the tab (`memory`, its values) and of the box; a refusal becomes a sentence."""
     if not model:
         return hint_note(CHOOSE)
-    asked = {**workload.question(memory), **workload.own(memory, ask.MEMORY)}
+    asked = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
     if asked["mode"] != "inference":
         return hint_note(NOT_TRAINING)
     hardware, ttft, rate = own
@@ -69,7 +69,7 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
     try:
         answer = services.solve(model, hardware or "", concurrency=asked["concurrency"], **limits, **shared)
     except AdvisorError as refused:
-        return ask.word_refusal(refused)
+        return ask.word_refusal(refused, "No solution.")
     return solve_card(answer, model_name(answer["model"], model)) + ways_table(answer)
 
 

@@ -191,7 +191,7 @@ def _status_now(services: Services, space: str, token: str | None) -> str:
 
 WATCHERS = anyio.CapacityLimiter(200)
 """Threads of their own: a visitor who watches a Space for half an hour must not take a thread from a visitor who asks for an answer."""
-RESIZE = "The tier is being changed: “Size it” judges the new one."
+RESIZE = "The tier is being changed: “Right-size” judges the new one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,9 +84,9 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
     if not space:
         return SizeMarkup(card="")
     try:
-        answer = services.account.right_size(space, model=model or "", **workload.question(values), token=token)
+        answer = services.account.right_size(space, model=model or "", **workload.recommend_arguments(values), token=token)
     except AdvisorError as refused:
-        return SizeMarkup(card=ask.word_refusal(refused))
+        return SizeMarkup(card=ask.word_refusal(refused, "No right size."))
     pick = answer["pick"]
     tier = ""
     if pick is not None and answer["decision"] == "move":

@@ -10,6 +10,7 @@ import gradio as gr
 
 from lib.present.markup import hint_note
 from lib.ui import login, space_actions, space_look
+from lib.ui.events import Ticks
 from lib.ui.fields import MODEL_LENGTH
 from lib.ui.login import LoginView
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review
@@ -74,16 +75,16 @@ def build(services: Services) -> SpaceView:
     )
 
 
-def wire(view: SpaceView, page: gr.Blocks, services: Services, question: Sequence[Any]) -> None:
+def wire(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ticks) -> None:
     """Seeing first, then acting in two steps."""
     login.wire(view.login, view.space)
-    _wire_look(view, page, services, question)
+    _wire_look(view, services, question, ticks)
     space_actions.wire(
         view.form, TabParts(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
 
 
-def _wire_look(view: SpaceView, page: gr.Blocks, services: Services, question: Sequence[Any]) -> None:
+def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ticks) -> None:
     form = view.form
 
     def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None) -> dict[Any, Any]:
@@ -105,19 +106,13 @@ def _wire_look(view: SpaceView, page: gr.Blocks, services: Services, question: S
         found = space_look.size_markup(services, space, model, values, login.token_of(pasted, signed))
         return {view.sized: found.card, view.pick: found.tier, view.use: gr.update(visible=bool(found.tier))}
 
-    def opened(request: gr.Request) -> str:
-        return str(request.query_params.get("space", ""))[:MODEL_LENGTH]
-
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     token = view.login.token
     shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
     asking = [view.space, token]
-    opening = page.load(opened, None, view.space, api_name="space_opened", **quiet)
-    linked = opening.then(look, asking, shown, api_name="space_linked", **quiet)
-    looking = gr.on([view.look.click, view.space.submit], look, asking, shown, api_name="space_looked", **quiet)
+    looking = gr.on([view.look.click, view.space.submit, ticks["space"].change], look, asking, shown, api_name="space_looked", **quiet)
     sizing = [view.seen, token, view.size, *question]
     answers = [view.sized, view.pick, view.use]
-    linked.then(size, sizing, answers, api_name="space_linked_sized", **quiet)
     looking.then(size, sizing, answers, api_name="space_sized", **quiet)
     gr.on([view.resize.click, view.size.submit], size, sizing, answers, api_name="space_resized", **quiet)
 

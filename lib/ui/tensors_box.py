@@ -59,7 +59,7 @@ def tensors_updates(services: Services, model: str, question: Ask, values: Seque
         memory = services.estimate_memory_on(model, **asked)
         answer = services.tensors(model, precision=memory["precision"], engine=memory["engine"])
     except AdvisorError as refused:
-        return [word_refusal(refused), None, ""]
+        return [word_refusal(refused, "No tensors."), None, ""]
     name = model_name(answer["model"], model)
     return [tensor_map_head(answer), draw_tensors(answer, name), tensors_table(answer, name)]
 

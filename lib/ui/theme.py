@@ -12,7 +12,7 @@ from gradio.themes.utils.colors import Color
 
 from lib.present.memory_charts import COLOURS
 from lib.ui.events import PARTS
-from lib.ui.fields import EVERY, EXAMPLE, MODEL_LENGTH
+from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
@@ -95,7 +95,7 @@ def page_script() -> str:
     fields = [
         {"name": field.name, "default": field.default, "label": field.label}
         | ({} if field.choices else {"low": field.low, "high": field.high})
-        for field in EVERY
+        for field in ALL_FIELDS
     ]
     page = {
         "fields": fields,

@@ -33,7 +33,6 @@ from lib.ui.model_field import ModelReference
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
-    from gradio.events import Dependency
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
     from lib.answers.traffic import LoadsAnswer
@@ -94,7 +93,7 @@ class LatencyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficView:
-    """Inputs and outputs of the tab. `loads` holds the points that are drawn, `shown` whether the tab has answered."""
+    """Inputs and outputs of the tab. `loads` holds the points that are drawn."""
 
     inputs: TrafficInputs
     run: gr.Button
@@ -109,7 +108,6 @@ class TrafficView:
     notes: gr.HTML
     latency: LatencyView
     loads: gr.State
-    shown: gr.State
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `TrafficScene.updates`."""
@@ -176,7 +174,7 @@ def build() -> TrafficView:
             latency = _latency_box()
     return TrafficView(
         inputs=inputs, run=run, stop=stop, status=status, card=card, measure=measure, head=head, chart=chart,
-        table=table, needs=needs, notes=notes, latency=latency, loads=gr.State(), shown=gr.State(value=False),
+        table=table, needs=needs, notes=notes, latency=latency, loads=gr.State(),
     )  # fmt: skip
 
 
@@ -241,7 +239,7 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
     Raises:
         AdvisorError: nothing runs the model.
     """
-    named, asked = workload.own(values, ask.TRAFFIC), workload.question(values)
+    named, asked = workload.tab_arguments(values, ask.TRAFFIC), workload.recommend_arguments(values)
     if named["arrivals"] != "closed":
         named["clients"] = 0
     if named["arrivals"] != "recorded":
@@ -250,7 +248,7 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
     engine = asked["engine"] if asked["engine"] in ENGINES and not TRAITS[asked["engine"]].timed_as else "vllm"
     return {
         **named,
-        "hardware": choose_hardware(services, model, values),
+        "hardware": choose_server_hardware(services, model, values),
         "prompt_tokens": asked["prompt_tokens"] or usual[0],
         "output_tokens": asked["output_tokens"] or usual[1],
         "engine": engine,
@@ -258,17 +256,17 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
     }
 
 
-def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> str:
+def choose_server_hardware(services: Services, model: str, values: Sequence[Value]) -> str:
     """The hardware that is looked at, else the best Space with a GPU of its own: on ZeroGPU and on a CPU no server batches requests.
 
     Raises:
         AdvisorError: nothing runs the model.
     """
-    chosen = workload.choose(services, model, values)
+    chosen = workload.choose_hardware(services, model, values)
     entry = chosen.entry
     if chosen.named or (entry is not None and entry["platform"] != "zerogpu" and entry["accelerator"]):
         return chosen.hardware
-    judged = services.recommend(model, **workload.question(values))
+    judged = services.recommend(model, **workload.recommend_arguments(values))
     best = next((entry for entry in judged["ranked"] if entry["platform"] == "spaces" and entry["accelerator"]), None)
     if best is None:
         raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Choose hardware to look at above.")
@@ -306,7 +304,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
                     yield TrafficScene(status=_progress(done), needs=needs, busy=True)
         yield TrafficScene(chart=drawn, needs=needs)  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
-        yield TrafficScene(status=ask.word_refusal(refused))
+        yield TrafficScene(status=ask.word_refusal(refused, "No simulation."))
 
 
 def _progress(done: int) -> str:
@@ -336,28 +334,17 @@ def latency_html(services: Services, model: str, values: Sequence[Value], own: S
         shape = {name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
         answer = services.diagnose_latency(model, asked["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
-        return ask.word_refusal(refused)
+        return ask.word_refusal(refused, "No diagnosis.")
     return latency_card(answer) + latency_table(answer) + answer_details(answer)
 
 
-def wire(
-    view: TrafficView, tab: gr.Tab, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks, opening: Dependency
-) -> None:
-    """It answers when it is first opened, by a click or by a link, and then when Simulate is pressed; Stop ends a run."""
+def wire(view: TrafficView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
+    """It answers when it is first shown, and then when Simulate is pressed; Stop ends a run."""
     inputs = [view.measure, model.text, *question, *view.inputs.all()]
 
     def run(measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
         for scene in traffic_scenes(services, ref, values, measure):
-            yield [True, *scene.updates()]
-
-    def open_tab(shown: bool, measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
-        if shown:
-            yield [gr.skip() for _ in (view.shown, *view.outputs())]
-            return
-        yield from run(measure, ref, *values)
-
-    def open_page(wanted: bool, measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
-        yield from open_tab(not wanted, measure, ref, *values)
+            yield scene.updates()
 
     def stop() -> list[Any]:
         return TrafficScene(status=stopped_line("Stopped. What was simulated until then stands.")).updates()
@@ -369,15 +356,12 @@ def wire(
         asked = len(ask.QUESTION) + len(ask.TRAFFIC)
         return [latency_html(services, ref, values[:asked], values[asked:])]
 
-    outputs = [view.shown, *view.outputs()]
     options: dict[str, Any] = {
         "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
     }  # fmt: skip
-    running = view.run.click(run, inputs, outputs, api_name="traffic_run", **options)
-    showing = tab.select(open_tab, [view.shown, *inputs], outputs, api_name="traffic_shown", **options)
-    linked = opening.then(open_page, [view.shown, *inputs], outputs, api_name="traffic_opened", **options)
+    running = gr.on([view.run.click, ticks["traffic"].change], run, inputs, view.outputs(), api_name="traffic_run", **options)
     # The words come after the run has ended: its last scene would write over them.
-    stopping = view.stop.click(None, cancels=[running, showing, linked], api_name="traffic_cancelled", **AT_ONCE)
+    stopping = view.stop.click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
     stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
     redrawn = [view.measure, view.loads, view.inputs.rate]
     view.measure.input(redraw, redrawn, [view.head, view.chart], trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)

@@ -14,6 +14,7 @@ from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.present.training_cards import changes_table, options_csv, options_table, recipe, training_card, training_text
 from lib.ui import fields as ask
+from lib.ui import workload
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, link_query
 from lib.ui.model_field import ModelReference
@@ -87,6 +88,7 @@ def build() -> TrainView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            workload.fold_button("Method, dataset, optimizer, GPUs", ".controls")
             inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             need = gr.HTML(elem_id="training")
@@ -101,22 +103,22 @@ def build() -> TrainView:
 def _inputs() -> TrainInputs:
     method = gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")
     with gr.Row(elem_classes="pair"):
-        sequence = gr.Number(2048, label="Sequence, tokens", precision=0, min_width=120)
-        batch = gr.Number(1, label="Micro-batch", precision=0, min_width=120)
+        sequence = workload.number("sequence")
+        batch = workload.number("microbatch")
     with gr.Row(elem_classes="pair"):
-        rows = gr.Number(10_000, label="Rows", precision=0, min_width=120)
-        row = gr.Number(512, label="Tokens per row", precision=0, min_width=120)
+        rows = workload.number("rows")
+        row = workload.number("row")
     with gr.Row(elem_classes="pair"):
-        epochs = gr.Number(1, label="Epochs", min_width=120)
-        accumulation = gr.Number(8, label="Accumulation", precision=0, min_width=120)
+        epochs = workload.number("epochs", step=0.1)
+        accumulation = workload.number("accumulation")
     where = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
-        rank = gr.Number(16, label="Rank of the adapters", precision=0)
+        rank = workload.number("rank")
         modules = gr.Dropdown(
             list(ask.MODULE_WORDS),
             value="all-linear",
             label="Target modules",
-            info="Or names of your own, with commas.",
+            info="Or module names, separated by commas.",
             allow_custom_value=True,
         )
         optimizer = gr.Dropdown(list(ask.OPTIMIZER_WORDS), value="adamw", label="Optimizer")
@@ -124,12 +126,12 @@ def _inputs() -> TrainInputs:
         checkpointing = gr.Dropdown(list(ask.CHECKPOINTING_WORDS), value="layers", label="Gradient checkpointing")
     with gr.Accordion("Stack and several GPUs", open=False, elem_classes="quiet-accordion"):
         stack = gr.Dropdown(list(ask.STACK_WORDS), value="trl", label="Stack")
-        loss = gr.Dropdown([("As the stack does", "auto"), ("Yes", "yes"), ("No", "no")], value="auto", label="Fused loss")
+        loss = gr.Dropdown([("Automatic", "auto"), ("Yes", "yes"), ("No", "no")], value="auto", label="Fused loss")
         attention = gr.Dropdown(list(ask.ATTENTION_WORDS), value="sdpa", label="Attention kernel")
         packing = gr.Radio([("Yes", "yes"), ("No", "no")], value="yes", label="Packing", elem_classes="segments")
         scales = gr.Radio([("Yes", "yes"), ("No", "no")], value="yes", label="QLoRA: double quantization", elem_classes="segments")
         sharding = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
-        devices = gr.Number(1, label="GPUs", info="Of offers with several, all train.", precision=0)
+        devices = workload.number("gpus", "Hardware with several GPUs trains on all of them.")
     return TrainInputs(
         method=method, sequence=sequence, batch=batch, accumulation=accumulation, rows=rows, row=row, epochs=epochs, where=where, rank=rank,
         modules=modules, optimizer=optimizer, precision=precision, checkpointing=checkpointing, attention=attention, packing=packing,
@@ -154,7 +156,7 @@ def train_markup(services: Services, model: str, values: Sequence[Value]) -> Tra
     try:
         answer = services.estimate_training(model, **asked_arguments(values))
     except AdvisorError as refused:
-        return TrainMarkup(need=ask.word_refusal(refused))
+        return TrainMarkup(need=ask.word_refusal(refused, "No training estimate."))
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=training_text(answer, name),

@@ -13,7 +13,7 @@ import gradio as gr
 
 from lib.present.markup import escape
 from lib.ui import fields as ask
-from lib.ui.fields import NAMED, QUESTION, Value, arguments
+from lib.ui.fields import FIELDS_BY_NAME, QUESTION, Value, arguments
 
 if TYPE_CHECKING:
     from lib.answers.common import RankedEntry, RecommendationAnswer
@@ -26,7 +26,7 @@ def number(name: str, info: str | None = None, *, step: float = 1) -> gr.Number:
     Its range is checked by the page's script, beside the field, and by the service: Gradio's own check would refuse every later event of
     the page, in no words.
     """
-    field = NAMED[name]
+    field = FIELDS_BY_NAME[name]
     precision = 0 if isinstance(field.default, int) else None
     return gr.Number(
         field.default,  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, gr.Ro
     """The panel, with the place for a config.json in its last line; and its row for models that take images."""
     fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
-        context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=NAMED["context"].label, elem_id="q-context")
+        context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=FIELDS_BY_NAME["context"].label, elem_id="q-context")
         prompt = number("prompt", "0: automatic")
         answer = number("answer", "0: automatic")
         concurrency, requests, hours = number("concurrency"), number("requests"), number("hours")
@@ -106,20 +106,20 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, gr.Ro
     return inputs, images_row
 
 
-def question(values: Sequence[Value]) -> dict[str, Any]:
+def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:
     """The question of a tab's values as arguments of `/recommend`."""
     asked = arguments(QUESTION, values[: len(QUESTION)])
     del asked["hardware"]
     return {**asked, "platforms": asked["platforms"] or "spaces"}
 
 
-def own(values: Sequence[Value], of: Sequence[ask.Field]) -> dict[str, Any]:
+def tab_arguments(values: Sequence[Value], of: Sequence[ask.Field]) -> dict[str, Any]:
     """The tab's own values, which stand behind the question, as arguments."""
     return arguments(of, values[len(QUESTION) :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class HardwareChoice:
     """The hardware that a question leads to: its name for other endpoints ("" where nothing qualifies), and its configuration.
 
     `entry` is `None` where it does not do the work; `named` tells that a visitor named it.
@@ -130,18 +130,18 @@ class Chosen:
     named: bool
 
 
-def choose(services: Services, model: str, values: Sequence[Value]) -> Chosen:
+def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> HardwareChoice:
     """The named hardware, else the pick of `/recommend`, each in the configuration that `/recommend` found.
 
     Raises:
         AdvisorError: the question is refused.
     """
-    asked, hardware = question(values), str(arguments(QUESTION, values[: len(QUESTION)])["hardware"])
+    asked, hardware = recommend_arguments(values), str(arguments(QUESTION, values[: len(QUESTION)])["hardware"])
     if hardware == "auto":
         pick = services.recommend(model, **asked)["pick"]
-        return Chosen(hardware="" if pick is None else entry_name(pick), entry=pick, named=False)
+        return HardwareChoice(hardware="" if pick is None else entry_name(pick), entry=pick, named=False)
     answer = services.recommend(model, **{**asked, "platforms": "all"})
-    return Chosen(hardware=hardware, entry=find_entry(answer, hardware), named=True)
+    return HardwareChoice(hardware=hardware, entry=find_entry(answer, hardware), named=True)
 
 
 def find_entry(answer: RecommendationAnswer, hardware: str) -> RankedEntry | None:

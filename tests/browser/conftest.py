@@ -45,6 +45,7 @@ def open_page(browser: Browser, app_url: str) -> Iterator[Open]:
                 ),
             )
             page.goto(app_url + "/" + query)
+            page.locator("html.answered").wait_for(state="attached")  # before that a picture of the answer stands over the page
             page.locator(f"{wait}:visible").first.wait_for()
             return page
 

@@ -29,14 +29,14 @@ def _number(page: Page, name: str) -> Locator:
 def test_the_walk_finds_the_same_figures(open_page: Open) -> None:
     """A row's memory and bill in Recommend are those of the tabs that its links open, for the workload that was typed."""
     page = open_page("?context=8192&concurrency=2")
-    row = page.get_by_role("row").filter(has_text="l40sx1").first
+    row = page.get_by_role("row").filter(has_text="l4x1").first
     month = re.search(r"(\$[\d,.]+) a month", row.inner_text())
     memory = re.search(r"([\d.]+) of", row.inner_text())
     assert month is not None
     assert memory is not None
     row.get_by_role("link", name="Cost").click()
     expect(page.locator("#bill .figure")).to_have_text(month[1])
-    assert _query(page)["hardware"] == "spaces:l40sx1"
+    assert _query(page)["hardware"] == "spaces:l4x1"
     _tab(page, "Memory").click()
     expect(page.locator("#need .figure")).to_contain_text(memory[1])
 

@@ -69,24 +69,24 @@ def test_a_time_in_words_is_the_time(seconds: float) -> None:
         ("ttft_s", 0.004, "right to half a percent"),
         ("peak_bytes", 0.04, "4 % too high"),
         ("peak_bytes", -0.04, "4 % too low"),
-        ("peak_bytes", 1.5, "2.5 times too high"),  # predicted / measured = 2.5
-        ("peak_bytes", -0.75, "4.0 times too low"),  # 0.25
-        ("ttft_s", -0.75, "4.0 times too fast"),  # a fourth of the time
-        ("ttft_s", 0.25, "25 % too slow"),
-        ("decode_tokens_per_s", 1.5, "2.5 times too fast"),
-        ("decode_tokens_per_s", -0.25, "25 % too slow"),
+        ("peak_bytes", 1.5, "2.5× too high"),  # predicted / measured = 2.5
+        ("peak_bytes", -0.75, "4.0× too low"),  # 0.25
+        ("ttft_s", -0.75, "4.0× too optimistic"),  # a fourth of the time
+        ("ttft_s", 0.25, "25 % too pessimistic"),
+        ("decode_tokens_per_s", 1.5, "2.5× too optimistic"),
+        ("decode_tokens_per_s", -0.25, "25 % too pessimistic"),
     ],
 )
 def test_how_far_off_in_words(kind: str, ratio: float | None, words: str) -> None:
-    """From twice on, and from half down, a factor; times and rates are too fast or too slow, memory too high or too low."""
+    """From twice on, and from half down, a factor; times and rates too optimistic or pessimistic, memory too high or too low."""
     assert format_error(kind, ratio) == words
 
 
 def test_an_answer_stands_beside_its_prediction() -> None:
     """Three figures, each with prediction, range and error; what is not known is said; names are no markup."""
     card = chat_card(metrics(), piece("done", "Hi", taken=metrics()))
-    assert "<dd>400 ms<small>predicted 500 ms (250 ms to 1 s)</small><small>25 % too slow</small>" in card
-    assert "<dd>10 tokens/s<small>predicted 12 tokens/s (10 to 20 tokens/s)</small><small>25 % too fast</small>" in card
+    assert "<dd>400 ms<small>predicted 500 ms (250 ms to 1 s)</small><small>25 % too pessimistic</small>" in card
+    assert "<dd>10 tokens/s<small>predicted 12 tokens/s (10 to 20 tokens/s)</small><small>25 % too optimistic</small>" in card
     assert "<dd>1.00 GiB<small>predicted 1.00 GiB</small><small>right to half a percent</small>" in card
     assert "Some &lt;Processor&gt;" in card
     assert "<typical>" not in card

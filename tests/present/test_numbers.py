@@ -68,8 +68,8 @@ def test_a_deviation_names_its_side() -> None:
     """The rule of thumb is said to be above or below, and by how much."""
     # 18 / 16 = 1.125, 12 / 16 = 0.75, 40 / 16 = 2.5, 16.05 / 16 = 1.003
     assert [deviation(18, 16), deviation(12, 16), deviation(40, 16), deviation("16.05", 16)] == [
-        "12 % above",
-        "25 % below",
+        "12 % more",
+        "25 % less",
         "2.5 times as much",
         "the same to within half a percent",
     ]

@@ -137,8 +137,8 @@ def test_elapsed_time(seconds: float, words: str) -> None:
         ({}, "and save $1,224 a month"),
         ({"saving_usd_per_month": -50.0}, "for $50.00 a month more"),
         ({"saving_usd_per_month": 0.0}, "at the same price"),
-        ({"decision": "stay"}, "It has the right tier"),
-        ({"decision": "none", "pick": None}, "Nothing on the chosen platforms does it"),
+        ({"decision": "stay"}, "Already on the right tier"),
+        ({"decision": "none", "pick": None}, "Nothing on the chosen platforms runs it"),
     ],
 )
 def test_the_verdict_on_the_size(changed: dict[str, Any], words: str) -> None:
@@ -152,4 +152,4 @@ def test_the_verdict_on_the_size(changed: dict[str, Any], words: str) -> None:
 def test_why_a_tier_is_too_small() -> None:
     """Moving up comes with its reason."""
     small = size()["current"] | {"fits": False, "reason": "16.7 GiB do not fit."}
-    assert "The tier it has does not do it: 16.7 GiB do not fit." in space_cards.size_card(size(current=small))
+    assert "The current tier does not run it: 16.7 GiB do not fit." in space_cards.size_card(size(current=small))

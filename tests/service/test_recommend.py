@@ -36,8 +36,8 @@ def question(hub: Hub) -> Any:
 @pytest.mark.parametrize(
     ("listed", "precision", "said"),
     [
-        (None, "awq-4", "Whether one exists was not looked up"),
-        ({}, "awq-4", "the Hub lists none of this model"),
+        (None, "awq-4", "availability not checked"),
+        ({}, "awq-4", "the Hub lists none for this model"),
         ({"gptq-4": "org/large-gptq", "gguf": "org/large-gguf"}, "gptq-4", "org/large-gptq"),
     ],
 )

@@ -39,7 +39,7 @@ NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, butt
 # Elements that stick out of the window on the right, but for those in a part that scrolls by itself.
 BEYOND = """() => [...document.querySelectorAll("main *")].filter(e => e.checkVisibility()
   && !e.closest("svg, .sr, .visually-hidden, thead")
-  && !(part => part && getComputedStyle(part).overflowX === "auto")(e.closest(".scroll, .examples, .model-line"))
+  && !(part => part && getComputedStyle(part).overflowX === "auto")(e.closest(".scroll, .examples, .model-line, .actions"))
   && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
 # Opens what is folded on a narrow screen.

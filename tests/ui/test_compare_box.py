@@ -114,7 +114,7 @@ def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
         ("", {}, [0, *side(rate=10, p50=2, p99=1), *side(rate=1)], "at least the p50 latency of 2 s"),
         ("", {}, [0, *side(rate=1e-9), *side(rate=1)], "0.001 and more"),
         ("", {}, [0, *side(rate=float("nan")), *side(rate=1)], "measured tokens per second"),
-        ("<img src=x>", {}, [0, *L4, *L4], "That did not work."),
+        ("<img src=x>", {}, [0, *L4, *L4], "No comparison."),
     ],
 )
 def test_a_refusal_is_a_sentence(services: Services, model: str, asked: dict[str, Any], own: list[Any], sentence: str) -> None:

@@ -64,7 +64,7 @@ def test_a_link_repeats_the_question(services: Services) -> None:
     query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
     assert query is not None
     params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
-    every = dict(zip([field.name for field in ask.EVERY], ask.read_link(ask.every_field(load()), params)[0], strict=True))
+    every = dict(zip([field.name for field in ask.ALL_FIELDS], ask.read_link(ask.every_field(load()), params)[0], strict=True))
     assert [every[field.name] for field in page_values.fields_of("cost")] == values
 
 
@@ -95,7 +95,7 @@ def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
 def test_hardware_that_cannot_hold_the_model_is_priced_and_says_so(services: Services) -> None:
     """A T4 is too small for 70 billion parameters, whatever it costs."""
     shown = cost_tab.cost_markup(services, "70B", asked(hardware="spaces:t4-small"))
-    assert "It does not qualify." in shown.bill
+    assert "Does not qualify." in shown.bill
 
 
 def test_nothing_from_outside_is_markup(services: Services) -> None:
@@ -108,7 +108,7 @@ def test_nothing_from_outside_is_markup(services: Services) -> None:
 def test_the_page_opens_on_the_tab_of_a_link() -> None:
     """Its questions stand in the fields, what cannot be used is named, and the answers are left to the tab."""
     values = page.answer_link(FakeServices(), {"tab": "cost", "requests": "250", "along": "hours", "storage": "-1"})  # type: ignore[arg-type]
-    every = dict(zip([field.name for field in ask.EVERY], values[2 : 2 + len(ask.EVERY)], strict=True))
+    every = dict(zip([field.name for field in ask.ALL_FIELDS], values[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
     assert values[0]["selected"] == "cost"
     assert (every["requests"], every["along"], every["storage"]) == (250, "hours", 0.0)
     assert any("storage" in value for value in values if isinstance(value, str))

@@ -17,13 +17,13 @@ MEMORY = (*ask.WORKLOAD[:-1], *ask.MEMORY)
 
 def test_every_field_has_a_name_of_its_own() -> None:
     """One address holds the fields of all tabs."""
-    assert len(ask.NAMED) == len(ask.EVERY)
+    assert len(ask.FIELDS_BY_NAME) == len(ask.ALL_FIELDS)
 
 
 def test_a_refused_argument_is_called_as_on_the_page() -> None:
     """No name of an argument reaches a visitor; what is no argument stays."""
-    assert "Requests a day was" in ask.word_refusal(ValueError("requests_per_day was '-5'. Accepted: 0."))
-    assert "The Hub was" in ask.word_refusal(ValueError("The Hub was not reached."))
+    assert "Requests a day was" in ask.word_refusal(ValueError("requests_per_day was '-5'. Accepted: 0."), "No bill.")
+    assert "The Hub was" in ask.word_refusal(ValueError("The Hub was not reached."), "No bill.")
 
 
 def _params(link: str) -> dict[str, str]:

@@ -81,7 +81,7 @@ def test_a_link_repeats_the_question(whole: Services) -> None:
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
     opened = page.answer_link(whole, params)
-    every = dict(zip([field.name for field in ask.EVERY], opened[2 : 2 + len(ask.EVERY)], strict=True))
+    every = dict(zip([field.name for field in ask.ALL_FIELDS], opened[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
     assert [every[field.name] for field in page_values.fields_of("tpu")][1:] == values[1:]
     assert opened[0]["selected"] == "tpu"
 

@@ -20,7 +20,7 @@ MEMORY = page_values.asked("memory")
 def _opened(services: Any, **params: str) -> dict[str, Any]:
     """What opening a link fills in: the fields by their names in a link."""
     values = page.answer_link(services, params)
-    return dict(zip([field.name for field in ask.EVERY], values[2 : 2 + len(ask.EVERY)], strict=True))
+    return dict(zip([field.name for field in ask.ALL_FIELDS], values[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
 
 
 @pytest.fixture
@@ -85,10 +85,10 @@ def test_images_are_asked_of_models_that_take_them(whole: Services) -> None:
 
 def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> None:
     """An unknown model gives one sentence; answers are cleared, and no question is asked about it."""
-    facts, ref, fingerprint, *_ = page.model_changed(services, "no/such", "", 4096)
+    facts, ref, *_ = page.model_changed(services, "no/such", "", 4096)
     assert 'role="alert"' in facts
     assert "&#x27;no/such&#x27; is not a model." in facts
-    assert (ref, fingerprint) == ("", "")
+    assert ref == ""
     assert recommend_tab.CHOOSE in recommend_tab.recommend_markup(services, ref, RECOMMEND).pick
     assert memory_tab.CHOOSE in memory_tab.memory_markup(services, ref, MEMORY).need
     assert services.asked == []
@@ -102,7 +102,7 @@ def test_a_pasted_config_goes_before_the_name(services: Any) -> None:
 
 def test_a_context_beyond_the_model_is_cut_and_said(services: Any) -> None:
     """The slider ends where the model does, and the page says that it moved it."""
-    facts, _, _, limit, *_, slider = page.model_changed(services, LLAMA, "", 1_000_000)
+    facts, _, limit, *_, slider = page.model_changed(services, LLAMA, "", 1_000_000)
     assert (limit, slider["maximum"], slider["value"]) == (131_072, 131_072, 131_072)
     assert "longer than this model takes; it was set to 131,072 tokens" in facts
 
@@ -134,7 +134,7 @@ def test_no_link_leads_outside_a_question(services: Any) -> None:
     """What a link may ask for, the question's own component takes, and each component has its field."""
     with gr.Blocks():
         components = page.build_view(services).every()
-    for component, field in zip(components, ask.EVERY, strict=True):
+    for component, field in zip(components, ask.ALL_FIELDS, strict=True):
         if isinstance(component, gr.Number) and component.elem_id:
             assert (component.elem_id, component.label) == (f"q-{field.name}", field.label)
             assert (component.minimum, component.maximum) == (None, None), "Gradio's own check would freeze the page"
@@ -205,12 +205,3 @@ def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
     filled = list(zip(view.model_outputs(), page.model_changed(services, "", config, 4096), strict=True))
     assert [component for component, value in filled if value == config] == [view.model.reference.text]
     assert not [value for component, value in filled if isinstance(component, gr.State) and "llama" in str(value)]
-
-
-def test_the_fingerprint_changes_with_the_model() -> None:
-    """What follows the model listens to it: another model is another fingerprint, no model none."""
-    given = [model_field.ModelReference.updates(reference) for reference in (LLAMA, "7B", LLAMA, "")]
-    assert [reference for reference, _ in given] == [LLAMA, "7B", LLAMA, ""]
-    fingerprints = [fingerprint for _, fingerprint in given]
-    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
-    assert fingerprints[3] == ""

@@ -52,7 +52,7 @@ def test_an_answer_grows_and_ends_with_its_figures() -> None:
     assert writing.history == [user("Hi"), model("Hel")]
     assert (done.busy, done.status) == (False, "")
     assert done.history == [user("Hi"), model("Hello!")]
-    assert "25 % too slow" in (done.card or "")
+    assert "25 % too pessimistic" in (done.card or "")
     assert "Download JSON" in (done.card or "")
     assert services.live.asked == [("Hi", [], 256, 0.7)]
 

@@ -37,7 +37,7 @@ def test_the_card_names_what_holds_the_memory(whole: Services) -> None:
     lora = train_markup(whole, LLAMA, DEFAULTS)
     assert "Adapters" in lora.need
     assert "Fits" in lora.options
-    assert "What to change" in lora.options
+    assert "Ways to need less memory" in lora.options
     assert "hf jobs uv run" in lora.recipe
 
 
@@ -73,7 +73,7 @@ def test_a_link_repeats_the_question(whole: Services) -> None:
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
     opened = page.answer_link(whole, params)
-    every = dict(zip([field.name for field in ask.EVERY], opened[2 : 2 + len(ask.EVERY)], strict=True))
+    every = dict(zip([field.name for field in ask.ALL_FIELDS], opened[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
     assert [every[field.name] for field in ask.TRAIN] == values
 
 

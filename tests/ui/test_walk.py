@@ -39,7 +39,7 @@ def _values(tab: str, named: dict[str, Any], hardware: str) -> list[Value]:
 def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
     """Every eighth offer that qualifies, and the pick: the bill, the memory of the fullest device, the configuration, tokens per second."""
     model, named = case
-    question = workload.question(_values("recommend", named, "auto"))
+    question = workload.recommend_arguments(_values("recommend", named, "auto"))
     answer = whole.recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
         hardware = workload.entry_name(entry)
@@ -58,7 +58,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(whole: Serv
 def test_without_named_hardware_every_tab_looks_at_the_pick(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
     """Cost bills it, Memory measures it."""
     model, named = case
-    pick = whole.recommend(model, **workload.question(_values("recommend", named, "auto")))["pick"]
+    pick = whole.recommend(model, **workload.recommend_arguments(_values("recommend", named, "auto")))["pick"]
     assert f"<code>{pick['hardware']}</code>" in cost_tab.cost_markup(whole, model, _values("cost", named, "auto")).bill
     assert (
         f"as recommended for {escape(pick['name'])} ({pick['hardware']})"

@@ -14,7 +14,7 @@ import gzip
 import json
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from cachetools import LRUCache
@@ -25,6 +25,8 @@ from starlette.requests import Request
 if TYPE_CHECKING:
     import gradio as gr
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from lib.ui.http.first_view import FirstView
 
 PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/info/"})
 """What a visitor's browser, and every `gradio_client`, asks for first."""
@@ -38,7 +40,7 @@ _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}  # a
 class _Rendered:
     """A response, cut where the visitor's address belongs."""
 
-    config: Any
+    state: tuple[object, ...]
     headers: list[tuple[bytes, bytes]]
     pieces: list[bytes]
 
@@ -50,9 +52,9 @@ class _Rendered:
 class RenderedOnce:
     """Answers visits of `PATHS` from what was rendered before; everything else is passed on."""
 
-    def __init__(self, app: ASGIApp, page: gr.Blocks) -> None:
-        """Stand in front of `app`, which serves `page`. Nothing is rendered before the first visit."""
-        self._app, self._page = app, page
+    def __init__(self, app: ASGIApp, page: gr.Blocks, first_view: FirstView | None = None) -> None:
+        """Stand in front of `app`, which serves `page`, with a first view in its HTML. Nothing is rendered before the first visit."""
+        self._app, self._page, self._first_view = app, page, first_view
         self._rendered: dict[str, _Rendered] = {}
         self._rendering = asyncio.Lock()
         self._compressed: LRUCache[tuple[str, str], tuple[_Rendered, bytes]] = LRUCache(_ADDRESSES * len(PATHS))
@@ -91,14 +93,18 @@ class RenderedOnce:
         """The response as it is for everybody; None where it is not a success."""
         async with self._rendering:
             found = self._rendered.get(path)
-            if found is None or found.config is not self._page.config:
+            if found is None or any(before is not now for before, now in zip(found.state, self._state(), strict=True)):
                 found = await self._render(scope, receive)
                 if found is not None:
                     self._rendered[path] = found
         return found
 
+    def _state(self) -> tuple[object, ...]:
+        """What a rendered response depends on."""
+        return (self._page.config,) if self._first_view is None else self._first_view.state()
+
     async def _render(self, scope: Scope, receive: Receive) -> _Rendered | None:
-        config = self._page.config
+        state = self._state()
         messages: list[Message] = []
 
         async def keep(message: Message) -> None:
@@ -112,7 +118,9 @@ class RenderedOnce:
             return None
         headers = [(name, value) for name, value in start["headers"] if name.lower() not in (b"content-length", b"set-cookie")]
         body = b"".join(message.get("body", b"") for message in rest)
-        return _Rendered(config=config, headers=headers, pieces=body.split(_NOBODYS.encode()))
+        if self._first_view is not None and scope["path"] == "/":
+            body = await anyio.to_thread.run_sync(self._first_view.insert, body)
+        return _Rendered(state=state, headers=headers, pieces=body.split(_NOBODYS.encode()))
 
 
 def _in_json(address: str) -> bytes:

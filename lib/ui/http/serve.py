@@ -18,6 +18,7 @@ from lib.ui.http import agents
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints
 from lib.ui.http.direct import direct_routes
 from lib.ui.http.failures import HANDLERS, Failures
+from lib.ui.http.first_view import FirstView
 from lib.ui.http.mcp import routes
 from lib.ui.http.middleware import ApiMiddleware
 from lib.ui.http.origins import FrameAncestors
@@ -58,7 +59,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
             "middleware": [
                 Middleware(Failures),
                 Middleware(FrameAncestors),
-                Middleware(RenderedOnce, page=page),
+                Middleware(RenderedOnce, page=page, first_view=FirstView(page, services)),
                 Middleware(
                     ApiMiddleware,
                     endpoints=public_endpoints,
