@@ -164,6 +164,33 @@ def _line(name: str, found: Sequence[Judged]) -> str:
     return f"{name:20} {len(found):5} {statistics.median(map(abs, errors)):8.1%} {statistics.median(errors):+8.1%} {low:8.0%} {unsaid:8.0%}"
 
 
+def rule_of_thumb(run: Run) -> float:
+    """Bytes by LLaMA-Factory's table: GB for each billion of parameters (README.md, Hardware Requirement, at 00409ff28)."""
+    by_method = {"full": 8.0 if run.request.precision == "bf16" else 18.0, "qlora": 0.5}
+    return by_method.get(run.request.method, 2.0) * run.spec.parameters_total
+
+
+def zero_bytes(run: Run) -> float | None:
+    """Bytes by DeepSpeed's rule for full fine-tuning, 18 a parameter; it says nothing about adapters."""
+    return 18.0 * run.spec.parameters_total if run.request.method == "full" else None
+
+
+def _side_by_side(found: Sequence[Judged]) -> None:
+    """The same runs through published rules and through ours."""
+    print(f"\n{'the same runs through':34} {'runs':>5} {'mean':>8} {'median':>8} {'too low':>8}")
+    rows = {
+        "this app, stacks left out": [(float(one.typical), one.run) for one in found],
+        "its high value": [(float(one.high), one.run) for one in found],
+        "LLaMA-Factory's table": [(rule_of_thumb(one.run), one.run) for one in found],
+        "DeepSpeed, 18 bytes a parameter": [(size, one.run) for one in found if (size := zero_bytes(one.run)) is not None],
+    }
+    for name, sizes in rows.items():
+        errors = [size / run.reserved_bytes - 1 for size, run in sizes]
+        low = sum(error < TOO_LOW for error in errors) / len(errors)
+        mean, median = statistics.fmean(map(abs, errors)), statistics.median(map(abs, errors))
+        print(f"{name:34} {len(errors):5} {mean:8.1%} {median:8.1%} {low:8.0%}")
+
+
 def _speed(constants: SpeedConstants, errors: Sequence[float], sources: set[str]) -> dict[str, Any]:
     low, high = np.quantile(1 + np.asarray(errors), [0.1, 0.9])
     return {
@@ -213,6 +240,7 @@ def main() -> int:
     for source in dict.fromkeys(one.run.source for one in found):
         print(_line(source, [one for one in found if one.run.source == source]))
     print(_line("all", found))
+    _side_by_side(found)
     fitted = fit([*judged, *others])
     print(f"constants of all stacks: share {fitted.dynamic}, fixed {fitted.fixed}")
     runs = timed(arguments.facts)

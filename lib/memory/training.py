@@ -26,7 +26,7 @@ from lib.memory.activations import traced_kernel
 from lib.memory.resolve import layer_sizes
 from lib.memory.search import ENDLESS, find_largest
 from lib.memory.training_adapters import ENDS, count_trained, select_adapted, typical_groups
-from lib.memory.training_stacks import STACK_TRAITS, fuses_loss
+from lib.memory.training_stacks import HALF, STACK_TRAITS, adapter_bytes, fuses_loss
 from lib.memory.weights import weights
 from lib.model.adapter_targets import APART
 from lib.precision import weight_format
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
 
-_HALF, _MATRIX = 2, 2
+_MATRIX = 2
 
 
 class Share(NamedTuple):
@@ -113,15 +113,15 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     spec = key.value
     traits = STACK_TRAITS[request.stack]
     trained, adapters = count_trained(spec, request)
-    element = FLOAT32 if request.precision == "fp32" else _HALF
+    element = FLOAT32 if request.precision == "fp32" else HALF
     four_bits = weight_format("bnb-nf4-double" if request.double_quantization else "bnb-nf4")
     precision = four_bits.name if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
     of = weights(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
     held, largest, upcast = of.total, 0, 0
     if request.method == "qlora":
         largest = element * of.largest_matrix
-        if traits.upcasts and element == _HALF:
-            upcast = _HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
+        if traits.upcasts and element == HALF:
+            upcast = HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
         if traits.quantizes_experts:
             held -= round(
                 (element - four_bits.effective_bits / 8)
@@ -130,7 +130,7 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     tensors = [g for g in spec.tensors if g.component not in APART and g.kind not in ENDS] or list(typical_groups(spec))
     sizes = layer_sizes(spec)
     decides = traced_kernel(spec, element) == "eager" or request.attention == "eager"
-    cast_bytes = 0 if not traits.casts else FLOAT32 if request.precision == "bf16" else element  # autocast casts to 16 bits
+    _, cast_bytes = adapter_bytes(request)
     how = LayerTraining(
         weights=request.method == "full",
         adapted=select_adapted(spec, request),
@@ -170,7 +170,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
     by_gradients = n if sharding == "zero2" or request.shards_weights else 1
     by_states = n if sharding not in {"none", "ddp"} else 1
     offloads = sharding == "fsdp_offload"
-    masters = _HALF * of.trained.parameters if mixed else 0
+    masters = HALF * of.trained.parameters if mixed else 0
     gathered = max(2 * (of.weights - of.width * of.ends) // of.layers, of.width * of.largest_end)
     copies = copies_in_backward = gathered if by_weights > 1 else 0
     if mixed and by_weights == 1:

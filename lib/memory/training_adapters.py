@@ -11,7 +11,7 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32
 from lib.memory.resolve import layer_sizes
-from lib.memory.training_stacks import STACK_TRAITS
+from lib.memory.training_stacks import HALF, STACK_TRAITS, adapter_bytes
 from lib.model.adapter_targets import check_adapters, is_adapted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec, TensorGroup
     from lib.workload import TrainingRequest
 
-_HALF, _MATRIX = 2, 2
+_MATRIX = 2
 ENDS = frozenset({"embedding", "head"})
 
 
@@ -42,7 +42,7 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     traits = STACK_TRAITS[request.stack]
     if request.optimizer not in traits.optimizers:
         raise BadArgument("optimizer", request.optimizer, f"{', '.join(sorted(traits.optimizers))} with {traits.name}")
-    if request.sharding != "none" and request.devices < _HALF:
+    if request.sharding != "none" and request.devices < HALF:
         raise BadArgument("sharding", request.sharding, "none on one device; or two devices or more")
     if request.sharding == "none" and request.devices > 1:
         raise BadArgument("devices", request.devices, "1 without sharding; or ddp, zero1, zero2, zero3, fsdp, fsdp_offload as sharding")
@@ -57,7 +57,7 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
 def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Trained, int]:
     """What is trained, and parameters of adapters."""
     if request.method == "full":
-        width = _HALF if request.precision == "bf16" else FLOAT32
+        width = HALF if request.precision == "bf16" else FLOAT32
         shapes = [(group.shape, group.count) for group in spec.tensors] or [((spec.parameters_total,), 1)]
         matrices = [g for g in spec.tensors if len(g.shape) >= _MATRIX and g.kind not in ENDS]
         return law.Trained(
@@ -72,7 +72,7 @@ def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Traine
         count += number * law.adapter_parameters(rank=request.rank, rows=rows, columns=columns, dora=request.method == "dora")
         rows_and_columns += number * (rows + columns + 2 * request.rank)
         largest = max(largest, request.rank * max(rows, columns))
-    width = _HALF if request.precision == "bf16" and not STACK_TRAITS[request.stack].casts else FLOAT32
+    width, _ = adapter_bytes(request)
     return law.Trained(count, count, rows_and_columns, largest, width), count
 
 

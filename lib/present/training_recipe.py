@@ -1,7 +1,9 @@
 """The script that trains as asked, with TRL, and the line that starts it on Hugging Face Jobs.
 
 The script is written for `uv run`: its head names every package with its release. Releases that the catalog of frameworks lacks stand below
-with their source. Arguments are those of TRL's SFTConfig and peft's LoraConfig (huggingface.co/docs/trl/sft_trainer and /docs/peft).
+with their source. Arguments are those of TRL's SFTConfig and peft's LoraConfig (huggingface.co/docs/trl/sft_trainer and /docs/peft), read
+in TRL's source at f2cd57710 (1.10.0.dev0, 2026-07-24); what later releases changed was not read. TRL computes its loss in chunks of tokens
+unless `loss_type="nll"` is asked for, and says that packing keeps rows apart for certain with FlashAttention alone.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ from lib.present.snippets import python_literal
 if TYPE_CHECKING:
     from lib.workload import TrainingRequest
 
-RELEASES = {"trl": "1.16.0", "peft": "0.21.2", "liger-kernel": "0.8.5"}
+RELEASES = {"trl": "1.16.0", "peft": "0.21.2", "kernels": "0.17.2"}
 """PyPI, read 2026-11-22."""
 DATASET = "trl-lib/Capybara"
 _OPTIMIZERS = {
     "adamw": "adamw_torch_fused", "adamw_foreach": "adamw_torch", "adamw_8bit": "adamw_8bit", "paged_adamw": "paged_adamw_32bit",
     "paged_adamw_8bit": "paged_adamw_8bit", "adafactor": "adafactor", "sgd": "sgd",
 }  # fmt: skip
-_KERNELS = {"sdpa": "sdpa", "flash": "flash_attention_2", "eager": "eager"}
+_KERNELS = {"sdpa": "sdpa", "flash": "kernels-community/flash-attn2", "eager": "eager"}
 
 
 def job_command(flavor: str, hours: float) -> str:
@@ -32,12 +34,12 @@ def job_command(flavor: str, hours: float) -> str:
     return f"hf jobs uv run --flavor {shlex.quote(flavor)} --timeout {limit}h --secrets HF_TOKEN train.py"
 
 
-def _packages(request: TrainingRequest, *, fused: bool) -> list[str]:
+def _packages(request: TrainingRequest) -> list[str]:
     known = {package.name: package.version for package in load_versions().packages}
     names = ["transformers", "accelerate", "trl"]
     names += ["peft"] if request.method != "full" else []
     names += ["bitsandbytes"] if request.method == "qlora" or "8bit" in request.optimizer or "paged" in request.optimizer else []
-    names += ["liger-kernel"] if fused else []
+    names += ["kernels"] if request.attention == "flash" else []
     return [f"{name}=={RELEASES.get(name) or known[name]}" for name in names]
 
 
@@ -45,11 +47,13 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
     """A script that trains the model with TRL as the request says; the dataset is an example to replace."""
     adapter, quantized = request.method != "full", request.method == "qlora"
     lines = ["# /// script", '# requires-python = ">=3.11"', "# dependencies = ["]
-    lines += [f'#     "{package}",' for package in _packages(request, fused=fused)]
+    lines += [f'#     "{package}",' for package in _packages(request)]
     lines += ["# ]", "# ///", "import torch", "from datasets import load_dataset"]
     lines += ["from peft import LoraConfig"] if adapter else []
     lines += ["from transformers import BitsAndBytesConfig"] if quantized else []
     lines += ["from trl import SFTConfig, SFTTrainer", ""]
+    if request.packing and request.attention != "flash":
+        lines += ["# Packed rows are kept apart for certain by FlashAttention alone; with another kernel look at TRL's warning.", ""]
     lines += [f"MODEL = {python_literal(model)}", f'DATASET = "{DATASET}"  # replace by your own', ""]
     dtype = "torch.float32" if request.precision == "fp32" or (request.precision == "mixed" and not adapter) else "torch.bfloat16"
     options = [f'"dtype": {dtype}', f'"attn_implementation": "{_KERNELS[request.attention]}"']
@@ -64,7 +68,7 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
         "per_device_train_batch_size": request.micro_batch, "gradient_accumulation_steps": request.accumulation,
         "gradient_checkpointing": request.checkpointing != "none", "activation_offloading": request.checkpointing == "offloaded",
         "optim": f'"{_OPTIMIZERS.get(request.optimizer, "adamw_torch_fused")}"', "bf16": request.precision != "fp32",
-        "use_liger_kernel": fused, "num_train_epochs": f"{epochs:g}", "push_to_hub": True,
+        "loss_type": '"chunked_nll"' if fused else '"nll"', "num_train_epochs": f"{epochs:g}", "push_to_hub": True,
     }  # fmt: skip
     lines += ["arguments = SFTConfig(", *(f"    {name}={value}," for name, value in settings.items())]
     lines += ["    model_init_kwargs={" + ", ".join(options) + "},", ")"]

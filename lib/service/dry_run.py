@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from lib import memory
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.model import DryRunAnswer, FigureEntry
 from lib.errors import UnsupportedModel
-from lib.laws.activation import generation_peak_bytes
+from lib.laws.activation import FLOAT32, generation_peak_bytes
 from lib.laws.forward_pass import attention_flop, linear_flop
+from lib.laws.training import StepPart
+from lib.memory.resolve import layer_sizes
+from lib.memory.training import estimate_training, step_peaks
 from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
@@ -17,7 +20,10 @@ from lib.provenance import Source
 from lib.service.arguments import MAX_BATCH, MAX_TOKENS, Arguments, Flag, Mode, Model, argument, whole_number
 from lib.service.endpoint import App
 from lib.speed.model_work import derive_model_work
-from lib.workload import MOST_RANK, MemoryRequest
+from lib.workload import MOST_RANK, MemoryRequest, TrainingRequest
+
+if TYPE_CHECKING:
+    from lib.workload import Method
 
 _PRECISION = "bf16"
 _READS_TOKENS = frozenset({"decoder", "embedding decoder", "text encoder"})
@@ -54,7 +60,7 @@ def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
     if run.inference is not None:
         figures = inference_figures(run, run.inference, spec, arguments)
     elif run.training is not None:
-        figures = _training_figures(run, run.training, spec)
+        figures = _training_figures(run, run.training, spec, arguments)
     else:
         raise UnsupportedModel("Nothing was executed. Ask again, or ask for the estimate, which needs no run.")
     executed = Source(what="executed figures", source=f"{run.architecture} under torch's FakeTensorMode", checked="")
@@ -124,16 +130,31 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
     return figures
 
 
-def _training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec) -> list[FigureEntry]:
-    """Weights, states, saved activations, peak, FLOP and operations of a step; the closed form of a step is `/estimate_training`."""
+def _training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
+    """Weights, states, saved activations, peak, FLOP and operations of a step.
+
+    The closed form is that of `/estimate_training` for the step that is executed: bf16, adapters in float32, plain loss, nothing packed.
+    Saved activations count the log-softmax, which is alive between the two passes.
+    """
+    request = TrainingRequest(
+        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", stack="axolotl", fused_loss=False, packing=False,
+        checkpointing="layers" if arguments.checkpointing else "none", sequence_tokens=arguments.prompt_tokens,
+        micro_batch=arguments.batch_size,
+    )  # fmt: skip
+    peaks, buffers, apart = step_peaks(spec, request), spec.buffer_bytes, run.encoder_decoder
+    of = peaks.update
+    weights = of[StepPart.WEIGHTS] + of[StepPart.ADAPTERS]
+    softmax = FLOAT32 * layer_sizes(spec).vocabulary * request.micro_batch_tokens
+    saved = None if apart else peaks.loss[StepPart.SAVED_ACTIVATIONS] + softmax
+    peak = None if apart else max(sum(one.values()) for one in peaks) + buffers
     return [
         _figure("parameters", "parameters", run.parameters, spec.parameters_total),
-        _figure("trained parameters", "parameters", did.trained_parameters),
-        _figure("weights and buffers", "bytes", run.weights_bytes + run.buffer_bytes),
-        _figure("gradients", "bytes", did.gradient_bytes),
-        _figure("optimizer states", "bytes", did.optimizer_bytes),
-        _figure("saved activations", "bytes", did.saved_bytes),
-        _figure("peak", "bytes", run.peak_bytes),
+        _figure("trained parameters", "parameters", did.trained_parameters, estimate_training(spec, request).trained_parameters),
+        _figure("weights and buffers", "bytes", run.weights_bytes + run.buffer_bytes, weights + buffers),
+        _figure("gradients", "bytes", did.gradient_bytes, of[StepPart.GRADIENTS]),
+        _figure("optimizer states", "bytes", did.optimizer_bytes, of[StepPart.OPTIMIZER]),
+        _figure("saved activations", "bytes", did.saved_bytes, saved),
+        _figure("peak", "bytes", run.peak_bytes, peak),
         _figure("forward pass", "FLOP", did.forward.flop),
         _figure("backward pass", "FLOP", did.backward.flop),
         _figure("operations of the step", "operations", did.forward.operations + did.backward.operations + did.update.operations),

@@ -87,6 +87,9 @@ def test_a_training_step() -> None:
     executed = {figure["name"]: figure["executed"] for figure in answer["figures"]}
     assert (executed["trained parameters"], executed["gradients"]) == (24_576, 4 * 24_576)
     assert 0 < executed["saved activations"] < executed["peak"] == answer["peak_bytes"]
+    ratios = {figure["name"]: figure["ratio"] for figure in answer["figures"]}
+    for name in ("trained parameters", "weights and buffers", "gradients", "optimizer states", "peak"):
+        assert ratios[name] == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize(
