@@ -61,6 +61,10 @@ def too_large(memory_bytes: int) -> BadConfig:
     return BadConfig(f"Working this configuration out takes more than {memory_bytes / 2**30:g} GiB of memory and was stopped. {_NEXT}")
 
 
+_UNREADABLE = (EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError)
+"""What reading a pickle raises that is none, or that does not fit our value classes."""
+
+
 class _Values(pickle.Unpickler):
     """Reads an answer: plain values and the value classes of the modules above."""
 
@@ -126,7 +130,7 @@ class _Child:
             if not self._answers.poll(min(SLOW_S, limit_s)):
                 while_slow()
             answer = _Values(io.BytesIO(self._answers.recv_bytes(MAX_ANSWER_BYTES))).load()
-        except (EOFError, OSError, pickle.UnpicklingError):
+        except (OSError, *_UNREADABLE):
             answer = None
         finally:
             timer.cancel()

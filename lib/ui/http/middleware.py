@@ -35,7 +35,7 @@ from lib.ui.http.callers import KEY, name_caller
 from lib.ui.http.mcp import refuse_message
 from lib.ui.http.origins import has_cookies, is_foreign, is_foreign_logout, strip_login
 from lib.ui.http.places import WaitingPlaces
-from lib.ui.http.sessions import Sessions, no_answer
+from lib.ui.http.sessions import MOST_STREAMS, Sessions, crowded_stream, no_answer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -133,6 +133,8 @@ class ApiMiddleware:
             await error_response(InvalidInput(sentence), 404)(scope, receive, send)
         elif scope["type"] == "http" and is_foreign_logout(scope):
             await error_response(InvalidInput(_SIGN_OUT), 403)(scope, receive, send)
+        elif scope["type"] == "http" and scope["method"] == "GET" and path.rstrip("/") == _STREAM and self._sessions is not None:
+            await self._stream(self._sessions, scope, receive, send)
         elif scope["type"] != "http" or scope["method"] != "POST" or not path.startswith("/gradio_api/"):
             await self._app(scope, receive, send)
         else:
@@ -181,9 +183,19 @@ class ApiMiddleware:
         is_direct = endpoint is not None and endpoint.queue is None  # then the route itself knows
         if event is not None and not is_direct and not self._sessions.has_answer(event["id"]):
             return no_answer()
-        if path == _STREAM and not self._sessions.has_stream(QueryParams(scope["query_string"]).get("session_hash")):
-            return "Nothing is asked in this session (session_hash), so nothing can be read from it. Join the queue first."
         return None
+
+    async def _stream(self, sessions: Sessions, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on who reads the answers of a session, unless there are none or others read them already."""
+        session = QueryParams(scope["query_string"]).get("session_hash", "")
+        if not sessions.has_stream(session):
+            sentence = "Nothing is asked in this session (session_hash), so nothing can be read from it. Join the queue first."
+            await error_response(InvalidInput(sentence), 404)(scope, receive, send)
+        elif sessions.streams[session] >= MOST_STREAMS:
+            await error_response(InvalidInput(crowded_stream()), 429)(scope, receive, send)
+        else:
+            with sessions.stream(session):
+                await self._app(scope, receive, send)
 
     def _is_page_event(self, path: str, sent: Mapping[str, Any]) -> bool:
         """Whether this calls an event of the page: by a number, and not that of a public endpoint."""

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,20 @@ if TYPE_CHECKING:
 
 CAPACITY = 500
 ANSWER_S = 60.0
+MOST_STREAMS = 2
+"""Of one session at a time: a page reads one, and may open the next before the last has ended. Gradio gives each message to one of them,
+and fails in each but the first that is closed."""
 _EVERY_S = 0.5
 
 
 def no_answer() -> str:
     """The sentence for an event_id under which nothing is kept."""
     return f"There is no answer under this event_id: it was read, or nobody read it for {ANSWER_S:g} s, or it never was. Call again."
+
+
+def crowded_stream() -> str:
+    """The sentence for one stream too many."""
+    return f"{MOST_STREAMS} streams of this session (session_hash) are open already. Read the answers from one of them, or close it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,7 @@ class Sessions:
         self._of_the_page: OrderedDict[str, None] = OrderedDict()
         self._ended: dict[str, float] = {}
         self._watch: asyncio.Task[None] | None = None
+        self.streams: Counter[str] = Counter()
 
     def watch(self, session: object, *, of_the_page: bool) -> None:
         """A call of this session is passed on; it calls an event of the page, or else a public question. Sweeps until nothing is left."""
@@ -88,6 +98,16 @@ class Sessions:
     def has_stream(self, session: str | None) -> bool:
         """Whether messages of this session's calls wait to be read, or will."""
         return session in self._page._queue.pending_messages_per_session  # noqa: SLF001  as below
+
+    @contextmanager
+    def stream(self, session: str) -> Iterator[None]:
+        """Count a stream of this session as open while the block runs."""
+        self.streams[session] += 1
+        try:
+            yield
+        finally:
+            self.streams[session] -= 1
+            self.streams += Counter()  # without sessions that have none
 
     async def _sweep_until_empty(self) -> None:
         waiting = True

@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from lib.live.device_queue import DEVICE
 from lib.ui.http.api import Endpoint
 from lib.ui.http.middleware import ApiMiddleware
-from lib.ui.http.sessions import ANSWER_S, CAPACITY, Sessions, begin_without_settings
+from lib.ui.http.sessions import ANSWER_S, CAPACITY, MOST_STREAMS, Sessions, begin_without_settings, crowded_stream
 
 MIB = 2**20
 
@@ -119,6 +119,16 @@ def test_a_visitor_of_the_page_keeps_the_state_and_no_copy_of_what_was_sent(app:
     assert state.config_values == {}
     assert app.count("visitor") == 2
     assert app.count("other") == 1
+
+
+def test_one_session_has_few_streams_at_a_time(app: App) -> None:
+    """Gradio fails, with a traceback in the log, in every stream of a session but the first that is closed; who opens many is refused."""
+    app.sessions.streams["greedy"] = MOST_STREAMS
+    app.client.post("/queue/join", json={"data": ["x", None], "fn_index": 1, "session_hash": "greedy"}).raise_for_status()
+    refused = app.client.get("/queue/data", params={"session_hash": "greedy"})
+    assert (refused.status_code, refused.json()["error"]) == (429, crowded_stream())
+    assert app.count("visitor") == 1
+    assert app.sessions.streams == {"greedy": MOST_STREAMS}  # the visitor's has ended and is counted no longer
 
 
 def test_many_sessions_stay_within_the_capacity(app: App) -> None:
