@@ -72,6 +72,7 @@ GOOD: Mapping[str, Sequence[Any]] = {
     "after": _WAYS,
     "space_id": ("ada/chat", "ada/secret", "bob/app"),
     "message": ("hello",),
+    "action": ("switch", "sleep", "pause", "restart"),
     "trace": _TRACES,
     "metrics_text": _METRICS,
     "policy": ("static", "dynamic", "continuous"),
