@@ -10,10 +10,10 @@ Work that providers sell per token: chat with and without images, vectors, pictu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from lib.advisor.candidates import family_of, task_of
+from lib.advisor.candidates import SERVERS, family_of, task_of
 from lib.advisor.fit import HostedModel, Requirements
 from lib.advisor.judge import DAYS_PER_MONTH, judge_offers
 from lib.advisor.rank import rank_entries
@@ -91,7 +91,7 @@ def recommend(
         family=family,
         usual=requirements.speed_request,
         notes=_notes(workload, context, pick),
-        caveats=_caveats(hosted, pick),
+        caveats=(*_caveats(hosted, pick), *_describe_counting(order, requirements)),
         sources=_sources(hosted, pick, catalog),
     )
 
@@ -168,6 +168,18 @@ def _caveats(spec: ModelSpec | None, pick: Entry | None) -> tuple[Caveat, ...]:
     of_model = () if spec is None else spec.caveats
     of_pick = () if pick is None or pick.memory is None else pick.memory.caveats
     return tuple(dict.fromkeys((*of_model, *of_pick)))
+
+
+def _describe_counting(ranked: tuple[Entry, ...], requirements: Requirements) -> Iterator[Caveat]:
+    """How requests that come together are counted, where that is less than all of them at full length (`lib.advisor.fit`)."""
+    at_once, context, usual = requirements.workload.concurrency, requirements.context_tokens, requirements.speed_request
+    if at_once == 1:
+        return
+    usual_tokens = usual.prompt_tokens + usual.output_tokens
+    if usual_tokens < context and any(entry.engine in SERVERS for entry in ranked if entry.memory is not None):
+        yield Caveat("usual_lengths", {"concurrency": at_once, "usual_tokens": usual_tokens, "context_tokens": context})
+    if any(entry.offer.platform == "zerogpu" and entry.memory is not None for entry in ranked):
+        yield Caveat("calls_not_shared", {"concurrency": at_once})
 
 
 def _sources(spec: ModelSpec | None, pick: Entry | None, catalog: Catalog) -> tuple[Source, ...]:

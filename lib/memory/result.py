@@ -17,7 +17,7 @@ from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.memory_claim import Claim
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.precision import lacks_stored_format, weight_format
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Source, Value
 
 if TYPE_CHECKING:
     from lib.memory.per_device import PerDevice
@@ -171,6 +171,10 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
     if traits.preallocates and inference:
         variant = {"a share of the rest": "rest", "weights and cache": "computed"}.get(traits.claims, "")
         open_points.append(Caveat("preallocates", {"engine": request.engine, "share": traits.memory_share}, variant=variant))
+    tokens_of_step, least = request.profiled_tokens, min(each for _, each in traits.batched_tokens)
+    if inference and traits.start_up == "profile run" and tokens_of_step > least:
+        values: dict[str, Value] = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
+        open_points.append(Caveat("step_tokens", values))
     limit = spec.context_limit
     counted = tokens + request.media.tokens
     if limit is not None and counted > limit:

@@ -71,15 +71,22 @@ _MEMORY = {
     "needs. What fits, and the limits, are counted within that share.",
     "preallocates:computed": "{engine} fills the device with cache at start, but for what it keeps by the device's size for activations "
     "and graphs; this is what the request needs. What fits, and the limits, are counted without that reserve.",
+    "step_tokens": "Activations are those of a step of {tokens} tokens, the default of {engine!s} (max_num_batched_tokens) on large cards, "
+    "or where no card is named; small cards default to {least_tokens}, and the tiers are counted with what theirs take.",
+    "usual_lengths": "On servers such as vLLM memory is counted for {concurrency} requests of the usual {usual_tokens} tokens, or for one "
+    "of {context_tokens}, whichever takes more. /estimate_memory and /solve count every request at its full length, which takes more.",
     "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "media_not_counted:images": "A text prompt is counted; pictures need more: state how many (images) and their size.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
     "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
     "training_assumed": "Training: fused AdamW, mixed precision with master weights, gradient checkpointing, TRL with a fused loss; LoRA "
-    "of rank 16 on all plain matrices; several devices share by FSDP.",
+    "of rank 16 on all plain matrices; several devices share by FSDP. Gradients are not accumulated here; /estimate_training accumulates "
+    "8 micro-batches unless told otherwise, which holds gradients at every moment.",
     "training_reserved": "What the allocator reserves beyond the tensors depends on the order of blocks; runs of one stack of 2023 took "
     "three times the passing part: the high value covers that.",
+    "training_accumulates": "Gradients of {accumulation} micro-batches are accumulated, so they are held at every moment; /estimate_memory "
+    "counts a step of one micro-batch.",
     "training_lengths_vary": "Without packing lengths vary, and freed blocks do not fit the next length: beyond the tensors the allocator "
     "reserves 1.6 to 4.3 times what comes and goes (its own rules, simulated); a full card gives cached blocks back before it refuses, and "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids most of it. Padding takes time that is not counted.",
@@ -163,7 +170,7 @@ _BILL = {
     "region_price": "Price of us-central1; other regions ask up to {usd_per_hour!s} USD per hour.",
 }
 _QUOTA = {
-    "visitor_pays": "A call of {seconds:plain} s takes {request_quota_s:plain} s of the visitor's own quota ({quota_minutes:plain} "
+    "visitor_pays": "A call of {seconds:.4g} s takes {request_quota_s:.4g} s of the visitor's own quota ({quota_minutes:plain} "
     "minutes a day for the account '{account!s}'): {requests_per_visitor!s} such calls a day. The owner of the Space pays nothing for the "
     "GPU.",
     "quota_too_small": "A single call takes more than this account's whole daily quota.",

@@ -34,9 +34,10 @@ REASONS: Mapping[str, str] = MappingProxyType(
 CAVEATS: Mapping[str, str] = MappingProxyType(
     {
         "full_length": "Every request is counted at its full length, with a prompt that fills what the answer does not. Shorter requests "
-        "leave room for more.",
+        "leave room for more: /recommend counts those of the usual length on servers.",
         "limits_not_checked": "No speed is predicted here, so the limits on the first token and on speed are not checked.",
-        "calls_not_shared": "On ZeroGPU each call has its own GPU: the figures are for one request at a time, not for {concurrency:,}.",
+        "calls_not_shared": "On ZeroGPU each call has its own GPU: memory and speed there are those of one request at a time, not of "
+        "{concurrency:,}.",
         "offload_price": "The slowdown of offloading counts every offloaded byte at every step, over the host link at its maker's "
         "stated speed.",
     }

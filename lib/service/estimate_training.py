@@ -190,7 +190,8 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
         "activation_typical": not spec.tensors,
         "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
     }
-    return tuple(Caveat(code) for code, true in holds.items() if true)
+    accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()
+    return (*accumulated, *(Caveat(code) for code, true in holds.items() if true))
 
 
 def _option(option: TrainingOption) -> TrainingOptionEntry:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lib import catalog
 from lib.model import bundled
 from lib.model.spec import ModelSpec
+from lib.service.endpoint import App, bind_arguments
+from lib.service.estimate_training import estimate_training
 from lib.service.memory import memory_answer
+from lib.service.models import Models
+from lib.service.recommend import recommend
 from lib.service.resolve_model import model_answer
 from lib.workload import MemoryRequest
 
@@ -50,3 +56,27 @@ def test_that_bitsandbytes_leaves_experts_alone_is_told() -> None:
     assert "experts_not_converted" in codes("mistralai/Mixtral-8x7B-Instruct-v0.1", precision="bnb-nf4")
     assert "experts_not_converted" not in codes("mistralai/Mixtral-8x7B-Instruct-v0.1", precision="awq-4")
     assert "experts_not_converted" not in codes("Qwen/Qwen3-8B", precision="bnb-nf4")
+
+
+def test_answers_that_count_differently_say_so() -> None:
+    """The same question gets other figures where another page counts other requests, steps or tokens: each of the two says what it counts.
+
+    Eight requests at 4,096 tokens: servers are judged by eight usual ones, ZeroGPU lends each call a card. A page names no card, so vLLM's
+    activations are those of 8,192 tokens, and of an L4 those of 2,048. Two questions about training accumulate one and eight micro-batches.
+    """
+    llama = "meta-llama/Llama-3.1-8B-Instruct"
+    app = App(catalog=lambda: CATALOG, models=Models())
+    asked, train = bind_arguments(recommend, app), bind_arguments(estimate_training, app)
+
+    def told(answer: Any) -> dict[str, str]:
+        return {entry["code"]: entry["message"] for entry in answer["caveats"]}
+
+    many = told(asked(llama, concurrency=8, context_tokens=4096))
+    assert "8 requests of the usual 768 tokens, or for one of 4,096" in many["usual_lengths"]
+    assert "one request at a time, not of 8" in many["calls_not_shared"]
+    assert not {"usual_lengths", "calls_not_shared"} & told(asked(llama, concurrency=1)).keys()
+    assert "usual_lengths" not in told(asked(llama, concurrency=8, prompt_tokens=3840, output_tokens=256))
+    assert "step_tokens" in codes(llama, engine="vllm")
+    assert "step_tokens" not in codes(llama, engine="transformers")
+    assert "8 micro-batches" in told(train(llama, method="full"))["training_accumulates"]
+    assert "training_accumulates" not in told(train(llama, method="full", accumulation=1))
