@@ -111,6 +111,8 @@ class Hub:
             parts = urlsplit(target)
         except ValueError as error:
             raise refusals.garbage(what, "it redirects to what is not an address") from error
+        if "@" in parts.netloc or "\\" in target:  # not every reader of addresses sees the same host in it
+            raise refusals.garbage(what, "it redirects to an address that hides its host")
         own = origin(target) == origin(self.endpoint)
         if own or (parts.scheme == "https" and (parts.hostname or "").endswith(FILE_HOSTS) and "/resolve/" in url):
             return target
