@@ -204,6 +204,15 @@ def test_shipped_constants_on_published_steps() -> None:
     assert load_speed()[1][0] < 1 < load_speed()[1][1]
 
 
+def test_qlora_as_each_stack_holds_it() -> None:
+    """TRL puts adapters into bf16 and upcasts nothing, peft's preparation does the contrary; scales in 8 bits take less than in float32."""
+    trl, plain = ({p["name"]: p["bytes"] for p in ASK(LLAMA, method="qlora", stack=stack)["parts"]} for stack in ("trl", "transformers"))
+    assert (2 * trl["adapters"], "float32 tables and norms" in trl) == (plain["adapters"], False)
+    assert plain["float32 tables and norms"] > 0
+    single = {p["name"]: p["bytes"] for p in ASK(LLAMA, method="qlora", double_quantization=False)["parts"]}
+    assert 3e8 < single["weights"] - trl["weights"] < 3.5e8
+
+
 def test_every_stack_has_words_and_an_optimizer() -> None:
     """A row for each name."""
     assert STACK_TRAITS.keys() == set(get_args(Stack))

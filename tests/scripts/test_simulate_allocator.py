@@ -1,0 +1,26 @@
+"""The caching allocator's rules, and what varying lengths cost it."""
+
+from __future__ import annotations
+
+from lib.units import MIB
+from scripts.simulate_allocator import Allocator, Sizes, simulate
+
+SIZES = Sizes(hidden=256, layers=2, keys=64, mlp=1024, vocabulary=50_000)
+
+
+def test_blocks_are_cut_and_joined() -> None:
+    """20 MiB are asked of the device for 4; the rest serves the next, and freed neighbours serve one of both sizes."""
+    allocator = Allocator()
+    first, second = allocator.allocate(4 * MIB), allocator.allocate(6 * MIB)
+    assert allocator.reserved == 20 * MIB
+    allocator.release(first, second)
+    allocator.allocate(10 * MIB)
+    assert (allocator.reserved, allocator.live, allocator.peak) == (20 * MIB, 10 * MIB, 10 * MIB)
+
+
+def test_lengths_that_grow_reserve_more_than_the_longest_alone() -> None:
+    """Equal lengths are served from what is there; a longest row that comes first serves all that follow."""
+    once, thrice = simulate(SIZES, [512]), simulate(SIZES, [512] * 3)
+    assert (once.live, thrice.live, once.reserved) == (0, 0, thrice.reserved)
+    assert simulate(SIZES, [200, 300, 400, 512]).reserved > 1.2 * once.reserved
+    assert simulate(SIZES, [512, 400, 300, 200]).reserved < 1.1 * once.reserved
