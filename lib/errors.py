@@ -95,6 +95,10 @@ class BadArgument(InvalidInput):
         super().__init__(f"{name} was {quote_value(seen)}. Accepted: {accepted}.")
 
 
+class NoLinkedModel(BadArgument):
+    """No model was named, and the Space's card names none."""
+
+
 class BadConfig(InvalidInput):
     """A config.json that cannot be read or built."""
 

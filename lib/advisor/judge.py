@@ -275,7 +275,7 @@ def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -
         best = min(trial.passing, key=lambda of: order_configurations(of, price * of.replicas, workload.priority, requirements.family))
     else:
         obstacles += trial.obstacles
-    obstacles += _judge_budget(offer, workload, 1 if best is None else best.replicas)
+    obstacles += _judge_budget(offer, requirements, 1 if best is None else best.replicas)
     if obstacles or best is None or isinstance(trial, Reason):
         return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
     cost = price_offer(offer, workload, requirements.rules, best.speed.predicted, best.replicas)
@@ -314,10 +314,11 @@ def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ..
     return tuple(obstacles)
 
 
-def _judge_budget(offer: Offer, workload: Workload, replicas: int) -> list[Reason]:
+def _judge_budget(offer: Offer, requirements: Requirements, replicas: int) -> list[Reason]:
     """Whether the whole workload costs more than may be spent."""
-    limit = workload.max_usd_per_month
-    usd_per_month = price_month(offer, workload) * replicas if limit and offer.listed else Decimal(0)
+    workload, limit = requirements.workload, requirements.workload.max_usd_per_month
+    priced = limit and offer.listed
+    usd_per_month = price_offer(offer, workload, requirements.rules, replicas=replicas).usd_per_month if priced else Decimal(0)
     if usd_per_month <= limit:
         return []
     return [Reason("over_budget", {"usd_per_month": usd_per_month, "limit_usd": limit, "days": DAYS_PER_MONTH, "replicas": replicas})]
@@ -327,7 +328,7 @@ def _judge_without_model(offer: Offer, requirements: Requirements) -> Entry | Re
     """The model runs elsewhere: any hardware serves the page."""
     workload = requirements.workload
     retired = () if offer.listed else (Reason("retired", {"since": offer.since or ""}),)
-    obstacles = (*retired, *find_obstacles(offer, requirements), *_judge_budget(offer, workload, 1))
+    obstacles = (*retired, *find_obstacles(offer, requirements), *_judge_budget(offer, requirements, 1))
     if obstacles:
         return Rejection(offer=offer, reason=obstacles[0], also=obstacles[1:])
     cost = price_offer(offer, workload, requirements.rules)
@@ -354,20 +355,11 @@ def _judge_without_model(offer: Offer, requirements: Requirements) -> Entry | Re
 # Prices
 
 
-def price_month(offer: Offer, workload: Workload) -> Decimal:
-    """USD per month of an offer that runs its hours a day and never sleeps within them: price per hour × hours × days.
-
-    Raises:
-        BadCatalog: a listed offer has no price.
-    """
-    return _hourly_price(offer) * workload.hours_per_day * DAYS_PER_MONTH
-
-
 def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
     """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
 
-    Sleep, storage and the port of a Job are not in it; reasons state them. ZeroGPU and free hardware cost nothing; a reason states the
-    quota too.
+    The port of a Job that answers requests is in it; sleep and storage are not, reasons state them. ZeroGPU and free hardware cost
+    nothing; a reason states the quota too.
 
     Raises:
         BadCatalog: a listed offer has no price.
@@ -380,7 +372,6 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
         account=workload.account,
         concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
-        exposed_port=False,
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
     )

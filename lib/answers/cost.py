@@ -212,12 +212,13 @@ class OutlookAnswer(Answer):
 
 
 class SideEntry(TypedDict):
-    """A side of the answer; `low` and `high` are the range of an estimated rate, `None` for a measured one.
+    """A side of the answer; `low` and `high` are the range of an estimated rate, `None` for a measured one; `model` is "" there.
 
     Prices are those at the stated traffic, `…_full` those of a replica that is busy all the time.
     """
 
     name: str
+    model: str
     hardware: str
     runs_as: str
     measured: bool

@@ -173,9 +173,15 @@ def _speed(rate: ComparedRate) -> str:
 
 
 def judge_prediction(
-    predicted: int, measured: int, rate: ComparedRate, *, floor_tokens_per_s: float | None, resolution: int
+    predicted: int,
+    measured: int,
+    rate: ComparedRate,
+    *,
+    floor_tokens_per_s: float | None,
+    resolution: int,
+    first_token_error: float | None = None,
 ) -> tuple[Code, str]:
-    """A code and its sentence.
+    """A code and its sentence. Nothing is confirmed whose rate, or time to the first token, was predicted wrong by a factor of two.
 
     Args:
         predicted: peak of memory, in bytes.
@@ -183,6 +189,7 @@ def judge_prediction(
         rate: tokens a second while decoding.
         floor_tokens_per_s: the most that the memory's bandwidth allows, where the datasheet states it.
         resolution: bytes that the measurement of memory cannot tell apart.
+        first_token_error: predicted / measured - 1 of the time to the first token.
     """
     if floor_tokens_per_s is not None and rate.measured is not None and rate.measured > floor_tokens_per_s:
         said = (
@@ -198,5 +205,15 @@ def judge_prediction(
         memory += f", inside the promised {MEMORY_WITHIN:.0%}"
     if unclear:
         memory += f"; the {apart / 2**20:,.1f} MiB between them are below what can be told apart here ({resolution / 2**20:,.0f} MiB)"
-    code: Code = "memory_off" if not close and not unclear else "speed_off" if rate.inside is False else "confirmed"
-    return code, f"{memory}. {_speed(rate)}"
+    rate_error = rate.predicted / rate.measured - 1 if rate.predicted and rate.measured else None
+    off = [name for name, ratio in (("decoding", rate_error), ("the first token", first_token_error)) if _is_off(ratio)]
+    code: Code = "memory_off" if not close and not unclear else "speed_off" if rate.inside is False or off else "confirmed"
+    return code, f"{memory}. {_speed(rate)}" + (f" Wrong by a factor of two or more: {' and '.join(off)}." if off else "")
+
+
+FACTOR = 1.95
+"""What is written as "2.0 times too slow" begins here."""
+
+
+def _is_off(error: float | None) -> bool:
+    return error is not None and not 1 / FACTOR < error + 1 < FACTOR

@@ -51,7 +51,8 @@ def _payback(answer: ComparisonAnswer) -> str:
 def comparison_table(answer: ComparisonAnswer) -> str:
     """Both sides, figure by figure."""
     sides = (answer["before"], answer["after"])
-    rows = [(name, *(cell(one) for one in sides)) for name, cell in _ROWS]
+    models = [("Model", *(escape(one["model"] or "as measured") for one in sides))] if sides[0]["model"] != sides[1]["model"] else []
+    rows = [*models, *((name, *(cell(one) for one in sides)) for name, cell in _ROWS)]
     return table_markup("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
 
 

@@ -86,7 +86,7 @@ _PLATFORM = {
     "gradio_only": "Takes Gradio Spaces only.",
     "sleeps": "Falls asleep after 48 hours without a visitor.",
     "jobs_time_limit": "A Job, not a Space: it stops after {minutes} minutes unless told otherwise, and exposing a port costs "
-    "{ports_usd_per_hour} an hour.",
+    "{ports_usd_per_hour} an hour, which the month holds where requests come.",
     "cpu_basic_needs_plan": "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts; with this one "
     "({account}) the platform answers 402.",
     "retired": "No longer offered.",

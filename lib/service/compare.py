@@ -66,9 +66,13 @@ RATE, P50, P99, EFFORT = "measured tokens per second", "measured p50 latency", "
 
 
 class SideArguments(Arguments):
-    """One side; the rate and the latencies are measurements of one replica, 0 where nothing was measured."""
+    """One side, of a model of its own where one is named.
+
+    The rate and the latencies are measurements of one replica, 0 where nothing was measured.
+    """
 
     hardware: Hardware
+    model: Model = ""
     precision: Precision = "auto"
     engine: Engine = "transformers"
     concurrency: Concurrency = 1
@@ -107,8 +111,8 @@ def _side(name: str, value: object) -> SideArguments:
 
 
 _SIDE = (
-    "an object with hardware, and optionally precision, engine, concurrency, and what was measured: tokens_per_s, latency_p50_s, "
-    "latency_p99_s"
+    "an object with hardware, and optionally model (in place of the shared one), precision, engine, concurrency, and what was measured: "
+    "tokens_per_s, latency_p50_s, latency_p99_s"
 )
 
 
@@ -140,8 +144,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredSide:
-    """A side as it runs; `speed` is None where its rate was measured."""
+    """A side as it runs; `speed` is None where its rate was measured, and `model` then "" for none that was looked up."""
 
+    model: str
     offer: Offer
     request: SpeedRequest
     configuration: Configuration
@@ -150,7 +155,7 @@ class ConfiguredSide:
 
 
 def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
-    """Two configurations side by side under the same traffic: cost per request and million tokens, speed, replicas, and a verdict.
+    """Two configurations, of one model or of two, under the same traffic: cost per request and million tokens, speed, replicas, verdict.
 
     A model is only looked up where a rate has to be estimated.
 
@@ -187,15 +192,15 @@ def _configure_side(app: App, catalog: Catalog, name: str, model: object, side: 
     measured = any(latencies)
     if side.tokens_per_s:
         own = _own(name, offer, _plain(side.tokens_per_s), latencies)
-        return ConfiguredSide(offer=offer, request=request, configuration=own, speed=None, measured_latency=measured)
-    spec = app.models(model)
+        return ConfiguredSide(model="", offer=offer, request=request, configuration=own, speed=None, measured_latency=measured)
+    spec = app.models(side.model or model)
     request = replace(request, engine=choose_engine(spec, request.engine))
     _check_memory(spec, offer, request, replace(usage, concurrency=side.concurrency))
     speed = predict_speed(spec, offer, request, catalog.accelerators)
     expected = _expected_configuration(name, offer, request, speed, load)
     if measured:
         expected = replace(expected, latency_p50_s=latencies[0], latency_p99_s=latencies[1])
-    return ConfiguredSide(offer=offer, request=request, configuration=expected, speed=speed, measured_latency=measured)
+    return ConfiguredSide(model=spec.id, offer=offer, request=request, configuration=expected, speed=speed, measured_latency=measured)
 
 
 def _load(arguments: CompareArguments) -> Load:
@@ -312,6 +317,7 @@ def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
     million, answer = of.usd_per_million_tokens, Decimal(request.output_tokens) / MILLION
     return {
         "name": configured.offer.name,
+        "model": configured.model,
         "hardware": f"{configured.offer.platform}:{configured.offer.id}",
         "runs_as": f"{request.precision if speed is None else speed.precision} with {request.engine}, {request.concurrency:,} at once",
         "measured": speed is None,

@@ -115,6 +115,7 @@ def measure_answer(case: PreparedRun, measured: MeasuredRun, catalog: Catalog) -
         figure,
         floor_tokens_per_s=_floor_rate(case, catalog),
         resolution=RESOLUTION if run.device.kind == "cpu" else 0,
+        first_token_error=errors["ttft_s"],
     )
     how = "the host's clock, each token awaited" if run.device.kind == "cpu" else "the host's clock, the device awaited at each token"
     ran = Source(

@@ -157,7 +157,6 @@ def _usage(arguments: OutlookArguments, judged: Recommendation, catalog: Catalog
         prompt_tokens=judged.usual.prompt_tokens,
         output_tokens=judged.usual.output_tokens,
         concurrency=arguments.concurrency,
-        exposed_port=False,  # as in /recommend, whose reasons state what a Job's port costs
     )
 
 

@@ -75,7 +75,7 @@ def choose_model(model: str, space: Space, models: Callable[[object], ModelSpec]
     """The model that was named, else the linked one that needs the most memory.
 
     Raises:
-        BadArgument: none is named, and the Space links none.
+        NoLinkedModel: none is named, and the Space links none.
         AdvisorError: the named one cannot be resolved, or none of the linked ones.
     """
     if FAMILIES.get(workload.task) == "provider" and not model.strip():

@@ -1,4 +1,4 @@
-"""Before and after on demand: two configurations, estimated or measured, and whether the change is worth its effort."""
+"""Before and after on demand: two configurations, of one model or of two, and whether the change is worth its effort."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 CHOOSE = "Name a model above, or type the measured tokens per second of both."
 TRAFFIC = ("requests_per_day", "hours_per_day", "days_per_month")
-PER_SIDE = 7
+PER_SIDE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideInputs:
     """The questions about one side, in the order of `Asked`."""
 
+    model: gr.Textbox
     hardware: gr.Dropdown
     precision: gr.Dropdown
     engine: gr.Dropdown
@@ -61,7 +62,7 @@ class CompareView:
 def build(services: Services) -> CompareView:
     """The layout of the box."""
     rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
-    title = "Before and after: is an optimisation worth it?"
+    title = "Before and after, or two models side by side: is a change worth it?"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare"):
         gr.HTML(
             hint_note(
@@ -79,6 +80,7 @@ def build(services: Services) -> CompareView:
 def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -> SideInputs:
     """Each label names its side, because a screen reader reads it without the column."""
     with gr.Column(min_width=260, elem_classes="controls"):
+        model = gr.Textbox(label=f"{name}: another model", info="Empty: the model above.", max_lines=1, max_length=ask.MODEL_LENGTH)
         hardware = gr.Dropdown(rented, value="spaces:l4x1", label=f"{name}: hardware")
         precision = gr.Dropdown(ask.precision_choices(), value="auto", label=f"{name}: precision")
         with gr.Row(elem_classes="pair"):
@@ -88,14 +90,17 @@ def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -
         with gr.Row(elem_classes="pair"):
             p50 = gr.Number(0, label=f"{name}: p50, s", min_width=100)
             p99 = gr.Number(0, label=f"{name}: p99, s", min_width=100)
-    return SideInputs(hardware=hardware, precision=precision, engine=runs, concurrency=concurrency, rate=rate, p50=p50, p99=p99)
+    return SideInputs(
+        model=model, hardware=hardware, precision=precision, engine=runs, concurrency=concurrency, rate=rate, p50=p50, p99=p99
+    )
 
 
 def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
     """An emptied number is one that was not measured."""
-    hardware, precision, engine, concurrency, *measured = values
+    model, hardware, precision, engine, concurrency, *measured = values
     rate, p50, p99 = (0 if value is None else value for value in measured)
     return {
+        "model": str(model or "").strip(),
         "hardware": hardware,
         "precision": precision,
         "engine": engine,
@@ -109,7 +114,7 @@ def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
 def comparison_html(services: Services, model: str, cost: Sequence[Value], own: Sequence[Value]) -> str:
     """The comparison under the traffic of the tab (`cost`, its values); a refusal becomes a sentence."""
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
-    if not model and not (before["tokens_per_s"] and after["tokens_per_s"]):
+    if not all(model or side["model"] or side["tokens_per_s"] for side in (before, after)):
         return hint_note(CHOOSE)
     asked = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
     usual = prompt_and_output_tokens(int(asked["context_tokens"]))

@@ -80,7 +80,8 @@ class Review:
 class Scene:
     """One picture of an action under way. `review`, where it is given, takes the place of the old one; `status` likewise.
 
-    `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed once more.
+    `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed once more. `arrived`: it
+    runs on what was asked for.
     """
 
     progress: str
@@ -88,6 +89,7 @@ class Scene:
     status: str | None = None
     watching: bool = False
     again: bool = False
+    arrived: bool = False
 
 
 def form_request(space: str, action: object, hardware: object, sleep_time_s: object) -> SpaceRequest:
@@ -175,7 +177,11 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
     try:
         for progress in services.account.watch(request.space, token=token, hardware=request.hardware):
             yield Scene(
-                progress=progress_card(progress), review=Review(card=""), status=status_markup(progress), watching=not progress["done"]
+                progress=progress_card(progress),
+                review=Review(card=""),
+                status=status_markup(progress),
+                watching=not progress["done"],
+                arrived=progress["arrived"],
             )
     except AdvisorError as lost:
         sentence = f"What was asked of the Hub goes on, but it cannot be watched any longer. {lost}"
@@ -191,7 +197,8 @@ def _status_now(services: Services, space: str, token: str | None) -> str:
 
 WATCHERS = anyio.CapacityLimiter(200)
 """Threads of their own: a visitor who watches a Space for half an hour must not take a thread from a visitor who asks for an answer."""
-RESIZE = "The tier is being changed: “Right-size” judges the new one."
+RESIZE = "The tier is being changed; “Right-size” judges the new one when it runs."
+RESIZED = "The tier has changed: “Right-size” judges the new one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,7 +338,7 @@ def _tab_updates(around: TabParts, scene: Scene, *, stale: bool) -> dict[Any, An
     """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
         return {around.token: "", around.status: gr.skip(), around.sized: gr.skip(), around.use: gr.skip()}
-    sized, use = (hint_note(RESIZE), gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
+    sized, use = (hint_note(RESIZED if scene.arrived else RESIZE), gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
     return {around.token: "", around.status: scene.status, around.sized: sized, around.use: use}
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from lib.catalog.offers import ZEROGPU_TIER
-from lib.errors import AdvisorError
+from lib.errors import AdvisorError, NoLinkedModel
 from lib.present.cards import prices_line
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.space_cards import STATIC, price_words, size_card, status_card, status_text
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lib.answers.spaces import SpaceStatus
     from lib.service.app import Services
 
+UNLINKED = "Its card names no model (`models:` in the README.md). Name the model it runs and press “Right-size”."
 CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
 
 
@@ -85,6 +86,8 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
         return SizeMarkup(card="")
     try:
         answer = services.account.right_size(space, model=model or "", **workload.recommend_arguments(values), token=token)
+    except NoLinkedModel:
+        return SizeMarkup(card=hint_note(UNLINKED))
     except AdvisorError as refused:
         return SizeMarkup(card=ask.word_refusal(refused, "No right size."))
     pick = answer["pick"]
@@ -92,6 +95,12 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
     if pick is not None and answer["decision"] == "move":
         tier = {"spaces": pick["hardware"], "zerogpu": ZEROGPU_TIER}.get(pick["platform"], "")
     return SizeMarkup(card=size_card(answer), tier=tier)
+
+
+def tier_of_hardware(hardware: object) -> str | None:
+    """The tier of a Space that the page's hardware is; `None` where it is no such tier."""
+    platform, _, flavor = str(hardware or "").partition(":")
+    return {"spaces": flavor, "zerogpu": ZEROGPU_TIER}.get(platform)
 
 
 def tier_choices(services: Services) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import gradio as gr
 from lib.present.markup import hint_note
 from lib.ui import login, space_actions, space_look
 from lib.ui.events import Ticks
-from lib.ui.fields import MODEL_LENGTH
+from lib.ui.fields import MODEL_LENGTH, QUESTION
 from lib.ui.login import LoginView
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review
 from lib.ui.space_look import CHOOSE
@@ -87,7 +87,9 @@ def wire(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ti
 def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ticks) -> None:
     form = view.form
 
-    def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None) -> dict[Any, Any]:
+    at = [field.argument for field in QUESTION].index("hardware")
+
+    def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None, hardware: str | None) -> dict[Any, Any]:
         found = space_look.space_markup(services, space, login.token_of(pasted, signed))
         sleeps = found.sleep_time_s if found.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
         return {
@@ -96,7 +98,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
             view.sized: hint_note("Working out the right size …") if found.space else "",
             view.use: gr.update(visible=False),
             form.box: gr.update(visible=bool(found.space)),
-            form.tier: gr.update(choices=space_look.tier_choices(services)),
+            form.tier: _tier_update(services, hardware),
             form.sleep: sleeps,
             form.progress: "",
             **clear_review(form),
@@ -109,14 +111,26 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     token = view.login.token
     shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
-    asking = [view.space, token]
+    asking = [view.space, token, question[at]]
     looking = gr.on([view.look.click, view.space.submit, ticks["space"].change], look, asking, shown, api_name="space_looked", **quiet)
     sizing = [view.seen, token, view.size, *question]
     answers = [view.sized, view.pick, view.use]
     looking.then(size, sizing, answers, api_name="space_sized", **quiet)
     gr.on([view.resize.click, view.size.submit], size, sizing, answers, api_name="space_resized", **quiet)
 
+    def prefer(hardware: str | None) -> Any:
+        return _tier_update(services, hardware)
+
+    question[at].change(prefer, question[at], form.tier, api_name="space_tier_preferred", **quiet)
+
     def take(tier: str) -> dict[Any, Any]:
         return {form.action: "switch", form.tier: tier, **clear_review(form)}
 
     view.use.click(take, view.pick, [form.action, form.tier, *clear_review(form)], api_name="space_tier_taken", **quiet)
+
+
+def _tier_update(services: Services, hardware: str | None) -> Any:
+    """The tiers of today; the hardware that is looked at is chosen, if it is one of them."""
+    choices, wanted = space_look.tier_choices(services), space_look.tier_of_hardware(hardware)
+    known = any(value == wanted for _, value in choices)
+    return gr.update(choices=choices, value=wanted) if known else gr.update(choices=choices)

@@ -238,7 +238,9 @@ def check_use(reason: Reason, entry: Entry, workload: Workload) -> None:
             assert entry.speed.predicted is not None
             assert values["concurrency"] == entry.speed.predicted.request.concurrency > workload.concurrency
         case "price":
-            assert values["usd_per_month"] == entry.offer.usd_per_hour * workload.hours_per_day * 30 * entry.replicas  # type: ignore[operator]
+            port = CATALOG.rules.jobs.ports_usd_per_hour if entry.offer.platform == "jobs" and workload.requests_per_day else 0
+            hourly = entry.offer.usd_per_hour + port  # type: ignore[operator]
+            assert values["usd_per_month"] == hourly * workload.hours_per_day * 30 * entry.replicas
         case "free":
             assert entry.offer.usd_per_hour == 0
         case "paused_outside_hours":

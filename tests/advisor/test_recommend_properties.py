@@ -79,7 +79,9 @@ def test_what_is_ranked_fits(question: tuple[ModelSpec, Workload]) -> None:
         assert e.free_bytes >= 0
         assert not workload.max_usd_per_month or e.cost.usd_per_month <= workload.max_usd_per_month
         assert e.speed.tokens_per_s is None or e.speed.tokens_per_s >= workload.min_tokens_per_s
-        assert not workload.hours_per_day or e.cost.usd_per_month == e.cost.usd_per_hour * workload.hours_per_day * 30 * e.replicas
+        port = CATALOG.rules.jobs.ports_usd_per_hour if e.offer.platform == "jobs" and workload.requests_per_day else 0
+        hourly = e.cost.usd_per_hour + port
+        assert not workload.hours_per_day or e.cost.usd_per_month == hourly * workload.hours_per_day * 30 * e.replicas
 
 
 @settings(max_examples=40, deadline=None)

@@ -108,6 +108,14 @@ def test_the_verdict(
     assert (found, words in said) == (code, True), said
 
 
+@pytest.mark.parametrize(("error", "code"), [(0.5, "confirmed"), (1.0, "speed_off"), (-0.5, "speed_off"), (None, "confirmed")])
+def test_nothing_is_confirmed_beside_twice_too_slow(error: float | None, code: str) -> None:
+    """A first token predicted at twice or half its time is no confirmation, whatever the memory is."""
+    verdict, words = judge_prediction(100 * MIB, 100 * MIB, RATE, floor_tokens_per_s=None, resolution=0, first_token_error=error)
+    assert verdict == code
+    assert ("the first token" in words) == (code == "speed_off")
+
+
 def test_a_process_is_bounded_near_its_prediction() -> None:
     """Twice the 9 GiB that are predicted and one for libraries, never more than is free; a card's memory is not the process's."""
     assert memory_limit_bytes(NEED, replace(DEVICE, free_bytes=64 * GIB)) == 19 * GIB

@@ -19,7 +19,7 @@ from lib.ui import compare_box, page
 traffic = partial(page_values.asked, "cost")
 COST = traffic()
 UNTYPED: list[Any] = [None]
-L4: list[Any] = ["spaces:l4x1", "auto", "vllm", 8, 0, 0, 0]
+L4: list[Any] = ["", "spaces:l4x1", "auto", "vllm", 8, 0, 0, 0]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def services() -> Services:
 
 def side(**named: Any) -> list[Any]:
     """An L4 with vLLM and eight at once, some questions answered otherwise."""
-    names = ("hardware", "precision", "engine", "concurrency", "rate", "p50", "p99")
+    names = ("model", "hardware", "precision", "engine", "concurrency", "rate", "p50", "p99")
     return [named.get(name, value) for name, value in zip(names, L4, strict=True)]
 
 
@@ -140,3 +140,14 @@ def test_its_events_are_private_and_named(services: Services) -> None:
     """No public endpoint is added."""
     events = {one["api_name"]: one for one in page.build_page(services).config["dependencies"]}
     assert events["compare_changed"]["api_visibility"] == "private"
+
+
+def test_two_models_stand_side_by_side(services: Services) -> None:
+    """Each side names its model, and the smaller one answers faster on the same card."""
+    small = "Qwen/Qwen2.5-0.5B-Instruct"
+    shown = compare_box.comparison_html(services, LLAMA, COST, [0, *side(), *side(model=small)])
+    assert small in shown
+    assert LLAMA in shown
+    both = services.compare(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "model": small})
+    assert (both["before"]["model"], both["after"]["model"]) == (LLAMA, small)
+    assert both["speed_ratio"] > 1
