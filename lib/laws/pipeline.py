@@ -9,10 +9,12 @@ Tensors are as large as what they describe. Convolutions and matrices work on ea
 of its latents (A²·f), over time on pairs of frames (A·f²), over both on all pairs (A²·f²). The coefficients come from runs of the
 pipeline on the meta device (`lib.model.pipeline_fits`).
 
-    t = B · (s · e · F + V) / (N · φ · η) + s · e · τ
+    t = B · V / (N · φ · η) + s · e · t_e          t_e = ((B · F / (N · φ · η))⁴ + τ⁴)^(1/4)   eager: launching overlaps with computing
+                                                   t_e = B · F / (N · φ · η) + τ                compiled
 
     s  steps   e  evaluations per step (2 with guidance)   F  FLOP of an evaluation   V  FLOP of the decoder   N  copies that share B
     φ  dense peak in the compute dtype     η  share of it that is reached     τ  host time of an evaluation
+    Kernels between the products move k bytes for each FLOP of them: for φ · η stands 1 / (1 / (φ · η) + k / bandwidth).
 
 Limits: a size far outside those of the runs is an extrapolation.
 Source: diffusers 0.42.1 and torch 2.13.0, executed; checked 2026-11-22; η and τ from `scripts/calibration_pictures.py`.
@@ -64,20 +66,23 @@ def latent_frames(frames: int, step: int) -> float:
     return float((frames - 1) // step + 1) if step else 1.0
 
 
+_OVERLAP = 4.0  # as `lib.laws.forward_pass.step_time`
 DENOISING = Law(
-    "pictures · (steps · evaluations · FLOP + FLOP of the decoder) / compute reached + evaluations · host time",
+    "pictures · FLOP of the decoder / compute reached + evaluations · (pictures · FLOP / compute reached, or the host's time where longer)",
     "lib/laws/pipeline.py; " + FITTED_CONSTANTS,
 )
 
 
 def denoising(
-    *, batch: Quantity, evaluations: Quantity, flop: Quantity, decoder_flop: Quantity, rate: Quantity, host_s: Quantity
+    *, batch: Quantity, evaluations: Quantity, flop: Quantity, decoder_flop: Quantity, rate: Quantity, host_s: Quantity, eager: bool
 ) -> Quantity:
-    """Seconds for a batch; `rate` = N · φ · η.
+    """Seconds for a batch; `rate` = N · φ · η with the bytes between products, `host_s` = τ.
 
     FLUX.1-dev, 28 evaluations of 74.4 TFLOP on 300 TFLOP/s reached, 10 TFLOP to decode: 2093.2 / 300 = 6.98 s:
 
-    >>> round(denoising(batch=1, evaluations=28, flop=74.4e12, decoder_flop=10e12, rate=3e14, host_s=0.0), 2)
+    >>> round(denoising(batch=1, evaluations=28, flop=74.4e12, decoder_flop=10e12, rate=3e14, host_s=0.0, eager=True), 2)
     6.98
     """
-    return batch * (evaluations * flop + decoder_flop) / rate + evaluations * host_s
+    computed_s = batch * flop / rate
+    each_s = (computed_s**_OVERLAP + host_s**_OVERLAP) ** (1 / _OVERLAP) if eager else computed_s + host_s
+    return batch * decoder_flop / rate + evaluations * each_s

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
 from lib.memory.resolve import resolve_request, tensor_parallel_degree
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CacheRoom",
+    "GenerationMemory",
     "MemoryEstimate",
     "MemoryFit",
     "Part",
@@ -35,6 +36,7 @@ __all__ = [
     "cache_room",
     "compose",
     "count_sequences",
+    "estimate_generation",
     "estimate_memory",
     "find_largest",
     "fit_memory",
@@ -65,6 +67,33 @@ def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         BadArgument: a precision that no format has.
     """
     return compose(hold_model(spec, request, accelerator), request.context_tokens, request.batch_size)
+
+
+class GenerationMemory(NamedTuple):
+    """A prompt and its answer in turn: the estimates of the prompt, of the last length and of a single token; bytes made before the run.
+
+    `moments` are cache and activations at the fullest points: while the prompt is read, and at the last step.
+    """
+
+    prompt: MemoryEstimate
+    last: MemoryEstimate
+    single: MemoryEstimate
+    weights_bytes: int
+    moments: list[tuple[int, int]]
+
+
+def estimate_generation(
+    spec: ModelSpec, request: MemoryRequest, prompt_tokens: int, output_tokens: int, accelerator: Accelerator | None = None
+) -> GenerationMemory:
+    """What `generate` takes from its prompt to its last step; the last token is written and never read.
+
+    Raises:
+        BadArgument: a precision that no format has.
+    """
+    lengths = (prompt_tokens, prompt_tokens + output_tokens - 1, 1)
+    prompt, last, single = (estimate_memory(spec, replace(request, context_tokens=max(1, n)), accelerator) for n in lengths)
+    moments = [(prompt.kv_cache_bytes, prompt.activation_bytes), (last.kv_cache_bytes, single.activation_bytes)]
+    return GenerationMemory(prompt, last, single, prompt.weights_bytes + spec.buffer_bytes, moments)
 
 
 def attention_scores(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> int:

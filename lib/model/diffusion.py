@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
 from lib.model.bundled import find_spec, list_ids
 from lib.model.config import check_config
-from lib.model.spec import Dimensions, ModelSpec, Pipeline, SpecSource, StoredWeights, TensorGroup
+from lib.model.spec import ModelSpec, Pipeline, SpecSource, StoredWeights, TensorGroup, make_tokenless_spec
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -186,25 +186,15 @@ def resolve_pipeline(
     parts = {name: _component(name, config) for name, config in components.items()}
     tensors = tuple(group for part in parts.values() for group in part.groups)
     pipeline = _run(parts, tensors, limit_s)
-    total = sum(g.parameters for g in tensors)
     classes = ", ".join(f"{name}: {part.kind}" for name, part in parts.items())
     video = pipeline.frame_step > 0 if pipeline else any(word in part.kind for part in parts.values() for word in _VIDEO_CLASSES)
-    return ModelSpec(
+    return make_tokenless_spec(
+        tensors,
         id=id,
         architecture=next((part.kind for name, part in parts.items() if name in {"transformer", "unet"}), ""),
-        model_type="",
         task=task or ("text-to-video" if video else "text-to-image"),
         library="diffusers",
         source=source,
-        parameters_total=total,
-        parameters_active=total,
-        tensors=tensors,
-        dimensions=Dimensions(),
-        layer_kinds={},
-        cache_terms=None,
-        unknown_cache=False,
-        activations=(),
-        context_limit=None,
         stored=StoredWeights(dtype="", bytes_by_dtype=dict(bytes_by_dtype or {})),
         license=license,
         gated=gated,

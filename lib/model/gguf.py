@@ -23,7 +23,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from lib.errors import BadConfig, UnsupportedModel, quote_value
 from lib.laws.weights_gguf import BLOCKS, FILE_TYPES, file_type_of
@@ -33,6 +32,7 @@ from lib.model.spec import (
     Growth,
     ModelSpec,
     Quantization,
+    StoredTensor,
     StoredWeights,
     TensorGroup,
     TensorKind,
@@ -56,18 +56,6 @@ _PERIODS: Mapping[str, tuple[int, bool]] = {
 }  # fmt: skip
 """Every n-th layer is full where the file does not say which: the last of n, or the first."""
 _CHUNK = 8192  # of Llama 4, whatever its file says
-
-
-class StoredTensor(Protocol):
-    """A tensor as the header lists it: type in ggml's words, shape in torch's order."""
-
-    @property
-    def dtype(self) -> str:
-        """For instance "Q4_K"."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """For instance (4096, 4096)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from lib.engines import Work
 from lib.laws.image_tokens import ImageRules
@@ -283,12 +283,47 @@ class ModelSpec:
         return "embedding decoder" if embeds else "decoder"
 
     @property
+    def has_encoder(self) -> bool:
+        """Whether an encoder reads the prompt, whose positions the decoder's layers cache."""
+        return self.dimensions.encoder_tokens > 0 or any(term.growth == "encoder" for term in self.cache_terms or ())
+
+    @property
     def parameters_by_component(self) -> dict[str, int]:
         """Parameters of each component; they add up to `parameters_total` unless only a bare count is known."""
         total: dict[str, int] = {}
         for group in self.tensors:
             total[group.component] = total.get(group.component, 0) + group.parameters
         return total
+
+
+class StoredTensor(Protocol):
+    """A tensor as the header of a file lists it: type in the file's words ("F32", "Q4_K"), shape in torch's order."""
+
+    @property
+    def dtype(self) -> str:
+        """For instance "Q4_K"."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """For instance (4096, 4096)."""
+
+
+def make_tokenless_spec(tensors: tuple[TensorGroup, ...], **known: Any) -> ModelSpec:
+    """A model that reads no tokens (pixels go in, at any size): nothing is cached and no length limits it; `known` are its other fields."""
+    total = sum(group.parameters for group in tensors)
+    return ModelSpec(
+        model_type="",
+        parameters_total=total,
+        parameters_active=total,
+        tensors=tensors,
+        dimensions=Dimensions(),
+        layer_kinds={},
+        cache_terms=None,
+        unknown_cache=False,
+        activations=(),
+        context_limit=None,
+        **known,
+    )
 
 
 def parameters_active(tensors: tuple[TensorGroup, ...]) -> int:

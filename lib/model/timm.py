@@ -9,28 +9,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from lib.errors import UnsupportedModel, quote_value
-from lib.model.spec import Dimensions, ModelSpec, StoredWeights, TensorGroup, TensorKind
+from lib.model.spec import ModelSpec, StoredTensor, StoredWeights, TensorGroup, TensorKind, make_tokenless_spec
 from lib.provenance import Source
 
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 _WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "F16": 2, "BF16": 2}
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _RANK_OF_CONV = 4
-
-
-class StoredTensor(Protocol):
-    """A tensor as the header lists it."""
-
-    @property
-    def dtype(self) -> str:
-        """For instance "F32"."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """For instance (64, 3, 7, 7)."""
 
 
 def is_timm(config: Mapping[str, Any]) -> bool:
@@ -79,24 +67,14 @@ def resolve_timm(
         )
         for name, tensor in kept.items()
     )
-    total = sum(group.parameters for group in groups)
     buffers = sum(math.prod(t.shape) * _WIDTHS.get(t.dtype, 4) for name, t in tensors.items() if name not in kept)
-    return ModelSpec(
+    return make_tokenless_spec(
+        groups,
         id=id,
         architecture=architecture,
-        model_type="",
         task=task or "image-classification",
         library="timm",
         source="safetensors",
-        parameters_total=total,
-        parameters_active=total,
-        tensors=groups,
-        dimensions=Dimensions(),
-        layer_kinds={},
-        cache_terms=None,
-        unknown_cache=False,
-        activations=(),
-        context_limit=None,
         stored=StoredWeights(dtype=_DTYPES.get(max(by_dtype, key=lambda kind: by_dtype[kind]), ""), bytes_by_dtype=dict(by_dtype)),
         license=license,
         gated=gated,

@@ -83,10 +83,6 @@ def _figure(name: str, unit: str, executed: int, closed: float | None = None) ->
     return {"name": name, "unit": unit, "executed": executed, "closed_form": None if closed is None else round(closed), "ratio": ratio}
 
 
-def _request(tokens: int, arguments: DryRunArguments) -> MemoryRequest:
-    return MemoryRequest(precision=_PRECISION, kv_precision=_PRECISION, context_tokens=tokens, batch_size=arguments.batch_size)
-
-
 def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
     """Weights, cache, activations, peak, FLOP and operations of an inference.
 
@@ -95,10 +91,8 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
     prompt, output, batch = arguments.prompt_tokens, arguments.output_tokens, arguments.batch_size
     if did.decode is None:
         output = 1
-    lengths = (prompt, prompt + output - 1, 1)
-    first, last, single = (memory.estimate_memory(spec, _request(length, arguments)) for length in lengths)
-    weights = first.weights.bytes + spec.buffer_bytes
-    moments = [(first.kv_cache.bytes, first.activation.bytes), (last.kv_cache.bytes, single.activation.bytes)]
+    request = MemoryRequest(precision=_PRECISION, kv_precision=_PRECISION, batch_size=batch)
+    first, last, _, weights, moments = memory.estimate_generation(spec, request, prompt, output)
     apart = run.encoder_decoder
     held = did.prefill.peak_bytes - did.prompt_cache_bytes
     figures = [

@@ -14,7 +14,7 @@ from lib.workload import AS_THE_PIPELINE, MemoryRequest
 def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> list[Caveat]:
     """A prompt and answer that the model cannot hold; in an encoder-decoder the answer alone has to fit, an encoder answers nothing."""
     answers = spec.work not in {"text encoder", "other encoder"}
-    tokens = (output_tokens if answers else 0) + (0 if _has_encoder(spec) else prompt_tokens)
+    tokens = (output_tokens if answers else 0) + (0 if spec.has_encoder else prompt_tokens)
     if spec.context_limit is None or tokens <= spec.context_limit:
         return []
     return [Caveat("beyond_context", {"asked_tokens": tokens, "limit_tokens": spec.context_limit})]
@@ -22,7 +22,7 @@ def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> 
 
 def encoder_caveats(spec: ModelSpec, encoder_tokens: int) -> list[Caveat]:
     """A length of the encoder's side where there is none."""
-    return [Caveat("no_encoder", {"encoder_tokens": encoder_tokens})] if encoder_tokens and not _has_encoder(spec) else []
+    return [Caveat("no_encoder", {"encoder_tokens": encoder_tokens})] if encoder_tokens and not spec.has_encoder else []
 
 
 def picture_caveats(spec: ModelSpec, request: MemoryRequest) -> list[Caveat]:
@@ -41,7 +41,3 @@ def split_caveats(spec: ModelSpec, engine: str, devices: int) -> list[Caveat]:
     if devices % degree == 0:
         return []
     return [Caveat("devices_unused", {"engine": engine, "devices": devices, "degree": degree})]
-
-
-def _has_encoder(spec: ModelSpec) -> bool:
-    return spec.dimensions.encoder_tokens > 0 or any(term.growth == "encoder" for term in spec.cache_terms or ())

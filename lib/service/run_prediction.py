@@ -31,7 +31,7 @@ from lib.live.limits import (
 )
 from lib.live.measure import MeasureRequest
 from lib.live.zerogpu import size_for
-from lib.memory import MemoryEstimate, estimate_memory, fit_memory
+from lib.memory import MemoryEstimate, estimate_generation, estimate_memory, fit_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
 from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
@@ -114,15 +114,15 @@ def predict_run(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) ->
         InvalidInput: a precision that no format has.
         UnsupportedModel: nothing is known of the model's work per token.
     """
-    prompt, last = _memory(run, catalog, run.prompt_tokens), _memory(run, catalog, run.prompt_tokens + run.output_tokens - 1)
+    request = MemoryRequest(precision=run.precision, engine="transformers")
+    prompt, last, _, weights, moments = estimate_generation(run.spec, request, run.prompt_tokens, run.output_tokens, _silicon(run, catalog))
     cache, activations = last.kv_cache.bytes, prompt.activation.bytes
-    moments = [(prompt.kv_cache.bytes, activations), (cache, _memory(run, catalog, 1).activation.bytes)]
     if encoder_decoder:
         single = run.spec.task in _SOUND_OR_PICTURE
         whole = _memory(run, catalog, 1) if single else _memory(run, catalog, run.output_tokens, run.prompt_tokens)
         cache, activations = whole.kv_cache.bytes, whole.activation.bytes
         moments = [(cache, activations)]
-    workspace, weights = prompt.runtime.details.get(WORKSPACE, 0), prompt.weights.bytes + run.spec.buffer_bytes
+    workspace = prompt.runtime.details.get(WORKSPACE, 0)
     speed = _speed(run, catalog)
     return RunPrediction(
         peak_bytes=generation_peak_bytes(weights=weights, moments=moments, workspace=workspace),
@@ -209,7 +209,7 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
 def _check_length(run: Run) -> None:
     """Refuse what runs past the model's positions; the last token is written and never read."""
     limit, read = run.spec.context_limit, run.prompt_tokens
-    if run.spec.cache_terms and not run.spec.dimensions.encoder_tokens:
+    if run.spec.cache_terms and not run.spec.has_encoder:
         read += run.output_tokens - 1
     if limit is not None and read > limit:
         seen = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"

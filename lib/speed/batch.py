@@ -259,13 +259,14 @@ def _tower_row(of: Deployment, tower: LayerStack | None, media: PromptMedia) -> 
 
 def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:
     work, devices, layout = of.work, of.devices, of.layout
+    both_ways = not cached and of.spec.work != "embedding decoder"
     return {
         "engine": ENGINES.index(layout.engine), "kernel": KERNELS.index(work.kernel), "eager": layout.engine in EAGER,
         "dense_bytes": stack.dense_bytes, "expert_bytes": stack.expert_bytes,
         "experts": stack.experts, "experts_per_token": stack.experts_per_token, "active_parameters": stack.active_parameters,
         "head_parameters": stack.head_parameters if cached else 0.0,
         "layers": stack.layers, "hidden": stack.hidden, "attention_width": stack.attention_width,
-        "full_layers": stack.full_layers * (1 if cached else BOTH_WAYS), "windowed_layers": stack.windowed_layers,
+        "full_layers": stack.full_layers * (BOTH_WAYS if both_ways else 1), "windowed_layers": stack.windowed_layers,
         "cache_constant": work.cache_constant if cached else 0.0, "cache_per_token": work.cache_per_token if cached else 0.0,
         "cache_windowed": work.cache_windowed if cached else 0.0, "window": work.window, "cache_shards": work.cache_shards,
         "cache_copied": cached and layout.engine in CACHE_COPYING, "cache_repeats": 1.0,

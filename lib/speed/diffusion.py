@@ -15,7 +15,7 @@ from lib.memory.pipeline import picture_work, resolve_size
 from lib.memory.resolve import choose_engine
 from lib.provenance import Caveat, Source
 from lib.speed.batch import choose_arithmetic
-from lib.speed.calibration import load_calibration
+from lib.speed.calibration import CLASSES, load_calibration
 from lib.speed.hardware import card_class, find_peak, resolve_devices
 from lib.speed.result import Band, ExplainedSpeed, SpeedPart, SpeedRequest
 from lib.units import Seconds
@@ -25,18 +25,33 @@ if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator, Cards
     from lib.model.spec import ModelSpec
 
+EAGER = frozenset({"eager", "unfused"})
 WAYS = {"gpu": "eager", "tpu": "chip", "neuron": "chip", "cpu": "host"}
 
 
 def predict_seconds(
-    work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, group: str, peak_rate: float, batch: Quantity
+    work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, group: str, peak_rate: float, bandwidth: float, batch: Quantity
 ) -> Quantity:
-    """The law with its fitted constants; `way` is how the pipeline runs: eager, compiled, chip (TPU, Neuron) or host (CPU)."""
-    logit = fit["base"] + fit["way"].get(way, 0.0) + fit["units"].get(units, 0.0) + fit["class"].get(group, 0.0)
+    """The law with its fitted constants; `way` is how it runs: eager, unfused (eager before PyTorch 2), compiled, chip, or host (CPU).
+
+    A class of cards reaches what it reaches in the matrices of language models, of which there are many more points, and an offset.
+    """
+    own = float(load_calibration().constants.compute_class[CLASSES.index(group)])
+    logit = fit["base"] + fit["way"].get(way, 0.0) + fit["units"].get(units, 0.0) + own + fit["class"].get(group, 0.0)
     evaluations = work["steps"] * work["evaluations_per_step"]
-    host = float(np.exp(fit["host_s"])) if way == "eager" else 0.0
-    rate = peak_rate * float(fraction(logit))
-    return denoising(batch=batch, evaluations=evaluations, flop=work["flop"], decoder_flop=work["decoder_flop"], rate=rate, host_s=host)
+    eager = way in EAGER
+    host = float(np.exp(fit["host_s"] if eager else fit["compiled_host_s"]))
+    moved = float(np.exp(fit["bytes_per_flop"].get(way, -np.inf)))
+    rate = 1.0 / (1.0 / (peak_rate * float(fraction(logit))) + moved / bandwidth)
+    return denoising(
+        batch=batch,
+        evaluations=evaluations,
+        flop=work["flop"],
+        decoder_flop=work["decoder_flop"],
+        rate=rate,
+        host_s=host,
+        eager=eager,
+    )
 
 
 def _work_of(spec: ModelSpec, request: SpeedRequest, table: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], str]:
@@ -77,7 +92,18 @@ def predict_pictures(
     precision = precisions.resolve(request.precision, spec, "transformers", card)
     units = choose_arithmetic(precision, precisions.compute_dtype(precision, spec, card), card, "transformers")
     rate = find_peak(card, units) * devices.share
-    took = float(predict_seconds(work, fit, way=WAYS[card.kind], units=units, group=card_class(card), peak_rate=rate, batch=batch))
+    took = float(
+        predict_seconds(
+            work,
+            fit,
+            way=WAYS[card.kind],
+            units=units,
+            group=card_class(card),
+            peak_rate=rate,
+            bandwidth=card.bandwidth * devices.share,
+            batch=batch,
+        )
+    )
     least = request.concurrency * (work["steps"] * work["evaluations_per_step"] * work["flop"] + work["decoder_flop"]) / rate
     spread = float(np.exp(fit["spread"]))
     value = max(took, least)

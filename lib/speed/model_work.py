@@ -42,7 +42,9 @@ class LayerStack(NamedTuple):
 
 
 class ModelWork(NamedTuple):
-    """A model in one precision. `decoder` is None for an encoder, `encoder` for a decoder; the cache in the terms of `cache_bytes_read`.
+    """A model in one precision: `encoder` and `decoder`, None where there is none; the cache in the terms of `cache_bytes_read`.
+
+    A decoder that embeds or ranks makes one pass and no token: its stack is the encoder, and its table of words is only looked up.
 
     `tower` reads the pictures of a prompt (None where the model takes none), `tower_window` positions of its windowed layers.
     `encoder_tokens` are the positions that an encoder always has (half a minute of sound, the patches of a picture), else 0.
@@ -117,7 +119,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component
     share = {name: stored.by_component.get(name, stored.total * parts[name] / max(1, spec.parameters_total)) for name in parts}
-    decodes = bool(terms) or spec.unknown_cache or not spec.tensors
+    decodes = (bool(terms) or spec.unknown_cache or not spec.tensors) and spec.work != "embedding decoder"
     apart = decodes and "decoder" in parts and "encoder" in parts
     left = _passed_by(spec, decodes=decodes, apart=apart)
     read = stored.total - sum(share[name] for name in left)
