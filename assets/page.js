@@ -289,6 +289,12 @@
 
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
   const tie = () => {
+    // A chart's tools are for the mouse (its numbers stand in a table): ten stops of the Tab key less. Its heading names it.
+    for (const tool of document.querySelectorAll('.modebar-btn:not([tabindex])')) tool.tabIndex = -1;
+    for (const chart of document.querySelectorAll(".js-plotly-plot:not([role])")) {
+      chart.setAttribute("role", "figure");
+      chart.setAttribute("aria-label", chart.closest(".chart, #curve")?.querySelector("h2, h3")?.textContent ?? "Chart");
+    }
     // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
     if (window.self !== window.top) document.querySelector(".framed-note[hidden]")?.removeAttribute("hidden");
     document.querySelector("#token input:not([autocomplete=off])")?.setAttribute("autocomplete", "off"); // no browser is to keep it

@@ -53,7 +53,7 @@ def model_line(model: ModelAnswer) -> str:
     if model["context_limit_tokens"]:
         facts.append(f"context up to {whole(model['context_limit_tokens'])} tokens")
     facts.append(_SOURCES.get(model["source"], escape(model["source"])))
-    line = f'<p class="model-line" role="status">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
+    line = f'<p class="model-line" role="status" tabindex="0">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
     return line + _gguf_choice(model)
 
 

@@ -75,6 +75,19 @@ def growth_head() -> str:
     return f'<div class="chart-head"><h2>Memory by context length</h2><p class="key">{names}</p></div>'
 
 
+def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
+    """The curve in numbers, behind a line: the parts on the fullest device at each context length."""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Context, tokens", *(label for _, label, _ in PARTS), "Total"))
+    rows = "".join(
+        f'<tr><th scope="row">{length:,}</th>'
+        + "".join(f"<td>{gib(round(_per_device(memory, key)))}</td>" for key, _, _ in PARTS)
+        + f"<td>{gib(int(memory['per_device_bytes']))}</td></tr>"
+        for length, memory in points
+    )
+    table = f'<div class="scroll"><table class="split"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return f'<details class="rest"><summary>The curve as a table</summary>{table}</details>'
+
+
 def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence[tuple[str, int]], context: int) -> Figure:
     """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
 

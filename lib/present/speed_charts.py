@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
 _FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
-_APART, _FAR = 1.3, 6.0  # ratios of speed and of price from which two names do not write over each other
+_APART, _FAR = 1.4, 6.0  # ratios of speed and of price from which two names do not write over each other
 _BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
 _WIDE, _NARROW = 200.0, 30.0  # ratios from which an axis is marked at 1, and at 1 and 3; below at 1, 2, 5
 _PASSES = ("#3d74b8", "#d1851a")
@@ -41,14 +41,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """What the scatter draws. `unit` is "tokens/s", or "requests/s" where nothing is decoded; `shape` says which requests."""
+    """What the scatter draws.
+
+    `unit` is "tokens/s", or "requests/s" where nothing is decoded; `shape` says which requests; `pick` is the hardware to mark.
+    """
 
     unit: str
     shape: str
     places: tuple[Place, ...]
+    pick: str = ""
 
 
-def speed_front(entries: Sequence[RankedEntry]) -> Front:
+def speed_front(entries: Sequence[RankedEntry], pick: RankedEntry | None = None) -> Front:
     """The offers of a ranking that have a predicted speed, with price and range."""
     predicted = [(entry, speed, low, high) for entry in entries if (low := (speed := entry["speed"])["low"]) and (high := speed["high"])]
     decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed, _, _ in predicted)
@@ -56,9 +60,9 @@ def speed_front(entries: Sequence[RankedEntry]) -> Front:
     if predicted:
         first = predicted[0][1]
         answer = f" and {first['output_tokens']} output tokens" if decodes else ""
-        shape = f"{first['concurrency']} at once with {first['prompt_tokens']} prompt{answer or ' tokens'}"
+        shape = f"{first['concurrency']} concurrent with {first['prompt_tokens']} prompt{answer or ' tokens'}"
     places = tuple(_place(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in predicted)
-    return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, places=places)
+    return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, places=places, pick=pick["hardware"] if pick else "")
 
 
 def _place(entry: RankedEntry, ends: Sequence[EntrySpeed | SpeedEnd], *, decodes: bool) -> Place:
@@ -80,7 +84,7 @@ def front_head(shown: Front) -> str:
     """The heading of the scatter with its key."""
     where = dict.fromkeys(place.platform for place in shown.places)
     names = "".join(f'<span><i class="dot" style="background:{COLOURS[name]}"></i>{escape(PLATFORM_NAMES[name])}</span>' for name in where)
-    return f'<div class="chart-head"><h2>Price against predicted speed</h2><p class="key">{names}</p></div>'
+    return f'<div class="chart-head"><h2>Price against predicted speed</h2><p class="key">{names}<span>◯ the pick</span></p></div>'
 
 
 def front_foot(shown: Front) -> str:
@@ -119,6 +123,16 @@ def draw_front(shown: Front) -> Figure:
     )
     for platform in dict.fromkeys(place.platform for place in places):
         figure.add_trace(_dots(Scatter, [place for place in places if place.platform == platform], free, shown.unit))
+    picked = [place for place in places if place.hardware == shown.pick][:1]
+    figure.add_trace(
+        Scatter(
+            x=[place.usd or free for place in picked],
+            y=[place.value for place in picked],
+            mode="markers",
+            marker={"size": 20, "color": "rgba(0,0,0,0)", "line": {"width": 2.5, "color": MARK}},
+            hoverinfo="skip",
+        )
+    )
     for place in _named(best):
         figure.add_annotation(
             x=math.log10(place.usd or free),
@@ -161,7 +175,7 @@ def _named(best: Sequence[Place]) -> list[Place]:
     found: list[Place] = []
     for place in best:
         last = found[-1] if found else None
-        if last is None or place.value > _APART * last.value or place.usd > _FAR * max(last.usd, 1.0):
+        if last is None or place.value > _APART * last.value or (last.usd and place.usd > _FAR * last.usd):
             found.append(place)
     return found
 
@@ -173,10 +187,9 @@ def _dots(scatter_type: type, places: Sequence[Place], free: float, unit: str) -
         y=[place.value for place in places],
         mode="markers",
         marker={
-            "size": [11 if place.pareto else 8 for place in places],
+            "size": [12 if place.pareto else 7 for place in places],
             "color": COLOURS[places[0].platform],
             "line": {"width": 0},
-            "opacity": [1.0 if place.pareto or place.platform == "zerogpu" else 0.55 for place in places],
         },
         error_y={
             "type": "data",

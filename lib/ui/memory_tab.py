@@ -11,7 +11,7 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.markup import answer_actions, hint_note
-from lib.present.memory_charts import draw_growth, growth_head
+from lib.present.memory_charts import draw_growth, growth_head, growth_table
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
 from lib.ui import dry_run_box, precision_box, solve_box, tensors_box, workload
 from lib.ui import fields as ask
@@ -21,8 +21,6 @@ from lib.ui.model_field import ModelReference
 from lib.workload import MEDIA_ARGUMENTS
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
-
     from lib.answers.common import FitEntry
     from lib.service.app import Services
 
@@ -60,6 +58,7 @@ class MemoryView:
     tiers: gr.HTML
     curve_box: gr.Column
     curve: gr.Plot
+    curve_table: gr.HTML
     explain: gr.HTML
     precisions: precision_box.PrecisionView
     solve: solve_box.SolveView
@@ -97,6 +96,7 @@ def build(services: Services) -> MemoryView:
             with gr.Column(elem_id="curve", visible=False) as curve_box:
                 gr.HTML(growth_head())
                 curve = gr.Plot(label="Memory by context length", show_label=False)
+                curve_table = gr.HTML()
             precisions = precision_box.build()
             solve = solve_box.build(services)
             tensors = tensors_box.build()
@@ -109,6 +109,7 @@ def build(services: Services) -> MemoryView:
         tiers=fits,
         curve_box=curve_box,
         curve=curve,
+        curve_table=curve_table,
         explain=explain,
         precisions=precisions,
         solve=solve,
@@ -223,21 +224,21 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
     )
 
 
-def draw_curve(services: Services, model: str, limit: int, values: Sequence[Value]) -> Figure | None:
-    """Memory over context, everything else as asked; none where there is no answer (the card says why)."""
+def curve_updates(services: Services, model: str, limit: int, values: Sequence[Value]) -> list[Any]:
+    """The chart of memory over context and its table, everything else as asked; none where there is no answer (the card says why)."""
     if not model:
-        return None
+        return [None, ""]
     try:
         if makes_pictures(services, model):
-            return None
+            return [None, ""]
         asked = memory_question(services, model, values).arguments
         context = asked["context_tokens"]
         points = [
             (length, services.estimate_memory_on(model, **{**asked, "context_tokens": length})) for length in choose_lengths(context, limit)
         ]
     except AdvisorError:
-        return None
-    return draw_growth(points, list_capacities(points[0][1]["fits"]), int(context))
+        return [None, ""]
+    return [draw_growth(points, list_capacities(points[0][1]["fits"]), int(context)), growth_table(points)]
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:
@@ -263,11 +264,11 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
         return memory_markup(services, ref, values).updates()
 
     def draw(ref: str, longest: int, *values: Value) -> list[Any]:
-        return [draw_curve(services, ref, longest, values)]
+        return curve_updates(services, ref, longest, values)
 
     inputs = [*question, *view.inputs.all()]
     follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
-    follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve], "curve_changed")
+    follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve, view.curve_table], "curve_changed")
     solve_box.wire(view.solve, services, model, inputs, ticks["solve"])
 
     def arguments(ref: str, values: Sequence[Value]) -> dict[str, Any]:

@@ -187,7 +187,8 @@ def row_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], li
 def front_updates(services: Services, model: str, values: Sequence[Value]) -> list[Any]:
     """Price against predicted speed; nothing where there is no answer (the card says why)."""
     try:
-        shown = speed_front(services.recommend(model, **workload.recommend_arguments(values))["ranked"]) if model else None
+        answer = services.recommend(model, **workload.recommend_arguments(values)) if model else None
+        shown = speed_front(answer["ranked"], answer["pick"]) if answer else None
     except AdvisorError:
         shown = None
     if shown is None or len(shown.places) < 2:  # noqa: PLR2004  one point is no comparison

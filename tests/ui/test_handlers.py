@@ -193,7 +193,9 @@ def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
     assert len(recommend_tab.front_updates(whole, LLAMA, RECOMMEND)) == filled["front_drawn"]
     assert len(memory_tab.memory_markup(whole, LLAMA, MEMORY).updates()) == filled["memory_changed"]
-    assert memory_tab.draw_curve(whole, LLAMA, 131_072, MEMORY) is not None
+    figure, table = memory_tab.curve_updates(whole, LLAMA, 131_072, MEMORY)
+    assert figure is not None
+    assert "4,096" in table
     assert filled["curve_changed"] == 1
 
 
