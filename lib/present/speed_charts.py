@@ -60,7 +60,8 @@ def speed_front(entries: Sequence[RankedEntry], pick: RankedEntry | None = None)
     if predicted:
         first = predicted[0][1]
         answer = f" and {first['output_tokens']} output tokens" if decodes else ""
-        shape = f"{first['concurrency']} concurrent with {first['prompt_tokens']} prompt{answer or ' tokens'}"
+        together = "1 request" if first["concurrency"] == 1 else f"{first['concurrency']} concurrent requests"
+        shape = f"{together} with {first['prompt_tokens']} prompt{answer or ' tokens'}"
     places = tuple(_place(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in predicted)
     return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, places=places, pick=pick["hardware"] if pick else "")
 
@@ -188,6 +189,7 @@ def _dots(scatter_type: type, places: Sequence[Place], free: float, unit: str) -
         mode="markers",
         marker={
             "size": [12 if place.pareto else 7 for place in places],
+            "opacity": 1,
             "color": COLOURS[places[0].platform],
             "line": {"width": 0},
         },

@@ -196,7 +196,7 @@ def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     figure, table = memory_tab.curve_updates(whole, LLAMA, 131_072, MEMORY)
     assert figure is not None
     assert "4,096" in table
-    assert filled["curve_changed"] == 1
+    assert filled["curve_changed"] == 2
 
 
 def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
