@@ -44,7 +44,7 @@ def test_unit_theme_reset_and_history(open_page: Open) -> None:
     expect(page.get_by_role("spinbutton", name=re.compile("Context length"))).to_have_value("4096")
     page.get_by_role("tab", name="Cost").click()
     page.wait_for_url("**tab=cost**")
-    page.get_by_text("Last questions").click()
+    page.locator(".history summary").click()
     expect(page.locator(".history a").first).to_have_text(re.compile("Llama-3.1-8B-Instruct · Cost"))
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(CONTRAST) == []
