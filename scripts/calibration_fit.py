@@ -33,13 +33,13 @@ PRIORS: dict[str, tuple[float, float]] = {
     "compute": (0.3, 1.0), "compute_engine": (0, 0.7), "compute_class": (0, 0.5), "compute_kernel": (0, 0.7),
     "width_half": (float(np.log(2000)), 0.8), "rows_half": (float(np.log(80)), 0.7), "rows_half_class": (0, 0.5),
     "launch_layer_s": (float(np.log(4e-5)), 0.8), "launch_step_s": (float(np.log(7e-4)), 0.8),
-    "launch_sequence_s": (float(np.log(2e-6)), 1.0),
+    "launch_sequence_s": (float(np.log(2e-6)), 1.0), "prompt_layer_s": (float(np.log(4e-4)), 0.8),
     "eager_kernel": (0.3, 0.7), "launch_experts": (0, 0.5),
     "all_reduce_s": (float(np.log(1e-5)), 0.8), "all_reduce_pcie": (0.5, 0.7), "all_reduce_rows": (float(np.log(6)), 0.7),
     "link_share": (float(np.log(0.5)), 0.7), "link_share_pcie": (0, 0.7),
     "attention": (0.2, 0.3), "attention_engine": (0, 0.4), "attention_class": (0, 0.1),
     "chunked_prefill": (0, 0.7),
-    "prefill_queue": (float(np.log(0.05)), 0.7), "steps_waited": (0, 0.7),
+    "prefill_queue": (float(np.log(0.05)), 0.7), "steps_waited": (0, 0.7), "bunched": (0, 0.7),
     "ttft_fixed_s": (float(np.log(2e-2)), 0.15),
     "request_s": (float(np.log(5e-3)), 1.0), "full_load": (0, 0.5),
 }  # fmt: skip
@@ -147,7 +147,7 @@ def predict(x: Array, data: Data) -> Array:
             "request_ms": np.where(c.output_tokens > 1, whole_s, prompt_s) * 1e3,
             "samples_per_s": c.running_requests / prompt_s,
             "served_between": t.tpot_s * 1e3,
-            "served_first": t.ttft_s * 1e3,
+            "served_first": t.first_token.total * 1e3,
         }
         table = [by_metric[metric] for metric in METRICS]
         out[data.timed] = np.log(np.stack(table)[data.metric, np.arange(len(c))])

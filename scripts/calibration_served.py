@@ -60,6 +60,10 @@ BILLION = 1e9
 SERVED_WEIGHT = 0.35
 """Of one point against a public one: there are many of few models."""
 MOST_OF_A_NODE = 8
+DRAWN_SHAPES = frozenset({("1024", "1024"), ("1024", "8192"), ("8192", "1024")})
+"""Shapes of InferenceX, whose benchmark draws lengths from 80 to 100 % of these. The other rows are aiconfigurator's own runs, with requests
+of one length (github.com/ai-dynamo/aiconfigurator at 5e16187, src/aiconfigurator/eval/benchmarks/genai_perf_runner.py: both standard
+deviations 0, ten requests for each in flight)."""
 
 
 def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int, bool, bool]:
@@ -152,7 +156,7 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         "tensor_parallel": devices, "pipeline_stages": 1, "replicas": 1,
         "row_split": False, "pipelined": False, "prompt_tokens": float(row["prompt_tokens"]), "output_tokens": float(row["output_tokens"]),
         "running_requests": requests, "static_cache_tokens": 0,
-        "held_steps": _held_steps(row, model, requests),
+        "held_steps": _held_steps(row, model, requests), "equal_lengths": (row["prompt_tokens"], row["output_tokens"]) not in DRAWN_SHAPES,
     }  # fmt: skip
     key = (
         row["backend"],

@@ -68,7 +68,7 @@ def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
         prefill_tokens=TOKEN_BUDGET,
         longest=prompt + output,
         prompt_tokens=prompt,
-        ttft_s=float(alone.ttft_s[0]),
+        ttft_s=float(alone.first_token.total[0]),
     )
 
 
@@ -99,7 +99,7 @@ def compare(points: list[Point], engine: str) -> Iterator[tuple[Point, float, fl
         if key not in simulated:
             inputs = law_inputs([point])
             times = time_serving(inputs, constants)
-            simulated[key] = simulate(inputs, constants, engine), float(times.ttft_s[0]), float(times.tpot_s[0])
+            simulated[key] = simulate(inputs, constants, engine), float(times.first_token.total[0]), float(times.tpot_s[0])
         result, ttft_s, tpot_s = simulated[key]
         if point.metric == "served_first":
             yield point, result.ttft.mean * 1e3, ttft_s * 1e3

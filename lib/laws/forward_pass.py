@@ -2,7 +2,10 @@
 
     device = (t_W³ + t_C³)^(1/3) + t_U + t_K + t_M    step = device + t_H               engines that replay a graph or launch ahead of time
                                                       step = (device⁴ + t_H⁴)^(1/4)     eager engines: launching overlaps with computing
+                                                      step = ((device + t_H)⁴ + t_P⁴)^(1/4)   with prompts, in engines that replay
     then + t_X
+
+    t_P  launching a pass with prompts one kernel after the other
 
     t_W  reading weights   t_C  matrix arithmetic      t_K  reading the cache   t_H  launch overhead of the host   t_X  all-reduces
     t_U  unpacking weights before a product            t_M  moving the cache to a longer tensor
@@ -278,16 +281,28 @@ def device_time(
     return time
 
 
-def step_time(*, device_s: Quantity, launch_s: Quantity, all_reduce_s: Quantity, eager: bool | NDArray[np.bool_]) -> Array:
+def step_time(
+    *,
+    device_s: Quantity,
+    launch_s: Quantity,
+    all_reduce_s: Quantity,
+    eager: bool | NDArray[np.bool_],
+    prompt_launch_s: Quantity = 0.0,
+) -> Array:
     """Seconds of the step; `eager` is true where launches overlap with computing, as PyTorch's asynchronous execution does.
+
+    A graph is recorded for a number of sequences that decode. A pass with prompts has another number of tokens each time, so its kernels
+    are launched one after the other while the device works: `prompt_launch_s`, 0 in other passes and engines. Sources: "Torch Compile &
+    Piecewise CUDA Graph" of TensorRT-LLM and "Piecewise CUDA Graph" of SGLang, on what the generation's graph leaves out (read 2026-11-22).
 
     3 ms of work behind 24 ms of launches: eager 24.0 ms, as a graph 27 ms if it had as much launch overhead:
 
     >>> [round(float(step_time(device_s=0.003, launch_s=0.024, all_reduce_s=0.0, eager=e)) * 1e3, 1) for e in (True, False)]
     [24.0, 27.0]
     """
-    overlapped = (np.power(device_s, _OVERLAP) + np.power(launch_s, _OVERLAP)) ** (1.0 / _OVERLAP)
-    total: Array = np.where(eager, overlapped, np.add(device_s, launch_s)) + all_reduce_s
+    ahead = np.where(eager, device_s, np.add(device_s, launch_s))
+    behind = np.where(eager, launch_s, prompt_launch_s)
+    total: Array = (np.power(ahead, _OVERLAP) + np.power(behind, _OVERLAP)) ** (1.0 / _OVERLAP) + all_reduce_s
     return total
 
 

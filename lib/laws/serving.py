@@ -14,6 +14,7 @@ doi:10.1145/322186.322195; shares from `scripts/calibrate.py`.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from lib.laws import Law
 from lib.laws.forward_pass import FITTED_CONSTANTS, Array, Quantity
 
 QUEUE = Law(
-    "queue of a closed loop; negative where a request does not wait for the prompts of all others",
+    "prompts ahead + steps waited for + fixed time + wait for a place; each 0 or more",
     "Reiser and Lavenberg 1980, doi:10.1145/322186.322195; " + FITTED_CONSTANTS,
 )
 """Requests ahead and fixed time in the time to first token, as an explained answer shows it."""
@@ -75,27 +76,67 @@ def time_per_output_token(
     return step_s + interference * prompt_s * np.maximum(np.subtract(requests, 1.0), 0.0) / output_tokens
 
 
+def chance_of_decoding(*, requests: Quantity, prompt_s: Quantity, step_s: Quantity, output_tokens: Quantity) -> Array:
+    """Probability that a new request finds at least one of the other b - 1 decoding: 1 - (p / (p + O·t))^(b - 1).
+
+    Each of the others spends p of its p + O·t seconds on its prompt and decodes for the rest. Grows with b from 0 for a lone request.
+
+    Answers of one second after prompts of one second, one other and two:
+
+    >>> [float(chance_of_decoding(requests=b, prompt_s=1.0, step_s=0.01, output_tokens=100)) for b in (1, 2, 3)]
+    [0.0, 0.5, 0.75]
+    """
+    reads = prompt_s / np.maximum(np.add(prompt_s, np.multiply(output_tokens, step_s)), 1e-12)
+    chance: Array = 1.0 - np.power(reads, np.maximum(np.subtract(requests, 1.0), 0.0))
+    return chance
+
+
+class FirstToken(NamedTuple):
+    """Mean seconds until the first token and their parts, each 0 or more: own prompt, prompts ahead, steps waited for, fixed time."""
+
+    prompt_s: Quantity
+    prompts_ahead_s: Quantity
+    steps_s: Quantity
+    fixed_s: Quantity
+
+    @property
+    def total(self) -> Array:
+        """Their sum."""
+        return np.asarray(self.prompt_s + self.prompts_ahead_s + self.steps_s + self.fixed_s)
+
+
 def time_to_first_token(
-    *, prompt_s: Quantity, requests: Quantity, queued: Quantity, tpot_s: Quantity, steps: Quantity, fixed_s: Quantity
-) -> Quantity:
-    """Mean seconds until the first token (TTFT): p · (1 + q · (b - 1)) + κ · s · min(1, b - 1) + τ.
+    *,
+    prompt_s: Quantity,
+    requests: Quantity,
+    decoding: Quantity,
+    queued: Quantity,
+    bunched: Quantity,
+    tpot_s: Quantity,
+    steps: Quantity,
+    fixed_s: Quantity,
+) -> FirstToken:
+    """Mean seconds until the first token (TTFT): p + p · (q · (b - 1) + φ · w) + κ · s · w + τ.
 
         q  share of the other prompts that are ahead     κ  decode steps waited for     τ  fixed time of a request in this engine
+        φ  prompts ahead where all requests are of one length     w  chance that others decode (`chance_of_decoding`)
 
     While others decode, a request waits for the rest of the step that runs (half of one on average), for the step that an asynchronous
     scheduler has put behind it already, and its prompt shares a step with their tokens. A lone request waits for nothing. Prompts are
     ahead where requests come together: in a benchmark of r rounds that starts all b at once, (b - 1) / 2 in the first round, so q = 1 / 2r;
     the fit finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart.
+    Where every request has exactly one length, those that were read in adjacent steps also end in adjacent steps, and their successors
+    arrive while prompts are being read: the steps waited for hold φ prompts more, whatever b is. φ = 0 where lengths differ.
     Limits: arrivals in bursts wait longer (`lib.traffic` simulates them).
 
     Alone the prompt and the fixed part, 0.2 + 0.02; among two also a step and a twentieth of the other prompt:
 
-    >>> law = dict(prompt_s=0.2, queued=0.05, tpot_s=0.01, steps=1, fixed_s=0.02)
-    >>> [round(float(time_to_first_token(requests=b, **law)), 3) for b in (1, 2)]
+    >>> law = dict(prompt_s=0.2, queued=0.05, bunched=0.0, tpot_s=0.01, steps=1, fixed_s=0.02)
+    >>> [round(float(time_to_first_token(requests=b, decoding=b - 1, **law).total), 3) for b in (1, 2)]
     [0.22, 0.24]
     """
     others = np.maximum(np.subtract(requests, 1.0), 0.0)
-    return prompt_s * (1.0 + queued * others) + np.minimum(others, 1.0) * steps * tpot_s + fixed_s
+    return FirstToken(prompt_s, prompt_s * (queued * others + bunched * decoding), decoding * steps * tpot_s, fixed_s)
 
 
 def queue_time(*, requests: Quantity, running: Quantity, ttft_s: Quantity, tpot_s: Quantity, output_tokens: Quantity) -> Quantity:

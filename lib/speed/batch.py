@@ -70,8 +70,9 @@ class LawInputs:
     arithmetic, and whether weights are converted to a wider type. Hardware: ceilings of one device by class and rates that are reached,
     with the share of the datasheet that they are (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether that
     is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's two ways.
-    Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), and the decode
-    steps that a server is told to let new requests wait so that they come together (0 by every engine's default).
+    Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), the decode
+    steps that a server is told to let new requests wait so that they come together (0 by every engine's default), and whether all requests
+    are of exactly one length, as in some benchmarks.
     """
 
     engine: NDArray[np.int64]
@@ -116,6 +117,7 @@ class LawInputs:
     running_requests: Array
     static_cache_tokens: Array
     held_steps: Array
+    equal_lengths: NDArray[np.bool_]
 
     def __len__(self) -> int:
         """n, the number of rows."""
@@ -126,7 +128,7 @@ class LawInputs:
         return LawInputs(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
-DTYPES = dict.fromkeys(("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined"), np.bool_) | {
+DTYPES = dict.fromkeys(("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "equal_lengths"), np.bool_) | {
     "engine": np.int64,
     "kernel": np.int64,
 }
@@ -277,7 +279,7 @@ def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens:
         "tensor_parallel": layout.tensor_parallel, "pipeline_stages": layout.pipeline_stages,
         "replicas": min(layout.replicas, of.running_requests), "row_split": False, "pipelined": layout.pipelined,
         "prompt_tokens": prompt_tokens, "output_tokens": output_tokens, "running_requests": of.running_requests,
-        "static_cache_tokens": 0.0, "held_steps": 0.0,
+        "static_cache_tokens": 0.0, "held_steps": 0.0, "equal_lengths": False,
     }  # fmt: skip
 
 

@@ -36,6 +36,8 @@ FUSED_ROWS = {"bnb4": 1.0, "int4": 50.0, "int8": 50.0, "awq": 1023.0}
 (a vector goes to `gemv_4bit`), exllamav2 `MAX_Q_GEMM_ROWS`, AutoAWQ 0.2 `WQLinear_GEMM` (its heuristic of 1024 rows)."""
 CACHE_COPYING = frozenset({"transformers"})
 """Engines whose default cache is copied at each step (`lib.laws.forward_pass.cache_bytes_copied`)."""
+GRAPH_REPLAYING = frozenset({"vllm", "sglang", "tensorrt-llm", "tgi"})
+"""Engines that record decode steps as CUDA graphs and launch passes with prompts kernel by kernel (`lib.laws.forward_pass.step_time`)."""
 MAX_NUM_SEQS: dict[str, int] = {
     **{name: row.max_num_seqs for name, row in TRAITS.items()},
     "neuron": 16,
@@ -51,11 +53,11 @@ class Constants:
     bandwidth, compute: logits of the share that is reached, and offsets of it. `bandwidth_cache`: offset for attention kernels that read
     the cache. `rows_half`, `width_half`: ln of the rows and of the columns at which half of
     the compute is reached. launch: ln seconds of launch overhead per layer, step
-    and sequence; `eager_kernel`: ln factor on the time of a layer where eager engines unpack a format; `launch_experts`: where there are
+    and sequence, `prompt_layer_s` per layer of a pass with prompts; `eager_kernel`: ln factor on the time of a layer where eager engines unpack a format; `launch_experts`: where there are
     experts. `all_reduce_s`: ln seconds of latency; `all_reduce_pcie`, `all_reduce_rows`: ln factors over PCIe and for a split by rows;
     `link_share`: ln of the share of the link that is reached. `attention`: offset for attention
     kernels over prompts. `bandwidth_copy`: offset for copies (cache, unpacked weights).
-    `chunked_prefill`, `prefill_queue`, `steps_waited`, `ttft_fixed_s`, `request_s`: ln of the symbols ι, q, κ, τ of `lib.laws.serving` and
+    `chunked_prefill`, `prefill_queue`, `bunched`, `steps_waited`, `ttft_fixed_s`, `request_s`: ln of ι, q, φ, κ, τ of `lib.laws.serving` and
     of the fixed time of a request. `full_load`: ln factor.
     """
 
@@ -75,6 +77,7 @@ class Constants:
     launch_layer_s: Array
     launch_step_s: Array
     launch_sequence_s: Array
+    prompt_layer_s: Array
     eager_kernel: Array
     launch_experts: Array
     all_reduce_s: Array
@@ -87,13 +90,14 @@ class Constants:
     attention_class: Array
     chunked_prefill: Array
     prefill_queue: Array
+    bunched: Array
     steps_waited: Array
     ttft_fixed_s: Array
     request_s: Array
     full_load: Array
 
 
-_BY_ENGINE = {"launch_layer_s", "launch_step_s", "launch_sequence_s", "ttft_fixed_s", "request_s"}
+_BY_ENGINE = {"launch_layer_s", "launch_step_s", "launch_sequence_s", "prompt_layer_s", "ttft_fixed_s", "request_s"}
 _LENGTHS = {"engine": len(ENGINES), "class": len(CLASSES), "kernel": len(KERNELS)}
 SIZES = {f.name: len(ENGINES) if f.name in _BY_ENGINE else _LENGTHS.get(f.name.rsplit("_", 1)[-1], 1) for f in fields(Constants)}
 """Entries of each array."""

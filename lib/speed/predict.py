@@ -151,7 +151,7 @@ def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, enc
     least_ttft_s = floor_seconds(inputs, tokens=prompts, sequences=1.0, cached_tokens=0.0)
     least_tpot_s = floor_seconds(inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens / 2)
     tpot_s = np.maximum(np.where(together, times.step.total, times.tpot_s), least_tpot_s)
-    ttft_s = np.maximum(np.where(together, times.prefill.total + times.request_s, times.ttft_s) + encoder_s, least_ttft_s)
+    ttft_s = np.maximum(np.where(together, times.prefill.total + times.request_s, times.first_token.total) + encoder_s, least_ttft_s)
     wait_s = queue_time(
         requests=concurrency,
         running=inputs.running_requests,

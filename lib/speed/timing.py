@@ -31,12 +31,20 @@ from lib.laws.forward_pass import (
     unpacked_bytes_moved,
     weight_bytes_read,
 )
-from lib.laws.serving import decoding_requests, running_requests, time_per_output_token, time_to_first_token
+from lib.laws.serving import (
+    FirstToken,
+    chance_of_decoding,
+    decoding_requests,
+    running_requests,
+    time_per_output_token,
+    time_to_first_token,
+)
 from lib.speed.batch import LawInputs
-from lib.speed.calibration import CLASSES, ENGINES, KERNELS, MAX_NUM_SEQS, Constants
+from lib.speed.calibration import CLASSES, ENGINES, GRAPH_REPLAYING, KERNELS, MAX_NUM_SEQS, Constants
 from lib.speed.hardware import with_measured_share
 
 MAX_SEQS = np.array([MAX_NUM_SEQS.get(name, 256) for name in ENGINES], dtype=np.float64)
+REPLAYS = np.array([name in GRAPH_REPLAYING for name in ENGINES])
 UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # kernels that no engine measured runs from a recorded graph
 MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
 HALF = KERNELS.index("half")
@@ -94,14 +102,15 @@ class ServingTimes:
     """Seconds; arrays of shape (n,).
 
     `step` is a decode step of all running requests of a replica, `prefill` reads their prompts together, `request_s` is the fixed time of
-    a request. The others are means in a closed loop: sequences that decode at the same time, time to first token, time per output token.
+    a request. The others are means in a closed loop: sequences that decode at the same time, time to first token with its parts, time per
+    output token.
     """
 
     step: ForwardPass
     prefill: Prefill
     request_s: Array
     decoding_sequences: Array
-    ttft_s: Array
+    first_token: FirstToken
     tpot_s: Array
 
 
@@ -218,6 +227,8 @@ def time_forward_pass(
         sequences=sequences,
         factor=rates.launch_factor,
     )
+    reads_prompts = REPLAYS[i.engine] & np.greater(tokens, sequences)
+    prompt_launch = np.where(reads_prompts, i.layers * np.exp(k.prompt_layer_s[i.engine]) * rates.launch_factor, 0.0)
     all_reduce = all_reduce_time(
         layers=i.layers,
         devices=i.tensor_parallel,
@@ -227,7 +238,7 @@ def time_forward_pass(
         link=rates.link,
     )
     device = device_time(weights_s=weights, compute_s=compute, cache_s=cache + copy, unpack_s=unpack, emulated=i.emulated)
-    total = step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager)
+    total = step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager, prompt_launch_s=prompt_launch)
     return ForwardPass(
         total=total,
         weights=weights,
@@ -275,10 +286,13 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
         output_tokens=i.output_tokens,
         interference=np.exp(k.chunked_prefill[0]),
     )
-    ttft_s = time_to_first_token(
+    decoding = chance_of_decoding(requests=batch, prompt_s=alone.total, step_s=step.total, output_tokens=i.output_tokens)
+    first_token = time_to_first_token(
         prompt_s=alone.total,
         requests=batch,
+        decoding=decoding,
         queued=np.exp(k.prefill_queue[0]),
+        bunched=np.exp(k.bunched[0]) * i.equal_lengths,
         tpot_s=tpot_s,
         steps=steps_waited(i, k),
         fixed_s=np.exp(k.ttft_fixed_s[i.engine]),
@@ -288,7 +302,7 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
         prefill=together,
         request_s=np.exp(k.request_s[i.engine]),
         decoding_sequences=busy,
-        ttft_s=np.asarray(ttft_s),
+        first_token=first_token,
         tpot_s=np.asarray(tpot_s),
     )
 
