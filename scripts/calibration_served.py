@@ -61,8 +61,8 @@ SERVED_WEIGHT = 0.35
 """Of one point against a public one: there are many of few models."""
 MOST_OF_A_NODE = 8
 DRAWN_SHAPES = frozenset({("1024", "1024"), ("1024", "8192"), ("8192", "1024")})
-"""Shapes of InferenceX, whose benchmark draws lengths from 80 to 100 % of these. The other rows are aiconfigurator's own runs, with requests
-of one length (github.com/ai-dynamo/aiconfigurator at 5e16187, src/aiconfigurator/eval/benchmarks/genai_perf_runner.py: both standard
+"""Shapes of InferenceX, whose benchmark draws lengths from 80 to 100 % of these. The others are aiconfigurator's own runs, with requests of
+one length (github.com/ai-dynamo/aiconfigurator at 5e16187, src/aiconfigurator/eval/benchmarks/genai_perf_runner.py: both standard
 deviations 0, ten requests for each in flight)."""
 
 

@@ -312,7 +312,8 @@ class SpeedAnswer(Answer):
     """How fast a configuration is. Rates per second: `decode_tokens_per_s` of one request, `throughput_tokens_per_s` of all together.
 
     `items_per_s` counts `unit`: sequences (encoders), windows (half a minute of sound), pictures; null where tokens are the unit.
-    `low` and `high` are the ends of each figure's range. The parts of a time overlap and do not add up to it.
+    `low` and `high` are the ends of each figure's range. The parts of a time add up to it: where two overlap, the shorter
+    has what it adds.
     """
 
     model: str

@@ -276,8 +276,17 @@ def device_time(
     >>> round(float(device_time(weights_s=0.05, compute_s=0.001, cache_s=0.002)), 4)
     0.052
     """
-    overlapped = np.cbrt(np.power(weights_s, _CORNER) + np.power(compute_s, _CORNER))
-    time: Array = np.where(emulated, np.add(weights_s, compute_s), overlapped) + unpack_s + cache_s
+    return overlapped_time(weights_s=weights_s, compute_s=compute_s, emulated=emulated) + unpack_s + cache_s
+
+
+def overlapped_time(*, weights_s: Quantity, compute_s: Quantity, emulated: bool | NDArray[np.bool_]) -> Array:
+    """Seconds of matrix products: (t_W³ + t_C³)^(1/3), t_W + t_C where the arithmetic is emulated (see `device_time`).
+
+    >>> [round(float(overlapped_time(weights_s=1.0, compute_s=1.0, emulated=e)), 2) for e in (False, True)]
+    [1.26, 2.0]
+    """
+    corner = np.cbrt(np.power(weights_s, _CORNER) + np.power(compute_s, _CORNER))
+    time: Array = np.where(emulated, np.add(weights_s, compute_s), corner)
     return time
 
 

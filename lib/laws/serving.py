@@ -21,11 +21,13 @@ import numpy as np
 from lib.laws import Law
 from lib.laws.forward_pass import FITTED_CONSTANTS, Array, Quantity
 
-QUEUE = Law(
-    "prompts ahead + steps waited for + fixed time + wait for a place; each 0 or more",
-    "Reiser and Lavenberg 1980, doi:10.1145/322186.322195; " + FITTED_CONSTANTS,
-)
-"""Requests ahead and fixed time in the time to first token, as an explained answer shows it."""
+_CLOSED_LOOP = "closed loop, Reiser and Lavenberg 1980, doi:10.1145/322186.322195; " + FITTED_CONSTANTS
+INTERRUPTIONS = Law("share of a prompt · time of a prompt · other requests / output tokens", _CLOSED_LOOP)
+PROMPTS_AHEAD = Law("time of a prompt · share ahead · other requests", _CLOSED_LOOP)
+STEPS_WAITED = Law("steps waited · time per output token · chance that others decode", _CLOSED_LOOP)
+FIXED_TIME = Law("fixed time of a request in this engine", FITTED_CONSTANTS)
+PLACES = Law("(in flight / running - 1) · time of a request", "Reiser and Lavenberg 1980, doi:10.1145/322186.322195")
+"""What a request waits for, as an explained answer shows it; each is 0 or more."""
 
 _CLAIMED = 0.92
 _LEAST = 0.02
@@ -77,16 +79,18 @@ def time_per_output_token(
 
 
 def chance_of_decoding(*, requests: Quantity, prompt_s: Quantity, step_s: Quantity, output_tokens: Quantity) -> Array:
-    """Probability that a new request finds at least one of the other b - 1 decoding: 1 - (p / (p + O·t))^(b - 1).
+    """Probability that a new request finds at least one of the other b - 1 decoding: 1 - (p / (p + (O - 1)·t))^(b - 1).
 
-    Each of the others spends p of its p + O·t seconds on its prompt and decodes for the rest. Grows with b from 0 for a lone request.
+    Each of the others spends p seconds on its prompt, whose pass gives the first token, and decodes O - 1 steps. Grows with b from 0 for a
+    lone request.
 
     Answers of one second after prompts of one second, one other and two:
 
-    >>> [float(chance_of_decoding(requests=b, prompt_s=1.0, step_s=0.01, output_tokens=100)) for b in (1, 2, 3)]
+    >>> [float(chance_of_decoding(requests=b, prompt_s=1.0, step_s=0.01, output_tokens=101)) for b in (1, 2, 3)]
     [0.0, 0.5, 0.75]
     """
-    reads = prompt_s / np.maximum(np.add(prompt_s, np.multiply(output_tokens, step_s)), 1e-12)
+    decodes = np.multiply(np.maximum(np.subtract(output_tokens, 1.0), 0.0), step_s)
+    reads = prompt_s / np.maximum(np.add(prompt_s, decodes), 1e-12)
     chance: Array = 1.0 - np.power(reads, np.maximum(np.subtract(requests, 1.0), 0.0))
     return chance
 
@@ -114,15 +118,17 @@ def time_to_first_token(
     bunched: Quantity,
     tpot_s: Quantity,
     steps: Quantity,
+    output_tokens: Quantity,
     fixed_s: Quantity,
 ) -> FirstToken:
-    """Mean seconds until the first token (TTFT): p + p · (q · (b - 1) + φ · w) + κ · s · w + τ.
+    """Mean seconds until the first token (TTFT): p + p · (q · (b - 1) + φ · w) + min(κ, O - 1) · s · w + τ.
 
         q  share of the other prompts that are ahead     κ  decode steps waited for     τ  fixed time of a request in this engine
         φ  prompts ahead where all requests are of one length     w  chance that others decode (`chance_of_decoding`)
 
     While others decode, a request waits for the rest of the step that runs (half of one on average), for the step that an asynchronous
-    scheduler has put behind it already, and its prompt shares a step with their tokens. A lone request waits for nothing. Prompts are
+    scheduler has put behind it already, and its prompt shares a step with their tokens: for no more steps than an answer has. A lone
+    request waits for nothing. Prompts are
     ahead where requests come together: in a benchmark of r rounds that starts all b at once, (b - 1) / 2 in the first round, so q = 1 / 2r;
     the fit finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart.
     Where every request has exactly one length, those that were read in adjacent steps also end in adjacent steps, and their successors
@@ -131,12 +137,13 @@ def time_to_first_token(
 
     Alone the prompt and the fixed part, 0.2 + 0.02; among two also a step and a twentieth of the other prompt:
 
-    >>> law = dict(prompt_s=0.2, queued=0.05, bunched=0.0, tpot_s=0.01, steps=1, fixed_s=0.02)
+    >>> law = dict(prompt_s=0.2, queued=0.05, bunched=0.0, tpot_s=0.01, steps=1, output_tokens=100, fixed_s=0.02)
     >>> [round(float(time_to_first_token(requests=b, decoding=b - 1, **law).total), 3) for b in (1, 2)]
     [0.22, 0.24]
     """
     others = np.maximum(np.subtract(requests, 1.0), 0.0)
-    return FirstToken(prompt_s, prompt_s * (queued * others + bunched * decoding), decoding * steps * tpot_s, fixed_s)
+    waited = np.minimum(steps, np.maximum(np.subtract(output_tokens, 1.0), 0.0))
+    return FirstToken(prompt_s, prompt_s * (queued * others + bunched * decoding), decoding * waited * tpot_s, fixed_s)
 
 
 def queue_time(*, requests: Quantity, running: Quantity, ttft_s: Quantity, tpot_s: Quantity, output_tokens: Quantity) -> Quantity:

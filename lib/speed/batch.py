@@ -128,7 +128,9 @@ class LawInputs:
         return LawInputs(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
-DTYPES = dict.fromkeys(("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "equal_lengths"), np.bool_) | {
+DTYPES = dict.fromkeys(
+    ("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "equal_lengths"), np.bool_
+) | {
     "engine": np.int64,
     "kernel": np.int64,
 }

@@ -51,14 +51,13 @@ class Constants:
     """Arrays of one entry, or with an entry per engine, card class or kernel (see `SIZES`).
 
     bandwidth, compute: logits of the share that is reached, and offsets of it. `bandwidth_cache`: offset for attention kernels that read
-    the cache. `rows_half`, `width_half`: ln of the rows and of the columns at which half of
-    the compute is reached. launch: ln seconds of launch overhead per layer, step
-    and sequence, `prompt_layer_s` per layer of a pass with prompts; `eager_kernel`: ln factor on the time of a layer where eager engines unpack a format; `launch_experts`: where there are
-    experts. `all_reduce_s`: ln seconds of latency; `all_reduce_pcie`, `all_reduce_rows`: ln factors over PCIe and for a split by rows;
-    `link_share`: ln of the share of the link that is reached. `attention`: offset for attention
-    kernels over prompts. `bandwidth_copy`: offset for copies (cache, unpacked weights).
-    `chunked_prefill`, `prefill_queue`, `bunched`, `steps_waited`, `ttft_fixed_s`, `request_s`: ln of ι, q, φ, κ, τ of `lib.laws.serving` and
-    of the fixed time of a request. `full_load`: ln factor.
+    the cache. `bandwidth_copy`: offset for copies (cache, unpacked weights). `rows_half`, `width_half`: ln of the rows and of the columns
+    at which half of the compute is reached. launch: ln seconds of launch overhead per layer, step and sequence; `prompt_layer_s`: per layer
+    of a pass with prompts; `eager_kernel`: ln factor on the time of a layer where eager engines unpack a format; `launch_experts`: where
+    there are experts. `all_reduce_s`: ln seconds of latency; `all_reduce_pcie`, `all_reduce_rows`: ln factors over PCIe and for a split by
+    rows; `link_share`: ln of the share of the link that is reached. `attention`: offset for attention kernels over prompts.
+    `chunked_prefill`, `prefill_queue`, `bunched`, `steps_waited`, `ttft_fixed_s`, `request_s`: ln of the symbols ι, q, φ, κ, τ of
+    `lib.laws.serving` and of the fixed time of a request. `full_load`: ln factor.
     """
 
     bandwidth: Array

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lib.errors import InvalidInput, UnsupportedModel
-from lib.laws import forward_pass, serving
 from lib.memory.media import resolve_media
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
@@ -16,8 +15,9 @@ from lib.speed.calibration import Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import emulates, is_measured
 from lib.speed.offload import combine_split, split_model
+from lib.speed.parts import decode_parts, prompt_parts
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments, predict_speeds
-from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedPart, SpeedRequest
+from lib.speed.result import ExplainedSpeed, SpeedEstimate, SpeedRequest
 from lib.units import GIB
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.speed.batch import Deployment, Question
     from lib.speed.predict import SpeedTable
-    from lib.speed.timing import ForwardPass
 
 WINDOW_S = 30.0
 PACKED_BITS = 8
@@ -148,144 +147,3 @@ def _sources(of: Deployment, calibration: Calibration) -> tuple[Source, ...]:
         what="constants of the laws of speed, fitted by scripts/calibrate.py", source=calibration.source, checked=calibration.checked
     )
     return (fit, *of.devices.silicon.sources, *of.spec.sources)
-
-
-def _rate(per_s: float, unit: str) -> str:
-    return f"{per_s / 1e12:.2f} T{unit}/s" if per_s >= 1e12 else f"{per_s / 1e9:.1f} G{unit}/s"  # noqa: PLR2004
-
-
-def _card(of: Deployment) -> dict[str, str]:
-    card, share = of.devices.silicon, of.devices.share
-    rented = "" if share == 1 else f", {share:.2g} of it"
-    return {"hardware": f"{of.layout.tensor_parallel} × {card.name}{rented}", "bandwidth": _rate(card.bandwidth * share, "B")}
-
-
-def _overhead(of: Deployment, step: ForwardPass) -> list[SpeedPart]:
-    stack = of.work.decoder or of.work.encoder
-    layers = f"{stack.layers:g}" if stack else "0"
-    return [
-        SpeedPart(
-            name="host and launches",
-            seconds=float(step.launch[0]),
-            law=forward_pass.LAUNCHES.equation,
-            inputs={"layers": layers, "engine": of.layout.engine},
-            source=forward_pass.LAUNCHES.source,
-        ),
-        SpeedPart(
-            name="exchange between devices",
-            seconds=float(step.all_reduce[0]),
-            law=forward_pass.ALL_REDUCE.equation,
-            inputs={"N": str(of.layout.tensor_parallel), "link": _rate(of.devices.link, "B")},
-            source=forward_pass.ALL_REDUCE.source,
-        ),
-    ]
-
-
-def _arithmetic(seconds: float, of: Deployment, tokens: float) -> SpeedPart:
-    stack = of.work.decoder or of.work.encoder
-    used = stack.active_parameters if stack else 0.0
-    return SpeedPart(
-        name="arithmetic",
-        seconds=seconds,
-        law=forward_pass.ARITHMETIC.equation,
-        inputs={"parameters a token uses": f"{used:,.0f}", "tokens": f"{tokens:,.0f}", "units": of.arithmetic},
-        source=forward_pass.ARITHMETIC.source,
-    )
-
-
-def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
-    """Parts of one decode step. Reading weights overlaps with arithmetic, and in eager engines launching with both: they do not add up."""
-    of, step = table.deployments[0], table.times.step
-    stack = of.work.decoder
-    stored = stack.dense_bytes + stack.expert_bytes if stack else 0.0
-    return (
-        SpeedPart(
-            name="reading weights",
-            seconds=float(step.weights[0]),
-            law=forward_pass.WEIGHTS.equation,
-            inputs={"bytes": f"{stored:,.0f}", "precision": of.precision, "sequences": f"{of.running_requests:g}", **_card(of)},
-            source=forward_pass.WEIGHTS.source,
-        ),
-        SpeedPart(
-            name="reading the cache",
-            seconds=float(step.cache[0]),
-            law=forward_pass.CACHE.equation,
-            inputs={
-                "bytes per token": f"{of.work.cache_per_token:,.0f}",
-                "tokens": f"{of.request.prompt_tokens + of.request.output_tokens / 2:g}",
-                "sequences": f"{of.running_requests:g}",
-            },
-            source=forward_pass.CACHE.source,
-        ),
-        *_copies(table, step),
-        _arithmetic(float(step.compute[0]), of, of.running_requests),
-        *_overhead(of, step),
-    )
-
-
-def _copies(table: SpeedTable, of: ForwardPass) -> list[SpeedPart]:
-    """What a pass moves beside its weights and cache, where the engine does."""
-    inputs = table.inputs
-    parts = (
-        ("copying the cache", of.copy, forward_pass.CACHE_COPY, {"bytes per token": f"{inputs.cache_per_token[0]:,.0f}"}),
-        ("unpacking weights", of.unpack, forward_pass.UNPACKING, {"packed parameters": f"{inputs.packed_parameters[0]:,.0f}"}),
-    )
-    return [
-        SpeedPart(name=name, seconds=float(seconds[0]), law=law.equation, inputs=values, source=law.source)
-        for name, seconds, law, values in parts
-        if seconds[0]
-    ]
-
-
-def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
-    """Parts of reading the prompts of the running requests at once, with the encoder before it and what waiting adds."""
-    of, prefill = table.deployments[0], table.times.prefill
-    tokens = float(table.inputs.prompt_tokens[0]) * of.running_requests
-    read_s = float(prefill.total[0]) + float(table.encoder_s[0])
-    parts = [
-        _arithmetic(float(prefill.matrices.compute[0]), of, tokens),
-        SpeedPart(
-            name="attention",
-            seconds=float(prefill.attention[0]),
-            law=forward_pass.ATTENTION.equation,
-            inputs={"T": f"{float(table.inputs.prompt_tokens[0]):g}"},
-            source=forward_pass.ATTENTION.source,
-        ),
-        SpeedPart(
-            name="reading weights",
-            seconds=float(prefill.matrices.weights[0]),
-            law=forward_pass.PROMPT_WEIGHTS.equation,
-            inputs=_card(of),
-            source=forward_pass.PROMPT_WEIGHTS.source,
-        ),
-        *_copies(table, prefill.matrices),
-        *_overhead(of, prefill.matrices),
-    ]
-    if table.encoder_s[0]:
-        parts.append(
-            SpeedPart(
-                name="encoder",
-                seconds=float(table.encoder_s[0]),
-                law="as for the prompt, with the encoder's layers",
-                inputs=_encoder_inputs(of),
-                source=forward_pass.FITTED_CONSTANTS,
-            )
-        )
-    parts.append(
-        SpeedPart(
-            name="requests ahead and fixed time",
-            seconds=float(table.ttft_s.value[0]) - read_s,
-            law=serving.QUEUE.equation,
-            inputs={"in flight": f"{of.request.concurrency}", "running": f"{of.running_requests:g}"},
-            source=serving.QUEUE.source,
-        )
-    )
-    return tuple(parts)
-
-
-def _encoder_inputs(of: Deployment) -> dict[str, str]:
-    """How much an encoder or a vision tower reads before the decoder."""
-    media = resolve_media(of.spec, of.request.media)
-    if media.images:
-        return {"pictures": f"{media.images:,}", "passes": f"{media.passes:,}", "positions": f"{media.positions:,}"}
-    return {"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"}

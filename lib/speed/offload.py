@@ -99,7 +99,8 @@ def _host(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> t
 
 def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:
     """The estimate of the split from those of the whole model on either part."""
-    ttft = _mixed(of.share, gpu.ttft_s, _prompt_on_host(of, gpu, host))
+    prompt_on_host = _prompt_on_host(of, gpu, host)
+    ttft = _mixed(of.share, gpu.ttft_s, prompt_on_host)
     tpot = None if gpu.tpot_s is None or host.tpot_s is None else _mixed(of.share, gpu.tpot_s, host.tpot_s)
     return replace(
         gpu,
@@ -109,7 +110,10 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
         bound=host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
         floor=None if gpu.floor is None or host.floor is None else _floor(of.share, gpu.floor, host.floor),
         decode_parts=(*_parts("GPU", of.share, gpu.decode_parts), *_parts("processor", 1 - of.share, host.decode_parts)),
-        prompt_parts=(*_parts("GPU", of.share, gpu.prompt_parts), *_parts("processor", 1 - of.share, host.prompt_parts)),
+        prompt_parts=(
+            *_parts("GPU", of.share, gpu.prompt_parts),
+            *_parts("processor", 1 - of.share, host.prompt_parts, copied=prompt_on_host.value / host.ttft_s.value),
+        ),
         caveats=tuple(dict.fromkeys((*gpu.caveats, *host.caveats, *of.caveats, Caveat("layers_split", _split_values(of))))),
         sources=(*gpu.sources, *(source for source in host.sources if source not in gpu.sources)),
         items_per_s=None,
@@ -170,8 +174,9 @@ def _floor(share: float, gpu: SpeedFloor, host: SpeedFloor) -> SpeedFloor:
     return SpeedFloor(ttft_s=Seconds(min(gpu.ttft_s, host.ttft_s)), tpot_s=tpot)
 
 
-def _parts(where: str, share: float, parts: tuple[SpeedPart, ...]) -> tuple[SpeedPart, ...]:
-    """The parts of one side's time, in its share."""
+def _parts(where: str, share: float, parts: tuple[SpeedPart, ...], *, copied: float = 1.0) -> tuple[SpeedPart, ...]:
+    """The parts of one side's time, in its share; `copied` is what is left of it where the weights are copied to the GPU instead."""
+    law = f"{share * copied:.2f} · ({{}})"
     return tuple(
-        replace(part, name=f"{where}: {part.name}", seconds=part.seconds * share, law=f"{share:.2f} · ({part.law})") for part in parts
+        replace(part, name=f"{where}: {part.name}", seconds=part.seconds * share * copied, law=law.format(part.law)) for part in parts
     )

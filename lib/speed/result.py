@@ -121,7 +121,7 @@ class ExplainedSpeed(SpeedEstimate):
 
     `precision` and `engine` are the resolved ones, `running_requests` is how many requests the engine runs at once. `items_per_s` counts
     `unit`: sequences of an encoder, windows of half a minute of sound, pictures; `real_time_factor` is seconds of sound per second.
-    `decode_parts` and `prompt_parts` are the parts of a decode step and of the prompt; they overlap and do not add up.
+    `decode_parts` and `prompt_parts` are the parts of the time per output token and of the time to first token, which they add up to.
     """
 
     precision: str

@@ -101,13 +101,15 @@ class Prefill:
 class ServingTimes:
     """Seconds; arrays of shape (n,).
 
-    `step` is a decode step of all running requests of a replica, `prefill` reads their prompts together, `request_s` is the fixed time of
-    a request. The others are means in a closed loop: sequences that decode at the same time, time to first token with its parts, time per
-    output token.
+    `step` is a decode step of all running requests of a replica and `busy_step` of those that decode at the same time; `prefill` reads the
+    prompts of all together, `lone_prefill` that of one; `request_s` is the fixed time of a request. The others are means in a closed loop:
+    sequences that decode at the same time, time to first token with its parts, time per output token.
     """
 
     step: ForwardPass
+    busy_step: ForwardPass
     prefill: Prefill
+    lone_prefill: Prefill
     request_s: Array
     decoding_sequences: Array
     first_token: FirstToken
@@ -295,11 +297,14 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
         bunched=np.exp(k.bunched[0]) * i.equal_lengths,
         tpot_s=tpot_s,
         steps=steps_waited(i, k),
+        output_tokens=i.output_tokens,
         fixed_s=np.exp(k.ttft_fixed_s[i.engine]),
     )
     return ServingTimes(
         step=step,
+        busy_step=busy_step,
         prefill=together,
+        lone_prefill=alone,
         request_s=np.exp(k.request_s[i.engine]),
         decoding_sequences=busy,
         first_token=first_token,

@@ -29,6 +29,7 @@ from lib.laws.forward_pass import (
 from lib.laws.pipeline import denoising
 from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import (
+    chance_of_decoding,
     decoding_requests,
     full_load_throughput,
     queue_time,
@@ -135,7 +136,41 @@ def test_a_closed_loop_of_one_has_no_queue() -> None:
     """One request: it decodes alone, nothing interrupts it, and its first token is prompt + fixed time: it waits for no step."""
     assert float(decoding_requests(requests=1, prompt_s=1.0, step_s=0.01, output_tokens=100)) == 1
     assert time_per_output_token(step_s=0.01, prompt_s=1.0, requests=1, output_tokens=100, interference=0.7) == 0.01
-    assert time_to_first_token(prompt_s=1.0, requests=1, queued=0.1, tpot_s=0.01, steps=2, fixed_s=0.05) == pytest.approx(1.05)
+    assert float(chance_of_decoding(requests=1, prompt_s=1.0, step_s=0.01, output_tokens=100)) == 0
+    first = time_to_first_token(
+        prompt_s=1.0, requests=1, decoding=0, queued=0.1, bunched=1.3, tpot_s=0.01, steps=2, output_tokens=100, fixed_s=0.05
+    )
+    assert float(first.total) == pytest.approx(1.05)
+
+
+def test_requests_of_one_length_come_while_prompts_are_read() -> None:
+    """Two in flight, prompts of 1 s: a tenth of the other ahead, and 1.3 prompts more where all lengths are equal."""
+    law = {
+        "prompt_s": 1.0,
+        "requests": 2,
+        "decoding": 1.0,
+        "queued": 0.1,
+        "tpot_s": 0.01,
+        "steps": 2,
+        "output_tokens": 100,
+        "fixed_s": 0.05,
+    }
+    differ, equal = (float(time_to_first_token(bunched=phi, **law).total) for phi in (0.0, 1.3))
+    assert differ == pytest.approx(1.0 + 0.1 + 0.02 + 0.05)
+    assert equal - differ == pytest.approx(1.3)
+
+
+def test_an_answer_of_two_tokens_keeps_nobody_waiting_for_three_steps() -> None:
+    """A first token comes with the prompt, so two tokens are one decode step: no more is waited for; one token is none."""
+    law = {"prompt_s": 1.0, "requests": 9, "decoding": 1.0, "queued": 0.0, "bunched": 0.0, "tpot_s": 0.01, "steps": 3, "fixed_s": 0.0}
+    assert [float(time_to_first_token(output_tokens=tokens, **law).total) for tokens in (1, 2, 100)] == pytest.approx([1.0, 1.01, 1.03])
+
+
+def test_a_pass_with_prompts_takes_its_launches_at_least() -> None:
+    """2 ms of work behind 40 ms of launches take 40 ms; 400 ms of work hide them."""
+    for device, least, most in ((0.002, 0.040, 0.0401), (0.4, 0.4, 0.4001)):
+        whole = float(step_time(device_s=device, launch_s=0.0, all_reduce_s=0.0, eager=False, prompt_launch_s=0.04))
+        assert least <= whole <= most
 
 
 def test_others_prompts_are_in_the_time_between_tokens() -> None:
