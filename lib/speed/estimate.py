@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lib.errors import InvalidInput, UnsupportedModel
-from lib.memory.media import resolve_media
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
 from lib.speed.batch import native_format, resolve_deployment

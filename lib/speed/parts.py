@@ -14,6 +14,7 @@ import numpy as np
 
 from lib.laws import forward_pass, serving
 from lib.laws.forward_pass import overlapped_time
+from lib.memory.media import resolve_media
 from lib.speed.predict import STATIC_BATCH_ENGINES
 from lib.speed.result import SpeedPart
 
@@ -65,7 +66,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
                 name="encoder",
                 seconds=float(table.encoder_s[0]),
                 law="as for the prompt, with the encoder's layers",
-                inputs={"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"},
+                inputs=_encoder_inputs(of),
                 source=forward_pass.FITTED_CONSTANTS,
             )
         )
@@ -151,3 +152,11 @@ def _card(of: Deployment) -> dict[str, str]:
     card, share = of.devices.silicon, of.devices.share
     rented = "" if share == 1 else f", {share:.2g} of it"
     return {"hardware": f"{of.layout.tensor_parallel} × {card.name}{rented}", "bandwidth": _rate(card.bandwidth * share, "B")}
+
+
+def _encoder_inputs(of: Deployment) -> dict[str, str]:
+    """How much an encoder or a vision tower reads before the decoder."""
+    media = resolve_media(of.spec, of.request.media)
+    if media.images:
+        return {"pictures": f"{media.images:,}", "passes": f"{media.passes:,}", "positions": f"{media.positions:,}"}
+    return {"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"}
