@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from contract import TINY_CONFIG, TINY_PARAMETERS
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
 from lib.live.memory_gauge import resident_bytes
+from lib.model import bundled
 from lib.model.build import SMALLEST
 from lib.model.resolve import _describe, resolve_config
 from lib.service import build_process as module
@@ -108,6 +111,13 @@ def test_more_memory_than_a_build_may_take_is_refused_and_the_app_holds_none_of_
         _run(build, "bytearray(2 << 30)")
     assert resident_bytes() - before < 100 * MIB
     assert _run(build, "__import__('os').getpid()") == pid
+
+
+def test_every_bundled_model_can_be_an_answer() -> None:
+    """A value class of another module, in a field that only some models have, would refuse all of these."""
+    for name in bundled.list_ids():
+        spec = bundled.find_spec(name)
+        assert module._Values(io.BytesIO(pickle.dumps(spec))).load() == spec
 
 
 def test_an_answer_that_fits_no_value_class_is_refused_and_its_child_ended(build: BuildProcess) -> None:
