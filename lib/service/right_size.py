@@ -16,7 +16,7 @@ from lib.answers.common import ReasonEntry, RecommendationAnswer, usd
 from lib.answers.spaces import CurrentTier, RightSizeAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.errors import AdvisorError, BadArgument
+from lib.errors import AdvisorError, BadArgument, NoLinkedModel
 from lib.hub.space_answers import Space
 from lib.memory import estimate_memory
 from lib.memory.media import resolve_media
@@ -84,7 +84,7 @@ def choose_model(model: str, space: Space, models: Callable[[object], ModelSpec]
         spec = models(model)
         return ChosenModel(spec=spec, total_bytes={spec.id: _needs(spec, workload)})
     if not space.models:
-        raise BadArgument("model", model, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
+        raise NoLinkedModel("model", model, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
     candidates: list[tuple[int, ModelSpec]] = []
     caveats: list[Caveat] = []
     refusal: AdvisorError | None = None
