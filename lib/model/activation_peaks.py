@@ -23,7 +23,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from torch import bfloat16, float32
 from torch import dtype as Dtype  # noqa: N812 a type, named like one
-from torch.distributions import Distribution
 from torch.nn import Module
 from transformers import PreTrainedModel
 
@@ -31,6 +30,7 @@ from lib.errors import UnsupportedModel
 from lib.model.activation_storages import BLOCK, Coefficient, Polynomial, evaluate
 from lib.model.activation_trace import Stage, Trace, layers_of, select_layers, trace_forward
 from lib.model.build import LOCK, BuiltModel
+from lib.model.meta_device import unchecked_distributions
 from lib.model.model_inputs import Lengths, attention_windows, has_argument, in_dtype, own_dtype, position_limit, with_kernel
 from lib.model.spec import ActivationFit
 
@@ -173,7 +173,7 @@ def trace_activations(built: BuiltModel) -> tuple[ActivationFit, ...]:
 
     The built model is as before when this returns.
     """
-    with LOCK, warnings.catch_warnings(), _unchecked_distributions():
+    with LOCK, warnings.catch_warnings(), unchecked_distributions():
         warnings.simplefilter("ignore")
         for stage in _stages(built.model):
             try:
@@ -181,17 +181,6 @@ def trace_activations(built: BuiltModel) -> tuple[ActivationFit, ...]:
             except Exception:  # noqa: BLE001, S112 modelling code raises anything on an input it cannot take; the law of plain decoders stands in
                 continue
     return ()
-
-
-@contextmanager
-def _unchecked_distributions() -> Iterator[None]:
-    """Distributions do not look at their parameters while this lasts: a meta tensor has no values to look at."""
-    before = Distribution._validate_args  # noqa: SLF001 there is only a public way to set it
-    Distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        Distribution.set_default_validate_args(before)
 
 
 def _stages(model: Module) -> list[Stage]:

@@ -157,12 +157,15 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         self.live_bytes = 0
         self.peak_bytes = 0
 
+    def _spent(self) -> str:
+        return f"The forward pass takes more than {self._budget:,} operations for a few layers."
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation and follow storages that are new."""
         result = self._result(func, args, kwargs or {})
         self.operations += func.namespace != "prim"  # fake tensors ask so for their device
         if self.operations > self._budget:
-            raise UnsupportedModel(f"The forward pass takes more than {self._budget:,} operations for a few layers.")
+            raise UnsupportedModel(self._spent())
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(tensor, Tensor):
                 self._follow(tensor)

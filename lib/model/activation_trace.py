@@ -37,7 +37,7 @@ from lib.model.activation_storages import Polynomial, StorageRecorder, add, shif
 from lib.model.cache_growth import cache_of, tensors_of
 from lib.model.layer_dedup import cache_positions, first_hidden_states, layer_settings, likeness, wrap_forwards
 from lib.model.meta_device import MetaRun
-from lib.model.model_inputs import Lengths, prefill_inputs
+from lib.model.model_inputs import Lengths, has_argument, prefill_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -72,7 +72,7 @@ def layers_of(model: Module) -> list[Layer]:
         kinds: dict[Any, int] = {}
         for position, item in enumerate(module):
             traits: Any = position if repeated else (likeness(item), layer_settings(config, position, len(module)))
-            kind = kinds.setdefault(traits, len(layers) + position + 1)
+            kind = kinds.setdefault(traits, len(layers) + 1)  # unlike that of any other stack
             layers.append(Layer(module=item, kind=kind, positions=cache_positions(item, position)))
     return layers
 
@@ -270,7 +270,7 @@ def trace_forward(stage: Stage, lengths: Lengths, *, budget: int, symbolic: bool
 def step_inputs(module: Module, cache: object, encoder_states: Any) -> tuple[str, dict[str, Any]]:
     """The name of a decode step's token ids, and its other arguments."""
     config: Any = module.config
-    name = "past_key_values" if hasattr(cache, "get_seq_length") or isinstance(cache, tuple) else "cache_params"
+    name = "cache_params" if has_argument(module, "cache_params") else "past_key_values"
     inputs: dict[str, Any] = {name: cache, "use_cache": True}
     if not config.is_encoder_decoder:
         return "input_ids", inputs

@@ -5,11 +5,8 @@ is counted by torch's own formulas (`torch.utils.flop_counter.flop_registry`). T
 fitted: this is the executed truth that stands beside the closed forms of `lib.laws` and beside the polynomials of
 `lib.model.activation_peaks`.
 
-* Of a deep stack the first two layers of each kind and the last one compute (`lib.model.activation_trace.run_only` says what is equal). A
-  layer that stands aside holds as many bytes as the second of its kind came to hold: cache, what it saved for the backward pass and, after
-  that, its gradients. So the peaks are those of the full depth, and FLOP and operations are added for each.
-* Attention, the mixed softmax, dropout and products of experts are CUDA's operators, with their own autograd formulas
-  (`aten._scaled_dot_product_flash_attention` …), unless the run is to be compared with one on a CPU (`kernels="cpu"`).
+Few layers of each kind compute for all (`lib.model.layer_extrapolation`), with the operators of CUDA (`lib.model.cuda_operators`) unless
+the run is to be compared with one on a CPU (`kernels="cpu"`).
 
 `torch.distributed._tools.MemTracker` follows storages in the same way and comes to the same peaks (tests/model/test_dry_run.py), in nine
 times the time. Limits: scratch memory inside kernels and the allocator's blocks are not seen; text only where a model takes text; questions
@@ -21,33 +18,29 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import Tensor, float32, long, nn, ops, zeros
+from torch import Tensor, float32, long, nn, zeros
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.nn import functional
-from torch.overrides import TorchFunctionMode
-from torch.utils.flop_counter import flop_registry
-from transformers.integrations import moe
-from transformers.pytorch_utils import Conv1D
 from transformers.utils import import_utils
 
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.model import parameters
-from lib.model.activation_storages import StorageCounter
-from lib.model.activation_trace import Layer, layers_of, pad_width, run_only, select_layers, step_inputs, takes_flash, widens_in_softmax
+from lib.model.activation_trace import Layer, layers_of, step_inputs
 from lib.model.adapters import Scales, adapt
 from lib.model.build import LOCK, BuiltModel, build
 from lib.model.cache_growth import cache_of
 from lib.model.config import check_config
-from lib.model.dry_run_result import DryRun, InferenceRun, Phase, Training, TrainingRun
-from lib.model.meta_device import MetaRun
+from lib.model.cuda_operators import CudaOperators
+from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
+from lib.model.layer_extrapolation import Depth, Reading, RunCounter, at_full_depth
+from lib.model.meta_device import MetaRun, unchecked_distributions
 from lib.model.model_inputs import Lengths, has_argument, prefill_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from transformers import PreTrainedModel
 
@@ -61,236 +54,6 @@ _STEPS = 2
 _UNPADDED = 1
 """The answer to what a model without a cache asks of its mask and positions: is all of it attended to, is all of it one sequence."""
 _WHOLE = 10
-
-
-class _Counter(StorageCounter):  # type: ignore[no-untyped-call]
-    """Counts FLOP beside bytes and operations."""
-
-    def __init__(self, known: Sequence[Tensor], budget: int) -> None:
-        super().__init__(known, budget)
-        self.flop = 0
-        self.further_operations = 0
-        """Of layers that stand aside."""
-
-    def _result(self, func: Any, args: Any, kwargs: Any) -> Any:
-        result = super()._result(func, args, kwargs)
-        formula = flop_registry.get(func._overloadpacket) or _FURTHER.get(func._overloadpacket)  # noqa: SLF001 torch's own counter does so
-        if formula is not None:
-            self.flop += formula(*args, **kwargs, out_val=result)
-        return result
-
-    def begin(self) -> _Reading:
-        """Start another phase: its peak is counted from what is alive now."""
-        self.peak_bytes = self.live_bytes
-        return self.read()
-
-    def read(self) -> _Reading:
-        """The counts as they are."""
-        return _Reading(self.live_bytes, self.flop, self.operations + self.further_operations)
-
-    def phase(self, since: _Reading) -> Phase:
-        """What there was since a reading that `begin` gave."""
-        now = self.read()
-        return Phase(peak_bytes=self.peak_bytes, flop=now.flop - since.flop, operations=now.operations - since.operations)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    live_bytes: int
-    flop: int
-    operations: int
-
-
-def _grouped_flop(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
-    """A product of each row with the matrix of its expert."""
-    return int(2 * rows.numel() * weight.shape[-1])
-
-
-def _grouped_backward_flop(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
-    return 2 * _grouped_flop(rows, weight)
-
-
-_GROUPED = frozenset({getattr(functional, "grouped_mm", None), getattr(torch, "_grouped_mm", None)})
-assert moe, "imported because it registers the products of experts"  # noqa: S101 or the import would seem unused
-_FURTHER: dict[Any, Callable[..., int]] = {
-    ops.aten._grouped_mm: _grouped_flop,  # noqa: SLF001 it has no public name
-    ops.transformers.grouped_mm_fallback: _grouped_flop,
-    ops.transformers.grouped_mm_fallback_backward: _grouped_backward_flop,
-}
-"""Products that `flop_registry` does not know."""
-
-
-class CudaOperators(TorchFunctionMode):
-    """Calls the operators that a CUDA device would, with their own shapes, autograd formulas and FLOP."""
-
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer these calls, and run every other as it is."""
-        kwargs = kwargs or {}
-        if func is functional.scaled_dot_product_attention:
-            return _attention(*args, **kwargs)
-        if widens_in_softmax(func, args, kwargs):
-            return ops.aten._softmax(args[0], kwargs.get("dim", args[1] if len(args) > 1 else -1), True)  # noqa: SLF001 as called
-        if func in _GROUPED and args[0].dtype is float32:  # the CUDA operator takes it, its meta function does not
-            return ops.transformers.grouped_mm_fallback(args[0], args[1], kwargs["offs"])
-        if func is functional.dropout:
-            return _dropout(*args, **kwargs)
-        return func(*args, **kwargs)
-
-
-def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: ARG001 torch's
-    if not training or p == 0:
-        return x
-    dropped: Tensor = ops.aten.native_dropout(x, p, True)[0]
-    return dropped
-
-
-def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """What `scaled_dot_product_attention` calls on CUDA: FlashAttention, or the memory-efficient kernel."""
-    if torch.is_autocast_enabled("cpu"):
-        query, key, value = (t.to(torch.get_autocast_dtype("cpu")) for t in (query, key, value))
-    width = value.shape[-1]
-    lead, squeezed = query.shape[:-3], query.ndim == 3  # noqa: PLR2004 heads, positions, width
-    if squeezed:
-        query, key, value = (t.unsqueeze(0) for t in (query, key, value))
-    if takes_flash(query, value, attn_mask):
-        more = pad_width(width) - width
-        if more:
-            query, key, value = (functional.pad(t, (0, more)) for t in (query, key, value))
-        result = ops.aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, scale=scale)[0]  # noqa: SLF001
-        result = result[..., :width] if more else result
-    else:
-        if enable_gqa and key.shape[-3] != query.shape[-3]:
-            key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
-        if attn_mask is not None:
-            if attn_mask.dtype is torch.bool:
-                attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(attn_mask.logical_not(), float("-inf"))
-            attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
-        kept = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-        result = ops.aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, kept, dropout_p, is_causal, scale=scale)[0]  # noqa: SLF001
-    attended: Tensor = result.squeeze(0) if squeezed and lead == () else result
-    return attended
-
-
-@dataclass(slots=True)
-class _Kind:
-    """What the layers of one kind come to hold and do in one pass, as the second of them showed."""
-
-    held_bytes: int = 0
-    flop: int = 0
-    operations: int = 0
-    backward_flop: int = 0
-    backward_operations: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Depth:
-    """Lets idle layers count: watches the ones that compute, and holds bytes for the others.
-
-    `phase` names the pass that is under way; in a backward pass layers are called again where they recompute, which is no new pass.
-    """
-
-    counter: _Counter
-    working: frozenset[int]
-    training: bool
-    phase: str = ""
-    kinds: dict[tuple[int, str], _Kind] = field(default_factory=dict)
-    held: dict[int, tuple[Layer, Tensor]] = field(default_factory=dict)
-    passed_back: list[_Kind] = field(default_factory=list)
-    entered: tuple[_Kind, int] | None = None
-
-    def _enter(self) -> _Reading:
-        """The counts as a layer begins; the one before it came to hold what is alive now and was not when it began."""
-        now = self.counter.read()
-        if self.entered is not None:
-            kind, before = self.entered
-            kind.held_bytes = now.live_bytes - before
-        self.entered = None
-        return now
-
-    def watch(self, layer: Layer, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """The layer's forward, with what it does noted."""
-
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            if self.phase == "backward":
-                return compute(*args, **kwargs)
-            before = self._enter()
-            kind = self.kinds.setdefault((layer.kind, self.phase), _Kind())
-            self.entered = kind, before.live_bytes
-            output = compute(*args, **kwargs)
-            first = output[0] if isinstance(output, tuple) and output else output
-            after = self.counter.read()
-            kind.flop, kind.operations = after.flop - before.flop, after.operations - before.operations
-            if self.training and isinstance(first, Tensor) and first.requires_grad:
-                self._watch_backward(kind, first, args, kwargs)
-            return output
-
-        return forward
-
-    def _watch_backward(self, kind: _Kind, output: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        start: list[_Reading] = []
-        hidden = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor) and v.shape == output.shape and v.requires_grad), None)
-
-        def begun(_: Tensor) -> None:
-            start[:] = [self.counter.read()]
-
-        def ended(_: Tensor) -> None:
-            if start:
-                now = self.counter.read()
-                kind.backward_flop, kind.backward_operations = now.flop - start[0].flop, now.operations - start[0].operations
-
-        output.register_hook(begun)  # type: ignore[no-untyped-call]
-        if hidden is not None:
-            hidden.register_hook(ended)  # type: ignore[no-untyped-call]
-
-    def stand_aside(self, layer: Layer, hidden: Tensor) -> None:
-        """Hold and count for a layer that hands its input on."""
-        if self.phase == "backward":
-            return
-        self._enter()
-        kind = self.kinds[layer.kind, self.phase]
-        self._hold(layer, kind.held_bytes)
-        self.counter.flop += kind.flop
-        self.counter.further_operations += kind.operations - 1
-        if self.training and hidden.requires_grad:
-            hidden.register_hook(lambda _: self._backward(layer, kind))  # type: ignore[no-untyped-call]
-
-    def _hold(self, layer: Layer, more_bytes: int) -> None:
-        """So many bytes more, or fewer, for a layer that stands aside."""
-        before = self.held.pop(id(layer), None)
-        size = max(0, more_bytes + (0 if before is None else before[1].nbytes))
-        del before
-        self.held[id(layer)] = layer, torch.empty(size, dtype=torch.uint8)
-
-    def _backward(self, layer: Layer, kind: _Kind) -> None:
-        """The gradient passes a layer that stands aside: what it saved goes, gradients of its own appear."""
-        self.held.pop(id(layer), None)
-        self.passed_back.append(kind)
-        before = self.counter.operations
-        for parameter in layer.module.parameters():
-            if parameter.requires_grad and parameter.grad is None:
-                parameter.grad = torch.empty_like(parameter)
-        self.counter.further_operations -= self.counter.operations - before
-
-    def let_casts_go(self) -> None:
-        """Autocast keeps 16-bit copies of trained weights until it ends; where layers recompute, nothing else holds them."""
-        for layer, _ in list(self.held.values()):
-            matrices = (m.weight for m in layer.module.modules() if isinstance(m, (nn.Linear, Conv1D)))
-            casts = sum(w.numel() * torch.bfloat16.itemsize for w in matrices if w.requires_grad and w.dtype is float32)
-            self._hold(layer, -casts)
-
-    def count_backward(self) -> None:
-        """Count for the layers that the gradient passed; what one of their kind does is known after the whole pass."""
-        self.counter.flop += sum(kind.backward_flop for kind in self.passed_back)
-        self.counter.further_operations += sum(kind.backward_operations for kind in self.passed_back)
 
 
 def _make_fake(model: PreTrainedModel) -> tuple[int, int]:
@@ -314,16 +77,6 @@ def _make_fake(model: PreTrainedModel) -> tuple[int, int]:
                     sizes[place] += fake.nbytes
                 table[name] = fakes[id(tensor)]
     return sizes[0], sizes[1]
-
-
-@contextlib.contextmanager
-def _depth_of(layers: list[Layer], counter: _Counter, *, training: bool, whole: bool) -> Iterator[_Depth]:
-    """The model's layers wrapped: few of them compute, unless the `whole` model is to."""
-    last = {layer.kind: layer for layer in layers}
-    chosen = layers if whole else [layer for layer in layers if layer is last[layer.kind] or layer in select_layers(layers)]
-    depth = _Depth(counter=counter, working=frozenset(map(id, chosen)), training=training)
-    with run_only(layers, chosen, watch=depth.watch, aside=depth.stand_aside):
-        yield depth
 
 
 def dry_run(
@@ -384,7 +137,8 @@ def _check_length(built: BuiltModel, tokens: int) -> None:
 @contextlib.contextmanager
 def _no_values(kernels: Kernels, answer: int) -> Iterator[None]:
     """Inside the fake mode: no device but the CPU's name, questions for a value answered, the operators of a GPU."""
-    with _eager(), MetaRun(answer, budget=_CALLS, device_type="cpu"), CudaOperators() if kernels == "gpu" else contextlib.nullcontext():
+    operators: Any = CudaOperators() if kernels == "gpu" else contextlib.nullcontext()
+    with _eager(), unchecked_distributions(), MetaRun(answer, budget=_CALLS, device_type="cpu"), operators:
         yield
 
 
@@ -404,13 +158,13 @@ def _run_inference(built: BuiltModel, lengths: Lengths, output_tokens: int, kern
     layers, budget = layers_of(model), MOST_OPERATIONS * (_WHOLE if whole else 1)
     with FakeTensorMode(allow_non_fake_inputs=True):
         weights, buffers = _make_fake(model)
-        counter = _Counter([*model.parameters(), *model.buffers()], budget)
-        with _depth_of(layers, counter, training=False, whole=whole) as depth, torch.no_grad(), _no_values(kernels, 0), counter:
+        counter = RunCounter([*model.parameters(), *model.buffers()], budget)
+        with at_full_depth(layers, counter, training=False, whole=whole) as depth, torch.no_grad(), _no_values(kernels, 0), counter:
             run = _generate(model, depth, lengths, output_tokens)
     return _result(built, layers, depth, weights, buffers, parameters=sum(p.numel() for p in model.parameters()), inference=run)
 
 
-def _generate(model: PreTrainedModel, depth: _Depth, lengths: Lengths, output_tokens: int) -> InferenceRun:
+def _generate(model: PreTrainedModel, depth: Depth, lengths: Lengths, output_tokens: int) -> InferenceRun:
     """A prompt as `generate` reads it, and the last step of the answer."""
     counter = depth.counter
     start, cache, states = _prefill(model, depth, lengths)
@@ -437,7 +191,7 @@ def _generate(model: PreTrainedModel, depth: _Depth, lengths: Lengths, output_to
     return InferenceRun(prefill=prefill, decode=decode, prompt_cache_bytes=prompt_cache, cache_bytes=counter.live_bytes)
 
 
-def _prefill(model: PreTrainedModel, depth: _Depth, lengths: Lengths) -> tuple[_Reading, object, Any]:
+def _prefill(model: PreTrainedModel, depth: Depth, lengths: Lengths) -> tuple[Reading, object, Any]:
     depth.phase = "prefill"
     start = depth.counter.begin()
     inputs = prefill_inputs(model, lengths)
@@ -510,8 +264,8 @@ def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kerne
         model.activation_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False, **again})
     with FakeTensorMode(allow_non_fake_inputs=True):
         weights, buffers = _make_fake(model)
-        counter = _Counter([*model.parameters(), *model.buffers()], budget)
-        with _depth_of(layers, counter, training=True, whole=whole) as depth, _no_values(kernels, _UNPADDED), counter:
+        counter = RunCounter([*model.parameters(), *model.buffers()], budget)
+        with at_full_depth(layers, counter, training=True, whole=whole) as depth, _no_values(kernels, _UNPADDED), counter:
             run = _train(model, depth, training, lengths)
     return _result(built, layers, depth, weights, buffers, parameters=count, training=replace(run, adapter_parameters=adapters))
 
@@ -523,7 +277,7 @@ def _adapt(model: PreTrainedModel, training: Training) -> list[nn.Parameter]:
     return adapt(model, training.rank, training.targets, scales=scales)
 
 
-def _train(model: PreTrainedModel, depth: _Depth, training: Training, lengths: Lengths) -> TrainingRun:
+def _train(model: PreTrainedModel, depth: Depth, training: Training, lengths: Lengths) -> TrainingRun:
     """Forward, backward and update with the optimizer's states already there."""
     counter = depth.counter
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -562,7 +316,7 @@ def _train(model: PreTrainedModel, depth: _Depth, training: Training, lengths: L
     )
 
 
-def _result(built: BuiltModel, layers: list[Layer], depth: _Depth, weights: int, buffers: int, **runs: Any) -> DryRun:
+def _result(built: BuiltModel, layers: list[Layer], depth: Depth, weights: int, buffers: int, **runs: Any) -> DryRun:
     return DryRun(
         architecture=built.architecture,
         layers=len(layers),

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torch import Tensor, allclose, device, dtype, empty, equal, get_default_dtype, is_nonzero, ones, rand, randn, zeros
 from torch import bool as boolean
+from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
@@ -188,3 +189,14 @@ def no_network() -> Iterator[None]:
         yield
     finally:
         _thread.closed = before
+
+
+@contextmanager
+def unchecked_distributions() -> Iterator[None]:
+    """Distributions do not look at their parameters while this lasts: tensors without values have none to look at."""
+    before = Distribution._validate_args  # noqa: SLF001 there is only a public way to set it
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)

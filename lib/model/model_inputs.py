@@ -99,7 +99,7 @@ def prefill_inputs(module: Module, lengths: Lengths) -> dict[str, Any]:
         inputs |= {name: _media_input(module, name, lengths.batch) for name in MEDIA if not writes and has_argument(module, name)}
     if has_argument(module, "logits_to_keep"):
         inputs["logits_to_keep"] = 1
-    if has_argument(module, "use_cache"):
+    if has_argument(module, "use_cache") or has_argument(module, "past_key_values"):  # some hand the first on unnamed
         inputs["use_cache"] = True
     return inputs
 

@@ -38,7 +38,7 @@ def main(most: int) -> None:
         if spec is None or config is None:
             continue
         for batch, tokens in SHAPES:
-            prompt = min(tokens, (spec.context_limit or tokens + _OUTPUT) - _OUTPUT)
+            prompt = max(1, min(tokens, (spec.context_limit or tokens + _OUTPUT) - _OUTPUT))
             try:
                 run = dry_run(config, batch=batch, prompt_tokens=prompt, output_tokens=_OUTPUT)
             except AdvisorError as refused:
