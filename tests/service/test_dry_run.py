@@ -77,7 +77,7 @@ def test_closed_forms_beside_the_executed_architecture() -> None:
         assert ratios[name] == pytest.approx(1, abs=0.01), name
     for name in ("prefill", "decode step"):
         assert ratios[name] == pytest.approx(1, abs=0.03), name
-    assert (answer["layers"], answer["layers_run"]) == (6, 3)
+    assert (answer["layers"], answer["layers_run"]) == (6, 4)
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
 
 
@@ -115,7 +115,7 @@ def test_the_box_of_the_page() -> None:
     values = [100 if field.argument == "context_tokens" else field.default for field in (*fields.QUESTION, *fields.MEMORY)]
     running, table = dry_run_markup(services, LLAMA, values)
     assert "executing" in running
-    assert "3 of 6 layers computed" in table
+    assert "4 of 6 layers computed" in table
     assert "refusal" in list(dry_run_markup(services, "7B", values))[-1]
     assert len(list(dry_run_markup(services, "", values))) == 1
 
