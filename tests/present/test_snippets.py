@@ -228,12 +228,13 @@ def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.one_of(texts, st.text(alphabet="ab/-\n: #'\"{", max_size=20)))
 def test_hostile_models_stay_out_of_the_card(model: str) -> None:
-    """A model that is no Hub id adds nothing to the card; one that is stands there as it was."""
+    """A model that is no Hub id adds nothing to the card; one that is stands there as it was, without the name of a file."""
     made = write_setup(TIERS[0], CATALOG, model=model)
     card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
     if "models" in card:
-        assert card["models"] == [model]
-        assert card["title"] == model.split("/")[1]
+        repository = model.partition(":")[0]
+        assert card["models"] == [repository]
+        assert card["title"] == repository.split("/")[1]
     else:
         assert card["title"] == "My Space"
 
