@@ -78,7 +78,7 @@ class MemoryArguments(Arguments):
     quantized: Quantized = "all"
     images: ImageCount = 0
     image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
-    image_height: ImageSide = 1024
+    image_height: ImageSide = argument(1024, "pixels, as image_width")
 
 
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:

@@ -92,7 +92,7 @@ class WorkloadArguments(Arguments):
     offload: Offload = "none"
     images: ImageCount = 0
     image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
-    image_height: ImageSide = 1024
+    image_height: ImageSide = argument(1024, "pixels, as image_width")
 
     @property
     def workload(self) -> Workload:

@@ -36,7 +36,7 @@ def test_each_row_is_an_answer_about_memory(whole: Services) -> None:
 def test_what_cannot_be_asked_is_a_sentence(whole: Services) -> None:
     """No model, and a model that nobody knows."""
     assert CHOOSE in _box(whole, "")
-    assert "That did not work" in _box(whole, "no such model")
+    assert "No estimates by precision." in _box(whole, "no such model")
 
 
 @pytest.mark.parametrize("engine", ["transformers", "vllm", "tgi", "llama.cpp"])
