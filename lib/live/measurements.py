@@ -7,13 +7,12 @@ that looks like a token is refused.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, fields
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -160,23 +159,6 @@ def bundled_rows() -> tuple[Measurement, ...]:
         return tuple(read_row(row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"])
     except (ValueError, KeyError, TypeError, AttributeError, BadArgument) as error:
         raise BadCatalog(f"lib/data/measured.json cannot be read ({type(error).__name__}: {error}).") from error
-
-
-_RISKY = ("=", "+", "-", "@", "\t", "\r")
-
-
-def _cell(value: object) -> object:
-    """A text that a spreadsheet would run as a formula gets an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_RISKY) else value
-
-
-def csv_text(rows: Iterable[Measurement]) -> str:
-    """Comma-separated, a header first, what is None left empty (RFC 4180)."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(NAMES)
-    writer.writerows([_cell(value) for value in astuple(row)] for row in rows)
-    return out.getvalue()
 
 
 def parquet_bytes(rows: Iterable[Measurement]) -> bytes:

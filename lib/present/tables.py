@@ -281,6 +281,7 @@ def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _inert(cell: object) -> object:
+    """A text that a spreadsheet would run as a formula gets an apostrophe before it."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell
 
 

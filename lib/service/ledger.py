@@ -11,9 +11,10 @@ from lib.answers.live import ChatMetrics, LedgerEntry, LedgerStatus, MeasureAnsw
 from lib.errors import AdvisorError, LiveError
 from lib.live.device import Device
 from lib.live.ledger import Ledger, ledger_place
-from lib.live.measurements import Kind, Measurement, Weights, csv_text, model_label, parquet_bytes
+from lib.live.measurements import NAMES, Kind, Measurement, Weights, model_label, parquet_bytes
 from lib.live.measurements_push import DatasetPush, start_push
 from lib.model.spec import ModelSpec
+from lib.present.tables import csv_text
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ class MeasurementLedger:
             LiveError: Parquet, where pyarrow is not installed.
         """
         if form == "csv":
-            return csv_text(self._ledger.rows()).encode()
+            return csv_text(NAMES, [asdict(row) for row in self._ledger.rows()]).encode()
         try:
             return parquet_bytes(self._ledger.rows())
         except ImportError as error:

@@ -57,17 +57,17 @@ def test_the_other_rules_follow_their_processors(size: ImageSize) -> None:
 
 
 PUBLISHED = (
-    # 37 x 37 tokens of 28 x 28 pixels; at most 16,384 (Qwen2.5-VL's preprocessor_config.json: max_pixels 12,845,056)
+    # 37 x 37 tokens of 28 x 28 pixels; at most 16,384 (max_pixels 12,845,056, as public copies of Qwen2.5-VL's preprocessor state)
     ("Qwen/Qwen2.5-VL-7B-Instruct", (1024, 1024), 1369),
     ("Qwen/Qwen2.5-VL-7B-Instruct", (8000, 8000), 16_384),
     # 32 x 32 tokens of 32 x 32 pixels
     ("Qwen/Qwen3-VL-8B-Instruct", (1024, 1024), 1024),
     # (336 / 14)² patches of CLIP without its class token
     ("llava-hf/llava-1.5-7b-hf", (640, 480), 576),
-    # 896 x 896 pixels become 256 tokens (Gemma 3's model card), 224 x 224 of PaliGemma 256
+    # 896 x 896 pixels become 256 tokens (as the classes of transformers do), 224 x 224 of PaliGemma 256
     ("google/gemma-3-4b-it", (3000, 200), 256),
     ("google/paligemma-3b-mix-224", (640, 480), 256),
-    # 81 tokens for each tile of 384 x 384 (SmolVLM's announcement); 4 x 4 tiles and the whole, 2 marks a tile, 1 a row, 3 beside
+    # 81 tokens for each tile of 384 x 384 (as its processor cuts them); 4 x 4 tiles and the whole, 2 marks a tile, 1 a row, 3 beside
     ("HuggingFaceTB/SmolVLM-Instruct", (1024, 1024), 17 * 81 + 4 * 9 + 3),
     # 64 latents of the perceiver for each of 4 parts and the whole, with its mark
     ("HuggingFaceM4/idefics2-8b", (980, 980), 5 * 65),

@@ -1,33 +1,13 @@
-"""The ledger's rows as CSV and Parquet."""
+"""The ledger's rows as Parquet."""
 
 from __future__ import annotations
 
-import csv
 import io
-from dataclasses import astuple
 
 import pytest
 from measured_row import ROW, row
 
-from lib.live.measurements import NAMES, csv_text, parquet_bytes
-
-
-def test_csv_comes_back() -> None:
-    """A header, one line a row; None is empty, numbers are whole."""
-    lines = list(csv.reader(io.StringIO(csv_text([ROW, row(driver=None, ttft_s=None)]))))
-    assert tuple(lines[0]) == NAMES
-    assert lines[1] == ["" if value is None else str(value) for value in astuple(ROW)]
-    assert lines[2][NAMES.index("driver")] == ""
-
-
-def test_spreadsheet_runs_no_cell() -> None:
-    """A device named like a formula is text."""
-    assert "'=HYPERLINK" in csv_text([row(device='=HYPERLINK("x")')])
-
-
-def test_no_rows_are_a_header() -> None:
-    """An empty ledger is still a file that opens."""
-    assert csv_text([]).strip() == ",".join(NAMES)
+from lib.live.measurements import NAMES, parquet_bytes
 
 
 def test_parquet_comes_back_with_its_types() -> None:

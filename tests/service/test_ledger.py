@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 import sys
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from measured_row import ROW, row
 
 from lib.errors import LiveError
 from lib.live.device import Device
 from lib.live.ledger import Ledger, LedgerPlace
+from lib.live.measurements import NAMES
 from lib.live.measurements_push import DatasetPush
 from lib.model import bundled
+from lib.present.tables import csv_text
 from lib.service.ledger import MeasurementLedger, row_of
 
 DEVICE = Device(
@@ -86,3 +91,21 @@ def test_parquet_without_pyarrow_says_what_to_do(ledger: MeasurementLedger, monk
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(LiveError, match="Take the CSV"):
         ledger.export("parquet")
+
+
+def test_csv_comes_back() -> None:
+    """A header, one line a row; None is empty, numbers are whole."""
+    lines = list(csv.reader(io.StringIO(csv_text(NAMES, map(asdict, [ROW, row(driver=None, ttft_s=None)])))))
+    assert tuple(lines[0]) == NAMES
+    assert lines[1] == ["" if value is None else str(value) for value in astuple(ROW)]
+    assert lines[2][NAMES.index("driver")] == ""
+
+
+def test_spreadsheet_runs_no_cell() -> None:
+    """A device named like a formula is text."""
+    assert "'=HYPERLINK" in csv_text(NAMES, [asdict(row(device='=HYPERLINK("x")'))])
+
+
+def test_no_rows_are_a_header() -> None:
+    """An empty ledger is still a file that opens."""
+    assert csv_text(NAMES, []).strip() == ",".join(NAMES)
