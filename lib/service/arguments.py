@@ -4,8 +4,8 @@ Gradio checks nothing for HTTP callers, so every check takes `object` and either
 name, what was seen and what is accepted. Rules that hold everywhere: a number is a JSON number, never text, never true or false; NaN and
 infinity are not numbers; 4096.0 is the whole number 4096 (JSON does not tell them apart).
 
-The sections: checks of one value; names of the catalog and of precisions; what `model` means (a config.json, a parameter count or an id);
-which Space is meant and whose token came; and the types.
+The sections: checks of one value; names of the catalog and of precisions; whose token came; and the types. What `model` and `space_id`
+mean is `lib.service.references`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ import contextlib
 import difflib
 import inspect
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeVar, cast
-from urllib.parse import urlsplit
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -32,7 +30,7 @@ from lib.advisor import TASKS
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
 from lib.catalog.silicon import Cards
-from lib.errors import BadArgument, NotSignedIn, UnknownModel, quote_value
+from lib.errors import BadArgument, NotSignedIn
 from lib.memory.media import LONGEST_IMAGE, MOST_IMAGES, SHORTEST_SIDE
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
@@ -238,108 +236,6 @@ def check_precision(name: str, value: object, names: tuple[str, ...]) -> str:
     return check_choice(name, value, names)  # refuses, with the nearest names
 
 
-ACCEPTED = (
-    "a Hub id (owner/name), a GGUF file of one (owner/name:Q4_K_M, or its full name), the text of a config.json (a JSON object), "
-    "or a parameter count such as 7B or 350M"
-)
-_COUNT = re.compile(r"[-+]?[0-9][0-9.,_]*(e[-+]?[0-9]+)?\s*(([kmbt]|thousand|million|billion|trillion)\s*)?(param(eter)?s)?", re.IGNORECASE)
-_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
-_FILE = re.compile(r"[\w][\w.+ ()/-]*", re.ASCII)
-PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
-_SHORT = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The kind of reference, and its text without surrounding blanks; `file` is the GGUF file of the repository that is meant, if any."""
-
-    kind: Literal["config", "count", "id"]
-    text: str
-    file: str = ""
-
-
-def read_reference(model: object) -> Reference:
-    """Tell the three kinds apart by their form alone; nothing is looked up.
-
-    Raises:
-        BadArgument: not text.
-        UnknownModel: empty, or none of the three.
-    """
-    if not isinstance(model, str):
-        raise BadArgument("model", describe_value(model), f"{ACCEPTED}, as text")
-    text = model.strip()
-    if not text:
-        raise UnknownModel(f"The model is empty. Accepted: {ACCEPTED}.")
-    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: neither repeated nor sent to the Hub as an id
-        raise UnknownModel(f"The model looks like a token, which was not used. Accepted: {ACCEPTED}.")
-    if text[0] in '{["':
-        return Reference(kind="config", text=text)
-    if len(text) > _SHORT:
-        raise UnknownModel(f"The model has {len(text):,} characters and is no JSON object: {quote_value(text)}. Accepted: {ACCEPTED}.")
-    if "/" not in text and _COUNT.fullmatch(text):
-        return Reference(kind="count", text=text)
-    name, file = _id(text)
-    return Reference(kind="id", text=name, file=file)
-
-
-def _id(text: str) -> tuple[str, str]:
-    """The id in a text and the file after it; the text may be the address of the model's page, or of a GGUF file.
-
-    Raises:
-        UnknownModel: it cannot be one.
-    """
-    name, _, file = text.partition(":")
-    if "://" in text:
-        try:
-            page = urlsplit(text)
-        except ValueError:  # half a bracket, or letters that turn into a slash
-            raise UnknownModel(f"{quote_value(text)} is not an address. Accepted: {ACCEPTED}.") from None
-        if page.hostname not in PAGE_HOSTS:
-            raise UnknownModel(f"{quote_value(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
-        parts = page.path.strip("/").split("/")
-        name = "/".join(parts[:2])
-        file = "/".join(parts[4:]) if parts[2:3] in (["blob"], ["resolve"]) and page.path.lower().endswith(".gguf") else ""
-        if file and parts[3] != "main":
-            raise UnknownModel(f"{quote_value(text)} is a file of {quote_value(parts[3])}; GGUF files are read from the main branch.")
-    if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
-        raise UnknownModel(f"{quote_value(text)} is not a model id, a config.json or a parameter count. Accepted: {ACCEPTED}.")
-    unnamed = ":" in text and "://" not in text and not file
-    if unnamed or (file and (len(file) > MAX_NAME or not _FILE.fullmatch(file) or ".." in file)):
-        raise UnknownModel(f"{quote_value(text)} names no GGUF file after the colon. Accepted: {ACCEPTED}.")
-    return name, file
-
-
-ACCEPTED_SPACE = "owner/name, or the address of the Space's page on the Hub"
-_SPACE_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_LONGEST_PAGE = 1_000
-
-
-def check_space_id(space_id: object) -> str:
-    """The id of the Space, owner/name.
-
-    Raises:
-        BadArgument: the text cannot be one.
-    """
-    if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
-        raise BadArgument("space_id", describe_value(space_id), ACCEPTED_SPACE)
-    text = space_id.strip()
-    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: not to be repeated
-        raise BadArgument("space_id", "what looks like a token", f"{ACCEPTED_SPACE}; a token has a place of its own")
-    name = _of_page(text) if "://" in text else text
-    if len(name) > MAX_NAME or not _SPACE_ID.fullmatch(name) or ".." in name:
-        raise BadArgument("space_id", text, ACCEPTED_SPACE)
-    return name
-
-
-def _of_page(text: str) -> str:
-    try:
-        page = urlsplit(text)
-    except ValueError:  # half a bracket, or letters that turn into a slash
-        return ""
-    kind, _, rest = page.path.strip("/").partition("/")
-    return "/".join(rest.split("/")[:2]) if page.hostname in PAGE_HOSTS and kind == "spaces" else ""
-
-
 def require_token(token: object, what: str) -> str:
     """The caller's own token; `what` is the action that needs it.
 
@@ -487,4 +383,3 @@ Quantized = Annotated[
     Field(description="what a format of 8 or 4 bits is for: the denoiser alone, or text encoders too"),
 ]
 Flag = Annotated[bool, Checked(check_flag, bool)]
-SpaceId = Annotated[str, Checked(lambda _, value: check_space_id(value), str), Field(description="the Space, owner/name")]

@@ -67,11 +67,11 @@ from lib.service.arguments import (
     check_text,
     decimal_number,
     look_up_later,
-    read_reference,
     whole_number,
 )
 from lib.service.endpoint import App
 from lib.service.model_limits import context_caveats, split_caveats
+from lib.service.references import read_reference
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.units import GB

@@ -32,8 +32,8 @@ from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec, TensorGroup
 from lib.model.timm import is_timm, resolve_timm
 from lib.provenance import Caveat, Source
-from lib.service.arguments import read_reference
 from lib.service.build_process import BuildProcess, build_process, run_process
+from lib.service.references import read_reference
 from lib.service.single_flight import SingleFlight, nobody
 
 

@@ -55,10 +55,10 @@ from lib.service.arguments import (
     TokensPerSecond,
     UsdPerMonth,
     argument,
-    read_reference,
     whole_number,
 )
 from lib.service.endpoint import App
+from lib.service.references import read_reference
 from lib.service.speed import speed_end
 from lib.workload import MEDIA_ARGUMENTS, MediaRequest, PipelineRequest, Workload
 

@@ -13,8 +13,9 @@ from lib.hub.space_answers import Runtime, Space
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Source, Value
-from lib.service.arguments import Arguments, SpaceId
+from lib.service.arguments import Arguments
 from lib.service.endpoint import App
+from lib.service.references import SpaceId
 
 
 class SpaceArguments(Arguments):

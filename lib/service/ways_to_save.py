@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lib.advisor.savings import Deployment, NoSaving, Saving, find_savings
+from lib.advisor.deployment import Deployment
+from lib.advisor.savings import NoSaving, Saving, find_savings
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.cost import NoWayEntry, WayEntry, WaysToSaveAnswer
 from lib.catalog import Catalog
@@ -12,9 +13,10 @@ from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.saving_words import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
 from lib.present.sentences import caveat_entries
-from lib.service.arguments import check_offer, read_reference
+from lib.service.arguments import check_offer
 from lib.service.cost import CostArguments, asked_price, asked_usage, memory_request
 from lib.service.endpoint import App
+from lib.service.references import read_reference
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest

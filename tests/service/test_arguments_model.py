@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.errors import BadArgument, UnknownModel
-from lib.service.arguments import read_reference
+from lib.service.references import read_reference
 
 
 @pytest.mark.parametrize(
