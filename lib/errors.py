@@ -98,6 +98,8 @@ class BadArgument(InvalidInput):
 class NoLinkedModel(BadArgument):
     """No model was named, and the Space's card names none."""
 
+    code = "no_linked_model"
+
 
 class BadConfig(InvalidInput):
     """A config.json that cannot be read or built."""

@@ -7,7 +7,6 @@ after that every question is arithmetic on this value. It holds no torch object 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -17,8 +16,6 @@ from lib.provenance import Caveat, Source
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
 Growth = Literal["tokens", "window", "blocks", "remainder", "step", "constant", "encoder"]
-_STACK = re.compile(r"^(?:\w+\.\*\.)+")
-"""Stacks inside a layer, as a UNet and T5 have: attentions.*.transformer_blocks.*."""
 SpecSource = Literal["safetensors", "architecture", "catalog", "gguf", "rule_of_thumb"]
 
 
@@ -61,7 +58,9 @@ class TensorGroup:
     @property
     def block(self) -> str:
         """The module of a layer that it belongs to, as its name says ("self_attn", "mlp"); its kind where the name names none."""
-        inside = _STACK.sub("", self.name.partition(".*.")[2]).split(".")
+        inside = self.name.partition(".*.")[2].split(".")
+        while inside[1:2] == ["*"]:  # a stack inside a layer, as a UNet and T5 have: attentions.*.transformer_blocks.*
+            inside = inside[2:]
         if len(inside) < (3 if self.kind == "norm" else 2):
             return self.kind
         return inside[0].partition("_")[0] if self.name.startswith("blk.") else inside[0]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from lib.present.markup import escape
 
 _REPO = r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*"
-_PATH = r"[\w.+-]+(?:/[\w.+-]+)+|[\w+-]+\.(?:md|mdx|csv|py|yml|json|ts)"
+_PATH = r"[\w.+-]+(?:/[\w.+-]{1,100}){1,12}|[\w+-]+\.(?:md|mdx|csv|py|yml|json|ts)"
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"https://[^\s<>\"')]+(?<![.,;:])", lambda m: m[0]),
     (
@@ -31,7 +31,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
         r"(?:PyPI )?\b(?P<package>huggingface_hub|spaces|transformers|torch|diffusers) (?P<release>\d+\.\d+\.\d+)",
         lambda m: f"https://pypi.org/project/{m['package']}/{m['release']}/",
     ),
-    (r"\b(?:[a-z0-9-]+\.)+(?:com|org|net|co)(?:/[\w./-]*[\w/])?", lambda m: f"https://{m[0]}"),
+    (r"\b(?:[a-z0-9-]{1,63}\.){1,6}(?:com|org|net|co)(?:/[\w./-]*[\w/])?", lambda m: f"https://{m[0]}"),
 )
 """What an address looks like, and where it leads; earlier forms go first."""
 _ANY = re.compile("|".join(f"(?P<form{number}>{pattern})" for number, (pattern, _) in enumerate(_FORMS)))

@@ -204,9 +204,12 @@ def test_what_is_counted_by_hand() -> None:
 
 
 def test_a_packed_model_holds_half_a_byte_a_weight() -> None:
-    """QLoRA: 73,728 weights of matrices in 4 bits with a float32 scale for 64 of them, the rest in bfloat16, adapters in float32."""
+    """QLoRA: 73,728 weights in 4 bits, one byte of scale for 64 of them and two float32 for the scales of each of 14 matrices.
+
+    The rest is in bfloat16, adapters in float32.
+    """
     run = dry_run(llama_config(), prompt_tokens=64, training=Training(method="qlora", rank=4))
-    assert run.weights_bytes == 2 * (202_048 - 73_728) + 73_728 // 2 + 4 * 73_728 // 64 + 4 * 8192
+    assert run.weights_bytes == 2 * (202_048 - 73_728) + 73_728 // 2 + 73_728 // 64 + 14 * 2 * 4 + 4 * 8192
 
 
 @pytest.mark.parametrize(
