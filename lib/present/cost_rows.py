@@ -55,13 +55,13 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         figures.append(("Left running outside its hours", usd_per_month(bill["left_running_usd_per_month"])))
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     first = answer["lines"][0]
-    who = "" if bill["payer"] == "owner" else "; visitors pay with their own quota"
     chosen, total = answer["chosen"], bill["total_usd_per_month"]
+    rest = "visitors pay with their own quota" if bill["payer"] != "owner" else "a month" if total else ""
     why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>Does not qualify.</strong> {escape(chosen)}</p>'
     return (
         '<section class="card" aria-label="Bill per month">'
         f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code> costs</p>'
-        f'<p class="headline"><span class="figure">{usd_per_month(total)}</span>{" a month" if total else ""}{who}</p>'
+        f'<p class="headline"><span class="figure">{usd_per_month(total)}</span> {rest}</p>'
         f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
         f"{' · the best Space for this model' if chosen == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
         f'<dl class="figures">{cells}</dl>{why}</section>'

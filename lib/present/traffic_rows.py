@@ -43,7 +43,7 @@ def optional_seconds(value: float | None) -> str:
 def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
     """One simulation: the 99th percentiles, the rate, the queue, the cache, the price."""
     late = any(caveat["code"] == "queue_grows" for caveat in answer["caveats"])
-    head = "More arrives than is served" if late else f"{seconds(answer['ttft_p99_s'])} to the first token at p99"
+    figure, rest = ("More arrives than is served", "") if late else (seconds(answer["ttft_p99_s"]), " to the first token at p99")
     price, share = answer["usd_per_million_tokens"], answer["on_target"]
     figures = [
         ("TTFT p50, p95, p99", _three(answer["ttft_p50_s"], answer["ttft_p95_s"], answer["ttft_p99_s"])),
@@ -66,7 +66,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         '<section class="card" aria-label="Simulated traffic">'
         f'<p class="eyebrow">{escape(model)} on {copies}{escape(name)} <code>{escape(answer["hardware"])}</code>, '
         f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
-        f'<p class="headline"><span class="figure">{head}</span></p>'
+        f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
         f"{seconds(answer['span_s'])}{_counted(answer)} · at most about {per_s(answer['most_requests_per_s'])} by the laws</p>"
         f'<dl class="figures">{cells}</dl></section>'
