@@ -17,8 +17,10 @@ def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callabl
     """One row for each answer, most bytes first; `current` is the precision in use, `link` the query that asks for another."""
     by_size = sorted(answers, key=lambda answer: -answer["weights_bytes"])
     here = next((answer["per_device_bytes"] for answer in by_size if answer["precision"] == current), None)
-    rows = [_cells(answer, current, here, link(answer["precision"])) for answer in by_size]
-    tools = TableTools(keys=[_keys(answer) for answer in by_size], search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
+    holding = [_fitting(answer) for answer in by_size]
+    rows = [_cells(answer, fits, current, here, link(answer["precision"])) for answer, fits in zip(by_size, holding, strict=True)]
+    keys = [_keys(answer, fits) for answer, fits in zip(by_size, holding, strict=True)]
+    tools = TableTools(keys=keys, search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
     return table_markup("Every precision that this engine loads, and where it fits", _HEADS, rows, "precisions", tools)
 
 
@@ -31,15 +33,15 @@ def _price(fit: FitEntry) -> float:
     return float("inf") if fit["usd_per_hour"] is None else fit["usd_per_hour"]
 
 
-def _cells(answer: MemoryAnswer, current: str, here: int | None, query: str | None) -> tuple[str, ...]:
-    name, holding = answer["precision"], _fitting(answer)
+def _cells(answer: MemoryAnswer, holding: Sequence[FitEntry], current: str, here: int | None, query: str | None) -> tuple[str, ...]:
+    name = answer["precision"]
     title = f"<small>{escape(precision.weight_format(name).title)}</small>"
     if name == current:
-        said = f'{escape(name)}<em class="badge pick">in use</em>{title}'
+        label = f'{escape(name)}<em class="badge pick">in use</em>{title}'
     else:
-        said = (escape(name) if query is None else f'<a href="{escape(query)}">{escape(name)}</a>') + title
+        label = (escape(name) if query is None else f'<a href="{escape(query)}">{escape(name)}</a>') + title
     against = "" if here is None or name == current else f"<small>{deviation(answer['per_device_bytes'], here)}</small>"
-    return said, gib(answer["per_device_bytes"]) + against, _names(holding, len(answer["fits"])), *_cheapest(holding)
+    return label, gib(answer["per_device_bytes"]) + against, _names(holding, len(answer["fits"])), *_cheapest(holding)
 
 
 def _names(holding: Sequence[FitEntry], tried: int) -> str:
@@ -57,8 +59,7 @@ def _cheapest(holding: Sequence[FitEntry]) -> tuple[str, str]:
     return f"{escape(first['name'])}<small>{usd_per_hour(first['usd_per_hour'])} an hour</small>", longest
 
 
-def _keys(answer: MemoryAnswer) -> tuple[Key, ...]:
-    holding = _fitting(answer)
+def _keys(answer: MemoryAnswer, holding: Sequence[FitEntry]) -> tuple[Key, ...]:
     longest = holding[0]["max_context_tokens"] if holding else None
     price = holding[0]["usd_per_hour"] if holding else None
     return answer["precision"], answer["per_device_bytes"], len(holding), price, longest

@@ -13,7 +13,7 @@ fewer (fair queueing with the longest queue dropped first; McKenney 1990, "Stoch
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitedTooLong
@@ -23,6 +23,7 @@ from typing import Generic, TypeVar
 from cachetools import LRUCache
 
 from lib.errors import Busy
+from lib.service.fair_turns import FairLine
 
 Result = TypeVar("Result")
 
@@ -56,7 +57,7 @@ class SingleFlight(Generic[Result]):
         self._patience, self._most, self._caller = patience, waiting, caller
         self._known: LRUCache[Hashable, Result] = LRUCache(keep)
         self._flights: dict[Hashable, _Flight[Result]] = {}
-        self._line: OrderedDict[Hashable, deque[_Flight[Result]]] = OrderedDict()
+        self._line = FairLine[_Flight[Result]]()
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
 
@@ -102,37 +103,28 @@ class SingleFlight(Generic[Result]):
 
     def _queue(self, flight: _Flight[Result]) -> _Flight[Result]:
         self._flights[flight.key] = flight
-        self._line.setdefault(flight.caller, deque()).append(flight)
+        self._line.join(flight.caller, flight)
         self._workers.submit(self._work_next)
         return flight
 
     def _ahead(self, flight: _Flight[Result]) -> int | None:
         """How many questions are begun before this one; None when it is under way. The lock is held."""
-        if flight.started:
-            return None
-        callers, own = list(self._line), self._line[flight.caller].index(flight)
-        turn = callers.index(flight.caller)
-        return own + sum(min(len(self._line[of]), own + (at < turn)) for at, of in enumerate(callers) if at != turn)
+        return None if flight.started else self._line.count_ahead(flight.caller, flight)
 
     def _leave(self, flight: _Flight[Result], caller: Hashable, answer: Future[Result]) -> None:
         """One waits no longer; a question that nobody waits for is not begun. The lock is held."""
         flight.waiters.remove((caller, answer))
         if not flight.waiters and not flight.started:
             del self._flights[flight.key]
-            line = self._line[flight.caller]
-            line.remove(flight)
-            if not line:
-                del self._line[flight.caller]
+            self._line.leave(flight.caller, flight)
 
     def _next(self) -> _Flight[Result] | None:
         """The oldest question of the caller who was served least recently; None when all that stood in line was given up."""
         with self._lock:
-            if not self._line:
+            first = self._line.take()
+            if first is None:
                 return None
-            caller, line = self._line.popitem(last=False)
-            flight = line.popleft()
-            if line:
-                self._line[caller] = line
+            _, flight = first
             flight.started = True
             return flight
 

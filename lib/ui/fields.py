@@ -22,7 +22,7 @@ from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
-from lib.workload import ACCOUNTS, AUTO, GUIDANCES, MODES, OFFLOADS, PRIORITIES, SDKS
+from lib.workload import ACCOUNTS, AUTO, GUIDANCES, MODES, MOST_RANK, OFFLOADS, PRIORITIES, SDKS
 
 MODEL_LENGTH = 600
 _TEXT_LENGTH = 200
@@ -395,7 +395,7 @@ TRAIN: tuple[Field, ...] = (
     Field(argument="tokens_per_row", name="row", default=512, low=1, high=10**8, label="Tokens per row"),
     Field(argument="epochs", name="epochs", default=1.0, low=0.0001, high=10_000, label="Epochs"),
     Field(argument="platforms", name="where", default=["spaces", "jobs"], choices=_values(TRAINING_PLACES)),
-    Field(argument="rank", name="rank", default=16, low=1, high=16_384, label="Rank of the adapters"),
+    Field(argument="rank", name="rank", default=16, low=1, high=MOST_RANK, label="Rank of the adapters"),
     Field(argument="target_modules", name="modules", default="all-linear", choices=_values(MODULE_WORDS), label="Target modules"),
     Field(argument="optimizer", name="optimizer", default="adamw", choices=_values(OPTIMIZER_WORDS), label="Optimizer"),
     Field(argument="precision", name="master", default="mixed", choices=_values(TRAINING_PRECISION_WORDS)),

@@ -68,15 +68,15 @@ def test_answers_that_count_differently_say_so() -> None:
     app = App(catalog=lambda: CATALOG, models=Models())
     asked, train = bind_arguments(recommend, app), bind_arguments(estimate_training, app)
 
-    def told(answer: Any) -> dict[str, str]:
+    def read_messages(answer: Any) -> dict[str, str]:
         return {entry["code"]: entry["message"] for entry in answer["caveats"]}
 
-    many = told(asked(llama, concurrency=8, context_tokens=4096))
+    many = read_messages(asked(llama, concurrency=8, context_tokens=4096))
     assert "8 requests of the usual 768 tokens, or for one of 4,096" in many["usual_lengths"]
     assert "one request at a time, not of 8" in many["calls_not_shared"]
-    assert not {"usual_lengths", "calls_not_shared"} & told(asked(llama, concurrency=1)).keys()
-    assert "usual_lengths" not in told(asked(llama, concurrency=8, prompt_tokens=3840, output_tokens=256))
+    assert not {"usual_lengths", "calls_not_shared"} & read_messages(asked(llama, concurrency=1)).keys()
+    assert "usual_lengths" not in read_messages(asked(llama, concurrency=8, prompt_tokens=3840, output_tokens=256))
     assert "step_tokens" in codes(llama, engine="vllm")
     assert "step_tokens" not in codes(llama, engine="transformers")
-    assert "8 micro-batches" in told(train(llama, method="full"))["training_accumulates"]
-    assert "training_accumulates" not in told(train(llama, method="full", accumulation=1))
+    assert "8 micro-batches" in read_messages(train(llama, method="full"))["training_accumulates"]
+    assert "training_accumulates" not in read_messages(train(llama, method="full", accumulation=1))

@@ -37,9 +37,9 @@ def test_those_who_wait_are_served_caller_by_caller() -> None:
 
     with ThreadPoolExecutor() as pool, turns.turn("somebody", 0, _refusal):
         for caller, name in (("greedy", "first"), ("greedy", "second"), ("visitor", "third")):
-            waiting = sum(map(len, turns._line.values()))
+            waiting = len(turns._line)
             order.append(pool.submit(ask, caller, name))
-            while sum(map(len, turns._line.values())) == waiting:
+            while len(turns._line) == waiting:
                 threading.Event().wait(0.001)
     for one in order:
         one.result(60)
@@ -58,7 +58,7 @@ def test_the_line_is_bounded_for_all_and_for_each() -> None:
 
         for caller in ("greedy", "greedy", "visitor"):
             pool.submit(wait, caller)
-        while sum(map(len, turns._line.values())) < 3:
+        while len(turns._line) < 3:
             threading.Event().wait(0.001)
         for caller in ("greedy", "another"):
             with pytest.raises(Busy), turns.turn(caller, 60, _refusal):
