@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, Open, open_box
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -20,7 +20,7 @@ def test_bills_follow_the_questions(open_page: Open) -> None:
     page.get_by_role("tab", name="Cost").click()
     expect(page.locator("#bill")).to_contain_text("a month")
     page.locator(".chart .main-svg:visible").first.wait_for()
-    page.get_by_role("button", name="Month, replicas, storage").click()
+    open_box(page, "Month, replicas, storage")
     figure = page.locator("#bill .figure")
     before = figure.inner_text()
     page.locator("#q-replicas input").fill("2")
@@ -44,7 +44,7 @@ def test_the_roofline_is_drawn_when_it_is_opened(open_page: Open) -> None:
     page = open_page()
     box = page.locator("#roofline")
     expect(box.locator(".main-svg")).to_have_count(0)
-    box.get_by_role("button", name=re.compile("roofline")).click()
+    open_box(page, re.compile("roofline"))
     expect(box.locator(".main-svg").first).to_be_visible()
     expect(box).to_contain_text("One step of decoding")
     expect(box).to_contain_text("Reading the prompts")
@@ -55,7 +55,7 @@ def test_before_and_after_follow_what_is_typed(open_page: Open) -> None:
     page = open_page(ASK, wait="#bill .card")
     box = page.locator("#compare")
     expect(page.locator("#compared .card")).to_have_count(0)
-    box.get_by_role("button", name=re.compile("Before and after")).click()
+    open_box(page, re.compile("Before and after"))
     expect(page.locator("#compared .figure")).to_have_text("Not worth it at this traffic")
     page.get_by_label("Before: measured tokens/s of a replica").fill("100")
     page.get_by_label("After: measured tokens/s of a replica").fill("250")

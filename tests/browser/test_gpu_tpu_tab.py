@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, Open, open_box
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -18,13 +18,13 @@ def test_the_verdict_follows_the_questions(open_page: Open) -> None:
     figure = page.locator("#choice .figure")
     expect(figure).to_have_text("Choose a GPU")  # one request at a time
     expect(page.get_by_role("table", name=re.compile("Options, predicted"))).to_contain_text("v6e-1")
-    page.get_by_role("button", name="Scale, team, budget").click()
+    open_box(page, "Scale, team, budget")
     page.get_by_label("Chips or cards together").fill("512")
     expect(figure).to_have_text("Either will do")
     page.get_by_label("In our own data centre").check()
     expect(figure).to_have_text("Choose a GPU")
     expect(page.locator("#choice")).to_contain_text("constraint")
-    page.get_by_role("button", name="Recipes to copy").click()
+    open_box(page, "Recipes to copy")
     page.locator("#recipes summary", has_text="Queued resource").click()
     expect(page.get_by_role("button", name="Copy: Queued resource: wait for a slice")).to_be_visible()
 
@@ -34,7 +34,7 @@ def test_a_linked_answer_is_readable_on_a_phone(open_page: Open, scheme: str) ->
     """A link opens the tab with its answer; nothing reaches beyond 390 px, text keeps its contrast, controls have names."""
     page = open_page("?tab=tpu&model=Qwen/Qwen3-32B&region=europe-west4", width=390, scheme=scheme, wait="#choice .card")
     expect(page.get_by_role("table", name=re.compile("europe-west4"))).to_contain_text("v6e-4")
-    page.get_by_role("button", name="GPU and TPU side by side; retired TPU tiers").click()
+    open_box(page, "GPU and TPU side by side; retired TPU tiers")
     expect(page.get_by_role("table", name=re.compile("no longer have"))).to_contain_text("v5e-2x2")
     assert page.evaluate(BEYOND) == []
     assert page.evaluate(CONTRAST) == []

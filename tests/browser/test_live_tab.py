@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tiny_chat
 from contract import TINY_CONFIG
-from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open, open_box
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -60,7 +60,7 @@ def test_a_chat_streams_stops_and_shows_its_figures(open_page: Open) -> None:
     """The answer grows before the eye; Stop ends the next one in the middle and leaves the model free; markup stays text."""
     page = open_page(LINK, wait=READY)
     expect(page.locator("#device")).to_contain_text(re.compile(r"runs on CPU \(\d+ cores?, "))
-    page.get_by_role("button", name="Answer length and temperature").click()
+    open_box(page, "Answer length and temperature")
     longest = page.get_by_role("spinbutton", name="number input for Longest answer, tokens")
     longest.fill("120")
     page.evaluate(GROWTH)
@@ -90,7 +90,7 @@ def test_a_chat_streams_stops_and_shows_its_figures(open_page: Open) -> None:
 def test_a_measurement_is_shown_and_kept(open_page: Open) -> None:
     """A pasted architecture: foreseen, run in stages, compared; then the ledger has its row, its picture and its files."""
     page = open_page(LINK, wait=READY)
-    page.get_by_role("button", name="Paste a config.json instead").click()
+    open_box(page, "Paste a config.json instead")
     page.get_by_role("textbox", name=re.compile("^config.json")).fill(TINY_CONFIG)
     page.get_by_role("button", name="Find hardware").click()
     page.locator("#live").get_by_label("Prompt tokens").fill("16")
@@ -132,7 +132,7 @@ def test_a_measurement_that_cannot_be_is_refused_with_the_arithmetic(open_page: 
 def test_a_heartbeat_is_valid_and_the_published_one_is_explained(open_page: Open) -> None:
     """A small product; the floor, cold apart from warm; 268 MB at 1,640 GB/s are 0.164 ms; the script can be read and saved."""
     page = open_page(LINK, wait=READY)
-    page.get_by_role("button", name="Sizes and repetitions").click()
+    open_box(page, "Sizes and repetitions")
     for name, value in (("Hidden", "512"), ("Intermediate", "1024"), ("Timed products", "20")):
         page.get_by_label(name, exact=True).fill(value)
     page.get_by_role("button", name="Run the heartbeat").click()
@@ -140,9 +140,9 @@ def test_a_heartbeat_is_valid_and_the_published_one_is_explained(open_page: Open
     for name in ("128 × 512 by 512 × 1,024 in float32", "First product, cold", "Warm, median", "Floor", "Efficiency", "Achieved"):
         expect(card).to_contain_text(name)
     expect(card.locator(".badge").first).to_have_text("valid")
-    page.get_by_role("button", name="Why 0.0056 ms on a TPU v6e cannot be right").click()
+    open_box(page, "Why 0.0056 ms on a TPU v6e cannot be right")
     expect(page.locator("#tpu-story")).to_contain_text("0.164 ms")
-    page.get_by_role("button", name="The script for a TPU").click()
+    open_box(page, "The script for a TPU")
     with page.expect_download() as saved:
         page.get_by_role("link", name="Download heartbeat_tpu.py").click()
     compile(saved.value.path().read_text(encoding="utf-8"), "heartbeat_tpu.py", "exec")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from llama import llama_config
-from page_checks import BEYOND, CONTRAST, NAMELESS, UNFOLD, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, UNFOLD, Open, open_box
 from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.browser
@@ -69,7 +69,7 @@ def test_names_are_suggested(open_page: Open) -> None:
 def test_a_pasted_config_is_a_model(open_page: Open) -> None:
     """The text of a config.json is answered like an id."""
     page = open_page()
-    page.get_by_role("button", name="Paste a config.json").click()
+    open_box(page, "Paste a config.json")
     page.get_by_role("textbox", name=re.compile("^config.json")).fill(json.dumps(llama_config()))
     page.get_by_role("button", name="Find hardware").click()
     expect(page.locator("#facts")).to_contain_text("counted by building the architecture")
@@ -103,7 +103,7 @@ def test_sliders_answer_at_once(open_page: Open) -> None:
 def test_a_number_can_be_opened(open_page: Open) -> None:
     """Behind the estimate stand law, inputs, exact bytes and source, and the split of the cache by layer kind."""
     page = open_page("?tab=memory")
-    page.get_by_role("button", name="How each number is computed").click()
+    open_box(page, "How each number is computed")
     explain = page.locator("#explain")
     expect(explain.get_by_role("heading", name=re.compile("Cache"))).to_be_visible()
     expect(explain).to_contain_text("full attention")

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open, open_box
 from playwright.sync_api import Browser, Page, expect
 from running_app import started
 from space_stand_in import FakeSpace, Person, SpaceStandIn
@@ -241,7 +241,7 @@ def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) ->
 def test_code_for_the_pick(open_page: Open) -> None:
     """On *Recommend* the files of a Space follow the framework that is chosen."""
     page = open_page()
-    page.get_by_role("button", name=re.compile("^Code to copy")).click()
+    open_box(page, re.compile("^Code to copy"))
     code = page.locator("#setup-code")
     expect(code).to_contain_text("python_version")
     expect(code).to_contain_text("torch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, Open, open_box
 from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
@@ -35,7 +35,7 @@ def test_a_table_is_sorted_searched_and_opened(open_page: Open, width: int, sche
     page.locator("#ranked").get_by_label("Search").fill("")
     page.locator("#ranked [data-more]").press("Enter")
     expect(table.locator("tbody tr:not(:visible)")).to_have_count(0)
-    page.get_by_role("button", name=re.compile("What does not qualify")).click()
+    open_box(page, re.compile("What does not qualify"))
     why = page.get_by_label(re.compile("Why not"))
     refused = page.locator("#rejected tbody tr")
     name = refused.last.locator("th code").inner_text()
@@ -50,7 +50,7 @@ def test_a_table_is_sorted_searched_and_opened(open_page: Open, width: int, sche
 def test_every_precision_stands_with_its_tiers(open_page: Open) -> None:
     """The box answers when it is opened; the smallest format comes first when memory is sorted."""
     page = open_page("?tab=memory", wait="#need .card")
-    page.get_by_role("button", name=re.compile("Every precision")).click()
+    open_box(page, re.compile("Every precision"))
     table = page.locator("#precision-table table")
     expect(table.locator("tbody tr").first).to_contain_text("fp32")
     table.get_by_role("button", name="Memory on a device").click()

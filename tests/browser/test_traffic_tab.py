@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, Open, open_box
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -25,7 +25,7 @@ def test_traffic_is_simulated_drawn_and_diagnosed(open_page: Open) -> None:
     expect(page.locator("#traffic-status")).to_be_empty()
     page.locator("#loads-chart").get_by_text("Tokens/s").click()
     expect(page.locator("#loads-chart h2")).to_have_text("Throughput by load")
-    page.get_by_role("button", name="Where does the latency go?").click()
+    open_box(page, "Where does the latency go?")
     page.get_by_label("TPOT, ms").fill("600")
     expect(page.locator("#latency-answer .figure")).to_contain_text("Decode")
     expect(page.get_by_role("table", name=re.compile("Parts of a request"))).to_contain_text("slower")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, UNFOLD, Open
+from page_checks import BEYOND, CONTRAST, NAMELESS, UNFOLD, Open, open_box
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -20,7 +20,7 @@ def test_a_linked_answer_is_readable_on_a_phone(open_page: Open, scheme: str) ->
     page.evaluate(UNFOLD)
     page.get_by_label("Full", exact=True).check()
     expect(page.locator("#training")).to_contain_text("Optimizer")
-    page.get_by_role("button", name="Script and command for Jobs").click()
+    open_box(page, "Script and command for Jobs")
     assert page.evaluate(BEYOND) == []
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate(NAMELESS) == []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page
 
 WAIT_MS = 30_000  # a busy machine takes many times as long as a quiet one
 Open = Callable[..., Page]
+
+# Two frames and a moment without work: Gradio hands the fields of a part that was just opened their first values once more.
+SETTLED = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(done))))"""
 
 # WCAG 2: contrast of every visible text with the nearest opaque background behind it, worst first.
 CONTRAST = """() => {
@@ -48,3 +52,13 @@ UNFOLD = """() => document.querySelectorAll('[data-fold][aria-expanded="false"]'
 # Opens every folded part of the page.
 OPEN_ALL = """() => document.querySelectorAll(".quiet-accordion > button:not(.open), details:not([open]) > summary")
   .forEach(e => e.checkVisibility() && e.click())"""
+
+
+def open_box(page: Page, name: str | re.Pattern[str]) -> None:
+    """Open a folded part of the page and wait until what is typed into its fields stays.
+
+    Gradio builds the fields at the first opening and, one frame after they are drawn, sets them to their first values again
+    (`render_previously_invisible_children` of its app tree). A test is fast enough to fill a field in between.
+    """
+    page.get_by_role("button", name=name).click()
+    page.evaluate(SETTLED)
