@@ -8,10 +8,11 @@ fitted: this is the executed truth that stands beside the closed forms of `lib.l
 Few layers of each kind compute for all (`lib.model.layer_extrapolation`), with the operators of CUDA (`lib.model.cuda_operators`) unless
 the run is to be compared with one on a CPU (`kernels="cpu"`).
 
-`torch.distributed._tools.MemTracker` follows storages in the same way and comes to the same peaks of inference in nine times the time
-(tests/model/test_dry_run.py); of a training step it counts 8.7 % more, for a reason that is not known. Limits: scratch memory inside
-kernels and the allocator's blocks are not seen; text only where a model takes text; questions for a tensor's value are answered with 0,
-in training with 1 (nothing is padded, nothing packed).
+`torch.distributed._tools.MemTracker` follows storages in the same way and comes to the same peaks, of a prompt and of a training step, in
+nine times the time (tests/model/test_dry_run.py). Under a bare `FakeTensorMode` both count more (8.7 % of a small Llama's step), because
+transformers takes fake tensors for a compiler that traces and builds a mask that an eager run leaves out: `_eager` prevents that.
+Limits: scratch memory inside kernels and the allocator's blocks are not seen; text only where a model takes text; questions for a
+tensor's value are answered with 0, in training with 1 (nothing is padded, nothing packed).
 """
 
 from __future__ import annotations

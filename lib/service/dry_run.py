@@ -60,7 +60,7 @@ def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
     if run.inference is not None:
         figures = inference_figures(run, run.inference, spec, arguments)
     elif run.training is not None:
-        figures = _training_figures(run, run.training, spec, arguments)
+        figures = training_figures(run, run.training, spec, arguments)
     else:
         raise UnsupportedModel("Nothing was executed. Ask again, or ask for the estimate, which needs no run.")
     executed = Source(what="executed figures", source=f"{run.architecture} under torch's FakeTensorMode", checked="")
@@ -124,7 +124,7 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
     return figures
 
 
-def _training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
+def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
     """Weights, states, saved activations, peak, FLOP and operations of a step.
 
     The closed form is that of `/estimate_training` for the step that is executed: bf16, adapters in float32, plain loss, nothing packed.

@@ -1,63 +1,110 @@
-"""Closed forms beside executed architectures: one row for each of the bundled architectures and shapes, as the README states them.
+"""Closed forms beside executed architectures, as the README states them.
 
-    python -m tests.benchmarks.bench_dry_run [how many architectures]
+    python -m tests.benchmarks.bench_dry_run [MODEL ...]                inference: without names one model of each architecture, the
+        smallest; prompts of 1 · 512, 4 · 2048 and 16 · 256 tokens (or as many as the model takes), 64 tokens of answer
+    python -m tests.benchmarks.bench_dry_run --training [MODEL ...]     a training step, without names of `TRAINED`: in full, LoRA and
+        QLoRA of rank 16, with and without checkpoints, one sequence of 512 tokens, bf16, AdamW
 
-One model of each architecture, the smallest; prompts of 1 · 512, 4 · 2048 and 16 · 256 tokens (or as many as the model takes), 64 tokens of
-answer. It takes some minutes.
+Every row is printed with its ratios, closed form / executed; a refusal with its sentence. Each table takes some minutes.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
-from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Literal
 
 from lib.errors import AdvisorError
 from lib.model import bundled
 from lib.model.dry_run import dry_run
-from lib.service.dry_run import DryRunArguments, inference_figures
+from lib.model.dry_run_result import Training
+from lib.model.spec import ModelSpec
+from lib.service.dry_run import DryRunArguments, inference_figures, training_figures
 
 SHAPES = ((1, 512), (4, 2048), (16, 256))
 _OUTPUT = 64
 _CLOSE = 0.05
+_INFERENCE = ("cache at the end", "activations of the prompt", "peak", "prefill", "decode step")
+_STEP = ("weights and buffers", "gradients", "optimizer states", "saved activations", "peak")
+TRAINED = (
+    "meta-llama/Llama-3.2-1B", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-0.6B", "google/gemma-2-2b", "google/gemma-3-1b-it",
+    "allenai/OLMo-2-0425-1B", "ibm-granite/granite-3.3-8b-instruct", "mistralai/Mistral-7B-v0.1", "microsoft/phi-1",
+    "microsoft/Phi-3-mini-128k-instruct", "EleutherAI/pythia-14m", "distilbert/distilgpt2", "bigcode/starcoder2-3b",
+    "stabilityai/stablelm-2-zephyr-1_6b", "tiiuae/falcon-7b", "bigscience/bloom-560m", "allenai/OLMoE-1B-7B-0125-Instruct",
+    "state-spaces/mamba-130m-hf", "google-bert/bert-base-uncased",
+)  # fmt: skip
+METHODS: tuple[Literal["full", "lora", "qlora"], ...] = ("full", "lora", "qlora")
 
 
-def main(most: int) -> None:
-    """Print the rows and a summary."""
-    smallest: dict[str, str] = {}
-    specs = {name: bundled.find_spec(name) for name in bundled.list_ids()}
-    for name, spec in specs.items():
-        if spec is None or spec.library != "transformers":
-            continue
-        other = specs.get(smallest.get(spec.architecture, ""))
-        if other is None or spec.parameters_total < other.parameters_total:
-            smallest[spec.architecture] = name
-    rows: dict[str, list[float]] = {}
-    for name in list(smallest.values())[:most]:
-        spec, config = specs[name], bundled.find_config(name)
-        if spec is None or config is None:
-            continue
+def find_smallest() -> Iterator[str]:
+    """The smallest bundled model of each architecture of transformers."""
+    smallest: dict[str, ModelSpec] = {}
+    for spec in filter(None, map(bundled.find_spec, bundled.list_ids())):
+        other = smallest.get(spec.architecture)
+        if spec.library == "transformers" and (other is None or spec.parameters_total < other.parameters_total):
+            smallest[spec.architecture] = spec
+    yield from (spec.id for spec in smallest.values())
+
+
+def compare(name: str, asked: DryRunArguments, cells: tuple[str, ...]) -> tuple[str, float | None]:
+    """A row of ratios, and that of the peak; a refusal's sentence where nothing is executed."""
+    spec, config = bundled.find_spec(name), bundled.find_config(name)
+    if spec is None or config is None:
+        return "no configuration is bundled", None
+    step = None if asked.mode == "inference" else Training(method=asked.mode, checkpointing=asked.checkpointing)
+    try:
+        run = dry_run(config, batch=asked.batch_size, prompt_tokens=asked.prompt_tokens, output_tokens=asked.output_tokens, training=step)
+    except AdvisorError as refused:
+        return str(refused), None
+    figures = inference_figures(run, run.inference, spec, asked) if run.inference else []
+    figures += training_figures(run, run.training, spec, asked) if run.training else []
+    ratios = {figure["name"]: figure["ratio"] for figure in figures}
+    return " | ".join("–" if ratios.get(cell) is None else f"{ratios[cell]:.3f}" for cell in cells), ratios["peak"]
+
+
+def run_inference(names: Iterable[str]) -> Iterator[tuple[str, str, str, float | None]]:
+    """(Architecture's model, shape, row, ratio of the peak)."""
+    for name in names:
+        spec = bundled.find_spec(name)
+        limit = (spec.context_limit if spec else None) or 10**9
         for batch, tokens in SHAPES:
-            prompt = max(1, min(tokens, (spec.context_limit or tokens + _OUTPUT) - _OUTPUT))
-            try:
-                run = dry_run(config, batch=batch, prompt_tokens=prompt, output_tokens=_OUTPUT)
-            except AdvisorError as refused:
-                print(f"| {spec.architecture} | {name} | {batch} · {prompt} | {refused} |", flush=True)  # noqa: T201 - a benchmark prints
-                continue
-            if run.inference is None:
-                continue
+            prompt = max(1, min(tokens, limit - _OUTPUT))
             asked = DryRunArguments(model=name, prompt_tokens=prompt, output_tokens=_OUTPUT, batch_size=batch)
-            figures = {f["name"]: f["ratio"] for f in inference_figures(run, run.inference, spec, asked)}
-            if figures["peak"] is not None:
-                rows.setdefault(spec.architecture, []).append(figures["peak"])
-            cells = (figures.get(key) for key in ("cache at the end", "activations of the prompt", "peak", "prefill", "decode step"))
-            words = " | ".join("–" if ratio is None else f"{ratio:.3f}" for ratio in cells)
-            print(f"| {spec.architecture} | {name} | {batch} · {prompt} | {words} |", flush=True)  # noqa: T201
-    close = Counter(all(abs(ratio - 1) <= _CLOSE for ratio in ratios) for ratios in rows.values())
-    ratios = [ratio for one in rows.values() for ratio in one]
-    peaks = f"median {statistics.median(ratios):.4f}, lowest {min(ratios):.3f}, highest {max(ratios):.3f}"
-    print(f"{len(rows)} architectures, {len(ratios)} shapes: peak within 5 % in every shape of {close[True]}; {peaks}")  # noqa: T201
+            yield name, f"{batch} · {prompt}", *compare(name, asked, _INFERENCE)
+
+
+def run_training(names: Iterable[str]) -> Iterator[tuple[str, str, str, float | None]]:
+    """(Model, method, row, ratio of the peak)."""
+    for name, method, checkpointing in product(names, METHODS, (True, False)):
+        asked = DryRunArguments(model=name, prompt_tokens=512, mode=method, checkpointing=checkpointing)
+        yield name, f"{method}, {'with' if checkpointing else 'without'} checkpoints", *compare(name, asked, _STEP)
+
+
+def main() -> None:
+    """Print the rows and a summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--training", action="store_true")
+    options = parser.parse_args()
+    peaks: dict[str, list[float]] = {}
+    print("| model | case | " + " | ".join(_STEP if options.training else _INFERENCE) + " |")  # noqa: T201 - a benchmark prints
+    names = options.models or (TRAINED if options.training else find_smallest())
+    for name, case, row, peak in (run_training if options.training else run_inference)(names):
+        spec = bundled.find_spec(name)
+        print(f"| {spec.architecture if spec else ''} {name} | {case} | {row} |", flush=True)  # noqa: T201
+        if peak is not None:
+            peaks.setdefault(name, []).append(peak)
+    every = [ratio for of in peaks.values() for ratio in of]
+    errors = [abs(ratio - 1) for ratio in every]
+    whole = sum(all(abs(ratio - 1) <= _CLOSE for ratio in of) for of in peaks.values())
+    print(  # noqa: T201
+        f"{len(peaks)} architectures, {len(every)} cases: the peak is {statistics.median(errors):.2%} off in the median, within 5 % in "
+        f"{sum(error <= _CLOSE for error in errors) / len(errors):.0%} of the cases and in every case of {whole}; lowest {min(every):.3f}, "
+        f"highest {max(every):.3f}"
+    )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    main()

@@ -11,6 +11,7 @@ import torch
 from llama import llama_config
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig
@@ -81,6 +82,16 @@ def _profiled_peak(run: Callable[[], None]) -> int:
     return peak
 
 
+def _tracked_peak(model: Any, run: Callable[[], None]) -> int:
+    """Most bytes alive in a run beside the model's own, by torch's MemTracker."""
+    tracker = MemTracker()
+    tracker.track_external(model)
+    with tracker:
+        run()
+    peak: int = next(iter(tracker.get_tracker_snapshot("peak").values()))["Total"]
+    return peak - sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+
+
 def _same(one: DryRun, other: DryRun, within: float) -> None:
     """Every count of two runs but the layers that were run."""
 
@@ -138,6 +149,8 @@ def test_a_training_step_takes_what_it_takes_with_values(name: str, checkpointin
     if name == "llama":
         optimizer.zero_grad(set_to_none=True)
         assert peak == pytest.approx(_profiled_peak(run), rel=0.03)
+        optimizer.zero_grad(set_to_none=True)
+        assert peak == pytest.approx(_tracked_peak(model, run), rel=0.005)
     real_states = sum(v.nbytes for s in optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor))
     assert executed.optimizer_bytes == pytest.approx(real_states, rel=0.005)  # parameters that get no gradient have states here
 
