@@ -41,6 +41,7 @@ UNPACKING = Law(
     "bitsandbytes MatMul4Bit, auto-gptq exllama (reconstruct), autoawq WQLinear_GEMM; " + FITTED_CONSTANTS,
 )
 ARITHMETIC = Law("2 · parameters · tokens / compute reached", "Kaplan et al. 2020, arXiv:2001.08361; " + FITTED_CONSTANTS)
+OVERLAP = Law("(t_W³ + t_C³)^(1/3)", _HERE)
 ATTENTION = Law("2 · heads · width · (full layers · T² + windowed layers · T · min(T, 2w)) / compute that attention kernels reach", _HERE)
 LAUNCHES = Law("layers · time of a layer + time of a step + sequences · time of a sequence", _HERE)
 ALL_REDUCE = Law(

@@ -159,12 +159,13 @@ def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
         "activation_by_law": untraced and of.activation.known,
         "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS and spec.pipeline is None,
         "device_runtime": request.silicon in {"tpu", "neuron"},
-        "one_prompt": own and inference and spec.cache_terms is not None,
         "layer_split": request.devices > 1 and not of.parallel,
         "training_assumed": not inference,
         "attention_scores": of.activation.scores(_LONG, 1) > 0,
     }
     open_points = [Caveat(code) for code, true in holds.items() if true]
+    if own and inference and spec.cache_terms is not None:
+        open_points.append(Caveat("one_prompt", variant="eager" if of.activation.kernel == "eager" else ""))
     if spec.task in _TEXT and not request.media.images:
         open_points.append(Caveat("media_not_counted", variant="images" if spec.vision else ""))
     traits = traits_of(request.engine)

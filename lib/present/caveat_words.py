@@ -79,6 +79,9 @@ _MEMORY = {
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "media_not_counted:images": "A text prompt is counted; pictures need more: state how many (images) and their size.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
+    "one_prompt:eager": "The whole context is taken as one prompt, and transformers has no fused attention kernel for this class: the "
+    "scores of the whole prompt are held, which grow with the square of its length. A prompt read in pieces, or vLLM, needs "
+    "far less.",
     "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
     "training_assumed": "Training: fused AdamW, mixed precision with master weights, gradient checkpointing, TRL with a fused loss; LoRA "
     "of rank 16 on all plain matrices; several devices share by FSDP. Gradients are not accumulated here; /estimate_training accumulates "

@@ -79,7 +79,9 @@ class TrainingArguments(Arguments):
     )
     optimizer: Annotated[workload.Optimizer, one_of(workload.OPTIMIZERS)] = argument("adamw", "adamw is torch's fused one")
     precision: Annotated[workload.TrainingPrecision, one_of(workload.TRAINING_PRECISIONS)] = argument(
-        "mixed", "mixed keeps master weights, gradients and states of what is trained in 32 bits; bf16 all in 16; fp32 all in 32"
+        "mixed",
+        "mixed keeps weights that are trained, their gradients and states in 32 bits (QLoRA in TRL keeps adapters in 16); "
+        "bf16 all in 16; fp32 all in 32",
     )
     checkpointing: Annotated[workload.Checkpointing, one_of(workload.CHECKPOINTING)] = argument("layers", "none, layers or offloaded")
     attention: Annotated[workload.AttentionKernel, one_of(workload.ATTENTION_KERNELS)] = argument("sdpa", "sdpa, flash or eager")

@@ -107,20 +107,24 @@ def _pass_parts(table: SpeedTable, of_pass: ForwardPass, work: _Work) -> Iterato
     )
     both = float(overlapped_time(weights_s=weights, compute_s=compute, emulated=bool(inputs.emulated[0])))
     longer = max(weights, compute)
+    reads_longer = weights == longer
+    overlaps = not bool(inputs.emulated[0])
     stack = of.work.decoder or of.work.encoder
     stored = stack.dense_bytes + stack.expert_bytes if stack else 0.0
     used = stack.active_parameters if stack else 0.0
     yield _part(
         "reading weights",
-        weights if weights == longer else both - longer,
+        weights if reads_longer else both - longer,
         forward_pass.WEIGHTS,
-        {"bytes": f"{stored:,.0f}", "precision": of.precision, "sequences": f"{work.sequences:.3g}", **_card(of)},
+        {"bytes": f"{stored:,.0f}", "precision": of.precision, "sequences": f"{work.sequences:.3g}", **_card(of)}
+        | (_overlap(weights, "arithmetic") if overlaps and not reads_longer else {}),
     )
     yield _part(
         "arithmetic",
-        both - longer if weights == longer else compute,
+        both - longer if reads_longer else compute,
         forward_pass.ARITHMETIC,
-        {"parameters a token uses": f"{used:,.0f}", "tokens": f"{work.tokens:,.0f}", "units": of.arithmetic},
+        {"parameters a token uses": f"{used:,.0f}", "tokens": f"{work.tokens:,.0f}", "units": of.arithmetic}
+        | (_overlap(compute, "reading weights") if overlaps and reads_longer else {}),
     )
     kept = {"bytes per token": f"{of.work.cache_per_token:,.0f}"}
     if work.cached:
@@ -142,6 +146,11 @@ def _pass_parts(table: SpeedTable, of_pass: ForwardPass, work: _Work) -> Iterato
         forward_pass.ALL_REDUCE,
         {"N": str(of.layout.tensor_parallel), "link": _rate(of.devices.link, "B")},
     )
+
+
+def _overlap(alone_s: float, longer: str) -> dict[str, str]:
+    """What the law gives for the shorter of two parts that overlap; it counts with what it adds to the longer."""
+    return {"alone": f"{alone_s * 1e3:.3g} ms", "counted": f"what it adds to '{longer}'; together {forward_pass.OVERLAP.equation}"}
 
 
 def _rate(per_s: float, unit: str) -> str:

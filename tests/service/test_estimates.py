@@ -37,6 +37,12 @@ def test_the_memory_answer_tells_what_is_open_about_the_model() -> None:
     assert {"configuration", "runtime"} <= {entry["what"] for entry in answer["sources"]}
 
 
+def test_scores_of_a_whole_prompt_are_explained() -> None:
+    """gpt-oss has no fused kernel in transformers: at 32k tokens its scores outweigh the model, and the caveat says why."""
+    answer = memory_answer(spec("openai/gpt-oss-20b"), MemoryRequest(context_tokens=32768), CATALOG)
+    assert any(entry["code"] == "one_prompt" and "scores" in entry["message"] for entry in answer["caveats"])
+
+
 def test_a_dtype_that_nobody_states_is_a_guess_and_said_to_be_one() -> None:
     """GPT-2's config names no dtype (its files are float32): 16 bits are a guess; with a precision asked for there is nothing to guess."""
     assert "dtype_unstated" in codes("openai-community/gpt2")

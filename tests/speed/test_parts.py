@@ -101,3 +101,13 @@ def test_a_second_request_waits_for_steps_and_no_more() -> None:
     assert (np.diff(first) > 0.005).all()
     assert {"decode steps waited for", "prompts ahead"} <= {part.name for part in found[1].prompt_parts}
     assert not {"decode steps waited for", "prompts ahead"} & {part.name for part in found[0].prompt_parts}
+
+
+def test_the_shorter_of_two_overlapping_parts_states_what_its_law_gives() -> None:
+    """One token on an L4: its arithmetic alone takes longer than what it adds to reading the weights, and both stand in the inputs."""
+    found = predict_speed(spec_of(LLAMA), CATALOG.resolve_hardware("l4x1"), SpeedRequest(engine="vllm"), CATALOG.accelerators)
+    parts = {part.name: part for part in found.decode_parts}
+    alone_s = float(parts["arithmetic"].inputs["alone"].removesuffix(" ms")) / 1e3
+    assert alone_s > parts["arithmetic"].seconds
+    assert "reading weights" in parts["arithmetic"].inputs["counted"]
+    assert "alone" not in parts["reading weights"].inputs
