@@ -117,8 +117,12 @@ class Accelerator(Row):
         return KIND_OF_VENDOR[self.vendor]
 
     def supports(self, dtype: str) -> bool:
-        """Whether the silicon computes in this type natively; emulation and storage-only formats do not count."""
-        return dtype in self.native_dtypes
+        """Whether the silicon computes in this type natively; emulation and storage-only formats do not count.
+
+        Every CUDA card of today has units for fp64, some only 1/64 as many as for fp32 ("CUDA and Floating Point" in NVIDIA's "Floating
+        Point and IEEE 754", opening of the text of CUDA 11.1 seen 2026-11-23: full support since compute capability 2.0).
+        """
+        return dtype in self.native_dtypes or (dtype == "fp64" and self.compute_capability is not None)
 
     def peak(self, dtype: str) -> FlopPerSecond | None:
         """Dense rate in this type; `None` where there is no unit, or no published rate."""

@@ -302,8 +302,9 @@ def step_time(
     """Seconds of the step; `eager` is true where launches overlap with computing, as PyTorch's asynchronous execution does.
 
     A graph is recorded for a number of sequences that decode. A pass with prompts has another number of tokens each time, so its kernels
-    are launched one after the other while the device works: `prompt_launch_s`, 0 in other passes and engines. Sources: "Torch Compile &
-    Piecewise CUDA Graph" of TensorRT-LLM and "Piecewise CUDA Graph" of SGLang, on what the generation's graph leaves out (read 2026-11-22).
+    are launched one after the other while the device works: `prompt_launch_s`, 0 in other passes and engines. Sources, of which only the
+    opening sections were seen, as a search engine's excerpts (2026-11-23): "Torch Compile & Prefill CUDA Graph" of TensorRT-LLM 1.4 and
+    "Piecewise CUDA Graph" of SGLang, on what the graph of generation leaves out. Newer releases record such passes in pieces.
 
     3 ms of work behind 24 ms of launches: eager 24.0 ms, as a graph 27 ms if it had as much launch overhead:
 

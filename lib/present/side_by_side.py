@@ -105,7 +105,7 @@ def _links(cards: list[Accelerator]) -> str:
 
 def _dtypes(cards: list[Accelerator]) -> str:
     """Types by the number of parts that compute in them."""
-    counted = {name: sum(card.supports(name) for card in cards) for name in PEAK_DTYPES}
+    counted = {name: sum(card.supports(name) for card in cards) for name in (*PEAK_DTYPES, "fp64")}
     return ", ".join(f"{name}" if count == len(cards) else f"{name} (some)" for name, count in counted.items() if count)
 
 

@@ -247,13 +247,12 @@ def predict_usage(
 
 
 def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:
-    zerogpu = offer.platform == "zerogpu"  # each call has a GPU of its own
     return SpeedRequest(
         precision=request.precision,
-        engine="transformers" if zerogpu else request.engine,
+        engine="transformers" if offer.platform == "zerogpu" else request.engine,
         prompt_tokens=usage.prompt_tokens,
         output_tokens=max(1, usage.output_tokens),
-        concurrency=1 if zerogpu else usage.concurrency,
+        concurrency=usage.concurrency,
         kv_precision=request.kv_precision,
     )
 

@@ -26,6 +26,7 @@ from lib.memory.media import PromptMedia, resolve_media
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
+from lib.provenance import Caveat
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import LayerStack, ModelWork, derive_model_work
@@ -170,7 +171,8 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
             f"{spec.id} is a model of timm: its work follows from pixels, and nothing is known of it. Measure it instead."
         )
     request = replace(request, engine=choose_engine(spec, request.engine))
-    if isinstance(hardware, Offer) and hardware.platform == "zerogpu" and not engines.traits_of(request.engine).on_zerogpu:
+    zerogpu = isinstance(hardware, Offer) and hardware.platform == "zerogpu"
+    if zerogpu and not engines.traits_of(request.engine).on_zerogpu:
         if spec.library == "gguf":
             raise BadArgument(
                 "hardware", hardware.id, "hardware on which llama.cpp runs for a GGUF file; ZeroGPU lends its card to PyTorch"
@@ -178,6 +180,9 @@ def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerato
         able = ", ".join(name for name in engines.list_engines(spec.work) if engines.traits_of(name).on_zerogpu)
         raise BadArgument("engine", request.engine, f"{able} on ZeroGPU, which lends its card to PyTorch for one call at a time")
     devices = resolve_devices(hardware, accelerators)
+    if zerogpu and request.concurrency > 1:  # each call has a card of its own
+        not_shared = Caveat("calls_not_shared", {"concurrency": request.concurrency})
+        devices, request = replace(devices, caveats=(*devices.caveats, not_shared)), replace(request, concurrency=1)
     card = devices.silicon
     precision = precisions.resolve(request.precision, spec, request.engine, card)
     compute = "fp16" if precision == "gguf:F32" else precisions.compute_dtype(precision, spec, card)

@@ -105,10 +105,14 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
 def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
     """What the answer leaves open."""
     spec, card, engine = of.spec, of.devices.silicon, of.layout.engine
+    hears = spec.task == SPEECH_RECOGNITION
     possible = (
         (not is_measured(calibration.measured, engine, card), Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
+        (engine == "vllm-tpu" and of.work.decoder is None, Caveat("extrapolated", {"engine": engine}, variant="encoder")),
         (of.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.devices.count})),
         (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
+        (hears and card.kind == "cpu" and of.work.decoder is not None, Caveat("cpu_estimate", variant="speech")),
+        (hears and of.work.decoder is None, Caveat("waveform_convolutions")),
         (spec.library == "gguf", Caveat("gguf_engine")),
         (engine == "host" and weight_format(of.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
         (spec.unknown_cache, Caveat("cache_unknown")),

@@ -89,10 +89,8 @@ def diagnose_latency(
         UnknownHardware: hardware of which too little is known.
         UnsupportedModel: a model that generates no tokens, or for which no speed is predicted.
     """
-    at_once = request.concurrency
-    if isinstance(hardware, Offer) and hardware.platform == "zerogpu":  # each call has a card of its own
-        request = replace(request, concurrency=1)
     speed = predict_speed(spec, hardware, request, accelerators)
+    request = replace(request, concurrency=speed.request.concurrency)  # one on ZeroGPU
     if speed.tpot_s is None:
         raise UnsupportedModel(
             f"{spec.id or 'This model'} generates no tokens, so its time has no prefill and decode to tell apart. "
@@ -115,7 +113,7 @@ def diagnose_latency(
         reasons=tuple(_reasons(parts, total, dominant, speed, ridge, holds)),
         next_steps=tuple(_next_steps(parts, dominant, speed, ridge, formats)),
         formats=formats,
-        caveats=tuple(_caveats(measured, speed, at_once)),
+        caveats=tuple(_caveats(measured, speed)),
     )
 
 
@@ -283,9 +281,8 @@ def _next_steps(
     return steps
 
 
-def _caveats(measured: MeasuredTimes, speed: ExplainedSpeed, at_once: int) -> list[Caveat]:
+def _caveats(measured: MeasuredTimes, speed: ExplainedSpeed) -> list[Caveat]:
     possible = (
-        (speed.request.concurrency < at_once, Caveat("calls_not_shared", {"concurrency": at_once})),
         (measured.origin in {"vllm", "tgi"}, Caveat("means_since_start")),
         (measured.origin == "tgi" and measured.ttft_ms > 0, Caveat("tgi_first_token")),
         (measured.ttft_ms > 0 and measured.queue_ms > measured.ttft_ms, Caveat("queue_beyond_first_token")),

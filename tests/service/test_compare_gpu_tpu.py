@@ -32,6 +32,8 @@ def test_questions_alone_need_no_model() -> None:
     answer = ASK(framework="jax", chips_at_scale=256)
     assert (answer["verdict"], answer["options"], answer["guidance"]) == ("tpu", [], None)
     assert len(answer["side_by_side"]) > 10
+    types = next(row for row in answer["side_by_side"] if row["property"] == "Computes in")
+    assert ("fp64" in types["gpu"], "fp64" in types["tpu"]) == (True, False)
     assert answer["recipes"]
 
 

@@ -97,6 +97,37 @@ def test_pictures_answer_by_size_and_steps() -> None:
         QUESTION("stabilityai/stable-diffusion-xl-base-1.0", "a100-large", width=1001)
 
 
+def test_zerogpu_takes_one_call_at_a_time() -> None:
+    """Eight requests there are eight calls with a card each: one is timed, and the answer says so; a rented card batches them."""
+    one, many = (QUESTION(LLAMA, "zero-a10g", concurrency=n) for n in (1, 8))
+    assert many["running_requests"] == 1
+    assert (many["ttft_s"], many["throughput_tokens_per_s"]) == (one["ttft_s"], one["throughput_tokens_per_s"])
+    assert "calls_not_shared" in codes(many) - codes(one)
+    rented = QUESTION(LLAMA, "l40sx1", concurrency=8)
+    assert rented["running_requests"] == 8
+    assert "calls_not_shared" not in codes(rented)
+
+
+def test_no_encoder_was_timed_on_a_tpu() -> None:
+    """The fit holds decoders on TPUs only, which an embedding model's answer says."""
+    said = [one["message"] for one in QUESTION("BAAI/bge-base-en-v1.5", "v5litepod-1")["caveats"]]
+    assert any("generates nothing" in message for message in said)
+    assert "extrapolated" not in codes(QUESTION(LLAMA, "v6e-8", engine="vllm-tpu"))
+
+
+def test_sound_says_what_its_times_leave_open() -> None:
+    """whisper-base, float32, two virtual CPUs: 2.65 s for a window and its first token, 39 ms for each other (optimum-benchmark, ob-whisper).
+
+    The predictions are 1.7 and 2.0 times shorter, as the caveat says; wav2vec2's says why its times are too short.
+    """
+    heard = QUESTION("openai/whisper-base", "cpu-basic", precision="fp32", output_tokens=100)
+    assert 2.65 / (heard["ttft_s"] + heard["inter_token_s"]) == pytest.approx(1.7, abs=0.2)  # type: ignore[operator]
+    assert (6.57 - 3.02) / 90 / heard["inter_token_s"] == pytest.approx(2.0, abs=0.2)  # type: ignore[operator]
+    assert any("whisper-base took 1.7 times" in one["message"] for one in heard["caveats"])
+    assert "waveform_convolutions" in codes(QUESTION("facebook/wav2vec2-base-960h", "l4x1"))
+    assert not {"waveform_convolutions", "cpu_estimate"} & codes(QUESTION("openai/whisper-base", "l4x1"))
+
+
 def test_hardware_decides_the_engine_where_it_must() -> None:
     """A TPU answers for vllm-tpu, with a caveat; vllm-tpu on a GPU is refused."""
     assert QUESTION(LLAMA, "TPU-v6ex4")["engine"] == "vllm-tpu"
