@@ -103,16 +103,17 @@ _MEMORY = {
 }
 _PREDICTION = {
     "extrapolated": "No measurement of {engine} on a card like {silicon} was published with its conditions; the ranges are wider for that.",
-    "extrapolated:encoder": "No measurement of {engine} with a model that generates nothing was fitted: the rates are those of its decoders.",
+    "extrapolated:encoder": "No measurement of {engine} with a model that generates nothing was fitted: the rates are those of its "
+    "decoders.",
     "one_after_another": "{engine} puts layers on each of the {devices!s} devices, which work one after another: more memory, no more "
     "speed for one request.",
     "cpu_estimate:packed": "Programs differ on weights of few bits: on processors, with 4,096 tokens in the cache, the slowest measured "
     "one took 2.3 times as long as predicted, and llama.cpp took twice as long with some 4- and 5-bit formats as with others.",
-    "cpu_estimate:speech": "Speech is timed as text is. On two virtual CPUs whisper-base took 1.7 times as long as predicted for its encoder "
-    "and 2.0 times for each token (float32, PyTorch 2.0, one published report): too little for a law of its own.",
-    "waveform_convolutions": "Too fast: the convolutions that read the waveform run at up to 64 positions for each one that is counted (1.5 "
-    "times the counted work in wav2vec2-base), at rates below those of matrix products. Published runs of such models on an A100 hear 450 to "
-    "690 seconds of sound a second, everything around the model included.",
+    "cpu_estimate:speech": "Speech is timed as text is. On two virtual CPUs whisper-base took 1.7 times as long as predicted for its "
+    "encoder and 2.0 times for each token (float32, PyTorch 2.0, one published report): too little for a law of its own.",
+    "waveform_convolutions": "Too fast: the convolutions that read the waveform run at up to 64 positions for each one that is counted "
+    "(1.5 times the counted work in wav2vec2-base), at rates below those of matrix products. Published runs of such models on an A100 hear "
+    "450 to 690 seconds of sound a second, everything around the model included.",
     "cpu_estimate": "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
     "emulated_dtype": "{silicon} has no units for {precision} and emulates it, several times slower than fp16, which takes as much memory.",
     "emulated_dtype:converted": "{silicon} has no units for {precision}: it is converted, so it is no faster than {timed_as}.",

@@ -116,7 +116,7 @@ def test_no_encoder_was_timed_on_a_tpu() -> None:
 
 
 def test_sound_says_what_its_times_leave_open() -> None:
-    """whisper-base, float32, two virtual CPUs: 2.65 s for a window and its first token, 39 ms for each other (optimum-benchmark, ob-whisper).
+    """whisper-base, float32, two virtual CPUs: 2.65 s for a window and its first token, 39 ms for each other (optimum-benchmark).
 
     The predictions are 1.7 and 2.0 times shorter, as the caveat says; wav2vec2's says why its times are too short.
     """
