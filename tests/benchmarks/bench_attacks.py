@@ -268,6 +268,23 @@ def strangers(url: str, addresses: Callable[[int], str], questions: int) -> Coun
     return answers
 
 
+def simulations(url: str, seconds: float) -> Counter[str]:
+    """8 callers at 8 addresses who ask for the replicas that a traffic needs, again and again; what they were answered, counted."""
+    wanted = {"model": "7B", "hardware": "l4x1", "requests_per_s": 4, "duration_s": 600, "capacity": True, "max_ttft_s": 2, "max_tpot_s": 0.1}
+    until = time.monotonic() + seconds
+
+    def ask(number: int) -> Counter[str]:
+        answers = Counter[str]()
+        with client_from(url, f"127.0.1.{number + 1}") as client:
+            while time.monotonic() < until:
+                answer = client.post("/gradio_api/call/v2/simulate_batching", json=wanted | {"seed": 1000 * number + answers.total()})
+                answers[client.get(f"/gradio_api/call/v2/simulate_batching/{answer.json()['event_id']}").text[:15]] += 1
+        return answers
+
+    with ThreadPoolExecutor(8) as pool:
+        return sum(pool.map(ask, range(8)), Counter())
+
+
 def held_places(url: str) -> Counter[str]:
     """One stranger asks for the device as often as it can; what another visitor's calls then come to, and wrong ones, counted."""
     slow = json.dumps({"data": [4096, 4096, 4096, 10_000]}).encode()
@@ -310,6 +327,7 @@ def attacks(url: str, hub: SpaceStandIn, calls: int, configs: int) -> dict[str, 
         "crowd": lambda: strangers(url, lambda number: f"127.0.1.{number + 1}", 5),
         "page": lambda: gets(url, "/", 400, 8),
         "unseen": lambda: unseen_configs(url, configs),
+        "simulations": lambda: simulations(url, 40),
         "wait": lambda: time.sleep(75),
         "device": lambda: held_places(url),
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import socket
+import sys
 import threading
 import time
 from base64 import b64encode
@@ -27,7 +29,7 @@ from typing_extensions import TypedDict
 from lib.errors import TooLong
 from lib.ui.http import api, serve
 from lib.ui.http.api import FAILED, Endpoint
-from lib.ui.http.serve import KEEP_ALIVE_S, QUEUE, after_launch, launch_arguments
+from lib.ui.http.serve import KEEP_ALIVE_S, QUEUE, SWITCH_S, after_launch, launch_arguments, share_process
 
 CALLERS = "hf_the_token_of_the_call"
 BROWSERS = "hf_the_token_of_the_cookie"
@@ -366,3 +368,22 @@ def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytes
         client.get("/config")
         assert KEEP_ALIVE_S in {connection.timeout_keep_alive for connection in page.server.server_state.connections}
     page.close()
+
+
+def test_computing_threads_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads give the interpreter up ten times as often as by default, and the C library takes the limit of its arenas."""
+    before, told = sys.getswitchinterval(), list[int]()
+    libc = ctypes.CDLL("libc.so.6")
+    accept = libc.mallopt
+
+    class Library:
+        def mallopt(self, setting: int, value: int) -> None:
+            told.extend((setting, value, accept(setting, value)))
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
+    try:
+        share_process()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S) and SWITCH_S <= before / 10
+        assert told == [-8, 2, 1]  # M_ARENA_MAX of malloc.h; 1 is mallopt's word for success
+    finally:
+        sys.setswitchinterval(before)
