@@ -32,7 +32,11 @@
 
   // The last questions, in this browser only: one for each model and tab.
   const LAST = 10;
-  const lasting = () => { try { return JSON.parse(localStorage.getItem("questions") ?? "[]"); } catch { return []; } };
+  const lasting = () => {
+    try {
+      return JSON.parse(localStorage.getItem("questions") ?? "[]").filter((one) => typeof one?.label === "string" && typeof one.query === "string");
+    } catch { return []; }
+  };
   const keep = (query) => {
     const asked = new URLSearchParams(query), model = asked.get("model") ?? "";
     if (!model) return;
@@ -253,7 +257,7 @@
     if (!event.target.matches?.(".history[open]")) return;
     event.target.querySelector("ul").replaceChildren(...lasting().map(({ label, query }) => {
       const item = document.createElement("li"), link = item.appendChild(document.createElement("a"));
-      link.href = String(query).startsWith("?") ? query : "?";
+      link.href = query.startsWith("?") ? query : "?";
       link.textContent = label;
       return item;
     }));

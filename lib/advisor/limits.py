@@ -254,7 +254,7 @@ def _within(most: Maximum, of: ServingSetup, name: Literal["context_tokens", "re
 
     def used(value: int) -> int:
         speed = at(value)
-        return 0 if speed is None else int(max(targets.limit_usage(speed)) * _PARTS)
+        return 0 if speed is None else int(min(max(targets.limit_usage(speed)), _PARTS) * _PARTS)  # a limit near 0 makes it infinite
 
     halves = [bound >> times for times in range(bound.bit_length())]
     first_met = next((place for place, value in enumerate(halves) if used(value) <= _PARTS), None)

@@ -101,9 +101,10 @@ def test_what_the_shortest_requests_miss_longer_ones_may_keep() -> None:
     assert not keeps(replace(of, context_tokens=longest.value + 1), targets)
 
 
-def test_a_limit_that_nothing_keeps_is_zero() -> None:
-    """A microsecond to the first token: not one token, not one request, and no precision."""
-    of, targets = hosting(), Targets(max_ttft_s=1e-6)
+@pytest.mark.parametrize("limit_s", [1e-6, 1e-300, 5e-324])
+def test_a_limit_that_nothing_keeps_is_zero(limit_s: float) -> None:
+    """A microsecond to the first token, or the smallest number that there is: not one token, not one request, and no precision."""
+    of, targets = hosting(), Targets(max_ttft_s=limit_s)
     assert (find_longest_context(of, targets).value, find_longest_context(of, targets).limited_by) == (0, "ttft")
     assert (find_most_requests(of, targets).value, find_largest_batch(of).value) == (0, find_largest_batch(of).value)
     assert best_precision(try_precisions(of, targets)) is None
