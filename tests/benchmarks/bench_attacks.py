@@ -270,7 +270,15 @@ def strangers(url: str, addresses: Callable[[int], str], questions: int) -> Coun
 
 def simulations(url: str, seconds: float) -> Counter[str]:
     """8 callers at 8 addresses who ask for the replicas that a traffic needs, again and again; what they were answered, counted."""
-    wanted = {"model": "7B", "hardware": "l4x1", "requests_per_s": 4, "duration_s": 600, "capacity": True, "max_ttft_s": 2, "max_tpot_s": 0.1}
+    wanted = {
+        "model": "7B",
+        "hardware": "l4x1",
+        "requests_per_s": 4,
+        "duration_s": 600,
+        "capacity": True,
+        "max_ttft_s": 2,
+        "max_tpot_s": 0.1,
+    }
     until = time.monotonic() + seconds
 
     def ask(number: int) -> Counter[str]:

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
 
 
-SWITCH_S = 0.0005
+SWITCH_S = 0.001
 """An answer passes the interpreter's lock from thread to thread some twenty times. While simulations compute, each time takes as long as
 they may keep it: Python's 5 ms would add up to 0.1 s for a question of 2 ms."""
 _ARENAS, _M_ARENA_MAX = 2, -8  # malloc.h
