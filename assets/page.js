@@ -45,6 +45,7 @@
     try { localStorage.setItem("questions", JSON.stringify([{ label, query }, ...others].slice(0, LAST))); } catch { /* a browser that keeps nothing */ }
   };
 
+  const spelt = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
   // A number out of its range is said beside its field, and nothing is asked while there is one.
   const checked = (values) => {
     let good = true;
@@ -62,7 +63,7 @@
         said.id = `q-${field.name}-error`;
         said.setAttribute("role", "alert");
       }
-      if (bad) said.textContent = `${field.label} was ${values[n]}. Accepted: ${low.toLocaleString("en")} to ${high.toLocaleString("en")}.`;
+      if (bad) said.textContent = `${field.label} was ${values[n]}. Accepted: ${spelt(low)} to ${spelt(high)}.`;
       else said?.remove();
       input.toggleAttribute("aria-invalid", bad);
       if (bad) input.setAttribute("aria-describedby", `q-${field.name}-error`);

@@ -102,7 +102,7 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
     as_on = f" · as recommended for {escape(configured)}" if configured else ""
     settings = f"{escape(memory['precision'])} weights, {escape(memory['kv_precision'])} cache, {escape(memory['engine'])}"
     return (
-        '<section class="card memory-card" aria-label="Memory needed">'
+        '<section class="card memory-card" aria-label="Memory needed"><h2 class="sr">Memory needed</h2>'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
         f'<p class="headline"><span class="figure">{gib(per_device)}</span> {where}</p>'
         f'<p class="quiet">{settings}{as_on}{_between(memory)}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'

@@ -59,7 +59,7 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
     rest = "visitors pay with their own quota" if bill["payer"] != "owner" else "a month" if total else ""
     why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>Does not qualify.</strong> {escape(chosen)}</p>'
     return (
-        '<section class="card" aria-label="Bill per month">'
+        '<section class="card" aria-label="Bill per month"><h2 class="sr">Bill per month</h2>'
         f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code> costs</p>'
         f'<p class="headline"><span class="figure">{usd_per_month(total)}</span> {rest}</p>'
         f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'

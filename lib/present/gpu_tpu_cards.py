@@ -22,7 +22,7 @@ def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
     why = f"{len(hard)} constraint{'s' if len(hard) > 1 else ''} that no TPU meets" if hard else _ahead(answer["score"])
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
     return (
-        f'<section class="card" aria-label="Verdict"><p class="eyebrow">{about}</p>'
+        f'<section class="card" aria-label="Verdict"><h2 class="sr">Verdict</h2><p class="eyebrow">{about}</p>'
         f'<p class="headline"><span class="figure">{VERDICTS[answer["verdict"]]}</span></p>'
         f'<p class="quiet">{escape(why)}{f" ({stages})" if stages else ""}.</p></section>'
     )

@@ -63,7 +63,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
     cells = "".join(f"<div><dt>{title}</dt><dd>{text}</dd></div>" for title, text in figures)
     copies = f"{answer['replicas']} replicas of " if answer["replicas"] > 1 else ""
     return (
-        '<section class="card" aria-label="Simulated traffic">'
+        '<section class="card" aria-label="Simulated traffic"><h2 class="sr">Simulated traffic</h2>'
         f'<p class="eyebrow">{escape(model)} on {copies}{escape(name)} <code>{escape(answer["hardware"])}</code>, '
         f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
         f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'

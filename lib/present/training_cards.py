@@ -49,7 +49,7 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
     steps = f"{answer['tokens_per_step']:,} tokens a step · {answer['steps']:,} steps"
     trained = f"{count(answer['trained_parameters'])} parameters trained · {steps}"
     return (
-        '<section class="card training-card" aria-label="Memory of a training step">'
+        '<section class="card training-card" aria-label="Memory of a training step"><h2 class="sr">Memory of a training step</h2>'
         f'<p class="eyebrow">{METHODS[answer["method"]]} of {escape(model)} needs</p>'
         f'<p class="headline"><span class="figure">{gib(total)}</span> {where}{host}</p>'
         f'<p class="quiet">between {gib(answer["device_low_bytes"])} and {gib(answer["device_high_bytes"])} · allocated '

@@ -121,10 +121,13 @@ def build(services: Services) -> MemoryView:
 def _inputs() -> tuple[MemoryInputs, gr.Column]:
     mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="Use")
     kv_precision = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")
-    devices = gr.Slider(0, ask.MOST_DEVICES, value=0, step=1, buttons=[], label="GPUs", info="0: as many as the hardware has.")
-    gpu_layers = gr.Slider(
-        -1, ask.MOST_GPU_LAYERS, value=-1, step=1, buttons=[], label="Layers on the GPU", info="llama.cpp (-ngl); −1 is everything."
+    devices = gr.Slider(
+        0, ask.MOST_DEVICES, value=0, step=1, buttons=[], label="GPUs", info="0: as many as the hardware has.", elem_id="q-devices"
     )
+    gpu_layers = gr.Slider(
+        -1, ask.MOST_GPU_LAYERS, value=-1, step=1, buttons=[], label="Layers on the GPU", info="llama.cpp (-ngl); −1 is everything.",
+        elem_id="q-ngl",
+    )  # fmt: skip
     with gr.Column(visible=False) as pictures:
         with gr.Row(elem_classes="pair"):
             width = workload.number("width")

@@ -12,7 +12,7 @@ from lib.engines import ENGINES, TRAITS
 from lib.errors import AdvisorError, UnknownHardware
 from lib.present.cards import model_name
 from lib.present.live_cards import answer_details, progress_line, stopped_line
-from lib.present.markup import answer_actions, hint_note
+from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.present.traffic_charts import draw_loads, loads_head
 from lib.present.traffic_rows import (
@@ -44,7 +44,11 @@ OF_LOADS = (
     "scale_to_zero_after_s", "concurrency_limit", "shared_prefix_tokens", "max_ttft_s", "max_tpot_s",
 )  # fmt: skip
 """Arguments of the loads: all but which requests arrive."""
-PARTS = ("preprocess_ms", "queue_ms", "transfer_ms", "ttft_ms", "tpot_ms", "postprocess_ms", "concurrency")
+TIMES = {
+    "preprocess_ms": "Preprocessing, ms", "queue_ms": "Queue, ms", "transfer_ms": "Transfer, ms", "ttft_ms": "TTFT, ms (queue included)",
+    "tpot_ms": "TPOT, ms", "postprocess_ms": "Postprocessing, ms", "concurrency": "Concurrent requests while measured",
+}  # fmt: skip
+"""What a visitor measured: arguments of `/diagnose_latency` and how the page calls them."""
 _AT_ONCE = 2
 _STEPS = 14  # the simulation, the loads, the tiers: of the progress bar
 
@@ -214,21 +218,17 @@ def _inputs() -> TrafficInputs:
 def _latency_box() -> LatencyView:
     with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency"):
         gr.HTML(hint_note("Means of a request in ms, as you measured them on this hardware; 0 is not measured. Lengths are those above."))
+        *named, last = TIMES.values()
         with gr.Row(elem_classes="pair"):
-            preprocess = gr.Number(0, label="Preprocessing, ms", min_width=130)
-            queue = gr.Number(0, label="Queue, ms", min_width=130)
-            transfer = gr.Number(0, label="Transfer, ms", min_width=130)
+            times = [gr.Number(0, label=label, min_width=130) for label in named[:3]]
         with gr.Row(elem_classes="pair"):
-            ttft = gr.Number(0, label="TTFT, ms (queue included)", min_width=130)
-            tpot = gr.Number(0, label="TPOT, ms", min_width=130)
-            postprocess = gr.Number(0, label="Postprocessing, ms", min_width=130)
-        at_once = gr.Number(1, label="Concurrent requests while measured", precision=0)
+            times += [gr.Number(0, label=label, min_width=130) for label in named[3:]]
+        at_once = gr.Number(1, label=last, precision=0)
         metrics = gr.Textbox(
             "", label="Or paste /metrics of vLLM or TGI, or the JSON of vllm bench serve", lines=3, max_lines=8, elem_id="latency-metrics"
         )
         answer = gr.HTML(elem_id="latency-answer")
-    times = (preprocess, queue, transfer, ttft, tpot, postprocess, at_once)
-    return LatencyView(times=times, metrics=metrics, answer=answer)
+    return LatencyView(times=(*times, at_once), metrics=metrics, answer=answer)
 
 
 def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
@@ -328,13 +328,13 @@ def latency_html(services: Services, model: str, values: Sequence[Value], own: S
     """Where the latency goes, under the lengths and the hardware of the tab (`values`)."""
     if not model:
         return hint_note(CHOOSE)
-    times = {name: (name == "concurrency") * 1 if value is None else value for name, value in zip(PARTS, own[:-1], strict=True)}
+    times = {name: (name == "concurrency") * 1 if value is None else value for name, value in zip(TIMES, own[:-1], strict=True)}
     try:
         asked = traffic_arguments(services, model, values)
         shape = {name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
         answer = services.diagnose_latency(model, asked["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
-        return ask.word_refusal(refused, "No diagnosis.")
+        return refusal_note(ask.label_argument(str(refused), {**ask.LABELS, **TIMES}), "No diagnosis.")
     return latency_card(answer) + latency_table(answer) + answer_details(answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from gradio.routes import App
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
+from lib.ui.http.first_view import drop_api_components
 from lib.ui.http.rendered import PATHS, RenderedOnce
 
 HOSTS: list[dict[str, str]] = [
@@ -110,3 +112,18 @@ def test_other_addresses_are_passed_on(served: tuple[TestClient, TestClient, lis
     asked.clear()
     assert [rendered.get("/nowhere").status_code, rendered.post("/").status_code] == [404, 405]
     assert asked == ["/nowhere", "/"]
+
+
+def test_a_browser_gets_no_components_of_the_api(served: tuple[TestClient, TestClient, list[str]]) -> None:
+    """Those of `gr.api` show nothing: the HTML goes without them, everything else in it stays, and `/config` has them all."""
+    plain, _, _ = served
+    before, whole = plain.get("/").content, plain.get("/config").json()
+    after = drop_api_components(before)
+    configs = [json.loads(re.search(rb"window\.gradio_config = (\{.*?\});</script>", html, re.DOTALL)[1]) for html in (before, after)]  # type: ignore[index]
+    seen = [[one["type"] for one in config["components"]] for config in (*configs, whole)]
+    assert seen == [["textbox", "api", "api", "form"], ["textbox", "form"], ["textbox", "api", "api", "form"]]
+    assert [len(config["layout"]["children"]) for config in configs] == [3, 1]
+    assert [len(config["page"][""]["layout"]["children"]) for config in configs] == [3, 1]
+    assert configs[1]["dependencies"] == configs[0]["dependencies"]
+    assert after.partition(b"window.gradio_config")[0] == before.partition(b"window.gradio_config")[0]
+    assert after.rpartition(b"window.gradio_api_info")[2] == before.rpartition(b"window.gradio_api_info")[2]
