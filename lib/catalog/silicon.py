@@ -119,8 +119,8 @@ class Accelerator(Row):
     def supports(self, dtype: str) -> bool:
         """Whether the silicon computes in this type natively; emulation and storage-only formats do not count.
 
-        Every CUDA card of today has units for fp64, some only 1/64 as many as for fp32 ("CUDA and Floating Point" in NVIDIA's "Floating
-        Point and IEEE 754", opening of the text of CUDA 11.1 seen 2026-11-23: full support since compute capability 2.0).
+        CUDA cards compute in fp64 since compute capability 2.0 (NVIDIA, "Floating Point and IEEE 754", of which a search excerpt with
+        the chapter "Compute Capability 2.0 and Above" was seen on 2026-11-23, not the text). At which rate is not in the catalog.
         """
         return dtype in self.native_dtypes or (dtype == "fp64" and self.compute_capability is not None)
 
