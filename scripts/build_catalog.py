@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.catalog_cards import SOURCES, own_cards
 from scripts.catalog_offers import ALIASES, endpoint, flavor, generation, listed, text, tpu_slices, zerogpu
-from scripts.catalog_rules import rules
+from scripts.catalog_rules import RULE_SOURCES, rules
 
 DATA = Path(__file__).resolve().parent.parent / "lib" / "data"
 DECIMAL_MEMORY = {"Inferentia2"}  # 34.4 GB = 32 GiB
@@ -134,7 +134,7 @@ def main() -> None:
     cards = [accelerator(key, fact, exact, taken, table) for key, fact in silicon["accelerators"].items()]
     known = {card["id"] for card in cards}
     cards += [card for card in own_cards() if card["id"] not in known]
-    table |= SOURCES
+    table |= SOURCES | RULE_SOURCES
     offers = [flavor(fact, "spaces") for fact in hardware["spaces"] if fact["kind"] != "zerogpu"]
     offers += [row for fact in hardware["spaces"] if fact["kind"] == "zerogpu" for row in zerogpu(fact, hardware["zerogpu"])]
     offers += [endpoint(fact) for fact in hardware["inference_endpoints"]]

@@ -8,6 +8,20 @@ from typing import Any
 ACCOUNT = {"unauthenticated": "anonymous", "team_member": "team", "enterprise_member": "enterprise"}
 RTX = "RTX-PRO-6000-Blackwell-Server"
 JOB_TIMEOUT_S = 30 * 60  # Jobs pricing and guide pages, 2026-08-21
+CPU_UNITS = 8  # of free accounts at once; enterprise.md at 242f4a1e, read 2026-11-22
+RULE_SOURCES = {
+    "hub-docs-enterprise": {
+        "what": "Team and Enterprise plans: free accounts run at most 8 CPU units at once, theirs have no such limit",
+        "source": "github:huggingface/hub-docs docs/hub/enterprise.md @242f4a1e",
+        "checked": "2026-11-22",
+    },
+    "zerogpu-reservation": {
+        "what": "ZeroGPU: a reservation above what is left of the quota is refused before credits engage (users' thread, not documented); "
+        "the move to xlarge is not shown by the Hub's page",
+        "source": "discuss.huggingface.co/t/176021",
+        "checked": "2026-11-22",
+    },
+}
 JOB_PORTS_USD = "0.01"  # per Job and hour, Jobs pricing page, 2026-08-21
 
 
@@ -61,7 +75,7 @@ def zerogpu(fact: dict[str, Any]) -> dict[str, Any]:
         "generators": fact["generator_functions_supported"],
         "coroutines": fact["coroutine_functions_supported"],
         "torch_compile": fact["torch_compile_supported"],
-        "sources": fact["source"],
+        "sources": [*fact["source"], "zerogpu-reservation"],
     }
 
 
@@ -93,7 +107,8 @@ def accounts(fact: dict[str, Any]) -> dict[str, Any]:
         "static_accounts": ["free", "pro", "team", "enterprise"],
         "paid_hardware_needs": fact["compute_space_creation"]["gradio_or_docker_on_paid_hardware"],
         "plan_usd_per_month": {"free": "0", **{ours: dollars(plans[theirs]) for theirs, ours in names.items()}},
-        "sources": [*fact["compute_space_creation"]["source"], plans["source"]],
+        "free_cpu_units": CPU_UNITS,
+        "sources": [*fact["compute_space_creation"]["source"], plans["source"], "hub-docs-enterprise"],
     }
 
 

@@ -10,9 +10,11 @@ Sources: huggingface_hub 2.4.0 `SpaceStage`, the JavaScript client (SLEEPING); b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
+from typing import Literal
 
 from lib.catalog import Catalog, hardware_names
 from lib.catalog.offers import ZEROGPU_TIER, Offer, Platform
@@ -310,6 +312,32 @@ _STAGES = (
     Stage(name="RUNTIME_ERROR", settled=True, failed=True),
 )
 STAGES = MappingProxyType({stage.name: stage for stage in _STAGES})
+_ENDPOINT_STAGES = (
+    Stage(name="pending"),
+    Stage(name="initializing", billed=True),
+    Stage(name="updating", billed=True),
+    Stage(name="running", settled=True, billed=True),
+    Stage(name="scaledToZero", settled=True),
+    Stage(name="paused", settled=True),
+    Stage(name="failed", settled=True, failed=True),
+)
+ENDPOINT_STAGES = MappingProxyType({stage.name: stage for stage in _ENDPOINT_STAGES})
+"""Of Inference Endpoints, which are billed while initializing or running; what `updateFailed` costs is not documented."""
+_JOB_STAGES = (Stage(name="SCHEDULING"), Stage(name="RUNNING", billed=True))
+JOB_STAGES = MappingProxyType({stage.name: stage for stage in _JOB_STAGES})
+Idling = Literal["always_on", "sleeps_after", "ends", "asleep", "paused", "not_running", "free", "unknown"]
+_RESTS: Mapping[str, Idling] = MappingProxyType({"SLEEPING": "asleep", "scaledToZero": "asleep", "PAUSED": "paused", "paused": "paused"})
+
+
+def judge_idling(stage: Stage, usd_per_hour: Decimal | None, when_idle: Reason) -> Idling:
+    """What idle time costs: `always_on` is billed used or not, `unknown` may be. `when_idle` says what ends it."""
+    if stage.billed is None:
+        return "unknown"
+    if not stage.billed:
+        return _RESTS.get(stage.name, "not_running")
+    if not usd_per_hour:
+        return "unknown" if usd_per_hour is None else "free"
+    return {"sleeps_after": "sleeps_after", "scales_to_zero": "sleeps_after", "job_ends": "ends"}.get(when_idle.code, "always_on")  # type: ignore[return-value]
 
 
 def find_stage(name: str) -> Stage:

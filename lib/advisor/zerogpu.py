@@ -16,7 +16,7 @@ from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
-from lib.cost.usage import to_decimal
+from lib.cost.usage import reservation_values, to_decimal
 from lib.laws.zerogpu_quota import calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Account, Workload
@@ -43,7 +43,7 @@ def explain_hosting(rules: ZeroGpuRules, account: Account) -> list[Reason]:
         reasons.append(Reason("zerogpu_hosting", {"spaces": spaces, "conditions": ", ".join(rules.free_hosting_conditions)}))
     if account in rules.runs_per_day_reported:
         reasons.append(Reason("zerogpu_runs", {"account": account, "runs": rules.runs_per_day_reported[account]}))
-    return reasons
+    return [*reasons, Reason("zerogpu_reservation", reservation_values(rules))]
 
 
 def estimate_gpu_seconds(family: Family, speed: Speed) -> float | None:

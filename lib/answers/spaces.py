@@ -120,6 +120,62 @@ class ActionPreview(Answer):
     prices: PriceEntry
 
 
+class ResourceEntry(TypedDict):
+    """A Space, an Inference Endpoint or a Job, and its money; `name` is owner/name, as `/stop_resource` takes it.
+
+    `idling`: always_on (billed, used or not), sleeps_after (billed until it has idled long enough), ends (a Job), asleep, paused,
+    not_running, free, unknown. `usd_per_hour` is what is billed now, for all replicas: 0 while nothing is, null where it is not known.
+    `usd_per_month` is that for 720 hours, at most, and null for a Job, which ends by itself. `usd_per_month_running` is what it would
+    cost awake around the clock. `since` is when a Job started.
+    """
+
+    kind: str
+    name: str
+    hardware: str | None
+    hardware_name: str | None
+    replicas: int | None
+    stage: str
+    stage_message: str
+    idling: str
+    idling_message: str
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    usd_per_month_running: float | None
+    since: str | None
+    can_stop: bool
+
+
+class NotListed(TypedDict):
+    """A kind of resource that the Hub did not list for this token, and why."""
+
+    kind: str
+    code: str
+    message: str
+
+
+class AccountOverview(Answer):
+    """What runs in an account, dearest first. The sums are over what is billed now; `usd_per_month` leaves Jobs out."""
+
+    account: str
+    owner: str
+    organizations: list[str]
+    resources: list[ResourceEntry]
+    usd_per_hour: float
+    usd_per_month: float
+    always_on: int
+    not_listed: list[NotListed]
+    prices: PriceEntry
+
+
+class StopAnswer(Answer):
+    """What the Hub answered when something was stopped; of a Job it tells nothing more than that."""
+
+    kind: str
+    name: str
+    stage: str
+    stage_message: str
+
+
 class ConsideredModel(TypedDict):
     """A model of the Space and the memory that it takes as stored; the one with the largest need decides."""
 

@@ -160,6 +160,8 @@ class AccountRules(Rules):
     """The condition for paid hardware, in words."""
     plan_usd_per_month: Table[Exact]
     """By account; of an organization, per user."""
+    free_cpu_units: Count
+    """CPU units that a free account may run at once."""
 
     def may_create_cpu_basic(self, account: str) -> bool:
         """Whether the account may create a Gradio or Docker Space on the free `cpu-basic`."""

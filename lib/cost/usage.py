@@ -143,6 +143,16 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
     )
 
 
+def reservation_values(rules: ZeroGpuRules) -> dict[str, Value]:
+    """What a call sets aside of the quota by default, and when an undeclared size becomes the whole card."""
+    return {
+        "default_s": rules.default_duration_s,
+        "factor": rules.size("large").duration_factor,
+        "limit_bytes": rules.auto_xlarge_bytes,
+        "multiplier": rules.size("xlarge").quota_multiplier,
+    }
+
+
 def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Caveat]:
     """Who pays, and how far a day's quota goes."""
     calls = use.requests_in_quota
@@ -153,7 +163,7 @@ def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Ca
         "account": usage.account,
         "requests_per_visitor": calls,
     }
-    caveats = [Caveat("visitor_pays", pays)]
+    caveats = [Caveat("visitor_pays", pays), Caveat("zerogpu_reservation", reservation_values(rules))]
     if usage.requests_per_day > 0 and calls == 0:
         caveats.append(Caveat("quota_too_small"))
     elif usage.requests_per_day > calls:

@@ -151,20 +151,33 @@ def wait_s(headers: object) -> int | None:
     return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 6 else None  # noqa: PLR2004 - a longer wait is not useful advice
 
 
-Act = Literal["look", "account", "list", "hardware", "sleeptime", "pause", "restart"]
-ACTIONS: frozenset[Act] = frozenset({"hardware", "sleeptime", "pause", "restart"})
+Act = Literal[
+    "look", "account", "list", "list_endpoints", "list_jobs", "hardware", "sleeptime", "pause", "restart", "pause_endpoint", "cancel_job"
+]
+ACTIONS: frozenset[Act] = frozenset({"hardware", "sleeptime", "pause", "restart", "pause_endpoint", "cancel_job"})
 INVALID_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105 - the Hub's sentence, no password
 _DOING: dict[Act, str] = {
     "look": "read",
     "account": "read",
     "list": "list the Spaces of",
+    "list_endpoints": "list the Inference Endpoints of",
+    "list_jobs": "list the Jobs of",
     "hardware": "change the hardware of",
     "sleeptime": "set the sleep time of",
     "pause": "pause",
     "restart": "restart",
+    "pause_endpoint": "pause",
+    "cancel_job": "cancel",
+}
+_KIND: dict[Act, str] = {"pause_endpoint": "the Endpoint", "cancel_job": "the Job"}  # every other action is on a Space
+_PERMISSIONS: dict[Act, str] = {
+    "list_endpoints": "read access to Inference Endpoints",
+    "pause_endpoint": "write access to Inference Endpoints",
+    "list_jobs": "the permission for Jobs",
+    "cancel_job": "the permission for Jobs",
 }
 _KNOWN_401 = frozenset({"hardware", "sleeptime", "restart"})
-_UNSURE = "Whether it was done is not known: look at the Space before you try again."
+_UNSURE = "Whether it was done is not known: look at it before you try again."
 _PIECE = 8
 _MAX_REMARK = 160
 _WORDS = re.compile(r"[^A-Za-z0-9 .,:;'()/%$+-]+")
@@ -182,8 +195,8 @@ def sign_in(act: Act, what: str) -> str:
     if act == "account":
         return "Whose account this is cannot be told: nobody is signed in. Sign in, or send a token of your own."
     return (
-        f"To {_DOING[act]} the Space {quote_value(what)} you have to be signed in. Sign in, or send a token of your own with write access "
-        "to this Space. This server's own token is never used for visitors."
+        f"To {_DOING[act]} {_name_it(act, what)} you have to be signed in. Sign in, or send a token of your own with "
+        f"{_PERMISSIONS.get(act, 'write access to this Space')}. This server's own token is never used for visitors."
     )
 
 
@@ -241,14 +254,14 @@ def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> Advis
             advisor_error = _missing_space_error(hub, act, what)
         case 409:
             advisor_error = Conflict(
-                f"The Hub did not {_DOING[act]} the Space {quote_value(what)}: something else is being done to it right now.{quoted} "
+                f"The Hub did not {_DOING[act]} {_name_it(act, what)}: something else is being done to it right now.{quoted} "
                 "Wait until it has settled, look at it again, and repeat the action if it is still needed."
             )
         case 429:
             advisor_error = _rate_error(response, hub, what)
         case status if status >= 500:  # noqa: PLR2004 - the class of server errors
             advisor_error = HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. {_advice(act)}")
-        case 400 | 422 if act in ACTIONS:
+        case 400 | 422 if act in ACTIONS and act not in _KIND:
             advisor_error = AgainstRules(
                 f"The Hub refuses to {_DOING[act]} the Space {quote_value(what)}.{quoted} Static Spaces have no hardware, sleep time or "
                 "restart; for others, check that the hardware and the sleep time are among those offered today."
@@ -260,7 +273,7 @@ def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> Advis
 
 def _payment_error(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
     return PaymentNeeded(
-        f"The Hub asks for payment before it can {_DOING[act]} the Space {quote_value(what)}.{quoted} Add a payment method or prepaid "
+        f"The Hub asks for payment before it can {_DOING[act]} {_name_it(act, what)}.{quoted} Add a payment method or prepaid "
         f"credits on {hub.endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
     )
 
@@ -290,10 +303,10 @@ def _unauthorized_error(response: Response, hub: Hub, act: Act, what: str) -> Ad
             "and does not mean that the Space is missing: the Hub is known to answer so to some sign-ins that may read and pause a Space. "
             f"Paste a fine-grained token with write access to this Space instead (made on {tokens}; it is used for this request only)."
         )
-    need = "write" if act in ACTIONS else "read"
+    need = _PERMISSIONS.get(act, "write access" if act in ACTIONS else "read access")
     return NotPermitted(
-        f"The Hub did not allow this token to {_DOING[act]} {quote_value(what)} (status 401): it has expired, or lacks {need} access. "
-        f"Sign in again, or send a token with {need} access, made on {tokens}."
+        f"The Hub did not allow this token to {_DOING[act]} {quote_value(what)} (status 401): it has expired, or lacks {need}. "
+        f"Sign in again, or send a token with {need}, made on {tokens}."
     )
 
 
@@ -301,7 +314,12 @@ def _forbidden_error(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted
     if act not in ACTIONS:
         return NotPermitted(
             f"The Hub does not allow {'this token' if hub.token else 'strangers'} to {_DOING[act]} {quote_value(what)}.{quoted} "
-            f"Use a token with read access, made on {hub.endpoint}/settings/tokens."
+            f"Use a token with {_PERMISSIONS.get(act, 'read access')}, made on {hub.endpoint}/settings/tokens."
+        )
+    if act in _PERMISSIONS:
+        return NotPermitted(
+            f"This token may not {_DOING[act]} {_name_it(act, what)}.{quoted} It needs {_PERMISSIONS[act]} for the account or organization "
+            f"that pays ({hub.endpoint}/settings/tokens)."
         )
     return NotPermitted(
         f"This token may not {_DOING[act]} the Space {quote_value(what)}.{quoted} Only its owner, or a member of its organization with "
@@ -313,6 +331,11 @@ def _forbidden_error(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted
 def _missing_space_error(hub: Hub, act: Act, what: str) -> RepoNotFound:
     if act == "list":
         return RepoNotFound(f"There is no user or organization {quote_value(what)} whose Spaces can be listed. Check the spelling.")
+    if act in _PERMISSIONS:
+        return RepoNotFound(
+            f"The Hub finds nothing when it is to {_DOING[act]} {quote_value(what)} (status 404). Check the name; the token needs "
+            f"{_PERMISSIONS[act]}."
+        )
     if hub.token is not None:
         return RepoNotFound(
             f"There is no Space {quote_value(what)} that your account can see. Check the spelling, or ask its owner for access."
@@ -321,6 +344,10 @@ def _missing_space_error(hub: Hub, act: Act, what: str) -> RepoNotFound:
         f"There is no public Space {quote_value(what)}: it does not exist, or it is private. "
         "Check the spelling (owner/name); for a private Space sign in or send a token."
     )
+
+
+def _name_it(act: Act, what: str) -> str:
+    return f"{_KIND.get(act, 'the Space')} {quote_value(what)}"
 
 
 def _advice(act: Act) -> str:

@@ -1,4 +1,4 @@
-"""What the Hub answers about a Space and about an account, checked and in our types.
+"""What the Hub answers about a Space, an Inference Endpoint, a Job and an account, checked and in our types.
 
 huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message stand in its `raw` only. Stages are text: the
 client lists twelve, the Hub has more (SLEEPING). Fields of a runtime:
@@ -8,6 +8,9 @@ client lists twelve, the Hub has more (SLEEPING). Fields of a runtime:
     gcTimeout                      seconds of idling before sleep; -1 = never; missing = the platform's default
     replicas.current / .requested  numbers; `requested` may be a word
     storage, volumes, errorMessage
+
+Of an Endpoint, its `raw`: `provider.vendor`, `compute.instanceType`, `.instanceSize`, `.scaling.minReplica`, `.maxReplica`,
+`.scaleToZeroTimeout` (minutes), `status.state`, `.targetReplica` (replicas that the scaling asks for now).
 
 A field that the format does not promise is ignored, one of a wrong type or range refuses the whole answer, and a refusal repeats nothing
 that the server wrote.
@@ -91,6 +94,32 @@ class Account:
     organizations: tuple[tuple[str, Plan], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceEndpoint:
+    """An Inference Endpoint: vendor, instance type and size name its hardware. `replicas` is how many it has now, None where not told.
+
+    `idle_timeout_s`: seconds without requests until it is scaled to zero, None where it never is.
+    """
+
+    id: str
+    state: str
+    vendor: str
+    instance_type: str
+    instance_size: str
+    replicas: int | None
+    idle_timeout_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A Job that is scheduled or runs; `since` is when it started, in ISO 8601, None before."""
+
+    id: str
+    stage: str
+    flavor: str | None
+    since: str | None
+
+
 def _matching(pattern: re.Pattern[str]) -> AfterValidator:
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
@@ -142,6 +171,39 @@ class _RuntimeAnswer(_Answer):
 class _DescriptionAnswer(_Answer):
     private: bool | None
     sdk: _Text | None
+
+
+class _ProviderAnswer(_Answer):
+    vendor: _Name
+
+
+class _ScalingAnswer(_Answer):
+    min_replica: _Replicas | None = None
+    scale_to_zero_timeout: Annotated[int, Field(ge=0, le=_MAX_SECONDS)] | None = None
+
+
+class _ComputeAnswer(_Answer):
+    instance_type: _Name
+    instance_size: _Name
+    scaling: _ScalingAnswer = _ScalingAnswer()
+
+
+class _EndpointStatusAnswer(_Answer):
+    state: _Name
+    target_replica: _Replicas | None = None
+
+
+class _EndpointAnswer(_Answer):
+    name: _Name
+    provider: _ProviderAnswer
+    compute: _ComputeAnswer
+    status: _EndpointStatusAnswer
+
+
+class _JobAnswer(_Answer):
+    id: _Name
+    stage: Annotated[str, _matching(_STAGE)]
+    flavor: _Flavor | None
 
 
 class _OrganizationAnswer(_Answer):
@@ -250,6 +312,38 @@ def parse_space(info: Any, runtime: Runtime, space_id: str) -> Space:
         private=answer.private is True,
         models=_models(getattr(info.card_data, "models", None), info.models),
     )
+
+
+def read_endpoint(raw: Any, owner: str) -> InferenceEndpoint:
+    """An Inference Endpoint as its API sends it.
+
+    Raises:
+        HubGarbage: a field is missing, or has a type or a value that it cannot have.
+    """
+    answer = _read(_EndpointAnswer, raw, owner)
+    scaling = answer.compute.scaling
+    minutes = None if scaling.min_replica else scaling.scale_to_zero_timeout
+    return InferenceEndpoint(
+        id=f"{owner}/{answer.name}",
+        state=answer.status.state,
+        vendor=answer.provider.vendor,
+        instance_type=answer.compute.instance_type,
+        instance_size=answer.compute.instance_size,
+        replicas=answer.status.target_replica,
+        idle_timeout_s=minutes * 60 if minutes else None,
+    )
+
+
+def read_job(info: Any, owner: str) -> Job:
+    """A Job from the client's `JobInfo`.
+
+    Raises:
+        HubGarbage: its id, stage or flavor cannot be one.
+    """
+    stage = getattr(info.status.stage, "value", info.status.stage)
+    answer = _read(_JobAnswer, {"id": info.id, "stage": stage, "flavor": info.flavor}, owner)
+    since = None if info.started_at is None else info.started_at.isoformat(timespec="minutes")
+    return Job(id=f"{owner}/{answer.id}", stage=answer.stage, flavor=answer.flavor, since=since)
 
 
 def read_account(data: Any) -> Account:

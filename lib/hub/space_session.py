@@ -4,7 +4,9 @@ huggingface_hub's own session waits for ever, reads bodies of any length, follow
 refused page of a list after a pause that the server chooses, and sends the token to whatever address the next page has. So it gets
 one that hands the requests of `bound_requests` calls to our background loop (`lib.hub.loop`) and treats all others as before:
 
-- only the Hub's origin and only the paths that Spaces need are asked (the client's look-up of its agent registry is not);
+- only the Hub's origin and only the paths that Spaces, Jobs and accounts need are asked (the client's agent registry is not);
+  Inference Endpoints have an API of their own, which only questions about them reach; of a mirror (`HF_ENDPOINT`) it is the path `/v2`,
+  so that a mirror's token goes to the mirror alone;
 - headers are written here: the visitor's token or none, whatever the client put there;
 - a question may redirect within the origin, an action may not;
 - of the answer, the client sees the body and the few headers that it needs. A refusal ends the call at once.
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from httpx2 import Client, ConnectError, ConnectTimeout, HTTPError, InvalidURL, Request, Response, StreamError, Timeout
-from huggingface_hub import errors, get_session, hf_raise_for_status, set_client_factory
+from huggingface_hub import constants, errors, get_session, hf_raise_for_status, set_client_factory
 
 from lib.bounded_json import node_count
 from lib.hub import loop, refusals
@@ -45,7 +47,10 @@ _MAX_REQUESTS = 12  # of one call: a list has pages, a renamed Space redirects
 _MAX_REFUSAL = 16_384
 _REFUSAL_S = 1.0
 _PATHS = ("/api/spaces", "/api/whoami-v2")
-_UNDER = "/api/spaces/"
+_UNDER = ("/api/spaces/", "/api/jobs/")
+_OFFICIAL = ("https", "huggingface.co", 443)
+_ABOUT_ENDPOINTS: frozenset[Act] = frozenset({"list_endpoints", "pause_endpoint"})
+_LISTS: frozenset[Act] = frozenset({"list", "list_jobs"})
 _KEPT = frozenset({"content-type", "link", "location", "retry-after", "ratelimit", "ratelimit-policy", "x-error-code", "x-error-message"})
 _REDIRECTS, _REFUSED = 300, 400
 
@@ -80,7 +85,7 @@ class BoundedCall:
             HubError: it may not be sent, or no whole answer came.
             HfHubHTTPError: the Hub refuses.
         """
-        body, kind, url = request.read(), request.headers.get("content-type"), str(request.url)
+        body, kind, url = request.read(), request.headers.get("content-type"), self._at_this_hub(str(request.url))
         while True:
             answer = self._send(request.method, url, body, kind)
             target = answer.headers.get("location")
@@ -108,14 +113,23 @@ class BoundedCall:
             sent = not isinstance(error, (ConnectError, ConnectTimeout, InvalidURL))
             raise refusals.unreachable(self.act, self.what, type(error).__name__, sent=sent) from error
 
+    def _at_this_hub(self, url: str) -> str:
+        """The address; that of the Endpoints API as this Hub has it."""
+        api = constants.INFERENCE_ENDPOINTS_ENDPOINT
+        return self._endpoints_api() + url.removeprefix(api) if url.startswith(api + "/") else url
+
+    def _endpoints_api(self) -> str:
+        return constants.INFERENCE_ENDPOINTS_ENDPOINT if origin(self.hub.endpoint) == _OFFICIAL else f"{self.hub.endpoint}/v2"
+
     def _allow(self, url: str) -> None:
-        """Only this Hub, and of it only what Spaces and accounts need.
+        """Only this Hub, and of it only what Spaces, Jobs and accounts need; for questions about Endpoints, their API.
 
         Raises:
             HubGarbage: another place; it came from the Hub's answers, or from the client's look-up of its agent registry.
         """
         path = urlsplit(url).path.removeprefix(urlsplit(self.hub.endpoint).path)
-        if origin(url) != origin(self.hub.endpoint) or not (path in _PATHS or path.startswith(_UNDER)):
+        here = origin(url) == origin(self.hub.endpoint) and (path in _PATHS or path.startswith(_UNDER))
+        if not here and not (self.act in _ABOUT_ENDPOINTS and url.startswith(f"{self._endpoints_api()}/endpoint/")):
             raise refusals.moved(self.act, self.what)
 
     async def _exchange(self, client: AsyncClient, method: str, url: str, body: bytes, headers: dict[str, str]) -> _HubResponse:
@@ -139,7 +153,7 @@ class BoundedCall:
         if answer.status < _REFUSED:
             if node_count(answer.body, _MAX_NODES) > _MAX_NODES:
                 raise refusals.unreadable(self.act, self.what, f"it holds more than {_MAX_NODES:,} values")
-            if self.act == "list" and not answer.body.lstrip().startswith(b"["):
+            if self.act in _LISTS and not answer.body.lstrip().startswith(b"["):
                 raise refusals.unreadable(self.act, self.what, "it is not a list")  # the client takes an empty object for none
             return Response(answer.status, headers=headers, content=answer.body, request=request)
         message = answer.headers.get("x-error-message", "")

@@ -1,5 +1,7 @@
 """A visitor's Spaces: read, switch the hardware, set the sleep time, pause, restart, through huggingface_hub's own `HfApi`.
 
+Beside them the Inference Endpoints and Jobs that an account pays for: listed, paused, cancelled.
+
     spaces = Spaces(token)                 # the visitor's token, or None for a stranger
     spaces.look("owner/name").stage        # strangers see public Spaces
     spaces.switch("owner/name", "l4x1", 3600)
@@ -7,19 +9,30 @@
 Every request carries the visitor's token or none (`token=False`), never the server's own; an action without a token is refused before a
 request is made. `lib.hub.space_session` bounds the client's calls. The caller checks whether an action is allowed and what it costs.
 
-Source: huggingface_hub 2.4.0, _space_api.py and hf_api.py; checked 2026-11-21.
+Source: huggingface_hub 2.4.0, _space_api.py, _inference_endpoints.py, _jobs_api.py and hf_api.py; checked 2026-11-21.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import BadArgument, HubError, NotSignedIn
 from lib.hub import refusals
 from lib.hub.client import Places, open_hub
-from lib.hub.space_answers import FLAVOR, NAME, check_space_id, garbage, parse_space, read_account, read_runtime
+from lib.hub.space_answers import (
+    FLAVOR,
+    NAME,
+    check_space_id,
+    garbage,
+    parse_space,
+    read_account,
+    read_endpoint,
+    read_job,
+    read_runtime,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +40,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
     from lib.hub.refusals import Act
-    from lib.hub.space_answers import Account, Runtime, Space
+    from lib.hub.space_answers import Account, InferenceEndpoint, Job, Runtime, Space
 
 T = TypeVar("T")
 MOST_CALLS, OWN_CALLS = 12, 6
@@ -36,6 +49,9 @@ SECONDS = 15.0  # a whole question or action; the client itself would wait for e
 NEVER = -1
 _MAX_SLEEP_S = 366 * 24 * 3600
 _MAX_LISTED = 10_000
+MOST_ROWS = 500
+"""Spaces, Endpoints or Jobs of one owner that are read; `list_…` reads one more where there are more."""
+_BILLABLE_JOBS = ("SCHEDULING", "RUNNING")  # the others are over
 
 
 class Spaces:
@@ -98,9 +114,58 @@ class Spaces:
             BadArgument: the text cannot be an owner.
             HubError: the Hub does not answer as it should, or with more than 10,000 Spaces.
         """
-        if not NAME.fullmatch(owner):
-            raise BadArgument("owner", owner, "the name of a user or an organization")
-        return self._call_hub("list", owner, lambda api: self._count(api, owner))
+        return self._call_hub("list", _check_name("owner", owner), lambda api: self._count(api, owner))
+
+    def list_spaces(self, owner: str) -> tuple[Space, ...]:
+        """Spaces of an owner, in the Hub's order.
+
+        Raises:
+            BadArgument: the text cannot be an owner.
+            HubError: the Hub does not answer as it should.
+        """
+        fields: Any = ["private", "runtime", "sdk"]
+
+        def read(api: HfApi) -> tuple[Space, ...]:
+            infos = islice(api.list_spaces(author=owner, expand=fields, token=self._token()), MOST_ROWS + 1)
+            return tuple(
+                parse_space(info, read_runtime({"stage": "UNKNOWN"} if info.runtime is None else info.runtime.raw, info.id), info.id)
+                for info in infos
+            )
+
+        return self._call_hub("list", _check_name("owner", owner), read)
+
+    def list_endpoints(self, owner: str) -> tuple[InferenceEndpoint, ...]:
+        """Inference Endpoints of an owner. Raises as `list_spaces`, and NotSignedIn without a token."""
+        token = self._require_token("list_endpoints", _check_name("owner", owner))
+
+        def read(api: HfApi) -> tuple[InferenceEndpoint, ...]:
+            return tuple(read_endpoint(one.raw, owner) for one in api.list_inference_endpoints(owner, token=token)[: MOST_ROWS + 1])
+
+        return self._call_hub("list_endpoints", owner, read)
+
+    def list_jobs(self, owner: str) -> tuple[Job, ...]:
+        """Jobs of an owner that are scheduled or run. Raises as `list_endpoints`."""
+        token = self._require_token("list_jobs", _check_name("owner", owner))
+
+        def read(api: HfApi) -> tuple[Job, ...]:
+            infos = api.list_jobs(namespace=owner, status=list(_BILLABLE_JOBS), token=token)
+            return tuple(read_job(info, owner) for info in islice(infos, MOST_ROWS + 1))
+
+        return self._call_hub("list_jobs", owner, read)
+
+    def pause_endpoint(self, owner: str, name: str) -> str:
+        """Pause an Inference Endpoint until its owner resumes it; its state right after. Raises as `switch`."""
+        token, what = self._require_token("pause_endpoint", name), f"{_check_name('owner', owner)}/{_check_name('name', name)}"
+
+        def order(api: HfApi) -> str:
+            return read_endpoint(api.pause_inference_endpoint(name, namespace=owner, token=token).raw, owner).state
+
+        return self._call_hub("pause_endpoint", what, order)
+
+    def cancel_job(self, owner: str, name: str) -> None:
+        """End a Job. Raises as `switch`."""
+        token, what = self._require_token("cancel_job", name), f"{_check_name('owner', owner)}/{_check_name('name', name)}"
+        self._call_hub("cancel_job", what, lambda api: api.cancel_job(job_id=name, namespace=owner, token=token))
 
     def switch(self, space_id: str, hardware: str, sleep_time_s: int | None = None) -> Runtime:
         """Ask for other hardware; `sleep_time_s` None leaves the sleep time to the platform, -1 is never. Restarts the Space.
@@ -171,6 +236,12 @@ class Spaces:
         if self._hub.token is None:
             raise NotSignedIn(refusals.sign_in(act, what))
         return self._hub.token
+
+
+def _check_name(argument: str, name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise BadArgument(argument, name, "a name as the Hub writes it: letters, digits, ., - and _")
+    return name
 
 
 def _check_seconds(seconds: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from lib.present import gpu_tpu_words, solve_words, traffic_words
-from lib.present.reason_words import SLEEP_TEMPLATES
+from lib.present.reason_words import SLEEP_TEMPLATES, ZEROGPU_RESERVATION
 
 _MODEL = {
     "typical_model": "Only a parameter count is known. Cache and activations are those of a typical decoder of that size ({layers!s} "
@@ -184,6 +184,7 @@ _QUOTA = {
     "minutes a day for the account '{account!s}'): {requests_per_visitor!s} such calls a day. The owner of the Space pays nothing for the "
     "GPU.",
     "quota_too_small": "A single call takes more than this account's whole daily quota.",
+    "zerogpu_reservation": ZEROGPU_RESERVATION,
     "quota_spread": "{requests_per_day:plain} requests a day need the quota of at least {visitors!s} such visitors.",
     "no_overquota": "Beyond the quota this account waits for the next day; {accounts} can pay.",
     "overquota": "Beyond the quota each further call costs its visitor {usd_per_request}.",
@@ -281,7 +282,13 @@ _SPACE = {
     "It was not read from the platform's own page of Spaces.",
     "tier_unknown:price": "'{hardware}' is not in the catalog, so its price is not known here.",
     "retired": "'{hardware}' is no longer offered since {since}; its price today is not known.",
-    "zerogpu": "Free for its owner: visitors spend their own daily quota. {sleep}",
+    "zerogpu": "Free for its owner: visitors spend their own daily quota. {reservation} {sleep}",
+    "cpu_units": "A free account runs at most {units} CPU units at once on the free CPU; the Hub then answers “You've reached your "
+    "CPU-basic quota limit”. Team and Enterprise have no such limit (Hub documentation, enterprise.md, read 2026-11-22).",
+    "rows_left_out:space": "More than {most} Spaces: those beyond are neither listed nor in the sums.",
+    "rows_left_out:endpoint": "More than {most} Inference Endpoints: those beyond are neither listed nor in the sums.",
+    "rows_left_out:job": "More than {most} Jobs: those beyond are neither listed nor in the sums.",
+    "bill_unknown": "What {count} of them cost now is not known: the sums leave them out.",
     "storage_retired": "Persistent storage tiers are no longer offered; buckets and volumes took their place.",
 }
 CAVEATS: Mapping[str, str] = MappingProxyType(

@@ -7,7 +7,8 @@ from lib.present.markup import bullet_list, escape
 TITLE = "What this Space sends and keeps"
 _SENT = (
     "To huggingface.co: the name of the model or Space that you ask about, what you type to search for one, and your token with requests "
-    "about Spaces, if you gave one. To nobody else: no analytics, nothing from third parties. A pasted config.json is sent nowhere."
+    "about Spaces and your account, if you gave one (the list of an account also asks api.endpoints.huggingface.cloud). To nobody else: no "
+    "analytics, nothing from third parties. A pasted config.json is sent nowhere."
 )
 _KEPT = (
     "Kept here: what was measured on the Live demo (the architecture, a public model's name, the device and the figures, never who asked "

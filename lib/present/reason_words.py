@@ -93,6 +93,12 @@ _PLATFORM = {
     "retired:since": "No longer offered since {since}.",
     "memory_unknown": "Its memory is not published, so nothing can be promised.",
 }
+ZEROGPU_RESERVATION = (
+    "A call reserves what it declares ({default_s} × {factor} on half a card if it declares nothing): above what is "
+    "left of the visitor's quota it is refused before credits engage (users' reports, not documented, read 2026-11-22). More than "
+    "{limit_bytes} of weights on the GPU at the start turn an undeclared size into xlarge, a whole card at {multiplier} times the quota; "
+    "the Hub's page does not show it."
+)
 _ZEROGPU = {
     "zerogpu_gradio_only": "ZeroGPU takes Gradio Spaces only; this one is built with {sdk}.",
     "zerogpu_needs_account": "Hosting on ZeroGPU needs an account; a free one may host {free_spaces} such Spaces.",
@@ -103,6 +109,7 @@ _ZEROGPU = {
     "{most_visitors} count as light traffic here.",
     "zerogpu_hosting": "A free account may host {spaces} such Spaces ({conditions}).",
     "zerogpu_runs": "Runs are limited too: users report {runs} a day for this account ({account}); this is not documented.",
+    "zerogpu_reservation": ZEROGPU_RESERVATION,
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
     "quota_too_small": "{requests_per_day} requests a day, about {request_quota_s} of quota each, use up that of {visitors} visitors "
     "({quota_s} a day, {account} account). Up to {most_visitors} counts as light traffic here.",
@@ -198,6 +205,10 @@ SLEEP_TEMPLATES = {
     "never_sleeps": "It never sleeps by itself.",
     "never_sleeps:paid": "It never sleeps by itself: it is billed around the clock, used or not.",
     "sleeps_after": "It sleeps after {sleep_after_s:span} without a visit, and is not billed until a visit wakes it.",
+    "static_files": "It is files that are served, without hardware.",
+    "never_scales_to_zero": "It is never scaled to zero: it is billed around the clock, used or not.",
+    "scales_to_zero": "It is scaled to zero after {sleep_after_s:span} without requests, and is not billed until a request wakes it.",
+    "job_ends": "It is billed until its command ends or its time limit is reached.",
 }
 STAGE_SENTENCES: Mapping[str, str] = MappingProxyType(
     {
@@ -214,6 +225,16 @@ STAGE_SENTENCES: Mapping[str, str] = MappingProxyType(
         "CONFIG_ERROR": "The configuration in its README.md is wrong.",
         "BUILD_ERROR": "The build failed: its build log says why.",
         "RUNTIME_ERROR": "The app ended with an error: its log says why.",
+        "CANCELED": "It is cancelled.",
+        "SCHEDULING": "It waits for hardware.",
+        "pending": "It waits for hardware.",
+        "initializing": "It is starting.",
+        "updating": "It is running, and its next version is starting.",
+        "updateFailed": "Its update failed: whether the version before still runs, and is billed, is not documented.",
+        "running": "It is running.",
+        "scaledToZero": "It is scaled to zero; a request wakes it.",
+        "paused": "It is paused; it has to be resumed by hand.",
+        "failed": "It failed: its log says why.",
     }
 )
 

@@ -19,6 +19,7 @@ from lib.hub.space_session import install_session
 from lib.hub.spaces import MOST_CALLS, OWN_CALLS, Spaces
 from lib.live import measure_process
 from lib.live.device import device_kind
+from lib.service.account_overview import account_overview, stop_resource
 from lib.service.arguments import check_text
 from lib.service.chat import chat
 from lib.service.compare import compare
@@ -95,16 +96,18 @@ def _bind_refusal(function: Callable[..., Answer], app: App) -> Callable[..., An
 
 
 class Account:
-    """What a visitor can ask about a Space, and do with it by a token of their own."""
+    """What a visitor can ask about a Space and an account, and do there by a token of their own."""
 
     def __init__(self, app: App) -> None:
         act = bind_arguments if app.account_actions else _bind_refusal
         self.space_status = bind_arguments(space_status, app)
         self.right_size = bind_arguments(right_size, app)
+        self.account_overview = bind_arguments(account_overview, app)
         self.switch_hardware = act(switch_hardware, app)
         self.set_sleep_time = act(set_sleep_time, app)
         self.pause_space = act(pause_space, app)
         self.restart_space = act(restart_space, app)
+        self.stop_resource = act(stop_resource, app)
         self.preview = bind_arguments(preview, app)
         self.watch = bind_arguments(watch, app)
 

@@ -9,10 +9,11 @@ from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
+from lib.cost.usage import reservation_values
 from lib.hub.space_answers import Runtime, Space
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
-from lib.provenance import Caveat, Source, Value
+from lib.provenance import Caveat, Reason, Source, Value
 from lib.service.arguments import Arguments
 from lib.service.endpoint import App
 from lib.service.references import SpaceId
@@ -159,7 +160,12 @@ def _caveats(space: Space, now: Offer | None, requested: Offer | None, catalog: 
         caveats.append(Caveat("replicas"))
     if now is not None and now.platform == "zerogpu":
         sleep = sentence(describe_sleep(now, space.sleep_time_s, catalog.rules))
-        caveats.append(Caveat("zerogpu", {"sleep": sleep}))
+        caveats.append(
+            Caveat(
+                "zerogpu",
+                {"sleep": sleep, "reservation": sentence(Reason("zerogpu_reservation", reservation_values(catalog.rules.zerogpu)))},
+            )
+        )
     if space.storage:
         caveats.append(Caveat("storage_retired"))
     return tuple(caveats)

@@ -27,7 +27,7 @@ _SCOPES = (
 )
 _FIELD = (
     "Fine-grained, with write access to this Space (huggingface.co, Settings, Access Tokens). It overrides the sign-in, is sent with "
-    "your requests on this tab only, is kept nowhere, and this field is emptied after each action."
+    "your requests on this tab only, is kept nowhere, and this field is emptied after each use: paste it again for the next one."
 )
 _FRAMED = (
     '<p class="framed-note" hidden>Inside the frame of huggingface.co a browser may block the sign-in. '

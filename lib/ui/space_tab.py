@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import hint_note
-from lib.ui import login, space_actions, space_look
+from lib.ui import account_box, login, space_actions, space_look
+from lib.ui.account_box import AccountView
 from lib.ui.events import Ticks
 from lib.ui.fields import MODEL_LENGTH, QUESTION
 from lib.ui.login import LoginView
@@ -33,6 +34,7 @@ class SpaceView:
     sized: gr.HTML
     use: gr.Button
     form: FormView
+    account: AccountView
     seen: gr.State
     pick: gr.State
 
@@ -60,6 +62,7 @@ def build(services: Services) -> SpaceView:
                     sized = gr.HTML()
                     use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
             form = space_actions.build(services)
+    account = account_box.build(acts=services.account_actions)
     return SpaceView(
         space=space,
         look=look,
@@ -70,6 +73,7 @@ def build(services: Services) -> SpaceView:
         sized=sized,
         use=use,
         form=form,
+        account=account,
         seen=gr.State(""),
         pick=gr.State(""),
     )
@@ -79,6 +83,7 @@ def wire(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ti
     """Seeing first, then acting in two steps."""
     login.wire(view.login, view.space)
     _wire_look(view, services, question, ticks)
+    account_box.wire(view.account, view.login.token, services)
     space_actions.wire(
         view.form, TabParts(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
@@ -88,6 +93,8 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
     form = view.form
 
     at = [field.argument for field in QUESTION].index("hardware")
+
+    token = view.login.token
 
     def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None, hardware: str | None) -> dict[Any, Any]:
         found = space_look.space_markup(services, space, login.token_of(pasted, signed))
@@ -106,15 +113,15 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
 
     def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, model: str | None, *values: Any) -> dict[Any, Any]:
         found = space_look.size_markup(services, space, model, values, login.token_of(pasted, signed))
-        return {view.sized: found.card, view.pick: found.tier, view.use: gr.update(visible=bool(found.tier))}
+        emptied = "" if pasted else gr.skip()  # the last step of looking; a token that is pasted meanwhile stays
+        return {view.sized: found.card, view.pick: found.tier, view.use: gr.update(visible=bool(found.tier)), token: emptied}
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
-    token = view.login.token
     shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
     asking = [view.space, token, question[at]]
     looking = gr.on([view.look.click, view.space.submit, ticks["space"].change], look, asking, shown, api_name="space_looked", **quiet)
     sizing = [view.seen, token, view.size, *question]
-    answers = [view.sized, view.pick, view.use]
+    answers = [view.sized, view.pick, view.use, token]
     looking.then(size, sizing, answers, api_name="space_sized", **quiet)
     gr.on([view.resize.click, view.size.submit], size, sizing, answers, api_name="space_resized", **quiet)
 

@@ -59,9 +59,10 @@ def test_the_mcp_address_is_served(app_url: str, text: str) -> None:
     (server,) = json.loads(_block(text, "json"))["mcpServers"].values()
     assert server["url"] == f"{app_url}/gradio_api/mcp/"
     hints = {tool.name: tool.annotations for tool in with_session(app_url, lambda session: session.list_tools()).tools}
-    assert {name for name, hint in hints.items() if hint and hint.destructiveHint} == {"switch_hardware", "pause_space", "restart_space"}
+    stopping = {"switch_hardware", "pause_space", "restart_space", "stop_resource"}
+    assert {name for name, hint in hints.items() if hint and hint.destructiveHint} == stopping
     changing = {name for name, hint in hints.items() if hint and not hint.readOnlyHint}
-    assert changing == {"switch_hardware", "pause_space", "restart_space", "set_sleep_time", "measure"}
+    assert changing == stopping | {"set_sleep_time", "measure"}
 
 
 def test_a_host_that_is_none_is_not_repeated(app_url: str) -> None:

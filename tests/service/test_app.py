@@ -13,7 +13,7 @@ from lib.service.app import Services, services
 from lib.service.endpoint import App
 from lib.service.models import Models
 
-ACTIONS = ("switch_hardware", "set_sleep_time", "pause_space", "restart_space")
+ACTIONS = ("switch_hardware", "set_sleep_time", "pause_space", "restart_space", "stop_resource")
 
 
 def test_health_says_how_old_the_prices_are() -> None:

@@ -278,6 +278,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_sleep_time": {"space_id": REQUIRED, "seconds": REQUIRED},
     "pause_space": {"space_id": REQUIRED},
     "restart_space": {"space_id": REQUIRED, "factory": False},
+    "account_overview": {"owner": ""},
+    "stop_resource": {"kind": REQUIRED, "name": REQUIRED},
 }
 FIELDS: dict[str, set[str]] = {
     "resolve_model": {
@@ -334,6 +336,10 @@ FIELDS: dict[str, set[str]] = {
     "set_sleep_time": {"stage", "hardware", "sleep_time_s"},
     "pause_space": {"stage", "hardware", "sleep_time_s"},
     "restart_space": {"stage", "hardware", "sleep_time_s"},
+    "account_overview": {
+        "account", "owner", "organizations", "resources", "usd_per_hour", "usd_per_month", "always_on", "not_listed", "prices",
+    },
+    "stop_resource": {"kind", "name", "stage", "stage_message"},
 }  # fmt: skip
 FIT = {"hardware", "fits", "free_bytes", "max_context_tokens", "max_batch_size"}
 ENTRY = {

@@ -1,4 +1,4 @@
-"""A stateful stand-in of the Hub's Spaces and accounts, beside the models of `hub_stand_in`; answers huggingface_hub over HTTP.
+"""A stateful stand-in of the Hub's Spaces, Endpoints, Jobs and accounts, beside the models of `hub_stand_in`; answers over HTTP.
 
 In a test:       with SpaceStandIn() as hub: hub.add_space(FakeSpace(id="ada/chat")); hub.people["hf_ada"] = Person(name="ada")
                  hub.spaces["ada/chat"].stage, hub.requests (each with headers and body), hub.faults["/hardware"] = Fault(status=409)
@@ -113,6 +113,50 @@ class FakeSpace:
             self.error = self.failure if self.stage.endswith("ERROR") else None
 
 
+@dataclass(slots=True, kw_only=True)
+class FakeEndpoint:
+    """An Inference Endpoint; `idle_minutes` None never scales to zero."""
+
+    id: str
+    state: str = "running"
+    vendor: str = "aws"
+    instance: str = "nvidia-l4"
+    size: str = "x1"
+    least: int = 1
+    replicas: int = 1
+    idle_minutes: int | None = None
+
+    def described(self) -> dict[str, Any]:
+        """The JSON of /v2/endpoint/{owner}/{name}."""
+        day = "2026-11-20T09:00:00.000Z"
+        scaling = {"minReplica": self.least, "maxReplica": 2, "scaleToZeroTimeout": self.idle_minutes}
+        return {
+            "name": self.id.partition("/")[2],
+            "type": "protected",
+            "healthRoute": "/health",
+            "provider": {"vendor": self.vendor, "region": "us-east-1"},
+            "compute": {"accelerator": "gpu", "instanceType": self.instance, "instanceSize": self.size, "scaling": scaling},
+            "model": {"repository": "org/llama-8b", "revision": None, "task": "text-generation", "framework": "custom"},
+            "status": {"state": self.state, "createdAt": day, "updatedAt": day, "readyReplica": 0, "targetReplica": self.replicas},
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class RunningJob:
+    """A Job, as the list of an account tells it."""
+
+    id: str
+    stage: str = "RUNNING"
+    flavor: str = "a10g-small"
+
+    def described(self) -> dict[str, Any]:
+        """The JSON of a Job."""
+        owner, _, name = self.id.partition("/")
+        told = {"id": name, "createdAt": "2026-11-21T09:00:00.000Z", "command": ["python"], "flavor": self.flavor}
+        started = {} if self.stage == "SCHEDULING" else {"startedAt": "2026-11-21T09:00:05.000Z"}
+        return told | started | {"status": {"stage": self.stage}, "owner": {"id": "1", "name": owner, "type": "user"}}
+
+
 class SpaceStandIn(StandIn):
     """The server. `people` maps tokens to persons, `spaces` ids to Spaces; `page` is how many Spaces a list tells at once."""
 
@@ -122,6 +166,8 @@ class SpaceStandIn(StandIn):
         super().__init__(port)
         self.people: dict[str, Person] = {}
         self.spaces: dict[str, FakeSpace] = {}
+        self.endpoints: dict[str, FakeEndpoint] = {}
+        self.jobs: dict[str, RunningJob] = {}
         self.renamed: dict[str, str] = {}
         self.page = 100
         self.seconds_per_stage = 0.0
@@ -131,6 +177,14 @@ class SpaceStandIn(StandIn):
         """Serve one more Space."""
         self.spaces[space.id] = space
         return space
+
+    def add_endpoint(self, endpoint: FakeEndpoint) -> None:
+        """Serve one more Inference Endpoint."""
+        self.endpoints[endpoint.id] = endpoint
+
+    def add_job(self, job: RunningJob) -> None:
+        """Serve one more Job."""
+        self.jobs[job.id] = job
 
     def actions(self) -> list[tuple[str, Any]]:
         """What was asked to be done so far: path and JSON body of every POST."""
@@ -143,17 +197,36 @@ class SpaceStandIn(StandIn):
         token = seen.headers.get("authorization", "").removeprefix("Bearer ")
         if path in ("/api/spaces/hardware", "/api/jobs/hardware"):
             return _json(self.hardware[path.split("/")[2]])
-        if path not in ("/api/whoami-v2", "/api/spaces") and not path.startswith("/api/spaces/"):
+        ours = path in ("/api/whoami-v2", "/api/spaces") or path.startswith(("/api/spaces/", "/v2/endpoint/", "/api/jobs/"))
+        if not ours:
             return super().answer(seen)
         if token and token not in self.people:
             return refuse(401, "", WRONG_TOKEN)
         person = self.people.get(token)
         if path == "/api/whoami-v2":
             return _json(person.described()) if person else refuse(401, "", "Invalid username or password.")
-        if path == "/api/spaces":
-            return self._listed(query, person)
+        if not path.startswith("/api/spaces/"):
+            return self._listed(query, person) if path == "/api/spaces" else self._resources(path, query, person)
         owner, name, act = (*path.removeprefix("/api/spaces/").split("/"), "", "")[:3]
         return self._space(f"{owner}/{name}", act, seen, person)
+
+    def _resources(self, path: str, query: dict[str, list[str]], person: Person | None) -> Answer:
+        """Endpoints and Jobs, listed and stopped; a sign-in (oauth) has no scope for them."""
+        _, first, second, owner, *rest = path.split("/")
+        if person is None or person.kind == "oauth" or owner not in (person.name, *person.orgs):
+            return refuse(401, "", "Unauthorized")
+        if not rest and (first, second) == ("v2", "endpoint"):
+            return _json({"items": [one.described() for one in self.endpoints.values() if one.id.startswith(f"{owner}/")]})
+        if not rest:
+            return _json([one.described() for one in self.jobs.values() if one.id.startswith(f"{owner}/") and one.stage in query["stage"]])
+        name = f"{owner}/{rest[0]}"
+        if person.kind == "read" or name not in self.endpoints | self.jobs:
+            return refuse(403, "", "Forbidden") if person.kind == "read" else refuse(404, "", "Not found")
+        if name in self.jobs:
+            self.jobs[name].stage = "CANCELED"
+            return _json({})
+        self.endpoints[name].state, self.endpoints[name].replicas = "paused", 0
+        return _json(self.endpoints[name].described())
 
     def _listed(self, query: dict[str, list[str]], person: Person | None) -> Answer:
         author, start = query.get("author", [""])[0], int(query.get("cursor", ["0"])[0])
@@ -243,6 +316,10 @@ def demo(hub: SpaceStandIn) -> None:
     hub.add_space(FakeSpace(id="ada/unbuilt", ending="BUILD_ERROR", failure="pip could not find torch==99"))
     hub.add_space(FakeSpace(id="engines/busy", busy=True))
     hub.add_space(FakeSpace(id="bob/app"))
+    hub.add_space(FakeSpace(id="ada/idle", stage="SLEEPING", hardware=None, requested="l4x1", sleep_s=3600))
+    hub.add_endpoint(FakeEndpoint(id="ada/llama"))
+    hub.add_endpoint(FakeEndpoint(id="ada/nightly", state="scaledToZero", instance="nvidia-a100", least=0, replicas=0, idle_minutes=15))
+    hub.add_job(RunningJob(id="ada/687fb701"))
 
 
 def main() -> None:

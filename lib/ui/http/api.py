@@ -93,10 +93,12 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "heartbeat": Endpoint(question=services.live.heartbeat, queue=DEVICE, repeatable=False),
         "space_status": Endpoint(question=account.space_status, account=True),
         "right_size": Endpoint(question=account.right_size, account=True),
+        "account_overview": Endpoint(question=account.account_overview, account=True),
         "switch_hardware": Endpoint(question=account.switch_hardware, account=True, writes=True, destroys=True),
         "set_sleep_time": Endpoint(question=account.set_sleep_time, account=True, writes=True),
         "pause_space": Endpoint(question=account.pause_space, account=True, writes=True, destroys=True),
         "restart_space": Endpoint(question=account.restart_space, account=True, writes=True, destroys=True, repeatable=False),
+        "stop_resource": Endpoint(question=account.stop_resource, account=True, writes=True, destroys=True),
     }
 
 
