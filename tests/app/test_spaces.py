@@ -38,7 +38,9 @@ ACTING: dict[str, list[Any]] = {
     "set_sleep_time": ["ada/large", 3600],
     "pause_space": ["ada/chat"],
     "restart_space": ["ada/chat"],
+    "stop_resource": ["space", "ada/chat"],
 }
+LOOKING: dict[str, list[Any]] = {"space_status": ["ada/secret"], "right_size": ["ada/secret"], "account_overview": [""]}
 NAMES = {
     "space_status": ["space_id"],
     "right_size": ["space_id", "model"],
@@ -46,6 +48,8 @@ NAMES = {
     "set_sleep_time": ["space_id", "seconds"],
     "pause_space": ["space_id"],
     "restart_space": ["space_id", "factory"],
+    "stop_resource": ["kind", "name"],
+    "account_overview": ["owner"],
 }
 
 
@@ -172,11 +176,11 @@ def test_over_plain_http(world: World) -> None:
 def test_through_gradio_client(world: World) -> None:
     """`Client(url, oauth_token=...)`, as its documentation says."""
     client = Client(world.url, oauth_token=VISITOR, verbose=False, analytics_enabled=False)
-    for endpoint, values in {"space_status": ["ada/secret"], "right_size": ["ada/secret"], **ACTING}.items():
+    for endpoint, values in {**LOOKING, **ACTING}.items():
         answer = client.predict(*values, api_name=f"/{endpoint}")
         world.bodies.append(json.dumps(answer))
         check_fields(endpoint, answer)
-    assert [path.rpartition("/")[2] for path, _ in world.hub.actions()[-4:]] == ["hardware", "sleeptime", "pause", "restart"]
+    assert [path.rpartition("/")[2] for path, _ in world.hub.actions()[-5:]] == ["hardware", "sleeptime", "pause", "restart", "pause"]
     with pytest.raises(AppError, match="Nothing was changed") as refused:
         client.predict("ada/large", "l4x1", 0.81, api_name="/switch_hardware")
     world.bodies.append(str(refused.value))
@@ -185,7 +189,7 @@ def test_through_gradio_client(world: World) -> None:
 def test_over_mcp(world: World) -> None:
     """The token in the header X-HF-Token; the answer keeps its schema."""
     tools = {tool["name"]: tool for tool in httpx.get(f"{world.url}/gradio_api/mcp/schema", timeout=SECONDS).json()}
-    for endpoint, values in {"space_status": ["ada/secret"], "right_size": ["ada/secret"], **ACTING}.items():
+    for endpoint, values in {**LOOKING, **ACTING}.items():
         answer = world.tool(endpoint, dict(zip(NAMES[endpoint], values, strict=False)), VISITOR)
         assert not answer.isError, answer.content
         jsonschema.validate(answer.structuredContent, tools[endpoint]["outputSchema"])

@@ -15,7 +15,7 @@ import pytest
 from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open, open_box
 from playwright.sync_api import Browser, Page, expect
 from running_app import started
-from space_stand_in import FakeSpace, Person, SpaceStandIn
+from space_stand_in import FakeEndpoint, FakeSpace, Person, SpaceStandIn
 
 pytestmark = pytest.mark.browser
 
@@ -122,7 +122,9 @@ def test_a_pasted_token_acts_and_leaves_no_trace(open_page: Open, hub: SpaceStan
     assert token.get_attribute("type") == "password"
     token.fill(VISITOR)
     _look(page, "ada/secret")
+    expect(token).to_have_value("")  # looking is over
     assert page.locator("#space-status [data-copy-link]").count() == 0
+    token.fill(VISITOR)
     _review(page, "t4-small")
     page.get_by_role("button", name="Switch to t4-small at $0.40/hour").click()
     expect(page.locator("#progress")).to_contain_text("It runs on t4-small")
@@ -150,6 +152,33 @@ def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceS
     assert hub.actions() == []
     assert _tokens(hub) == set()
     assert hub.spaces["ada/chat"].hardware == "t4-small"
+
+
+def test_the_account_is_listed_and_one_of_it_stopped(open_page: Open, hub: SpaceStandIn) -> None:
+    """Each step takes a token that is emptied once it was sent; nothing happens before the second press."""
+    hub.add_endpoint(FakeEndpoint(id="ada/llama"))
+    page = open_page("?tab=space", wait="#space-status .hint")
+    table, token = page.locator("#account-table"), page.get_by_label(re.compile("Your token"))
+    page.get_by_role("button", name="List what runs").click()
+    expect(table.get_by_role("alert")).to_contain_text("your own Hugging Face token is needed")
+    token.fill(VISITOR)
+    page.get_by_role("button", name="List what runs").click()
+    expect(table).to_contain_text("$864 a month")  # T4 at 0.40 and L4 at 0.80 for 720 hours
+    expect(table).to_contain_text("It is never scaled to zero")
+    expect(token).to_have_value("")
+    page.get_by_label(re.compile("^Stop one of them")).click()
+    page.get_by_role("option", name="ada/llama").click()
+    page.locator("#stop-review").click()
+    expect(page.locator("#stop-card")).to_contain_text("Nothing has been changed yet")
+    page.get_by_role("button", name="Pause ada/llama").click()
+    expect(page.locator("#stop-card").get_by_role("alert")).to_contain_text("token is needed")
+    assert hub.actions() == []
+    token.fill(VISITOR)
+    page.get_by_role("button", name="Pause ada/llama").click()
+    expect(page.locator("#stop-card")).to_contain_text("ada/llama: paused.")
+    expect(token).to_have_value("")
+    assert hub.endpoints["ada/llama"].state == "paused"
+    assert _tokens(hub) == {VISITOR}
 
 
 def test_a_price_that_rose_meanwhile_is_shown_anew(open_page: Open, hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

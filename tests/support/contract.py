@@ -274,11 +274,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "image_width": 1024,
         "image_height": 1024,
     },
+    "account_overview": {"owner": ""},
     "switch_hardware": {"space_id": REQUIRED, "hardware": REQUIRED, "confirm_usd_per_hour": REQUIRED, "sleep_time_s": -1},
     "set_sleep_time": {"space_id": REQUIRED, "seconds": REQUIRED},
     "pause_space": {"space_id": REQUIRED},
     "restart_space": {"space_id": REQUIRED, "factory": False},
-    "account_overview": {"owner": ""},
     "stop_resource": {"kind": REQUIRED, "name": REQUIRED},
 }
 FIELDS: dict[str, set[str]] = {
