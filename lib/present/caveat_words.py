@@ -153,11 +153,11 @@ _BILL = {
     "needs_plan": "Creating a Gradio or Docker Space on {hardware} needs PRO, Team or Enterprise.",
     "replicas_paid_only": "{hardware} runs as one replica: replicas need paid hardware.",
     "never_sleeps": "The sleep time is not used: nothing sleeps on {platform}.",
-    "sleep_fixed:bill": "{hardware} sleeps after {hours} h without visits; that cannot be changed.",
+    "sleep_fixed:bill": SLEEP_TEMPLATES["sleep_fixed"],
     "traffic_not_stated": "No requests per day are stated, so it counts as awake all of its hours. With them, the cost shows what sleep "
     "saves.",
     "paused_outside_hours": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or give it a "
-    "sleep time: paid hardware does not sleep by itself, and left running it costs {left_running_usd_per_month}.",
+    "sleep time: paid hardware never sleeps by itself, and left running it costs {left_running_usd_per_month}.",
     "paused_outside_hours:endpoints": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or "
     "let it scale to zero: left running it costs {left_running_usd_per_month}.",
     "paused_outside_hours:tpu": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you delete it outside them: left "

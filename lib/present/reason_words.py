@@ -71,7 +71,7 @@ _PRICE = {
     "price": "{usd_per_hour} an hour, {usd_per_month} a month ({days} days of {hours} hours).",
     "price:idle": "{usd_per_hour} an hour; at 0 hours a day nothing is billed.",
     "price:replicas": "{usd_per_hour} an hour each, {usd_per_month} a month for {replicas} of them ({days} days of {hours} hours).",
-    "paused_outside_hours:spaces": "Paid hardware does not sleep by itself: it costs {usd_per_month} a month unless it is paused outside "
+    "paused_outside_hours:spaces": "Paid hardware never sleeps by itself: it costs {usd_per_month} a month unless it is paused outside "
     "its {hours} hours a day or given a sleep time.",
     "paused_outside_hours:endpoints": "It costs {usd_per_month} a month unless it is paused or scaled to zero outside its {hours} hours a "
     "day.",
@@ -84,7 +84,7 @@ _PLATFORM = {
     "needs_cloud_account": "Rented from Google Cloud, outside Hugging Face: needs an account, quota and a set-up of your own.",
     "needs_allowlist": "Google admits customers to this hardware one by one.",
     "gradio_only": "Takes Gradio Spaces only.",
-    "sleeps": "Falls asleep after 48 hours without a visitor.",
+    "sleeps": "It sleeps after 48 hours without a visit; that is fixed.",
     "jobs_time_limit": "A Job, not a Space: it stops after {minutes} minutes unless told otherwise, and exposing a port costs "
     "{ports_usd_per_hour} an hour, which the month holds where requests come.",
     "cpu_basic_needs_plan": "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts; with this one "

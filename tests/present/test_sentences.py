@@ -114,7 +114,7 @@ def test_a_template_may_ask_for_its_own_format() -> None:
 
 
 def test_the_variant_of_a_code_has_its_own_sentence() -> None:
-    """One code, said by the bill and by the rules of Spaces in their own words."""
+    """The sleep of the free CPU is one sentence in the bill, in the rules of Spaces and in the list."""
     values = {"hardware": "cpu-basic", "hours": 48}
     assert sentence(Caveat("sleep_fixed", values)) == "cpu-basic sleeps after 48 hours without a visit; that is fixed."
-    assert sentence(Caveat("sleep_fixed", values, variant="bill")) == "cpu-basic sleeps after 48 h without visits; that cannot be changed."
+    assert sentence(Caveat("sleep_fixed", values, variant="bill")) == sentence(Reason("sleep_fixed", values))
