@@ -85,11 +85,15 @@ AS_THE_PIPELINE = PipelineRequest()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRequest:
-    """What each request brings beside its text: pictures of one size, in pixels."""
+    """What each request brings beside its text, or in its place: pictures of one size, in pixels, and seconds of sound.
+
+    0 seconds are half a minute for a model that hears.
+    """
 
     images: int = 0
     image_width: int = 1024
     image_height: int = 1024
+    audio_seconds: float = 0.0
 
 
 TEXT_ONLY = MediaRequest()

@@ -150,7 +150,7 @@ DEFAULTS: Mapping[str, dict[str, Any]] = {
 }
 ARGUMENTS: Mapping[str, str] = {
     "estimate_memory": "precision engine context_tokens batch_size kv_precision mode devices encoder_tokens width height frames "
-    "guidance offload vae_tiling vae_slicing quantized images image_width image_height",
+    "guidance offload vae_tiling vae_slicing quantized images image_width image_height audio_seconds",
     "tensors": "precision engine quantized",
     "estimate_speed": "hardware precision engine prompt_tokens output_tokens concurrency",
     "estimate_cost": "hardware hours_per_day days_per_month replicas requests_per_day sleep_after_s storage_gb account model precision "

@@ -8,7 +8,7 @@ quick enough and serves the traffic. Otherwise the best of those that pass is ta
     generate, vision_language   fewer than 5.2 tokens per second: people read 238 words a minute (Brysbaert 2019,
                                 doi:10.1016/j.jml.2019.104047), at 1.3 tokens a word; a stated least speed takes its place
     encode                      one pass takes more than 5 s
-    speech                      half a minute of sound takes more than half a minute
+    speech                      sound takes longer than it lasts
     image                       one picture takes more than 30 s
     video                       no limit
 
@@ -38,6 +38,7 @@ from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
 from lib.cost.capacity import LOADS
 from lib.errors import BadCatalog
+from lib.laws.sound import DEFAULT_S
 from lib.memory import usable_memory
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
@@ -48,7 +49,6 @@ DAYS_PER_MONTH = 30
 CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
 PASS_S = 5.0
-SOUND_S = 30.0
 PICTURE_S = 30.0
 PICTURE_ON_32_CORES_S = 45.0
 HOPELESS = 0.5
@@ -223,7 +223,7 @@ def _below_floor(family: Family, speed: Speed, least: float) -> tuple[Reason, ..
         rate = speed.tokens_per_s
         missed = not least and rate is not None and rate < READING_TOKENS_PER_S
         return (Reason("below_reading", {"tokens_per_s": rate or 0.0, "reading_tokens_per_s": READING_TOKENS_PER_S}),) if missed else ()
-    limit_s = {"encode": PASS_S, "speech": SOUND_S, "image": PICTURE_S}.get(family)
+    limit_s = {"encode": PASS_S, "speech": speed.predicted.request.media.audio_seconds or DEFAULT_S, "image": PICTURE_S}.get(family)
     seconds = speed.predicted.request_s
     return (Reason("slow_request", {"seconds": seconds, "limit_s": limit_s}),) if limit_s is not None and seconds > limit_s else ()
 
@@ -237,7 +237,7 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
     if predicted is None:
         return Reason("cpu_speed_unknown", values), False
     if family in {"encode", "speech"}:
-        seconds, limit_s = predicted.request_s, PASS_S if family == "encode" else SOUND_S
+        seconds, limit_s = predicted.request_s, PASS_S if family == "encode" else predicted.request.media.audio_seconds or DEFAULT_S
         values |= {"seconds": seconds, "limit_s": limit_s}
         enough = seconds <= limit_s
     else:

@@ -259,7 +259,11 @@ def _explain_speed(speed: Speed) -> list[Reason]:
     predicted, bound = speed.predicted, speed.decode_tokens_per_s_upper_bound
     if predicted is None:
         return [] if bound is None else [Reason("speed_bound", {"tokens_per_s": bound, "basis": speed.basis})]
-    rate = predicted.decode_tokens_per_s
+    heard, rate = predicted.real_time_factor, predicted.decode_tokens_per_s
+    if heard is not None:
+        times = heard.value / predicted.request.concurrency
+        values = {"sound_s": predicted.sound_s, "seconds": predicted.request_s, "times": times, "bound": predicted.bound}
+        return [Reason("sound_speed", values)]
     if rate is None:
         return [Reason("request_speed", {"seconds": predicted.request_s, "bound": predicted.bound})]
     return [Reason("speed", {"tokens_per_s": rate.value, "seconds": predicted.ttft_s.value, "bound": predicted.bound})]

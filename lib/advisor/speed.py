@@ -1,8 +1,7 @@
 """How fast each configuration is: predicted by `lib.speed`, one call for all of them; bounds of the datasheet where it has no answer.
 
-The shape of a request is as stated, else `lib.workload.prompt_and_output_tokens` of the context. Sound
-counts as 1500 positions of a prompt (half
-a minute; an encoder of its own hears its full length), one pass of an encoder as the prompt alone. Pictures and clips have the shape that
+The shape of a request is as stated, else `lib.workload.prompt_and_output_tokens` of the context. Sound is heard by its length
+(`lib.laws.sound`), by a decoder as 1500 tokens; one pass of an encoder is the prompt alone. Pictures and clips have the shape that
 was published for their pipeline. The bounds are those of `lib.laws.roofline`: no engine can be faster on this hardware.
 """
 
@@ -31,7 +30,7 @@ from lib.speed.model_work import count_head_parameters
 from lib.units import BytesPerSecond, FlopPerSecond, Seconds
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, prompt_and_output_tokens
 
-SOUND_TOKENS = 1500  # positions of half a minute of sound in Whisper's encoder; wav2vec2 makes as many frames
+SOUND_TOKENS = 1500  # of half a minute of sound, for a decoder whose rule is not known: positions of Whisper's encoder
 # Published times of one request without torch.compile (which ZeroGPU lacks), batch 1: a common pipeline stands for its kind.
 PICTURE_S = 3.704  # SDXL fp16, 1024 px, 30 steps, A100; huggingface.co/stabilityai/stable-diffusion-xl-1.0-tensorrt (2023-10)
 CLIP_S = 93.896  # CogVideoX-2b bf16, 49 frames of 480 x 720, 50 steps, A100; github.com/sayakpaul/diffusers-torchao at 9b9f238 (2024-09)
@@ -122,7 +121,7 @@ def attach_bounds(of: SpeedEstimate) -> Speed:
     ttft_s, tpot_s = (None, None) if of.floor is None else (of.floor.ttft_s, of.floor.tpot_s)
     return Speed(
         decode_tokens_per_s_upper_bound=1.0 / tpot_s if tpot_s else None,
-        request_s_lower_bound=None if not ttft_s else ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1),
+        request_s_lower_bound=None if not ttft_s else of.windows * (ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1)),
         peak_flops_per_s=None,
         basis=PREDICTION,
         predicted=of,

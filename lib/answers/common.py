@@ -178,8 +178,8 @@ class SpeedEnd(TypedDict):
 class EntrySpeed(TypedDict):
     """The prediction for `concurrency` requests of this shape, and what the datasheet allows at best.
 
-    The shape: as stated, else answer = min(256, half of the context) and prompt = max(512, an eighth of it), at most the rest; 1500
-    positions for sound; the published shape for pictures (then the token counts mean nothing).
+    The shape: as stated, else answer = min(256, half of the context) and prompt = max(512, an eighth of it), at most the rest; the
+    published shape for pictures (then the token counts mean nothing), as many seconds of sound as were asked for.
     `decode_tokens_per_s` is that of one request, `throughput_tokens_per_s` of all together,
     both null where nothing is decoded: there `ttft_s` is the whole request. All predictions are null where `basis` is not "prediction".
     """
@@ -189,6 +189,7 @@ class EntrySpeed(TypedDict):
     decode_tokens_per_s: float | None
     throughput_tokens_per_s: float | None
     request_s: float | None
+    real_time_factor: float | None
     bound: str | None
     low: SpeedEnd | None
     high: SpeedEnd | None
@@ -294,6 +295,7 @@ class SpeedFigures(TypedDict):
     inter_token_s: float | None
     decode_tokens_per_s: float | None
     throughput_tokens_per_s: float | None
+    request_s: float
     items_per_s: float | None
     real_time_factor: float | None
 
@@ -312,6 +314,7 @@ class SpeedAnswer(Answer):
     """How fast a configuration is. Rates per second: `decode_tokens_per_s` of one request, `throughput_tokens_per_s` of all together.
 
     `items_per_s` counts `unit`: sequences (encoders), windows (half a minute of sound), pictures; null where tokens are the unit.
+    `request_s` is a request with all its tokens, `real_time_factor` the seconds of sound that all requests hear in a second (else null).
     `low` and `high` are the ends of each figure's range. The parts of a time add up to it: where two overlap, the shorter
     has what it adds.
     """
@@ -324,6 +327,7 @@ class SpeedAnswer(Answer):
     inter_token_s: float | None
     decode_tokens_per_s: float | None
     throughput_tokens_per_s: float | None
+    request_s: float
     items_per_s: float | None
     unit: str
     real_time_factor: float | None

@@ -57,6 +57,7 @@ class Activation:
         self.kernel = traced_kernel(spec, request.element_bytes)
         self._fits = self._of(spec, self.kernel)
         self._vision, self._before = spec.vision, request.media.tokens
+        self._reads = request.media.read_positions
         self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()
         self.by_law = not self._fits or self._start_up != "forward pass" or request.mode != "inference"
 
@@ -113,7 +114,8 @@ class Activation:
         """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""
         if self._diffusion:
             return 0
-        return max(self._decoder(tokens + self._before, batch), self.tower(batch))
+        waiting = self._request.media.waiting_features * batch * self._request.element_bytes
+        return max(self._decoder(self._reads or tokens + self._before, batch) + waiting, self.tower(batch))
 
     def tower(self, batch: int) -> int:
         """Temporary tensors of the vision tower, which runs before the prompt is read; servers run it for one request at a time."""

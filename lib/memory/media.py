@@ -1,4 +1,4 @@
-"""The pictures of a request as the model takes them: tokens in its prompt, passes of the tower, and what cross-attention caches of them."""
+"""Pictures and sound of a request as the model takes them: tokens in its prompt, passes of towers, what cross-attention caches of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lib.errors import BadArgument
 from lib.laws.activation import prefill_bytes
 from lib.laws.image_tokens import ImageSize, count_image
+from lib.laws.sound import DEFAULT_S, count_sound
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec, VisionInput
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
 
 MOST_IMAGES = 10_000
 SHORTEST_SIDE, LONGEST_IMAGE = 28, 16_384
+LONGEST_SOUND_S = 86_400
 _MOST_OBLONG = 200  # processors of Qwen's models refuse more
 
 
 class PromptMedia(NamedTuple):
-    """What the pictures of one request come to; all 0 for text alone.
+    """What the pictures or the sound of one request come to; all 0 for text alone.
 
     `passes` of the tower read `positions` each; `cross_positions` are those that layers of cross-attention keep.
+    `read_positions` are those of an encoder that takes no text (a picture's patches, the frames of a sound), 0 where tokens are read.
+    Sound of `sound_s` seconds is read in `windows`, one after another; `waiting_features` are elements of those that wait.
     """
 
     images: int = 0
@@ -28,19 +32,49 @@ class PromptMedia(NamedTuple):
     passes: int = 0
     positions: int = 0
     cross_positions: int = 0
+    read_positions: int = 0
+    sound_s: float = 0.0
+    windows: int = 1
+    waiting_features: int = 0
 
 
 NO_MEDIA = PromptMedia()
 
 
 def resolve_media(spec: ModelSpec, asked: MediaRequest) -> PromptMedia:
-    """The pictures of a request, counted.
+    """The pictures and the sound of a request, counted.
 
     Raises:
-        BadArgument: pictures for a model that takes none or whose rule is not known, or of a shape that no processor takes.
+        BadArgument: pictures or sound for a model that takes none or whose rule is not known, or of a shape that no processor takes.
     """
-    if not asked.images:
-        return NO_MEDIA
+    heard = _resolve_sound(spec, asked.audio_seconds)
+    return _resolve_images(spec, asked) if asked.images else heard
+
+
+def _resolve_sound(spec: ModelSpec, seconds: float) -> PromptMedia:
+    """What an encoder reads of a sound; of a picture where it takes nothing else."""
+    if spec.sound is None:
+        if seconds:
+            hears = spec.work == "speech" or "audio_tower" in spec.parameters_by_component
+            why = "how many positions a sound takes is not known here" if hears else "it takes no sound"
+            raise BadArgument("audio_seconds", f"{seconds:g}", f"0 for {spec.id or 'this model'}: {why}")
+        return PromptMedia(read_positions=count_patches(spec)) if spec.work == "other encoder" else NO_MEDIA
+    seconds = seconds or DEFAULT_S
+    count = count_sound(seconds, spec.sound)
+    read = 0 if spec.cache_terms else count.positions
+    return PromptMedia(
+        read_positions=read, sound_s=seconds, windows=count.windows, waiting_features=(count.windows - 1) * spec.sound.features
+    )
+
+
+def count_patches(spec: ModelSpec) -> int:
+    """Positions of a picture in a vision transformer, by its table of positions (1 × positions × hidden); 0 without one."""
+    tables = (group.shape for group in spec.tensors if group.kind == "other")
+    hidden = spec.dimensions.hidden_size
+    return max((shape[1] for shape in tables if len(shape) == 3 and (shape[0], shape[2]) == (1, hidden)), default=0)  # noqa: PLR2004
+
+
+def _resolve_images(spec: ModelSpec, asked: MediaRequest) -> PromptMedia:
     if spec.vision is None:
         towers = "vision_tower" in spec.parameters_by_component
         why = "how many tokens a picture takes is not known here; add them to the prompt" if towers else "no prompt of it takes pictures"

@@ -115,8 +115,10 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     if request.gpu_layers is not None and engine != "llama.cpp":
         raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
     media = resolve_media(spec, request.media)
-    if media.images and request.mode != "inference":
-        raise BadArgument("images", media.images, f"0 with mode {request.mode}: training is counted for text alone")
+    if request.mode != "inference":
+        for name, brought in (("images", request.media.images), ("audio_seconds", request.media.audio_seconds)):
+            if brought:
+                raise BadArgument(name, f"{brought:g}", f"0 with mode {request.mode}: training is counted for text alone")
     kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(engine).silicon else "tpu"
     memory = accelerator.memory_usable if accelerator else None
     return ResolvedRequest(

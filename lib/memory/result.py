@@ -219,7 +219,7 @@ def weights_part(of: PerDevice, batch: int, total: int) -> Part:
 def cache_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     """The part of `MemoryEstimate.kv_cache`."""
     inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"}
-    inputs |= _pictures(of)
+    inputs |= _media(of)
     if of.request.encoder_tokens:
         inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
     details = _with_rest(of.cache.by_kind(tokens, batch), total, "copies on other devices")
@@ -227,10 +227,15 @@ def cache_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     return Part(name="kv_cache", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 
-def _pictures(of: PerDevice) -> dict[str, str]:
-    """The pictures of a request in the inputs of a part; nothing without any."""
+def _media(of: PerDevice) -> dict[str, str]:
+    """The pictures or the sound of a request in the inputs of a part; nothing without any."""
     media = of.request.media
-    return {"pictures": f"{media.images:,}, of {media.tokens // media.images:,} tokens each"} if media.images else {}
+    if media.images:
+        return {"pictures": f"{media.images:,}, of {media.tokens // media.images:,} tokens each"}
+    if not media.sound_s:
+        return {"positions": f"{media.read_positions:,}"} if media.read_positions else {}
+    read = {"positions": media.read_positions} if media.read_positions else {"windows, one after another": media.windows}
+    return {"sound": f"{media.sound_s:,g} s", **{name: f"{count:,}" for name, count in read.items()}}
 
 
 def activation_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
@@ -249,7 +254,7 @@ def activation_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     else:
         law = of.activation.law
         inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
-        inputs |= _pictures(of)
+        inputs |= _media(of)
     return Part(name="activation", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 
 

@@ -258,7 +258,7 @@ def _foretells(trace: Trace, other: Trace, lengths: Lengths) -> bool:
 def _fits_of(stage: Stage, plan: _Plan, key: Key, probe: _Probe, trace: Trace | None) -> list[ActivationFit]:
     """The fullest moments of one kernel and element size, past every window and, where a model has one, below the first."""
     if probe.sample_at:
-        return [_sample(stage, key, probe.sample_at)]
+        return _sample(stage, key, probe.sample_at)
     budget = 4 * probe.operations
     long = envelope((trace or trace_forward(stage, plan.primes, budget=budget, decode=key.kernel == "sdpa")).moments)
     if not plan.short:
@@ -270,10 +270,14 @@ def _fits_of(stage: Stage, plan: _Plan, key: Key, probe: _Probe, trace: Trace | 
         return build_fits(key, long, 0)
 
 
-def _sample(stage: Stage, key: Key, tokens: int) -> ActivationFit:
-    """A straight line through the peaks of three plain runs."""
+def _sample(stage: Stage, key: Key, tokens: int) -> list[ActivationFit]:
+    """A straight line through the peaks of three plain runs; and what is fuller at a few tokens, where only weights make temporaries."""
     peaks = {}
-    for point in ((1, tokens), (2, tokens), (1, 2 * tokens)):
+    for point in ((1, tokens), (2, tokens), (1, 2 * tokens), (1, _FEW), (1, 2 * _FEW)):
         trace = trace_forward(stage, Lengths(*point, _SHORT_ENCODER), budget=4 * _PROBE_BUDGET, symbolic=False, decode=False)
         peaks[point] = max(moment.get((0, 0, 0), 0) for moment in trace.moments)
-    return interpolate(key, peaks)
+    least, longer = (float(peaks.pop((1, few))) for few in (_FEW, 2 * _FEW))
+    line, per_token = interpolate(key, peaks), (longer - least) / _FEW
+    if least <= line.constant + line.per_sequence + line.per_token * _FEW:
+        return [line]
+    return [line, replace(line, constant=least - per_token * _FEW, per_sequence=0.0, per_token=per_token)]

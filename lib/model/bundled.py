@@ -16,6 +16,7 @@ from typing import Any
 
 from lib.errors import BadCatalog
 from lib.laws.image_tokens import ImageRules
+from lib.laws.sound import SoundRules
 from lib.model.spec import (
     ActivationFit,
     CacheTerm,
@@ -54,7 +55,7 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
         plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
-    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision"):
+    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision", "sound"):
         if not plain[name]:
             del plain[name]
     if spec.pipeline is not None:
@@ -92,6 +93,9 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
                 kept_layers=kept,
                 cross=None if cross is None else _from_row(CacheTerm, cross),
             )
+        if "sound" in values:
+            rule, positions, bins, kernels, strides = values["sound"]
+            values["sound"] = SoundRules(rule, positions, bins, tuple(kernels), tuple(strides))
         values["dimensions"] = _from_row(Dimensions, values["dimensions"])
         dtype, by_dtype, row = values["stored"]
         quantization = None if row is None else _from_row(Quantization, row)

@@ -18,7 +18,9 @@ from torch.nn import Embedding, Module
 from transformers.modeling_outputs import BaseModelOutput
 
 from lib.errors import UnsupportedModel
+from lib.laws.sound import DEFAULT_S, SAMPLES_PER_S, samples_for
 from lib.model.layer_dedup import run_blocks_once
+from lib.model.media import describe_sound
 from lib.model.meta_device import MetaRun
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 MEDIA = ("pixel_values", "input_features", "input_values")
-AUDIO_SAMPLES = 480_000  # 30 s at 16 kHz
 IMAGE_SIZE = 224  # where a config names none
 _WINDOW = re.compile(r"sliding_window|attention_chunk_size|local_attention|attention_window")
 
@@ -68,10 +69,15 @@ def _image_shape(config: Any, side: Any, batch: int) -> tuple[int, ...]:
     return (batch, getattr(config, "num_channels", 3), height, width)
 
 
-def _media_input(module: Module, name: str, batch: int) -> Tensor:
-    """A picture (batch, channels, height, width), mel frames (batch, bins, frames) or samples (batch, samples) of the model's own size."""
+def _media_input(module: Module, name: str, lengths: Lengths) -> Tensor:
+    """A picture (batch, channels, height, width), mel frames (batch, bins, frames) of the model's own size; samples (batch, samples).
+
+    The samples make as many positions as tokens are asked for, where the rule is known; else they are half a minute.
+    """
     config: Any = module.config
-    shape: tuple[int, ...] = (batch, AUDIO_SAMPLES)
+    batch, rules = lengths.batch, describe_sound(config)
+    samples = round(DEFAULT_S * SAMPLES_PER_S) if rules is None or not rules.kernels else samples_for(lengths.tokens, rules)
+    shape: tuple[int, ...] = (batch, samples)
     if name == "pixel_values":
         vision = getattr(config, "vision_config", None) or config
         shape = _image_shape(vision, getattr(vision, "image_size", None) or IMAGE_SIZE, batch)
@@ -90,13 +96,13 @@ def prefill_inputs(module: Module, lengths: Lengths) -> dict[str, Any]:
     if config.is_encoder_decoder:
         main = str(getattr(module, "main_input_name", "input_ids"))
         ids_are_main = main == "input_ids"
-        inputs[main] = zeros(lengths.batch, lengths.encoder, dtype=long) if ids_are_main else _media_input(module, main, lengths.batch)
+        inputs[main] = zeros(lengths.batch, lengths.encoder, dtype=long) if ids_are_main else _media_input(module, main, lengths)
         inputs["decoder_input_ids"] = zeros(lengths.batch, 1, dtype=long)
     else:
         if has_argument(module, "input_ids"):
             inputs["input_ids"] = zeros(lengths.batch, lengths.tokens, dtype=long)
         writes = "input_ids" in inputs and has_argument(module, "logits_to_keep")
-        inputs |= {name: _media_input(module, name, lengths.batch) for name in MEDIA if not writes and has_argument(module, name)}
+        inputs |= {name: _media_input(module, name, lengths) for name in MEDIA if not writes and has_argument(module, name)}
     if has_argument(module, "logits_to_keep"):
         inputs["logits_to_keep"] = 1
     if has_argument(module, "use_cache") or has_argument(module, "past_key_values"):  # some hand the first on unnamed

@@ -84,8 +84,8 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     from lib.model import parameters  # noqa: PLC0415
     from lib.model.activation_peaks import trace_activations  # noqa: PLC0415
     from lib.model.build import build  # noqa: PLC0415
+    from lib.model.media import describe_sound, describe_vision  # noqa: PLC0415
     from lib.model.quantization import skip_test  # noqa: PLC0415
-    from lib.model.vision import describe_vision  # noqa: PLC0415
 
     quantization, quantization_caveats = read_quantization(config, beside)
     built = build(config)
@@ -121,6 +121,7 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
             sources=(Source(what="parameters, cache and activations", source=executed, checked=""),),
             buffer_bytes=parameters.count_buffer_bytes(built),
             vision=describe_vision(built.config),
+            sound=describe_sound(built.config),
         )
     except AdvisorError:
         raise

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 from lib.engines import Work
 from lib.laws.image_tokens import ImageRules
+from lib.laws.sound import SoundRules
 from lib.provenance import Caveat, Source
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
@@ -239,7 +240,8 @@ class ModelSpec:
     `layer_kinds` counts layers by kind for people. `context_limit` is in tokens, None when the config states none. `buffer_bytes` is what
     large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
     repository, by the names that mean them, with their bytes (0: not told).
-    `vision` is None where the model takes no pictures, or where what one becomes is not known here.
+    `vision` is None where the model takes no pictures, or where what one becomes is not known here; so is `sound`, what its encoder makes
+    of sound.
     """
 
     id: str
@@ -266,6 +268,7 @@ class ModelSpec:
     gguf_files: tuple[tuple[str, int], ...] = ()
     pipeline: Pipeline | None = None
     vision: VisionInput | None = None
+    sound: SoundRules | None = None
 
     @property
     def work(self) -> Work:

@@ -151,7 +151,9 @@ def pick_card(pick: RankedEntry, model: str) -> str:
 
 
 def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
-    """What to call the speed, and the speed: predicted tokens per second or seconds of a request, else the bound, else nothing."""
+    """What to call the speed, and the speed: predicted, on sound, in tokens or seconds of a request; else the bound, else nothing."""
+    if speed["real_time_factor"] is not None:
+        return "Speed on sound", f"{speed['real_time_factor']:,.3g} × real time"
     if speed["decode_tokens_per_s"] is not None:
         return "Speed per request", tokens_per_s(speed["decode_tokens_per_s"])
     if speed["request_s"] is not None:

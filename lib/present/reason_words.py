@@ -40,14 +40,15 @@ _HOLDS = {
 _SPEED = {
     "speed": "About {tokens_per_s} per request, time to first token {seconds}; {bound}.",
     "request_speed": "About {seconds} per request; {bound}.",
+    "sound_speed": "About {seconds} for {sound_s} of sound, {times:,.3g} times real time; {bound}.",
     "speed_bound": "At most {tokens_per_s} per request: a bound ({basis}), not a prediction.",
     "cpu_enough:generate": "A CPU is enough: {limit_tokens_per_s} and a time to first token of {limit_s} count as usable.",
     "cpu_enough:encode": "A CPU is enough: a pass within {limit_s} counts as usable.",
-    "cpu_enough:speech": "A CPU is enough: half a minute of sound takes about {seconds}.",
+    "cpu_enough:speech": "A CPU is enough: {limit_s} of sound takes about {seconds}.",
     "cpu_too_slow:generate": "Too slow on {vcpu} virtual CPUs: about {tokens_per_s}, time to first token {seconds}. Usable is "
     "{limit_tokens_per_s} and {limit_s}.",
     "cpu_too_slow:encode": "Too slow on {vcpu} virtual CPUs: one pass takes about {seconds}; usable is {limit_s}.",
-    "cpu_too_slow:speech": "Too slow on {vcpu} virtual CPUs: half a minute of sound takes about {seconds}.",
+    "cpu_too_slow:speech": "Too slow on {vcpu} virtual CPUs: {limit_s} of sound takes about {seconds}.",
     "cpu_too_slow:draw": "Too slow on {vcpu} virtual CPUs: even 32 cores take {seconds} for one small picture with Stable Diffusion 1.5.",
     "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
     "too_slow": "About {tokens_per_s} per request; {wanted_tokens_per_s} were asked for.",

@@ -31,7 +31,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
 from lib.catalog.silicon import Cards
 from lib.errors import BadArgument, NotSignedIn
-from lib.memory.media import LONGEST_IMAGE, MOST_IMAGES, SHORTEST_SIDE
+from lib.memory.media import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)
@@ -371,6 +371,11 @@ ImageCount = Annotated[
     Field(description="pictures in each prompt, for models that take them; their tokens come on top"),
 ]
 ImageSide = Annotated[int, whole_number(SHORTEST_SIDE, LONGEST_IMAGE)]
+SoundSeconds = Annotated[
+    float,
+    Checked(lambda name, value: check_number(name, value, 0, LONGEST_SOUND_S), float),
+    Field(description="seconds of sound in each request, for models that hear; 0 is half a minute"),
+]
 Guidance = Annotated[
     workload.Guidance,
     one_of(workload.GUIDANCES, workload.Guidance),

@@ -37,6 +37,7 @@ from lib.service.arguments import (
     Pixels,
     Precision,
     Quantized,
+    SoundSeconds,
     Tokens,
     TokensOrNone,
     argument,
@@ -79,6 +80,7 @@ class MemoryArguments(Arguments):
     images: ImageCount = 0
     image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
     image_height: ImageSide = argument(1024, "pixels, as image_width")
+    audio_seconds: SoundSeconds = 0
 
 
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:

@@ -48,6 +48,7 @@ from lib.service.arguments import (
     Precision,
     Priority,
     RequestsPerDay,
+    SoundSeconds,
     Steps,
     Task,
     Tokens,
@@ -93,6 +94,7 @@ class WorkloadArguments(Arguments):
     images: ImageCount = 0
     image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
     image_height: ImageSide = argument(1024, "pixels, as image_width")
+    audio_seconds: SoundSeconds = 0
 
     @property
     def workload(self) -> Workload:
@@ -213,6 +215,7 @@ def _speed(speed: Speed) -> EntrySpeed:
         "decode_tokens_per_s": None if values is None else values["decode_tokens_per_s"],
         "throughput_tokens_per_s": None if values is None else values["throughput_tokens_per_s"],
         "request_s": None if of is None else of.request_s,
+        "real_time_factor": None if of is None or of.real_time_factor is None else of.real_time_factor.value,
         "bound": None if of is None else of.bound,
         "low": None if of is None else speed_end(of, "low"),
         "high": None if of is None else speed_end(of, "high"),

@@ -41,7 +41,7 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
         "architecture": spec.architecture,
         "model_type": spec.model_type,
         "library": spec.library,
-        "media": ["images"] if spec.vision else [],
+        "media": [*(["images"] if spec.vision else []), *(["sound"] if spec.sound else [])],
         "task": spec.task,
         "parameters_total": spec.parameters_total,
         "parameters_active": spec.parameters_active,

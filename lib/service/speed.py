@@ -36,6 +36,7 @@ from lib.service.arguments import (
     Model,
     Pixels,
     Precision,
+    SoundSeconds,
     Steps,
     Tokens,
     argument,
@@ -71,7 +72,7 @@ class SpeedArguments(Arguments):
     precision: Precision = "auto"
     engine: Engine = "transformers"
     prompt_tokens: Tokens = argument(512, "tokens of a prompt (encoders: of a sequence)")
-    output_tokens: Tokens = argument(256, "tokens of an answer")
+    output_tokens: Tokens = argument(256, "tokens of an answer (sound: of each window of half a minute)")
     concurrency: Concurrency = argument(1, "requests in flight all the time (pictures: of a batch)")
     gpu_layers: GpuLayers = -1
     width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
@@ -82,6 +83,7 @@ class SpeedArguments(Arguments):
     images: ImageCount = 0
     image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
     image_height: ImageSide = argument(1024, "pixels, as image_width")
+    audio_seconds: SoundSeconds = 0
 
     @property
     def request(self) -> SpeedRequest:
@@ -126,6 +128,7 @@ def _figures(speed: ExplainedSpeed, end: End) -> SpeedFigures:
     return {
         **speed_end(speed, end),
         "throughput_tokens_per_s": _at(speed.throughput_tokens_per_s, end),
+        "request_s": speed.request_s_at(end),
         "items_per_s": _at(speed.items_per_s, end),
         "real_time_factor": _at(speed.real_time_factor, end),
     }

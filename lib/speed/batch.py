@@ -246,15 +246,22 @@ def describe_passes(of: Deployment) -> tuple[Columns, Columns | None]:
     work, request = of.work, of.request
     if work.decoder is None:
         assert work.encoder is not None  # noqa: S101 one of the two is always there
-        return _row(of, work.encoder, work.encoder_tokens or request.prompt_tokens, 1.0, cached=False), None
+        return _row(of, work.encoder, count_read(of), 1.0, cached=False), None
     if work.encoder is None:
         media = resolve_media(of.spec, request.media)
         decoder = _row(of, work.decoder, request.prompt_tokens + media.tokens, request.output_tokens, cached=True)
         return decoder, _tower_row(of, work.tower, media)
     layers = work.decoder.layers * WITH_CROSS_ATTENTION
-    heard = work.encoder_tokens if of.spec.task == "automatic-speech-recognition" else request.prompt_tokens
     decoder = _row(of, work.decoder._replace(layers=layers), 1.0, request.output_tokens, cached=True)
-    return decoder, _row(of, work.encoder, heard, 1.0, cached=False)
+    return decoder, _row(of, work.encoder, count_read(of), 1.0, cached=False)
+
+
+def count_read(of: Deployment) -> int:
+    """Positions that an encoder reads in a pass: of a picture or a sound, else tokens of the prompt, as many as it has positions for."""
+    heard = of.work.encoder_tokens if of.spec.task == "automatic-speech-recognition" else 0
+    limit = of.spec.context_limit if of.work.decoder is None else None
+    prompt = of.request.prompt_tokens if limit is None else min(limit, of.request.prompt_tokens)
+    return resolve_media(of.spec, of.request.media).read_positions or heard or prompt
 
 
 def _tower_row(of: Deployment, tower: LayerStack | None, media: PromptMedia) -> Columns | None:

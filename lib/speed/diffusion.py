@@ -118,7 +118,6 @@ def predict_pictures(
         floor=None,
         items_per_s=whole.inverse.times(batch),
         unit="pictures",
-        real_time_factor=None,
         bound="compute",
         running_requests=batch,
         decode_parts=(),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lib.speed.batch import Deployment, Question
     from lib.speed.predict import SpeedTable
 
-WINDOW_S = 30.0
 PACKED_BITS = 8
 SPEECH_RECOGNITION = "automatic-speech-recognition"
 _LARGEST_SHARE = 0.98
@@ -78,10 +77,10 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     calibration = load_calibration()
     of, request = table.deployments[0], estimate.request
     decodes = estimate.tpot_s is not None
-    hears = of.spec.task == SPEECH_RECOGNITION and decodes
+    hears = estimate.sound_s > 0
     items = None
     if estimate.throughput_tokens_per_s is not None and (hears or not decodes):
-        items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if hears else float(table.inputs.prompt_tokens[0])))
+        items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if decodes else float(table.inputs.prompt_tokens[0])))
     return ExplainedSpeed(
         request=request,
         ttft_s=estimate.ttft_s,
@@ -93,8 +92,9 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
         engine=of.layout.engine,
         running_requests=of.running_requests,
         items_per_s=items,
-        unit="windows" if hears else "tokens" if decodes else "sequences",
-        real_time_factor=items.times(WINDOW_S) if hears and items else None,
+        unit="sequences" if not decodes else "windows" if hears else "tokens",
+        windows=estimate.windows,
+        sound_s=estimate.sound_s,
         decode_parts=decode_parts(table) if decodes else (),
         prompt_parts=prompt_parts(table),
         caveats=_caveats(of, calibration),

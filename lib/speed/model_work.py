@@ -47,7 +47,7 @@ class ModelWork(NamedTuple):
     A decoder that embeds or ranks makes one pass and no token: its stack is the encoder, and its table of words is only looked up.
 
     `tower` reads the pictures of a prompt (None where the model takes none), `tower_window` positions of its windowed layers.
-    `encoder_tokens` are the positions that an encoder always has (half a minute of sound, the patches of a picture), else 0.
+    `encoder_tokens` are the positions that an encoder before a decoder always has (a window of sound), else 0.
 
     `packed_parameters` are stored in fewer bits than they are multiplied in; 0 for formats with units of their own.
     """
@@ -135,7 +135,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
             head_parameters=0.0,
             windowed_layers=0.0,
         )
-    tokens = spec.dimensions.encoder_tokens or (0 if decodes else _patches(spec))
+    tokens = spec.dimensions.encoder_tokens
     cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)
     by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
     return ModelWork(
@@ -174,13 +174,6 @@ def _tower(spec: ModelSpec, share: dict[str, float], stack: LayerStack) -> Layer
         full_layers=of.layers - windowed,
         windowed_layers=windowed,
     )
-
-
-def _patches(spec: ModelSpec) -> int:
-    """Positions of a picture in a vision transformer, by its table of positions (1 × positions × hidden); 0 without one."""
-    tables = (group.shape for group in spec.tensors if group.kind == "other")
-    hidden = spec.dimensions.hidden_size
-    return max((shape[1] for shape in tables if len(shape) == 3 and (shape[0], shape[2]) == (1, hidden)), default=0)  # noqa: PLR2004
 
 
 def _passed_by(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:

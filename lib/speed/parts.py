@@ -15,6 +15,7 @@ import numpy as np
 from lib.laws import forward_pass, serving
 from lib.laws.forward_pass import overlapped_time
 from lib.memory.media import resolve_media
+from lib.speed.batch import count_read
 from lib.speed.predict import STATIC_BATCH_ENGINES
 from lib.speed.result import SpeedPart
 
@@ -168,4 +169,4 @@ def _encoder_inputs(of: Deployment) -> dict[str, str]:
     media = resolve_media(of.spec, of.request.media)
     if media.images:
         return {"pictures": f"{media.images:,}", "passes": f"{media.passes:,}", "positions": f"{media.positions:,}"}
-    return {"positions": f"{of.work.encoder_tokens or of.request.prompt_tokens}"}
+    return {"positions": f"{count_read(of):,}"}

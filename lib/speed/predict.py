@@ -17,6 +17,7 @@ from lib.engines import TRAITS
 from lib.laws.forward_pass import Array, Quantity, linear_flop
 from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import queue_time
+from lib.memory.media import resolve_media
 from lib.speed.batch import Columns, Deployment, LawInputs, Question, describe_passes, resolve_deployment, tabulate
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
 from lib.speed.hardware import is_measured
@@ -73,6 +74,7 @@ _Ends = tuple[float, float, float]
 def _estimate(of: Deployment, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float]) -> SpeedEstimate:
     decodes = of.work.decoder is not None
     rate = [TokensPerSecond(end) for end in throughput]
+    media = resolve_media(of.spec, of.request.media)
     return SpeedEstimate(
         request=of.request,
         ttft_s=_time_band(ttft),
@@ -80,6 +82,8 @@ def _estimate(of: Deployment, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound
         throughput_tokens_per_s=Band(value=rate[0], low=rate[1], high=rate[2]),
         bound=bound,
         floor=SpeedFloor(ttft_s=Seconds(least[0]), tpot_s=Seconds(least[1]) if decodes else None),
+        windows=media.windows,
+        sound_s=media.sound_s,
     )
 
 

@@ -78,7 +78,8 @@ class SpeedEstimate:
     `ttft_s` is the time to the first token, and the time of the whole request where nothing is decoded (encoders, pictures); there `tpot_s`
     is `None`. `throughput_tokens_per_s` counts the tokens of all requests together: those generated, prompts included in the time; for
     encoders those read; `None` for pictures. `bound` names the largest part of a decode step (of the prompt where nothing is decoded).
-    `floor` is `None` where the datasheet sets none (pictures).
+    `floor` is `None` where the datasheet sets none (pictures). Sound of `sound_s` seconds is read in `windows`,
+    one after another, each with an answer of its own.
     """
 
     request: SpeedRequest
@@ -87,6 +88,8 @@ class SpeedEstimate:
     throughput_tokens_per_s: Band[TokensPerSecond] | None
     bound: Bound
     floor: SpeedFloor | None
+    windows: int = 1
+    sound_s: float = 0.0
 
     @property
     def decode_tokens_per_s(self) -> Band[float] | None:
@@ -101,7 +104,19 @@ class SpeedEstimate:
     @property
     def request_s(self) -> float:
         """Seconds of one request: the first token and the others."""
-        return self.ttft_s.value + (0.0 if self.tpot_s is None else self.tpot_s.value * (self.request.output_tokens - 1))
+        return self.request_s_at("value")
+
+    @property
+    def real_time_factor(self) -> Band[float] | None:
+        """Seconds of sound that all requests together hear in a second; `None` without sound."""
+        heard_s = self.sound_s * self.request.concurrency
+        low, high = heard_s / self.request_s_at("high"), heard_s / self.request_s_at("low")
+        return Band(value=heard_s / self.request_s, low=low, high=high) if heard_s else None
+
+    def request_s_at(self, end: End) -> float:
+        """`request_s`, or one end of its range."""
+        decoding_s = 0.0 if self.tpot_s is None else self.tpot_s.at(end) * (self.request.output_tokens - 1)
+        return self.windows * (self.ttft_s.at(end) + decoding_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +135,7 @@ class ExplainedSpeed(SpeedEstimate):
     """A speed estimate with what stands behind it.
 
     `precision` and `engine` are the resolved ones, `running_requests` is how many requests the engine runs at once. `items_per_s` counts
-    `unit`: sequences of an encoder, windows of half a minute of sound, pictures; `real_time_factor` is seconds of sound per second.
+    `unit`: sequences of an encoder, windows of half a minute of sound, pictures.
     `decode_parts` and `prompt_parts` are the parts of the time per output token and of the time to first token, which they add up to.
     """
 
@@ -129,7 +144,6 @@ class ExplainedSpeed(SpeedEstimate):
     running_requests: float
     items_per_s: Band[float] | None
     unit: Unit
-    real_time_factor: Band[float] | None
     decode_parts: tuple[SpeedPart, ...]
     prompt_parts: tuple[SpeedPart, ...]
     caveats: tuple[Caveat, ...]

@@ -17,7 +17,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
-from lib.memory.media import LONGEST_IMAGE, MOST_IMAGES, SHORTEST_SIDE
+from lib.memory.media import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
@@ -201,8 +201,9 @@ WORKLOAD: tuple[Field, ...] = (
     Field(argument="images", name="images", default=0, low=0, high=MOST_IMAGES, label="Images in a prompt"),
     Field(argument="image_width", name="image_width", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image width, pixels"),
     Field(argument="image_height", name="image_height", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image height, pixels"),
+    Field(argument="audio_seconds", name="sound", default=0.0, low=0, high=LONGEST_SOUND_S, label="Length of sound, s"),
 )
-"""What every tab asks about, beside the model: one state above the tabs. Images are asked for models that take them."""
+"""What every tab asks about, beside the model: one state above the tabs. Images and sound are asked for models that take them."""
 RECOMMEND: tuple[Field, ...] = (
     Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS), label="Task"),
     Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES, label="Priority"),

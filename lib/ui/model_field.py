@@ -58,7 +58,7 @@ class ResolvedModel:
     reference: str
     context_limit: int
     pictures: bool = False
-    takes_images: bool = False
+    media: tuple[str, ...] = ()
 
 
 EXAMPLES = (
@@ -127,7 +127,7 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
         reference=reference,
         context_limit=min(limit, LONGEST_CONTEXT),
         pictures=answer["library"] == "diffusers",
-        takes_images="images" in answer["media"],
+        media=tuple(answer["media"]),
     )
 
 

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["build_page", "launch_options"]
 
 TITLE = "Spaces Hardware Advisor"
+MEDIA = ("images", "sound")
+"""What a model may take beside text or in its place, each with a row of the workload."""
+SET = len(MEDIA) + 1
+"""How many inputs another model sets: those of media that it does not take, and the context."""
 PASTED = "pasted"
 """What a link says in place of a config.json that was pasted: no link carries one."""
 
@@ -59,7 +63,7 @@ class PageView:
 
     model: ModelView
     workload: WorkloadInputs
-    images: gr.Row
+    media: list[gr.Row]
     tabs: gr.Tabs
     tab: dict[str, gr.Tab]
     recommend: RecommendView
@@ -85,13 +89,14 @@ class PageView:
 
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `answer_link`."""
-        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-2], *self.recommend.outputs(), self.space.space]
+        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-SET], *self.recommend.outputs(), self.space.space]
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        shown = [self.memory.pictures, self.images]
+        shown = [self.memory.pictures, *self.media]
         return [
-            self.model.facts, self.model.reference.text, self.model.limit, *shown, self.workload.images, self.workload.context,
+            self.model.facts, self.model.reference.text, self.model.limit, *shown, self.workload.images, self.workload.sound,
+            self.workload.context,
         ]  # fmt: skip
 
 
@@ -117,7 +122,7 @@ def build_view(services: Services) -> PageView:
     """The model bar, the workload and the tabs, without their events."""
     with gr.Column(elem_classes="model-bar"):
         model = model_field.build(services)
-        asked, images = workload.build(services, model.config)
+        asked, media = workload.build(services, model.config)
     ticks = build_ticks()
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
@@ -143,7 +148,7 @@ def build_view(services: Services) -> PageView:
     return PageView(
         model=model,
         workload=asked,
-        images=images,
+        media=media,
         tabs=tabs,
         tab=tab,
         recommend=recommend,
@@ -224,15 +229,15 @@ def model_changed(
         context = max(before, ask.FIELDS_BY_NAME["context"].default)
     slider = model_field.context_slider(resolved.context_limit, context)
     if not resolved.reference:
-        return [resolved.facts, "", resolved.context_limit, *[gr.update(visible=False)] * 2, gr.skip(), gr.skip()]
+        return [resolved.facts, "", resolved.context_limit, *[gr.update(visible=False)] * (len(MEDIA) + 1), *[gr.skip()] * SET]
     note = "" if context in {None, slider["value"]} else model_field.context_note(resolved.context_limit)
     return [
         resolved.facts + note,
         resolved.reference,
         resolved.context_limit,
         gr.update(visible=resolved.pictures),
-        gr.update(visible=resolved.takes_images),
-        gr.skip() if resolved.takes_images else 0,
+        *(gr.update(visible=name in resolved.media) for name in MEDIA),
+        *(gr.skip() if name in resolved.media else 0 for name in MEDIA),
         slider,
     ]
 
@@ -246,7 +251,7 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     values, unread = ask.read_link(ask.every_field(services.catalog()), params)
     pasted = params.get("config") == PASTED
     model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    facts, reference, limit, pictures, images, _, slider = model_changed(services, model, None, values[0])
+    facts, reference, limit, *shown, slider = model_changed(services, model, None, values[0])
     if not reference:
         slider = model_field.context_slider(limit, values[0])
     if pasted:
@@ -269,8 +274,7 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
         facts,
         reference,
         limit,
-        pictures,
-        images,
+        *shown[: -len(MEDIA)],
         *explain_markup(answer.updates()),
         params.get("space", "")[: ask.MODEL_LENGTH],
     ]

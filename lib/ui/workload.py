@@ -65,14 +65,15 @@ class WorkloadInputs:
     images: gr.Number
     image_width: gr.Number
     image_height: gr.Number
+    sound: gr.Number
 
     def all(self) -> list[Any]:
         """Every input, in order."""
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, gr.Row]:
-    """The panel, with the place for a config.json in its last line; and its row for models that take images."""
+def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[gr.Row]]:
+    """The panel, with the place for a config.json in its last line; and its rows for models that take images, and that hear."""
     fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
         context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=FIELDS_BY_NAME["context"].label, elem_id="q-context")
@@ -86,6 +87,8 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, gr.Ro
         hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
         with gr.Row(visible=False, elem_id="images") as images_row:
             images, image_width, image_height = number("images"), number("image_width"), number("image_height")
+        with gr.Row(visible=False, elem_id="sound") as sound_row:
+            sound = number("sound", "0: half a minute")
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
     inputs = WorkloadInputs(
@@ -102,8 +105,9 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, gr.Ro
         images=images,
         image_width=image_width,
         image_height=image_height,
+        sound=sound,
     )
-    return inputs, images_row
+    return inputs, [images_row, sound_row]
 
 
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:

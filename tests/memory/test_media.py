@@ -1,4 +1,4 @@
-"""Pictures in a prompt: their tokens in the cache, the tower's temporary tensors, and what is refused."""
+"""Pictures in a prompt and sound: tokens in the cache, temporary tensors of towers and encoders, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor, bfloat16, device, int64, no_grad, zeros
 
 from lib.errors import BadArgument
-from lib.memory import estimate_memory, fit_memory
+from lib.memory import MemoryEstimate, estimate_memory, fit_memory
 from lib.memory.media import resolve_media, tower_bytes
 from lib.model.activation_storages import StorageRecorder
 from lib.model.activation_trace import GpuKernels
@@ -67,6 +67,7 @@ def test_the_longest_context_leaves_room_for_the_pictures() -> None:
     [
         ("meta-llama/Llama-3.1-8B-Instruct", MediaRequest(images=1), "no prompt of it takes pictures"),
         ("moonshotai/Kimi-K2.5", MediaRequest(images=1), "not known here"),
+        ("meta-llama/Llama-3.1-8B-Instruct", MediaRequest(audio_seconds=10), "takes no sound"),
         (QWEN, MediaRequest(images=1, image_width=10_000, image_height=28), "200 to 1"),
     ],
 )
@@ -74,6 +75,34 @@ def test_what_no_model_takes_is_refused(model: str, media: MediaRequest, why: st
     """The sentence says what was seen and why."""
     with pytest.raises(BadArgument, match=why):
         resolve_media(bundled(model), media)
+
+
+def hearing(name: str, seconds: float) -> MemoryEstimate:
+    """The memory of so many seconds of sound in 16 bits."""
+    media = MediaRequest(audio_seconds=seconds)
+    return estimate_memory(bundled(name), MemoryRequest(precision="fp16", context_tokens=448, media=media))
+
+
+def test_whisper_keeps_one_window_of_sound_for_cross_attention() -> None:
+    """32 layers · keys and values · 1,280 · 1,500 positions · 2 bytes, for ten seconds as for an hour; features of 119 windows wait."""
+    short, hour = (hearing("openai/whisper-large-v3", seconds) for seconds in (10, 3600))
+    assert short.kv_cache.details["cross attention"] == 32 * 2 * 1280 * 1500 * 2 == 245_760_000
+    assert hour.kv_cache.details == short.kv_cache.details
+    assert hour.activation_bytes - short.activation_bytes == 119 * 128 * 3000 * 2
+
+
+@pytest.mark.parametrize("seconds", [0.5, 10, 30, 61.7])
+def test_memory_of_samples_equals_the_executed_module(seconds: float) -> None:
+    """wav2vec 2.0 run without values on so many samples: at most the samples of one position are counted too many."""
+    config = find_config("facebook/wav2vec2-base-960h")
+    assert config is not None
+    model = build(config).model.to(bfloat16)
+    recorder = StorageRecorder([*model.parameters(), *model.buffers()], Lengths(1, 1, 1), 10**7)
+    with no_grad(), MetaRun(0), GpuKernels(), device("meta"), recorder:
+        output = model(input_values=zeros(1, round(seconds * 16_000), dtype=bfloat16))
+        del output
+    peak = max(sum(moment.values()) for moment in recorder.moments(without=set()))
+    assert 0 <= hearing("facebook/wav2vec2-base-960h", seconds).activation_bytes - peak <= 131_712 + 640
 
 
 def test_training_counts_text_alone() -> None:

@@ -71,10 +71,21 @@ def test_encoders_answer_in_sequences() -> None:
 
 
 def test_speech_answers_with_a_real_time_factor() -> None:
-    """Whisper: windows of 30 s; the factor is 30 · windows per second."""
-    answer = QUESTION("openai/whisper-large-v3", "a10g-small", output_tokens=80)
-    assert answer["unit"] == "windows"
-    assert answer["real_time_factor"] == pytest.approx(30 * (answer["items_per_s"] or 0))
+    """Whisper reads windows of 30 s, padded, one after another: three for 61 s, each with its encoder and its answer."""
+    one, padded, three = (QUESTION("openai/whisper-large-v3", "a10g-small", output_tokens=80, audio_seconds=s) for s in (0, 10, 61))
+    assert one["unit"] == "windows"
+    assert one["request_s"] == pytest.approx(one["ttft_s"] + 79 * (one["inter_token_s"] or 0))
+    assert [of["request_s"] for of in (padded, three)] == pytest.approx([one["request_s"], 3 * one["request_s"]])
+    expected = [s / one["request_s"] / n for s, n in ((30, 1), (10, 1), (61, 3))]
+    assert [of["real_time_factor"] for of in (one, padded, three)] == pytest.approx(expected)
+    assert one["low"]["real_time_factor"] < one["real_time_factor"] < one["high"]["real_time_factor"]
+
+
+def test_an_encoder_of_sound_reads_positions_by_seconds() -> None:
+    """wav2vec 2.0: 499 positions for 10 s, 1,499 for the default half minute, whatever the prompt."""
+    ten, half = (QUESTION("facebook/wav2vec2-base-960h", "l4x1", prompt_tokens=7, audio_seconds=s) for s in (10, 0))
+    assert [of["prompt_parts"][1]["inputs"]["tokens"] for of in (ten, half)] == ["499", "1,499"]
+    assert half["real_time_factor"] == pytest.approx(30 / half["ttft_s"])
 
 
 def test_a_distilled_pipeline_takes_its_own_steps() -> None:

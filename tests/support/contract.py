@@ -54,6 +54,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "images": 0,
         "image_width": 1024,
         "image_height": 1024,
+        "audio_seconds": 0,
     },
     "tensors": {"model": REQUIRED, "precision": "auto", "engine": "transformers", "quantized": "all"},
     "dry_run": {
@@ -92,6 +93,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "images": 0,
         "image_width": 1024,
         "image_height": 1024,
+        "audio_seconds": 0,
         "limit": 0,
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
@@ -112,6 +114,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "images": 0,
         "image_width": 1024,
         "image_height": 1024,
+        "audio_seconds": 0,
     },
     "estimate_cost": COST_ARGUMENTS,
     "compare": {
@@ -273,6 +276,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "images": 0,
         "image_width": 1024,
         "image_height": 1024,
+        "audio_seconds": 0,
     },
     "account_overview": {"owner": ""},
     "switch_hardware": {"space_id": REQUIRED, "hardware": REQUIRED, "confirm_usd_per_hour": REQUIRED, "sleep_time_s": -1},
@@ -359,7 +363,7 @@ ENTRY = {
 }
 SPEED = {
     "ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s", "bound", "low", "high",
-    "decode_tokens_per_s_upper_bound", "request_s_lower_bound", "basis",
+    "decode_tokens_per_s_upper_bound", "request_s_lower_bound", "basis", "request_s", "real_time_factor",
 }  # fmt: skip
 WAY = {"code", "message", "saves_usd_per_month", "slower", "needs"}
 COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request"}

@@ -149,6 +149,7 @@ class FakeServices:
                 "decode_tokens_per_s": None,
                 "throughput_tokens_per_s": None,
                 "request_s": None,
+                "real_time_factor": None,
                 "bound": None,
                 "low": None,
                 "high": None,

@@ -25,7 +25,6 @@ def stated_speed(
         running_requests=1.0,
         items_per_s=None,
         unit="tokens",
-        real_time_factor=None,
         decode_parts=(),
         prompt_parts=(),
         caveats=(),

@@ -64,20 +64,19 @@ def test_pictures_are_asked_for_sizes_and_text_for_a_context(whole: Services) ->
     """The fields of the other kind are not shown, and what they hold is not asked."""
     sizes = page_values.asked("memory", width=512, height=512)
     for model, pictures in (("stabilityai/stable-diffusion-xl-base-1.0", True), ("Qwen/Qwen3-0.6B", False)):
-        assert page.model_changed(whole, model, "", 4096)[-4]["visible"] is pictures
+        assert page.model_changed(whole, model, "", 4096)[3]["visible"] is pictures
         need = memory_tab.memory_markup(whole, model, sizes).need
         assert ("By stage" in need) is pictures
         assert 'role="alert"' not in need
 
 
-def test_images_are_asked_of_models_that_take_them(whole: Services) -> None:
-    """The row is shown for such a model alone; another one is asked without images, and the two pictures stand in the answer."""
-    shown, images, _ = page.model_changed(whole, "Qwen/Qwen2.5-VL-7B-Instruct", "", 4096)[-3:]
-    assert shown["visible"]
-    assert images != 0
-    shown, images, _ = page.model_changed(whole, "Qwen/Qwen3-0.6B", "", 4096)[-3:]
-    assert not shown["visible"]
-    assert images == 0
+def test_images_and_sound_are_asked_of_models_that_take_them(whole: Services) -> None:
+    """The row is shown for such a model alone; another one is asked without either, and the two pictures stand in the answer."""
+    cases = (("Qwen/Qwen2.5-VL-7B-Instruct", [True, False]), ("openai/whisper-tiny", [False, True]), ("Qwen/Qwen3-0.6B", [False, False]))
+    for model, taken in cases:
+        *rows, images, sound, _ = page.model_changed(whole, model, "", 4096)[-5:]
+        assert [row["visible"] for row in rows] == taken
+        assert [value != 0 for value in (images, sound)] == taken
     answers = [memory_tab.memory_markup(whole, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.asked("memory", images=n)) for n in (0, 2)]
     assert "2, of 1,369 tokens each" in answers[1].explain
     assert "of 1,369 tokens" not in answers[0].explain

@@ -1,7 +1,7 @@
-"""How a vision-language model takes pictures, read from its configuration: the rule by which one becomes tokens, and its tower's sizes.
+"""How a model takes pictures or sound, read from its configuration: the rule by which one becomes tokens, and the tower's sizes.
 
 Tiles, patches and merging stand in config.json, the classes of `transformers` fill in the rest. How large a picture may be stands in the
-processor's own file, which is not read: those limits are here by model type, as the makers publish them.
+processor's own file, which is not read: those limits are here by model type, as the makers publish them. Sound is sampled at 16 kHz.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from lib.laws.image_tokens import ImageRules
+from lib.laws.sound import SoundRules
 from lib.model.spec import CacheTerm, Dimensions, VisionInput
 
 _AREAS = {
@@ -27,6 +28,7 @@ _TILES_TO_A_SIDE = 4  # idefics3 and smolvlm bring the longest side to so many t
 _LLAMA4_TILES = 16  # max_patches of transformers' Llama4ImageProcessor
 _KEEP_EVERY_LAYER = frozenset({"mllama"})  # its tower stacks the outputs of several layers at the end
 _IDEFICS2_PICTURES = 5  # with do_image_splitting: four quarters and the whole
+_BY_SAMPLES = frozenset({"wav2vec2", "hubert", "data2vec-audio", "unispeech", "unispeech-sat"})
 
 
 def describe_vision(config: Any) -> VisionInput | None:
@@ -38,6 +40,15 @@ def describe_vision(config: Any) -> VisionInput | None:
     tower, windowed, window = _tower(vision)
     kept = tower.layers if config.model_type in _KEEP_EVERY_LAYER else 0
     return VisionInput(rules=rules, tower=tower, windowed_layers=windowed, window=window, kept_layers=kept, cross=_cross(config))
+
+
+def describe_sound(config: Any) -> SoundRules | None:
+    """What a sound is to the encoder of a `transformers` configuration; None where it takes none or its rule is not known."""
+    if config.model_type == "whisper":
+        return SoundRules("windows", positions=config.max_source_positions, mel_bins=config.num_mel_bins)
+    if config.model_type in _BY_SAMPLES:
+        return SoundRules("convolutions", kernels=tuple(config.conv_kernel), strides=tuple(config.conv_stride))
+    return None
 
 
 def _rules(config: Any, vision: Any) -> ImageRules | None:
