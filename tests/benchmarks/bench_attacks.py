@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
@@ -184,6 +184,22 @@ def half_sent(url: str) -> Counter[str]:
         return Counter(pool.map(one, range(HALF_OPEN)))
 
 
+def slow_readers(url: str, count: int, seconds: int) -> Counter[str]:
+    """Many who ask for the page at the same moment and read a byte of it each second; how many bytes they got."""
+    at, got = urlsplit(url), Counter[str]()
+    with ExitStack() as readers:
+        lines = [
+            readers.enter_context(socket.create_connection((at.hostname or "", at.port or 0), PATIENCE_S, (STRANGER, 0)))
+            for _ in range(count)
+        ]
+        for line in lines:
+            line.sendall(f"GET / HTTP/1.1\r\nHost: {at.netloc}\r\n\r\n".encode())
+        for _ in range(seconds):
+            time.sleep(1)
+            got["bytes"] += sum(len(line.recv(1)) for line in lines)
+    return got
+
+
 def hanging_hub(url: str, hub: SpaceStandIn, how: str) -> Counter[str]:
     """Looks at Spaces while the Hub answers nothing."""
     hub.faults["/api/spaces"] = Fault(hang=True)
@@ -336,6 +352,7 @@ def attacks(url: str, hub: SpaceStandIn, calls: int, configs: int) -> dict[str, 
         "page": lambda: gets(url, "/", 400, 8),
         "unseen": lambda: unseen_configs(url, configs),
         "simulations": lambda: simulations(url, 40),
+        "slow_readers": lambda: slow_readers(url, 200, 20),
         "wait": lambda: time.sleep(75),
         "device": lambda: held_places(url),
     }
