@@ -23,7 +23,7 @@ from lib.model.parameter_count import resolve_count
 from lib.model.spec import CacheTerm, Growth
 from lib.precision import NAMES
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.cost_charts import COLOURS
+from lib.present.cost_rows import COLOURS
 from lib.speed import calibration
 from lib.ui import fields
 from lib.workload import MemoryRequest

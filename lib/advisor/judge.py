@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import groupby
 
-from lib.advisor import zerogpu
+from lib.advisor import traffic
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
 from lib.advisor.rank import order_configurations
@@ -36,7 +36,7 @@ from lib.advisor.traffic import READING_TOKENS_PER_S, plan_traffic
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
-from lib.cost.capacity import LOADS
+from lib.cost.usage import LOADS
 from lib.errors import BadCatalog
 from lib.laws.sound import DEFAULT_S
 from lib.memory import usable_memory
@@ -251,13 +251,13 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
 
 def _judge_quota(offer: Offer, requirements: Requirements, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
     """What the visitors' quota means for it, and whether it refuses."""
-    rules, seconds = requirements.rules.zerogpu, zerogpu.estimate_gpu_seconds(requirements.family, speed)
-    quota, enough = zerogpu.judge_quota(offer, rules, requirements.workload, seconds)
+    rules, seconds = requirements.rules.zerogpu, traffic.estimate_gpu_seconds(requirements.family, speed)
+    quota, enough = traffic.judge_quota(offer, rules, requirements.workload, seconds)
     if not enough:
         return [quota], True
     weight_bytes = placement.headroom.memory.weights_bytes
-    conditions = zerogpu.explain_hosting(rules, requirements.workload.account)
-    return [quota, *zerogpu.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
+    conditions = traffic.explain_hosting(rules, requirements.workload.account)
+    return [quota, *traffic.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
 
 
 # Verdicts
@@ -308,7 +308,7 @@ def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -
 def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ...]:
     """What forbids the offer whatever the model: the account, the SDK of the Space."""
     workload, rules = requirements.workload, requirements.rules
-    obstacles = list(zerogpu.forbid_hosting(offer, rules.zerogpu, workload))
+    obstacles = list(traffic.forbid_hosting(offer, rules.zerogpu, workload))
     if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):
         obstacles.append(Reason("cpu_basic_needs_plan", {"account": workload.account}))
     return tuple(obstacles)

@@ -23,8 +23,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
 from lib.engines import traits_of
 from lib.errors import BadArgument
-from lib.laws.offload import layers_on_gpu
-from lib.laws.parallelism import ceil_divide
+from lib.laws.parallelism import ceil_divide, layers_on_gpu
 from lib.memory import attention_scores, estimate_memory, host_memory, most_layers_on_card
 from lib.provenance import Value
 from lib.speed import Band, SpeedEstimate

@@ -26,8 +26,7 @@ from lib.advisor.deployment import (
 )
 from lib.catalog.offers import Offer
 from lib.cost import Usage, bill_offer, bill_tokens
-from lib.cost.capacity import LOADS, find_best_load
-from lib.cost.usage import estimate_zerogpu_use
+from lib.cost.usage import LOADS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
 from lib.memory import MemoryEstimate, estimate_memory
 from lib.provenance import Value

@@ -19,8 +19,7 @@ from lib.memory.training import (
     largest_micro_batch,
     longest_sequence,
 )
-from lib.memory.training_adapters import check_training
-from lib.memory.training_stacks import fuses_loss
+from lib.memory.training_adapters import check_training, fuses_loss
 from lib.speed.training import predict_step
 
 if TYPE_CHECKING:

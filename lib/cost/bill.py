@@ -16,7 +16,6 @@ from decimal import Decimal, localcontext
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
-from lib.cost.capacity import measure_capacity, measure_utilisation
 from lib.cost.result import Capacity, CostEstimate, CostPart, sum_parts
 from lib.cost.tokens import bill_storage, storage_caveats
 from lib.cost.usage import (
@@ -26,6 +25,8 @@ from lib.cost.usage import (
     Usage,
     count_hours,
     estimate_zerogpu_use,
+    measure_capacity,
+    measure_utilisation,
     quota_caveats,
     request_seconds,
     resolve_sleep_time,

@@ -20,13 +20,12 @@ from dataclasses import asdict
 from typing import IO
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted
-from lib.live.child_process import END_S, end, environment, start
+from lib.live.child_process import END_S, end, environment, scratch_folder, start
 from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.device_queue import hardware_turn
 from lib.live.faults import Fault
 from lib.live.limits import OVERRUN, START_S
 from lib.live.measure import ACTIVITY, MeasuredRun, MeasureRequest, Stage, measure_run
-from lib.live.scratch import scratch_folder
 from lib.live.zerogpu import gpu_task, start_seconds
 
 COMMAND = (sys.executable, "-m", "lib.live.measure_worker")

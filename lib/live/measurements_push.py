@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+from lib.live.child_process import scratch_folder
 from lib.live.measurements import Measurement
-from lib.live.scratch import scratch_folder
 
 log = logging.getLogger(__name__)
 

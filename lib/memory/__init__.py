@@ -15,9 +15,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
-from lib.memory.resolve import resolve_request, tensor_parallel_degree
+from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest, resolve_request, tensor_parallel_degree
 from lib.memory.result import MemoryEstimate, MemoryFit, Part, compose
-from lib.memory.search import ENDLESS, UNLIMITED, find_largest
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from lib.engines import traits_of
-from lib.laws import Law, offload, training
+from lib.laws import Law, parallelism, training
 from lib.laws import activation as law
 from lib.laws.parallelism import ceil_divide, head_share
 from lib.memory.media import tower_bytes
@@ -143,7 +143,9 @@ class Activation:
 
     def host_buffer(self, tokens: int) -> int:
         """llama.cpp's buffer on the host of a GPU."""
-        return offload.host_buffer_bytes(hidden=self._sizes.hidden, context=tokens + self._before, micro_batch=self._request.micro_batch)
+        return parallelism.host_buffer_bytes(
+            hidden=self._sizes.hidden, context=tokens + self._before, micro_batch=self._request.micro_batch
+        )
 
     def _plain(self, tokens: int, batch: int) -> int:
         s = self._sizes

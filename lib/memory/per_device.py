@@ -3,7 +3,8 @@
     peak(T, B) = weights + runtime + activations + cache, at the worst length up to T
 
 Tensor parallelism (vLLM) gives each device its share of every matrix and of the heads; the other engines deal whole layers out
-(`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by `lib.memory.search`.
+(`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by
+`lib.memory.resolve.find_largest`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from lib.engines import traits_of
 from lib.identity import ById
-from lib.laws import offload
+from lib.laws import parallelism
 from lib.laws.memory_claim import Claim
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Range, runtime_parts
@@ -22,7 +23,7 @@ from lib.laws.training import StepPart
 from lib.memory.activations import Activation
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
 from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
-from lib.memory.search import ENDLESS, UNLIMITED, find_largest
+from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.memory.weights import Weights, weights
 from lib.workload import TrainingRequest
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import CacheTerm, ModelSpec
     from lib.workload import Method
+
 
 _UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
 
@@ -51,7 +53,7 @@ class PerDevice:
         self.trains = request.mode != "inference"
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
-        self.on_gpu = None if request.gpu_layers is None else offload.layers_on_gpu(layers=self._layers, gpu_layers=request.gpu_layers)
+        self.on_gpu = None if request.gpu_layers is None else parallelism.layers_on_gpu(layers=self._layers, gpu_layers=request.gpu_layers)
         self.host_weights = 0
         self.device_weights = ceil_divide(of.total, request.devices) if self.trains else self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
@@ -80,7 +82,7 @@ class PerDevice:
         table = parts.get("embeddings", 0)
         output = (parts.get("head", 0) or table) if self.request.gpu_layers else 0
         in_layers = self.weights.total - table - parts.get("head", 0)
-        held = offload.gpu_part(in_layers, layers=self._layers, on_gpu=on_gpu)
+        held = parallelism.gpu_part(in_layers, layers=self._layers, on_gpu=on_gpu)
         self.host_weights = self.weights.total - held - (parts.get("head", 0) if output else 0)
         return layer_split_bytes(in_layers=held, ends=output, layers=max(1, on_gpu), devices=n)
 
@@ -89,14 +91,14 @@ class PerDevice:
         if self.on_gpu is None:
             return 0
         cache = self.cache.share(tokens, batch)
-        kept = cache - offload.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
+        kept = cache - parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
         return self.host_weights + kept + self.activation.host_buffer(tokens) + CPU_NATIVE.typical
 
     def dealt(self, cache: int) -> int:
         """The fullest device's part of a cache whose layers are dealt out whole."""
         n = self.request.devices
         if self.on_gpu is not None:
-            held = offload.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
+            held = parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
             return ceil_divide(held * ceil_divide(self.on_gpu, n), max(1, self.on_gpu))
         return cache if n == 1 or self.parallel else ceil_divide(cache * ceil_divide(self._layers, n), self._layers)
 

@@ -2,29 +2,36 @@
 
 The result is the key under which work is shared. The sizes of a layer that the laws of plain decoders need, and the tensor-parallel
 degree, are read off the spec here too.
+
+Beside it stands what a question asks beyond its model, as caveats: a length that it does not read, an encoder that it does not have,
+devices over which no engine splits it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
-from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
+from lib.engines import MICRO_BATCH, TRAITS, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
 from lib.identity import ById
 from lib.laws import parallelism
 from lib.memory.media import NO_MEDIA, PromptMedia, resolve_media
 from lib.model.parameter_count import typical_decoder
-from lib.workload import AS_THE_PIPELINE, Mode, PipelineRequest
+from lib.model.spec import ModelSpec
+from lib.provenance import Caveat
+from lib.workload import AS_THE_PIPELINE, MemoryRequest, Mode, PipelineRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lib.catalog.silicon import Accelerator
     from lib.model.spec import ModelSpec
-    from lib.workload import MemoryRequest
+
 
 _HALF = 2
 _FLOAT32 = 4
@@ -203,3 +210,70 @@ def _one_expert_width(spec: ModelSpec) -> int:
     hidden = spec.dimensions.hidden_size
     matrices = [g.shape[-2:] for g in spec.tensors if g.kind == "expert" and len(g.shape) > 1 and not g.name.endswith("bias")]
     return min((min([extent for extent in shape if extent != hidden] or [hidden]) for shape in matrices), default=0)
+
+
+def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> list[Caveat]:
+    """A prompt and answer that the model cannot hold; in an encoder-decoder the answer alone has to fit, an encoder answers nothing."""
+    answers = spec.work not in {"text encoder", "other encoder"}
+    tokens = (output_tokens if answers else 0) + (0 if spec.has_encoder else prompt_tokens)
+    if spec.context_limit is None or tokens <= spec.context_limit:
+        return []
+    return [Caveat("beyond_context", {"asked_tokens": tokens, "limit_tokens": spec.context_limit})]
+
+
+def encoder_caveats(spec: ModelSpec, encoder_tokens: int) -> list[Caveat]:
+    """A length of the encoder's side where there is none."""
+    return [Caveat("no_encoder", {"encoder_tokens": encoder_tokens})] if encoder_tokens and not spec.has_encoder else []
+
+
+def picture_caveats(spec: ModelSpec, request: MemoryRequest) -> list[Caveat]:
+    """A context for pictures, or ways of a pipeline for a model that is none."""
+    if spec.library == "diffusers":
+        return [Caveat("context_of_pictures")] if request.context_tokens != MemoryRequest().context_tokens else []
+    return [Caveat("not_a_pipeline")] if replace(request.pictures, width=0, height=0, frames=0) != AS_THE_PIPELINE else []
+
+
+def split_caveats(spec: ModelSpec, engine: str, devices: int) -> list[Caveat]:
+    """Devices that an engine with tensor parallelism leaves unused, because the model's heads and widths do not divide by them."""
+    traits = TRAITS.get(engine)  # type: ignore[call-overload]  # "host" and "neuron" are names of fitted constants, not of engines
+    if traits is None or not traits.tensor_parallel or devices <= 1:
+        return []
+    degree = tensor_parallel_degree(spec, devices)
+    if devices % degree == 0:
+        return []
+    return [Caveat("devices_unused", {"engine": engine, "devices": devices, "degree": degree})]
+
+
+ENDLESS = 2**24
+"""Tokens and sequences beyond which a search stops: no limit was found."""
+UNLIMITED = 2**62
+"""Bytes of a memory of which nothing is known, or that does not count."""
+
+
+def find_largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
+    """The largest n from 1 to `limit` with size(n) ≤ capacity, 0 if even 1 is too large; `size` must not shrink.
+
+    Interpolates, since most sizes are straight lines, and halves when that does not help.
+
+    >>> find_largest(lambda n: 10 + 3 * n, 100, 1000)
+    30
+    """
+    at_limit = size(limit)
+    if at_limit <= capacity:
+        return limit
+    low, high = 1, limit
+    at_low = size(low)
+    if at_low > capacity:
+        return 0
+    straight = True
+    while high - low > 1:
+        guess = low + (capacity - at_low) * (high - low) // (at_limit - at_low) if straight else (low + high) // 2
+        middle = min(max(guess, low + 1), high - 1)
+        value = size(middle)
+        if value <= capacity:
+            straight = straight or guess == middle
+            low, at_low = middle, value
+        else:
+            high, at_limit = middle, value
+        straight = not straight if guess == middle else straight
+    return low

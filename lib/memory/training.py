@@ -23,10 +23,8 @@ from lib.laws.runtime import CUDA_CONTEXT, Range
 from lib.laws.saved_activations import LayerStack, LayerTraining, SavedBytes, save_for_backward
 from lib.laws.training import StepPart
 from lib.memory.activations import traced_kernel
-from lib.memory.resolve import layer_sizes
-from lib.memory.search import ENDLESS, find_largest
-from lib.memory.training_adapters import ENDS, count_trained, select_adapted, typical_groups
-from lib.memory.training_stacks import HALF, STACK_TRAITS, adapter_bytes, fuses_loss
+from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
+from lib.memory.training_adapters import ENDS, HALF, STACK_TRAITS, adapter_bytes, count_trained, fuses_loss, select_adapted, typical_groups
 from lib.memory.weights import weights
 from lib.model.adapter_targets import APART
 from lib.precision import weight_format

@@ -21,10 +21,9 @@ from lib.answers.common import (
     SourceEntry,
 )
 from lib.answers.model import ModelAnswer
-from lib.present.markup import bullet_list, escape
+from lib.present.markup import bullet_list, escape, link_source
 from lib.present.memory_charts import PARTS, memory_bar, memory_legend
 from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
-from lib.present.source_links import link_source
 
 _SOURCES = {
     "catalog": "from the bundled catalog",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from lib.answers.gpu_tpu import GpuTpuAnswer, OptionEntry, RecipeEntry, WeighedReasonEntry
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.gpu_tpu_words import COMMITMENTS, SIDES, VERDICTS, WEIGHTS
-from lib.present.markup import bullet_list, escape
+from lib.present.markup import bullet_list, escape, link_source
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour
 from lib.present.snippets import code_blocks
-from lib.present.source_links import link_source
 from lib.present.tables import hardware_name, table_markup
 
 _NONE = "–"

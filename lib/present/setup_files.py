@@ -25,16 +25,17 @@ from lib.catalog.rules import ZeroGpuRules
 from lib.engines import Engine
 from lib.errors import BadArgument
 from lib.precision import weight_format
-from lib.present.app_files import AppPlace, write_app
 from lib.present.serve_files import (
     MADE_WHILE_LOADING,
     PORT,
+    AppPlace,
     Instance,
     Start,
     command_words,
     dockerfile,
     endpoint_command,
     job_command,
+    write_app,
 )
 from lib.provenance import Source
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.answers.common import EntrySpeed, PassEntry, RankedEntry, RooflineAnswer, SpeedEnd
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.cost_charts import COLOURS
+from lib.present.cost_rows import COLOURS
 from lib.present.markup import escape
 from lib.present.memory_charts import AXIS, MARK, figure_layout
 from lib.present.numbers import usd_per_month

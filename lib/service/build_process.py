@@ -28,8 +28,8 @@ from typing import Any, Final, TypeVar
 
 from lib.errors import BadConfig, LiveError
 from lib.live import child_process
+from lib.live.child_process import scratch_folder
 from lib.live.faults import Fault
-from lib.live.scratch import scratch_folder
 
 log = logging.getLogger(__name__)
 

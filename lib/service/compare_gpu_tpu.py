@@ -36,8 +36,7 @@ from lib.present.side_by_side import list_properties
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number
 from lib.service.endpoint import App
-from lib.service.gpu_tpu_options import OptionQuestion, generation_entry, option_entries
-from lib.service.gpu_tpu_recipes import RecipeQuestion, gpu_recipes, slice_recipes
+from lib.service.gpu_tpu_options import OptionQuestion, RecipeQuestion, generation_entry, gpu_recipes, option_entries, slice_recipes
 from lib.workload import Workload
 
 MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600

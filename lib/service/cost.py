@@ -33,15 +33,14 @@ from lib.cost import (
     find_break_even,
     find_retired_tier,
 )
-from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S, find_best_load
 from lib.cost.result import BestLoad
-from lib.cost.usage import request_seconds, to_decimal
+from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, find_best_load, request_seconds, to_decimal
 from lib.engines import ENGINES, traits_of
 from lib.engines import Engine as EngineName
 from lib.hub.providers import ProviderOffers
 from lib.laws.price import answer_price
 from lib.memory import fit_memory, usable_memory
-from lib.memory.resolve import choose_engine
+from lib.memory.resolve import choose_engine, context_caveats, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.saving_words import break_even_sentence
 from lib.present.sentences import caveat_entries
@@ -70,7 +69,6 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
-from lib.service.model_limits import context_caveats, split_caveats
 from lib.service.references import read_reference
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.speed import ExplainedSpeed, SpeedEstimate

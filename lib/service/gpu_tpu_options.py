@@ -1,4 +1,4 @@
-"""The options of `/compare_gpu_tpu` in its answer: slices of every generation of TPU with their prices, and the GPU offers beside them."""
+"""The options of `/compare_gpu_tpu`: slices of every generation of TPU, GPU offers beside them, and recipes for the cheapest."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from lib.advisor.tpu_options import (
     within_limit,
 )
 from lib.answers.common import usd
-from lib.answers.gpu_tpu import GenerationEntry, OptionEntry, RegionPriceEntry, SliceEntry, WhatIfEntry
+from lib.answers.gpu_tpu import GenerationEntry, OptionEntry, RecipeEntry, RegionPriceEntry, SliceEntry, WhatIfEntry
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware
+from lib.present.cards import PLATFORM_NAMES
 from lib.present.gpu_tpu_words import SUPPORT, replicas_sentence
 from lib.present.sentences import sentence
+from lib.present.setup_files import write_setup
+from lib.present.tpu_recipes import RecipeChoice, tpu_recipes
+from lib.service.recommend import ranked_entry
 
 _CLAIM = "What if TorchTPU's claim held here (1.5 to 2 times as fast, by Google, of its Fused Eager mode against its Debug Eager mode)?"
 
@@ -150,3 +154,76 @@ def _why_not(option: SliceOption) -> str:
     if option.rejection is not None:
         return sentence(option.rejection.reason)
     return "" if option.entry is None or option.entry.replicas == 1 else replicas_sentence(option.entry.replicas)
+
+
+EXAMPLE_SLICE = "v6e-1"
+"""Stands in the recipes where no model is named, or none that runs on a slice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeQuestion:
+    """What the recipes are written for; `model` is "" where none is named."""
+
+    model: str
+    context_tokens: int
+    concurrency: int
+    region: str
+    spot: bool
+
+
+def needs_checkpoint(entry: Entry) -> bool:
+    """Whether the weights come from another checkpoint than the model's own."""
+    return any(reason.code == "checkpoint" for reason in entry.reasons)
+
+
+def slice_recipes(question: RecipeQuestion, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware) -> Iterable[RecipeEntry]:
+    """Everything that is done with a slice, from the project to the server."""
+    entry = None if options is None else options.best_slice
+    offer = catalog.offer(EXAMPLE_SLICE, "tpu") if entry is None else entry.offer
+    terms = None if offer.tpu is None else software.terms(offer.tpu.generation.id)
+    if terms is None:
+        return
+    choice = RecipeChoice(
+        offer=offer,
+        terms=terms,
+        model=question.model,
+        devices=1 if entry is None else entry.devices,
+        context_tokens=question.context_tokens,
+        region=question.region,
+        spot=question.spot,
+        optimum=software.optimum,
+        optimum_lists_model=options is not None and options.runs_on_optimum,
+        checkpoint_precision=entry.precision if entry is not None and needs_checkpoint(entry) else "",
+    )
+    for recipe in tpu_recipes(choice):
+        yield {
+            "name": recipe.name,
+            "title": recipe.title,
+            "language": recipe.language,
+            "code": recipe.code,
+            "notes": list(recipe.notes),
+        }
+
+
+def gpu_recipes(question: RecipeQuestion, options: TpuOptions, catalog: Catalog) -> Iterable[RecipeEntry]:
+    """The files and commands of the cheapest GPU offer of each platform, as the recommendation writes them."""
+    for entry in options.gpu_by_platform:
+        setup = write_setup(
+            ranked_entry(entry), catalog, model=question.model, context_tokens=question.context_tokens, sequences=question.concurrency
+        )
+        where = f"GPU: {entry.engine} on {entry.offer.id}, {PLATFORM_NAMES[entry.offer.platform]}"
+        parts = (
+            ("README.md", "yaml", setup.front_matter),
+            ("Dockerfile", "dockerfile", setup.dockerfile),
+            ("requirements.txt", "text", setup.requirements),
+            ("command", "bash", setup.command),
+        )
+        for name, language, code in parts:
+            if code is not None:
+                yield {
+                    "name": f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
+                    "title": f"{where}: {name}",
+                    "language": language,
+                    "code": code,
+                    "notes": list(setup.notes),
+                }

@@ -15,7 +15,7 @@ from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
 from lib.memory import Part, fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import StageBytes, resolve_size
-from lib.memory.resolve import choose_engine
+from lib.memory.resolve import choose_engine, encoder_caveats, picture_caveats, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.service.arguments import (
@@ -45,7 +45,6 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
-from lib.service.model_limits import encoder_caveats, picture_caveats, split_caveats
 from lib.workload import MEDIA_ARGUMENTS, MediaRequest, MemoryRequest, PipelineRequest
 
 PLATFORMS = ("spaces", "zerogpu")

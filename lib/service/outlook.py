@@ -10,15 +10,15 @@ from typing import Annotated
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
 from lib.advisor.savings import SavingsReport, find_savings
-from lib.advisor.zerogpu import LIGHT_TRAFFIC_VISITORS
+from lib.advisor.traffic import LIGHT_TRAFFIC_VISITORS
 from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
-from lib.cost.capacity import measure_capacity
 from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, price_option
 from lib.cost.tokens import bill_storage
+from lib.cost.usage import measure_capacity
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
 from lib.present.numbers import usd as usd_shown

@@ -34,11 +34,11 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
-from lib.service.fair_turns import FairTurns
+from lib.service.single_flight import FairTurns
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording
-from lib.traffic.capacity import Need, describe_needs, find_replicas, rank_needs
+from lib.traffic.capacity import LOADS, Need, SweepPoint, describe_needs, describe_points, find_replicas, rank_needs, sweep_loads
 from lib.traffic.plan import POLICIES, Policy, ServerPlan
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import (
@@ -52,7 +52,6 @@ from lib.traffic.server import (
     summarise_run,
 )
 from lib.traffic.simulation import Simulation, run_all
-from lib.traffic.sweep import LOADS, SweepPoint, describe_points, sweep_loads
 
 MOST_BATCH = 1_024
 MOST_REPLICAS = 64

@@ -16,10 +16,11 @@ from lib.answers.live import RunEnd
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.cost import Usage
-from lib.cost.capacity import LOADS
+from lib.cost.usage import LOADS
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.forward_pass import linear_flop
 from lib.memory.pipeline import resolve_size
+from lib.memory.resolve import context_caveats, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
@@ -43,7 +44,6 @@ from lib.service.arguments import (
     check_offer,
 )
 from lib.service.endpoint import App
-from lib.service.model_limits import context_caveats, split_caveats
 from lib.speed import (
     Band,
     End,
@@ -268,7 +268,7 @@ def predict_loads(
     usage: Usage,
     accelerators: Mapping[str, Accelerator],
 ) -> tuple[SpeedEstimate, ...]:
-    """How fast an offer that is rented runs the model at each of `lib.cost.capacity.LOADS`; nothing where no speed is predicted.
+    """How fast an offer that is rented runs the model at each of `lib.cost.usage.LOADS`; nothing where no speed is predicted.
 
     All loads are one pass of the laws, unless `predict` is a stand-in, which answers one question at a time.
     """

@@ -1,6 +1,6 @@
 """The speed of a model whose layers llama.cpp splits between GPUs and their host: both predicted for the whole model, then mixed.
 
-The law is `lib.laws.offload`. Reading prompts, the GPU computes the host's layers as well where copying their weights to it is faster.
+The law is `lib.laws.parallelism`. Reading prompts, the GPU computes the host's layers as well where copying their weights to it is faster.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
 from lib.engines import MICRO_BATCH
-from lib.laws import offload
+from lib.laws import parallelism
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.per_device import per_device
-from lib.memory.resolve import resolve_request
-from lib.memory.search import UNLIMITED
+from lib.memory.resolve import UNLIMITED, resolve_request
 from lib.provenance import Caveat, Value
 from lib.speed.hardware import PCIE_SLOT, TYPICAL_CPUS
 from lib.speed.result import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedRequest
@@ -66,7 +65,7 @@ def split_model(
     parts, on_gpu, layers = of.weights.by_component, of.on_gpu or 0, max(1, spec.dimensions.layers)
     output = parts.get("head", 0) or parts.get("embeddings", 0)
     in_layers = of.weights.total - parts.get("embeddings", 0) - parts.get("head", 0)
-    held = offload.gpu_part(in_layers, layers=layers, on_gpu=on_gpu) + (output if request.gpu_layers else 0)
+    held = parallelism.gpu_part(in_layers, layers=layers, on_gpu=on_gpu) + (output if request.gpu_layers else 0)
     read = max(1, in_layers + output)
     host, caveats = _host(hardware, accelerators)
     fit = fit_memory(spec, asked, usable_memory(hardware) or UNLIMITED, hardware.silicon, host_bytes=host_memory(hardware))
@@ -127,12 +126,12 @@ def _split_values(of: GpuHostSplit) -> dict[str, Value]:
 def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -> Band[Seconds]:
     """The host's time of a whole prompt, or the GPU's with the weights copied to it, whichever is less."""
     tokens = gpu.request.prompt_tokens * gpu.request.concurrency
-    if tokens < offload.LEAST_TOKENS or of.share >= 1:
+    if tokens < parallelism.LEAST_TOKENS or of.share >= 1:
         return host.ttft_s
     whole_bytes = of.host_bytes / (1 - of.share)
 
     def least(on_gpu_s: float, on_host_s: float) -> Seconds:
-        copied = offload.copied_prompt_time(
+        copied = parallelism.copied_prompt_time(
             on_gpu_s=on_gpu_s, host_bytes=whole_bytes, tokens=tokens, micro_batch=MICRO_BATCH, link=PCIE_SLOT
         )
         return Seconds(min(on_host_s, copied))
@@ -146,9 +145,9 @@ def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -
 
 def _mixed(share: float, gpu: Band[Seconds], host: Band[Seconds]) -> Band[Seconds]:
     return Band(
-        value=offload.mixed_time(on_gpu_s=gpu.value, on_host_s=host.value, share=share),
-        low=offload.mixed_time(on_gpu_s=gpu.low, on_host_s=host.low, share=share),
-        high=offload.mixed_time(on_gpu_s=gpu.high, on_host_s=host.high, share=share),
+        value=parallelism.mixed_time(on_gpu_s=gpu.value, on_host_s=host.value, share=share),
+        low=parallelism.mixed_time(on_gpu_s=gpu.low, on_host_s=host.low, share=share),
+        high=parallelism.mixed_time(on_gpu_s=gpu.high, on_host_s=host.high, share=share),
     )
 
 
@@ -169,7 +168,9 @@ def _throughput(request: SpeedRequest, ttft: Band[Seconds], tpot: Band[Seconds] 
 def _floor(share: float, gpu: SpeedFloor, host: SpeedFloor) -> SpeedFloor:
     """The least time of the GPU's part; that of the prompts of the host may be on the GPU too."""
     tpot = (
-        None if gpu.tpot_s is None or host.tpot_s is None else offload.mixed_time(on_gpu_s=gpu.tpot_s, on_host_s=host.tpot_s, share=share)
+        None
+        if gpu.tpot_s is None or host.tpot_s is None
+        else parallelism.mixed_time(on_gpu_s=gpu.tpot_s, on_host_s=host.tpot_s, share=share)
     )
     return SpeedFloor(ttft_s=Seconds(min(gpu.ttft_s, host.ttft_s)), tpot_s=tpot)
 

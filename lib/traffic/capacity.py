@@ -5,17 +5,20 @@ quarter, and at the end between the last two. Where the first try misses the tar
 them. A try simulates at most `TRIED_REPLICAS` of them with their share of the requests,
 `TRIED_REQUESTS` with the same seed: that many requests over all replicas would be gone before the first of them is answered, and no queue
 would be seen to grow. Fewer replicas level out chance less well, so the answer is rather too many than too few.
+
+`sweep_loads` runs the three policies at several rates of requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
 
 from lib.errors import BadArgument
 from lib.provenance import Caveat
+from lib.traffic.plan import Policy
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
 from lib.traffic.simulation import TooManyEvents, run_all
@@ -109,3 +112,39 @@ def describe_needs(needs: Sequence[Need]) -> tuple[Caveat, ...]:
     """That for some hardware no steady part of the tried run is left to count, so that its price is one of the whole run."""
     unsteady = sum(need.replicas is not None and need.result is not None and not need.result.steady for need in needs)
     return (Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(needs)}),) if unsteady else ()
+
+
+LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
+"""Rates, as shares of what continuous batching serves at most by the laws."""
+POINT_REQUESTS = 400
+"""Requests of each point."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPoint:
+    """One policy at one rate."""
+
+    policy: Policy
+    requests_per_s: float
+    result: TrafficResult
+
+
+def sweep_loads(servers: Mapping[Policy, Server], question: TrafficQuestion) -> Iterator[SweepPoint]:
+    """Every policy at every load, load by load; requests arrive at random, the same ones for every policy."""
+    most = most_requests_per_s(servers["continuous"], question.shape)
+    for load in LOADS:
+        rate = load * most
+        asked = replace(question, arrivals="poisson", requests_per_s=rate, duration_s=POINT_REQUESTS / rate)
+        for policy, server in servers.items():
+            result = summarise_run(run_all(start_simulation(server, asked)), server, asked)
+            if result is not None:
+                yield SweepPoint(policy=policy, requests_per_s=rate, result=result)
+
+
+def describe_points(points: Sequence[SweepPoint]) -> tuple[Caveat, ...]:
+    """That at some points no steady part of the run is left to count (`TrafficResult.steady`)."""
+    unsteady = [point for point in points if not point.result.steady]
+    if not unsteady:
+        return ()
+    lowest = min(point.requests_per_s for point in unsteady)
+    return (Caveat("loads_not_steady", {"points": len(unsteady), "total": len(points), "lowest_requests_per_s": lowest}),)

@@ -10,8 +10,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import model_name, prices_line
-from lib.present.cost_charts import bills_foot, bills_head, draw_bills
-from lib.present.cost_rows import cost_card, cost_laws, cost_text, savings_table, ways_csv, ways_table
+from lib.present.cost_rows import bills_foot, bills_head, cost_card, cost_laws, cost_text, draw_bills, savings_table, ways_csv, ways_table
 from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.ui import compare_box, workload

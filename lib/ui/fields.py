@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from lib import precision as precisions
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
-from lib.cost.capacity import TARGET_TPOT_S, TARGET_TTFT_S
+from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
 from lib.memory.media import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES

@@ -11,7 +11,7 @@ import gradio as gr
 from lib.errors import AdvisorError, BadArgument
 from lib.precision import list_formats
 from lib.present.markup import hint_note
-from lib.present.precision_rows import precision_table
+from lib.present.model_rows import precision_table
 from lib.ui import fields as ask
 from lib.ui.events import follow
 from lib.ui.fields import Value, link_query

@@ -14,13 +14,14 @@ from lib.present.cards import model_name
 from lib.present.live_cards import answer_details, progress_line, stopped_line
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
-from lib.present.traffic_charts import draw_loads, loads_head
 from lib.present.traffic_rows import (
     batching_card,
     batching_text,
+    draw_loads,
     latency_card,
     latency_table,
     loads_csv,
+    loads_head,
     loads_table,
     needs_table,
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
 from lib.advisor.candidates import engines_on, family_of, list_candidates, task_of
-from lib.advisor.zerogpu import LIGHT_TRAFFIC_VISITORS
+from lib.advisor.traffic import LIGHT_TRAFFIC_VISITORS
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
 from lib.engines import ENGINES

@@ -20,8 +20,7 @@ from prices_stand_in import JOBS, SPACES, PricesStandIn, Reply, as_listed, row
 from lib.catalog import Catalog, load
 from lib.catalog.live_prices import LiveList, apply_live_prices
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
-from lib.hub.price_rows import hourly_price
-from lib.hub.prices import PriceFeed
+from lib.hub.prices import PriceFeed, hourly_price
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

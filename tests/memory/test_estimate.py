@@ -15,8 +15,7 @@ from lib.engines import ENGINES
 from lib.errors import BadArgument
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.memory.per_device import per_device
-from lib.memory.resolve import resolve_request
-from lib.memory.search import find_largest
+from lib.memory.resolve import find_largest, resolve_request
 from lib.memory.training import estimate_training
 from lib.model import bundled
 from lib.model.parameter_count import resolve_count

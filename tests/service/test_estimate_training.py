@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
 from lib.memory.training import estimate_training, largest_micro_batch, longest_sequence, step_peaks
-from lib.memory.training_stacks import STACK_TRAITS
+from lib.memory.training_adapters import STACK_TRAITS
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.present.training_words import CHANGES, METHODS, PARTS, VERDICTS
+from lib.present.training_cards import CHANGES, METHODS, PARTS, VERDICTS
 from lib.service.endpoint import App, bind_arguments
 from lib.service.estimate_training import estimate_training as question
 from lib.service.models import Models

@@ -15,7 +15,7 @@ from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic.arrivals import RequestShape
-from lib.traffic.capacity import find_replicas, keeps
+from lib.traffic.capacity import LOADS, find_replicas, keeps, sweep_loads
 from lib.traffic.plan import POLICIES, Policy, ServerPlan
 from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.server import (
@@ -28,7 +28,6 @@ from lib.traffic.server import (
     start_simulation,
 )
 from lib.traffic.simulation import TooManyEvents, run_all
-from lib.traffic.sweep import LOADS, sweep_loads
 
 CATALOG = load()
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"

@@ -15,7 +15,7 @@ from page_fake import LLAMA, FakeServices
 
 from lib.catalog import load
 from lib.hub.providers import ProviderOffers
-from lib.present.cost_charts import draw_bills
+from lib.present.cost_rows import draw_bills
 from lib.present.speed_charts import draw_front, draw_roofline, roofline_words, speed_front
 from lib.service.app import Services
 from lib.service.endpoint import App

@@ -12,8 +12,7 @@ from urllib.parse import parse_qs, unquote
 import page_values
 import pytest
 
-from lib.present.traffic_charts import MEASURES, POLICY_NAMES, draw_loads
-from lib.present.traffic_rows import loads_table
+from lib.present.traffic_rows import MEASURES, POLICY_NAMES, draw_loads, loads_table
 from lib.service.app import Services
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
 from lib.traffic.plan import POLICIES

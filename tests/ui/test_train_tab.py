@@ -7,8 +7,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from lib.present.training_cards import COLOURS, LABELS
-from lib.present.training_words import PARTS
+from lib.present.training_cards import COLOURS, LABELS, PARTS
 from lib.service.app import Services
 from lib.ui import fields as ask
 from lib.ui import page

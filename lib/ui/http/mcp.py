@@ -7,6 +7,8 @@ nothing to start with the app and nothing to close. The package is imported at t
 
 A tool that acts in the caller's name takes the caller's token from the header X-HF-Token, never from its arguments, which agents show
 and keep. One that streams answers with its last, fullest piece.
+
+`/agents` and `/llms.txt` say how scripts and agents call the app, made of the same signatures and docstrings.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ import anyio
 import gradio as gr
 from gradio.context import LocalContext
 from pydantic import TypeAdapter
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lib.errors import InvalidInput, quote_value
 from lib.live.device_queue import Occupied, check_waiting_place, width
+from lib.present.agents_text import EndpointText, agents_text
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import (
     CALLS_AT_ONCE,
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from lib.ui.http.api import Question
+
 
 Result = TypeVar("Result")
 
@@ -271,3 +275,40 @@ def routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
     """The routes to put before Gradio's own, with and without the closing slash."""
     endpoint = McpEndpoint(endpoints)
     return [Route(f"{PATH}/schema", endpoint.schema), Route(PATH, endpoint), Route(f"{PATH}/", endpoint)]
+
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_AGENT_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Robots-Tag": "all"}
+
+
+def agent_routes(endpoints: Mapping[str, Endpoint]) -> list[Route]:
+    """The routes to put before Gradio's own."""
+
+    async def answer(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(agents_text(own_address(request), PATH, list_endpoints(endpoints)), headers=_AGENT_HEADERS)
+
+    return [Route(path, answer, methods=["GET"]) for path in ("/agents", "/llms.txt")]
+
+
+def list_endpoints(endpoints: Mapping[str, Endpoint]) -> list[EndpointText]:
+    """What the text says of each endpoint; read from its signature and docstring, as MCP reads them."""
+    return [
+        EndpointText(
+            name=name,
+            summary=" ".join(description(endpoint.question).split()),
+            arguments=input_schema(endpoint.question),
+            account=endpoint.account,
+            waits=endpoint.queue is not None,
+            writes=endpoint.writes,
+        )
+        for name, endpoint in endpoints.items()
+    ]
+
+
+def own_address(request: Request) -> str:
+    """The app's address as the caller knows it, which proxies pass on; a Host header that is no host name is not repeated."""
+    host = request.headers.get("x-forwarded-host", request.headers.get("host", ""))
+    scheme = request.headers.get("x-forwarded-proto", request.url.scheme).partition(",")[0].strip()
+    if not _HOST_NAME.fullmatch(host) or scheme not in {"http", "https"}:
+        return "http://127.0.0.1:7860"
+    return f"{scheme}://{host}{request.scope.get('root_path', '').rstrip('/')}"

@@ -10,7 +10,7 @@
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
 - Only the page's own events keep the browser's login, and a foreign page signs nobody out (`lib.ui.http.origins`).
-- A call that has to wait for the device needs one of a bounded number of waiting places (`lib.ui.http.places`), and arguments that will
+- A call that has to wait for the device needs one of a bounded number of waiting places (`lib.ui.http.callers`), and arguments that will
   be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
 
 A call by name of a question that needs no queue goes to a route of our own (`lib.ui.http.direct`), which checks it.
@@ -31,10 +31,9 @@ from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
-from lib.ui.http.callers import KEY, name_caller
+from lib.ui.http.callers import KEY, WaitingPlaces, name_caller
 from lib.ui.http.mcp import refuse_message
 from lib.ui.http.origins import has_cookies, is_foreign, is_foreign_logout, strip_login
-from lib.ui.http.places import WaitingPlaces
 from lib.ui.http.sessions import MOST_STREAMS, Sessions, crowded_stream, no_answer
 
 if TYPE_CHECKING:

@@ -17,15 +17,14 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from lib.ui import live_ledger
-from lib.ui.http import agents
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints
+from lib.ui.http.callers import WaitingPlaces
 from lib.ui.http.direct import direct_routes
 from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.first_view import FirstView
-from lib.ui.http.mcp import routes
+from lib.ui.http.mcp import agent_routes, routes
 from lib.ui.http.middleware import ApiMiddleware
 from lib.ui.http.origins import FrameAncestors
-from lib.ui.http.places import WaitingPlaces
 from lib.ui.http.rendered import RenderedOnce
 from lib.ui.http.sessions import CAPACITY, Sessions, begin_without_settings
 
@@ -68,7 +67,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
             "routes": [
                 *direct_routes(public_endpoints),
                 *routes(public_endpoints),
-                *agents.routes(public_endpoints),
+                *agent_routes(public_endpoints),
                 *live_ledger.routes(services),
                 _health_route(services),
             ],

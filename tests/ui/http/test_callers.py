@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
+import httpx
 import pytest
+from gradio.queueing import EventQueue
+from starlette.middleware import Middleware
 
-from lib.ui.http.callers import caller_of, current_caller, name_caller
+from lib.live.device_queue import OWN_PLACES, Occupied
+from lib.ui.http.api import Endpoint
+from lib.ui.http.callers import KEY, WaitingPlaces, caller_of, current_caller, name_caller
+from lib.ui.http.middleware import ApiMiddleware, holds_file
 
 PROXY = "10.16.3.80"
 
@@ -61,3 +72,131 @@ def test_the_caller_is_known_on_the_thread_that_answers_and_nowhere_else() -> No
     before = current_caller()
     named = name_caller(scope(client="192.0.2.1"))
     assert (before, current_caller(), caller_of(named)) == ("", "address 192.0.2.1", "address 192.0.2.1")
+
+
+FEW = 2
+
+
+def say(message: str) -> Iterator[dict[str, str]]:
+    """A question that streams."""
+    yield {"said": message}
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[tuple[str, gr.Blocks]]:
+    """A page whose slot `chat` is taken until the test is over, behind the door, with two places before it; and its address."""
+    done = threading.Event()
+
+    def take(_: str) -> str:
+        done.wait(60)
+        return ""
+
+    with gr.Blocks() as page:
+        field = gr.Textbox()
+        field.submit(take, field, field, api_name="taken", api_visibility="private", concurrency_limit=1, concurrency_id="chat")
+        field.change(lambda text: text, field, field, api_name="free", api_visibility="private")
+        gr.api(say, api_name="say", concurrency_limit=1, concurrency_id="chat")
+    page.queue(max_size=200, api_open=False)
+    asked = {"say": Endpoint(question=say, queue="chat", streams=True)}
+    door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {2: "say"}, places=WaitingPlaces(page, FEW))
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, app_kwargs={"middleware": [door]}, ssr_mode=False)
+    yield url.rstrip("/"), page
+    done.set()
+    page.close()
+
+
+def join(url: str, number: object, session: str) -> httpx.Response:
+    """One event of the page."""
+    return httpx.post(f"{url}/gradio_api/queue/join", json={"data": ["x"], "fn_index": number, "session_hash": session}, timeout=20)
+
+
+def test_a_crowd_before_one_slot_is_told_at_once_and_the_rest_of_the_page_answers(busy: tuple[str, gr.Blocks]) -> None:
+    """One event runs and two wait: the next one is refused by number and by name alike, while an event without a slot is taken."""
+    url, page = busy
+    assert join(url, 0, "first").status_code == 200
+    waiting = page._queue.event_queue_per_concurrency_id["chat"]
+    for _ in range(200):  # until the first one runs and so has left the queue
+        if not waiting.queue:
+            break
+        threading.Event().wait(0.05)
+    assert [join(url, 0, f"s{at}").status_code for at in range(FEW)] == [200, 200]
+    refused = join(url, 0, "late")
+    by_name = httpx.post(f"{url}/gradio_api/call/say", json={"data": ["x"]}, timeout=20)
+    assert (refused.status_code, by_name.status_code) == (503, 503)
+    assert refused.json()["title"] == "busy"
+    assert len(waiting.queue) == FEW
+    assert join(url, 1, "other").status_code == 200
+
+
+@pytest.mark.parametrize("number", ["0", 0.0, True, [0]])
+def test_a_number_that_gradio_would_read_its_own_way_is_refused(busy: tuple[str, gr.Blocks], number: object) -> None:
+    """Otherwise "0" would be function 0 to Gradio, and none with a slot to the door."""
+    answer = join(busy[0], number, "odd")
+    assert (answer.status_code, "fn_index" in answer.text) == (422, True)
+
+
+def test_calls_on_their_way_into_the_queue_count() -> None:
+    """Three at once, before Gradio has counted any: the third finds no place, and each place is free again afterwards."""
+    places = WaitingPlaces(gr.Blocks(), FEW)
+    with places.place("chat"), places.place("chat"), pytest.raises(Occupied), places.place("chat"):
+        pytest.fail("a third place was given")
+    with places.place("chat"), places.place(None):
+        pass
+
+
+class Waiting:
+    """An event of Gradio's queue."""
+
+    def __init__(self, name: str, caller: str) -> None:
+        """One that this caller asked for."""
+        self._id, self.request = name, SimpleNamespace(scope={KEY: caller})
+
+
+def test_one_caller_has_few_of_the_places_and_the_first_call_of_each_goes_first() -> None:
+    """A stranger's sixth call finds no place although fifteen are free; ada's first then waits behind the stranger's first alone."""
+    page = gr.Blocks()
+    places, line = WaitingPlaces(page), EventQueue("chat", 1)
+    page._queue.event_queue_per_concurrency_id["chat"] = line
+    for at in range(OWN_PLACES):
+        with places.place("chat", "stranger"):
+            line.queue.append(Waiting(f"s{at}", "stranger"))  # type: ignore[arg-type]
+    with pytest.raises(Occupied, match="5 calls from your account or network address wait"), places.place("chat", "stranger"):
+        pytest.fail("a sixth place was given")
+    with places.place("chat", "ada"):
+        line.queue.append(Waiting("a0", "ada"))  # type: ignore[arg-type]
+    assert [event._id for event in line.queue] == ["s0", "a0", "s1", "s2", "s3", "s4"]
+
+
+def test_a_wide_slot_has_places_too() -> None:
+    """On ZeroGPU several run at once (`lib.live.device_queue.width`), and the crowd before them is as bounded."""
+    with gr.Blocks() as page:
+        gr.api(say, api_name="say", concurrency_limit=8, concurrency_id="chat")
+        gr.api(say, api_name="other")
+    assert [WaitingPlaces(page).queue_of(number) for number in page.fns] == ["chat", None]
+
+
+@pytest.mark.parametrize("path", ["deep_link?session_hash=first", "dev/reload", "upload", "process_recording"])
+def test_what_the_page_does_not_use_is_closed(busy: tuple[str, gr.Blocks], path: str) -> None:
+    """Those routes write files for strangers, or hold a connection for nothing."""
+    method = "POST" if path in ("upload", "process_recording") else "GET"
+    assert httpx.request(method, f"{busy[0]}/gradio_api/{path}", timeout=20).status_code == 404
+
+
+FILE = {"path": "http://example.invalid/large", "meta": {"_type": "gradio.FileData"}}
+
+
+def test_a_file_in_a_call_is_refused_before_gradio_fetches_it(busy: tuple[str, gr.Blocks]) -> None:
+    """Wherever it stands, and however the text is written; a message that only speaks of such a thing is text."""
+    url = f"{busy[0]}/gradio_api/queue/join"
+    sent = {"data": [{"deep": [FILE]}], "fn_index": 1, "session_hash": "f"}
+    escaped = json.dumps(sent).replace("meta", "\\u006deta")
+    for body in (json.dumps(sent).encode(), escaped.encode()):
+        answer = httpx.post(url, content=body, headers={"content-type": "application/json"}, timeout=20)
+        assert (answer.status_code, "Files are not taken" in answer.text) == (422, True)
+    assert not holds_file({"data": [json.dumps(FILE), {"meta": "gradio.FileData"}, {"path": "x", "meta": {"_type": "other"}}]})
+
+
+def test_a_number_where_a_name_belongs_is_refused_as_unknown(busy: tuple[str, gr.Blocks]) -> None:
+    """/call/predict is no endpoint; Gradio dies in it with a bare 500."""
+    answer = httpx.post(f"{busy[0]}/gradio_api/call/predict", json={"data": ["x"], "fn_index": 1}, timeout=20)
+    assert answer.status_code == 404

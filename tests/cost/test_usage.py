@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stated_speed import stated_speed
 
 from lib.cost import Usage, bill_offer, find_break_even
-from lib.cost.capacity import find_best_load, measure_capacity
+from lib.cost.usage import find_best_load, measure_capacity
 from lib.speed import SpeedEstimate
 
 SPEED = stated_speed()  # 0.5 + 255 × 0.05 = 13.25 s a request
