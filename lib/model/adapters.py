@@ -93,6 +93,11 @@ def _linear_modules(model: PreTrainedModel) -> dict[str, nn.Module]:
     return {name: m for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D)) and m is not head}
 
 
+def _is_converted(module: nn.Module) -> bool:
+    """Whether bitsandbytes packs a module: subclasses of `nn.Linear` stay as they are (transformers 5.23 integrations/bitsandbytes.py)."""
+    return type(module) is nn.Linear or isinstance(module, Conv1D)
+
+
 def _sizes(module: Any) -> tuple[int, int]:
     """Width of its input and of its output."""
     if isinstance(module, Conv1D):
@@ -101,7 +106,7 @@ def _sizes(module: Any) -> tuple[int, int]:
 
 
 def adapt(model: PreTrainedModel, rank: int, targets: Sequence[str], *, scales: Scales | None) -> list[nn.Parameter]:
-    """Put adapters beside the targeted modules of a model on the meta device and, where `scales` are named, all linear ones in 4 bits.
+    """Put adapters beside the targeted modules of a model on the meta device and, where `scales` are named, plain linear ones in 4 bits.
 
     Returns:
         The adapters' parameters; every other parameter is frozen.
@@ -117,7 +122,7 @@ def adapt(model: PreTrainedModel, rank: int, targets: Sequence[str], *, scales: 
         check_rank(rank, name, *reversed(_sizes(module)))
     trained: list[nn.Parameter] = []
     for name, module in (modules if scales else chosen).items():
-        base: nn.Module = Linear4bit(module, scales) if scales and isinstance(module, (nn.Linear, Conv1D)) else module
+        base: nn.Module = Linear4bit(module, scales) if scales and _is_converted(module) else module
         if name in chosen:
             dtype = cast("Tensor", module.weight).dtype
             adapted = LoraLinear(base, *_sizes(module), rank, torch.float32 if dtype.itemsize == _HALF else dtype)

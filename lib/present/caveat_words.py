@@ -94,6 +94,15 @@ _MEMORY = {
     "reserves 1.6 to 4.3 times what comes and goes (its own rules, simulated); a full card gives cached blocks back before it refuses, and "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids most of it. Padding takes time that is not counted.",
     "training_text_only": "Text alone is counted: pictures or sound in the rows need more.",
+    "training_scan": "Layers that keep a state are trained by a scan, of which only what its matrices put out is counted. Where "
+    "transformers scans in Python, as without Mamba's own kernels, a step takes several times as much: ask /dry_run, which executes it.",
+    "training_activation": "Without checkpoints an activation function that is written out in several operations (gelu_new of GPT-2 and "
+    "Phi) keeps more than is counted: up to 17 % of a step's peak in the dry runs of these models.",
+    "dry_run_too_low": "The closed form of the peak is {share:.0%} lower than what was executed: estimates of this model are too low by as "
+    "much.",
+    "dry_run_flop": "FLOP of the closed form count every matrix that a token reaches, once for each token. Some classes of transformers "
+    "compute otherwise: Llama 4 runs every expert on every token, Gemma 4 passes only the last position through layers that share a cache, "
+    "and Llama 3.2 Vision skips its cross-attention without a picture.",
     "training_experts": "Experts, tables and the head get no adapter.",
     "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
     "beyond_context_limit": "The model is limited to {limit_tokens} tokens: {counted_tokens} were counted.",

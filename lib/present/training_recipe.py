@@ -2,7 +2,8 @@
 
 The script is written for `uv run`: its head names every package with its release. Releases that the catalog of frameworks lacks stand below
 with their source. Arguments are those of TRL's SFTConfig and peft's LoraConfig (huggingface.co/docs/trl/sft_trainer and /docs/peft), read
-in TRL's source at f2cd57710 (1.10.0.dev0, 2026-07-24); what later releases changed was not read. TRL computes its loss in chunks of tokens
+in TRL's source at f2cd57710 (1.10.0.dev0, 2026-07-24); those of SFTConfig's own stand in trl/trainer/sft_config.py at 016013e88 too. The
+source of the pinned release was not read. TRL computes its loss in chunks of tokens
 unless `loss_type="nll"` is asked for, and says that packing keeps rows apart for certain with FlashAttention alone.
 """
 

@@ -16,16 +16,19 @@ from lib.memory.training import estimate_training, step_peaks
 from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
-from lib.provenance import Source
+from lib.provenance import Caveat, Source
 from lib.service.arguments import MAX_BATCH, MAX_TOKENS, Arguments, Flag, Mode, Model, argument, whole_number
 from lib.service.endpoint import App
 from lib.speed.model_work import derive_model_work
 from lib.workload import MOST_RANK, MemoryRequest, TrainingRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lib.workload import Method
 
 _PRECISION = "bf16"
+_CLOSE = 0.05
 _READS_TOKENS = frozenset({"decoder", "embedding decoder", "text encoder"})
 _OTHERWISE = ("state", "latent")
 """Kinds of layers whose products the plain law of attention does not give."""
@@ -73,9 +76,19 @@ def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
         "layers_run": run.layers_run,
         "peak_bytes": run.peak_bytes,
         "figures": figures,
-        "caveats": caveat_entries(spec.caveats),
+        "caveats": caveat_entries((*spec.caveats, *_differences(figures))),
         "sources": source_entries((executed, *spec.sources)),
     }
+
+
+def _differences(figures: list[FigureEntry]) -> Iterator[Caveat]:
+    """What to know where the closed form is not what was executed."""
+    ratios = [(figure["name"], figure["unit"], figure["ratio"]) for figure in figures if figure["ratio"] is not None]
+    for name, _, ratio in ratios:
+        if name == "peak" and ratio < 1 - _CLOSE:
+            yield Caveat("dry_run_too_low", {"share": 1 - ratio})
+    if any(unit == "FLOP" and abs(ratio - 1) > _CLOSE for _, unit, ratio in ratios):
+        yield Caveat("dry_run_flop")
 
 
 def _figure(name: str, unit: str, executed: int, closed: float | None = None) -> FigureEntry:
@@ -108,10 +121,12 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
     plain = grows and spec.work in _READS_TOKENS and not any(kind in name for name in spec.layer_kinds for kind in _OTHERWISE)
     prefill = decode = None
     if stack is not None and plain:
+        size = layer_sizes(spec)
         layers = stack.full_layers + stack.windowed_layers
         head = stack.head_parameters if did.decode is not None else 0.0
+        every = size.vocabulary * size.hidden if "MaskedLM" in spec.architecture else 0  # the table is the head of every position
         pairs = attention_flop(width=stack.attention_width, full_layers=layers, windowed_layers=0, window=0, tokens=prompt)
-        matrices = linear_flop(parameters=stack.active_parameters, tokens=batch * prompt, head_parameters=head, sequences=batch)
+        matrices = linear_flop(parameters=stack.active_parameters + every, tokens=batch * prompt, head_parameters=head, sequences=batch)
         prefill = float(matrices + 2 * batch * pairs)
         seen = max(prompt + 2, prompt + output - 1)
         read = 4.0 * stack.attention_width * (stack.full_layers * seen + stack.windowed_layers * min(seen, work.window or seen))
@@ -130,8 +145,10 @@ def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: 
     The closed form is that of `/estimate_training` for the step that is executed: bf16, adapters in float32, plain loss, nothing packed.
     Saved activations count the log-softmax, which is alive between the two passes.
     """
+    experts = any(group.kind == "expert" for group in spec.tensors)  # axolotl packs them, bitsandbytes by itself does not
     request = TrainingRequest(
-        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", stack="axolotl", fused_loss=False, packing=False,
+        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", stack="transformers" if experts else "axolotl",
+        fused_loss=False, packing=False,
         checkpointing="layers" if arguments.checkpointing else "none", sequence_tokens=arguments.prompt_tokens,
         micro_batch=arguments.batch_size,
     )  # fmt: skip

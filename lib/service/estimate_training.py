@@ -189,6 +189,8 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
         "training_lengths_vary": not request.packing,
         "training_text_only": any(group.component in {"vision_tower", "audio_tower"} for group in spec.tensors),
         "activation_typical": not spec.tensors,
+        "training_scan": any("state" in kind and "convolution" not in kind for kind in spec.layer_kinds),
+        "training_activation": request.checkpointing == "none" and not any("gate" in group.name for group in spec.tensors),
         "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
     }
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()

@@ -1,7 +1,7 @@
 """The work of a model in one precision, as the laws of speed take it: bytes read, parameters used by a token, layers, cache.
 
-Taken from the same tensors and cache terms as the memory estimate. Embedding tables are looked up, not read, and towers for pictures and
-sound are not passed by text: both are left out.
+Taken from the same tensors and cache terms as the memory estimate. Embedding tables are looked up, not read (those that Gemma 3n keeps for
+each layer too), and towers for pictures and sound are not passed by text: both are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lib.laws.kv_cache import linear_cache
 from lib.laws.weights import weight_bytes
 from lib.memory.resolve import LayerSizes, layer_sizes
 from lib.memory.weights import weights
-from lib.model.spec import CacheTerm, ModelSpec
+from lib.model.spec import CacheTerm, ModelSpec, TensorGroup
 from lib.precision import element_bytes, weight_format
 
 PACKED = frozenset({"bnb4", "bnb4_double", "gptq", "awq", "int_groups"})
@@ -82,8 +82,8 @@ def choose_kernel(precision: str, *, experts: bool, recorded: bool) -> str:
     return f"{name}-experts" if experts and recorded and name in {"int4", "int8"} else name
 
 
-def _expert_bytes(spec: ModelSpec, precision: str, compute: str, total: float) -> float:
-    groups = [g for g in spec.tensors if g.kind == "expert"]
+def _bytes_of(groups: list[TensorGroup], spec: ModelSpec, precision: str, compute: str, total: float) -> float:
+    """Bytes of some of the tensors, of `total` in all."""
     form = weight_format(precision)
     if spec.library == "gguf":
         return float(sum(g.stored_bytes for g in groups))
@@ -122,8 +122,15 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     decodes = (bool(terms) or spec.unknown_cache or not spec.tensors) and spec.work != "embedding decoder"
     apart = decodes and "decoder" in parts and "encoder" in parts
     left = _passed_by(spec, decodes=decodes, apart=apart)
-    read = stored.total - sum(share[name] for name in left)
-    stack = _stack(spec, size, read, left, precision, compute)
+    tables = [g for g in spec.tensors if decodes and g.kind == "embedding" and g.component not in {"embeddings", *left}]
+    tables = [g for g in tables if 2 * g.shape[0] > size.vocabulary]  # by token, for each layer; positions and distances are small
+    if weight_format(precision).law == "gguf" and spec.library != "gguf":  # one average over a component's tensors
+        in_tables = sum(share[g.component] * g.parameters / parts[g.component] for g in tables)
+    else:
+        in_tables = _bytes_of(tables, spec, precision, compute, stored.total)
+    read = stored.total - sum(share[name] for name in left) - in_tables
+    active = spec.parameters_active - sum(parts[name] for name in left) - sum(g.parameters for g in tables)
+    stack = _stack(spec, size, read, max(1.0, float(active)), precision, compute)
     encoder = None
     if apart:
         used = float(parts["encoder"])
@@ -187,20 +194,19 @@ def _passed_by(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
 def count_head_parameters(spec: ModelSpec, active: float) -> float:
     """Parameters of the output projection, which only the last position of a prompt passes, of the `active` ones."""
     size = layer_sizes(spec)
-    return min(float(size.vocabulary * size.hidden), active / 2)
+    return min(float(size.vocabulary * size.hidden), active)
 
 
-def _stack(spec: ModelSpec, size: LayerSizes, read: float, left: set[str], precision: str, compute: str) -> LayerStack:
+def _stack(spec: ModelSpec, size: LayerSizes, read: float, active: float, precision: str, compute: str) -> LayerStack:
     terms = spec.cache_terms or ()
-    parts = spec.parameters_by_component
-    experts = next((g for g in spec.tensors if g.kind == "expert" and g.experts), None)
-    routed = min(read, _expert_bytes(spec, precision, compute, read)) if experts else 0.0
-    active = max(1.0, spec.parameters_active - float(sum(parts[name] for name in left)))
+    experts = [g for g in spec.tensors if g.kind == "expert"]
+    first = next((g for g in experts if g.experts), None)
+    routed = min(read, _bytes_of(experts, spec, precision, compute, read)) if first else 0.0
     return LayerStack(
         dense_bytes=read - routed,
         expert_bytes=routed,
-        experts=experts.experts if experts else 0,
-        experts_per_token=experts.experts_per_token if experts else 0,
+        experts=first.experts if first else 0,
+        experts_per_token=first.experts_per_token if first else 0,
         active_parameters=active,
         head_parameters=count_head_parameters(spec, active),
         layers=max(size.layers, *(t.layers for t in terms)) if terms else size.layers,

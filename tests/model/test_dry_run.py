@@ -225,6 +225,14 @@ def test_a_packed_model_holds_half_a_byte_a_weight() -> None:
     assert run.weights_bytes == 2 * (202_048 - 73_728) + 73_728 // 2 + 73_728 // 64 + 14 * 2 * 4 + 4 * 8192
 
 
+def test_bitsandbytes_leaves_subclasses_of_linear_as_they_are() -> None:
+    """FalconLinear is no nn.Linear to it, so QLoRA of a Falcon holds 16 bits a weight, as LoRA does."""
+    falcon = {"architectures": ["FalconForCausalLM"], "model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2,
+              "num_attention_heads": 4, "vocab_size": 1000}  # fmt: skip
+    lora, qlora = (dry_run(falcon, prompt_tokens=16, training=Training(method=method, rank=4)) for method in ("lora", "qlora"))
+    assert qlora.weights_bytes == lora.weights_bytes
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [

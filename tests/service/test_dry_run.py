@@ -92,6 +92,15 @@ def test_a_training_step() -> None:
         assert ratios[name] == pytest.approx(1, abs=0.05)
 
 
+def test_a_closed_form_that_differs_says_so() -> None:
+    """Without checkpoints gelu_new is written out in several operations; a plain Llama has nothing to say."""
+    gpt2 = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 128, "n_layer": 6, "n_head": 4, "vocab_size": 1000}
+    low, plain = (QUESTION(model, prompt_tokens=256, mode="lora", checkpointing=False) for model in (json.dumps(gpt2), LLAMA))
+    said = [[caveat["code"] for caveat in answer["caveats"]] for answer in (low, plain)]
+    assert "dry_run_too_low" in said[0]
+    assert "dry_run_too_low" not in said[1]
+
+
 @pytest.mark.parametrize(
     ("model", "asked", "refusal"),
     [

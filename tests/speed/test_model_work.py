@@ -34,3 +34,17 @@ def test_a_prompt_on_a_processor_is_bound_by_arithmetic() -> None:
     assert speed.bound == "compute"
     assert speed.tpot_s is None
     assert speed.unit == "sequences"
+
+
+def test_a_table_for_each_layer_is_looked_up() -> None:
+    """Gemma 3n: 5,418,464,192 parameters less towers and projectors (983,281,504) and a table of 262,144 x 7,680 that is looked up."""
+    work = derive_model_work(bundled("google/gemma-3n-E2B-it"), "bf16", "bf16", "auto", recorded=False)
+    assert work.decoder is not None
+    assert work.decoder.active_parameters == 5_418_464_192 - 983_281_504 - 262_144 * 7_680
+
+
+def test_the_head_of_a_small_model_may_be_most_of_it() -> None:
+    """Pythia 14M: its head of 50,304 x 128 has more parameters than its layers; of a prompt the last position alone passes it."""
+    work = derive_model_work(bundled("EleutherAI/pythia-14m"), "bf16", "bf16", "auto", recorded=False)
+    assert work.decoder is not None
+    assert work.decoder.head_parameters == 50_304 * 128 > work.decoder.active_parameters / 2

@@ -62,7 +62,8 @@ def least_step(of: Deployment, sequences: float) -> float:
     """Datasheet seconds of a decode step, from the spec alone: matrices a token passes at the format's bits without scales, no cache."""
     spec = of.spec
     parts = spec.parameters_by_component
-    passed = sum(count for name, count in parts.items() if name not in TOWERS)
+    looked_up = sum(g.parameters for g in spec.tensors if g.name.endswith("per_layer.weight") and g.kind == "embedding")
+    passed = sum(count for name, count in parts.items() if name not in TOWERS) - looked_up
     routed = spec.parameters_total - spec.parameters_active
     bits = min(16.0, weight_format(of.precision).bits)
     devices = of.layout.tensor_parallel
