@@ -8,7 +8,7 @@ Source: peft `src/peft/tuners/lora/layer.py` (Linear.forward), bitsandbytes `bit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -93,7 +93,7 @@ def _linear_modules(model: PreTrainedModel) -> dict[str, nn.Module]:
     return {name: m for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D)) and m is not head}
 
 
-def _is_converted(module: nn.Module) -> bool:
+def _is_converted(module: nn.Module) -> TypeGuard[nn.Linear | Conv1D]:
     """Whether bitsandbytes packs a module: subclasses of `nn.Linear` stay as they are (transformers 5.23 integrations/bitsandbytes.py)."""
     return type(module) is nn.Linear or isinstance(module, Conv1D)
 
