@@ -71,6 +71,8 @@ GOOD: Mapping[str, Sequence[Any]] = {
     "before": _WAYS,
     "after": _WAYS,
     "space_id": ("ada/chat", "ada/secret", "bob/app"),
+    "name": ("ada/llama", "ada/large", "ada/687fb701"),
+    "kind": ("space", "endpoint", "job"),
     "message": ("hello",),
     "action": ("switch", "sleep", "pause", "restart"),
     "trace": _TRACES,
