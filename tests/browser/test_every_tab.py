@@ -1,0 +1,110 @@
+"""What a tab owes everybody, in Chromium: axe finds nothing, a number out of range is refused in a sentence, Tab reaches all."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+from page_checks import BEYOND, OPEN_ALL, SETTLED, UNFOLD, Open
+from playwright.sync_api import Page, expect
+
+from lib.ui.fields import TABS
+
+pytestmark = pytest.mark.browser
+
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+FINDINGS = """rules => axe.run(document, {...rules, resultTypes: ["violations"]})
+  .then(({violations}) => violations.map(one => [one.id, one.nodes.map(node => node.html.slice(0, 90))]))"""
+EVERY_RULE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+
+# Where Tab stops in the tab that is shown: of the radios with one name only one, and nothing that is folded, hidden or disabled.
+STOPS = """() => { const named = new Set();
+  return [...document.querySelectorAll("[role=tabpanel] :is(a[href], button, input, select, textarea, summary, [tabindex='0'])")]
+    .filter(e => e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) && !e.disabled && e.tabIndex >= 0)
+    .filter(e => e.type !== "radio" || (e.checked && !named.has(e.name) && named.add(e.name))); }"""
+WATCH = (
+    """() => { window.reached = new Set(); window.unmarked = [];
+  document.addEventListener("focusin", ({target}) => { window.reached.add(target);
+    const marks = [target, target.nextElementSibling, target.parentElement, target.closest(".block")]
+      .filter(Boolean).map(e => getComputedStyle(e))
+      .some(style => (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none");
+    if (target.closest("[role=tabpanel]") && !marks) window.unmarked.push(target.outerHTML.slice(0, 90)); });
+  return ("""
+    + STOPS
+    + ")().length; }"
+)
+MISSED = "() => (" + STOPS + ")().filter(e => !window.reached.has(e)).map(e => e.outerHTML.slice(0, 90))"
+
+# Number fields of the shown tab with a range that the page's script checks: their ids, and whether each has a slider.
+RANGED = """() => [...document.querySelectorAll('[role=tabpanel] [id^="q-"] input[type=number]')].filter(e => e.checkVisibility())
+  .map(e => e.closest('[id^="q-"]')).map(box => [box.id, Boolean(box.querySelector('input[type=range]'))])"""
+
+
+def _unfolded(page: Page) -> None:
+    """Open every box, those inside boxes too, and wait until their fields stay."""
+    for _ in range(2):
+        page.evaluate(OPEN_ALL)
+        page.evaluate(SETTLED)
+
+
+@pytest.mark.parametrize("tab", [tab for tab in TABS if tab != "traffic"])  # its table on a phone scrolls without a stop of its own
+def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
+    """WCAG 2.2 AA and best practices, heading order included: in light, in dark, on a phone, with every box open."""
+    page = open_page(f"?tab={tab}", wait="[role=tabpanel]")
+    _unfolded(page)
+    page.evaluate(AXE)
+    assert page.evaluate(FINDINGS, EVERY_RULE) == []
+    page.locator('[data-tool="theme"]').click()
+    page.wait_for_timeout(400)  # transitions of colour
+    assert page.evaluate(FINDINGS, COLOURS) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.evaluate(UNFOLD)
+    page.evaluate(SETTLED)
+    assert page.evaluate(FINDINGS, EVERY_RULE) == []
+    for width in (390, 720, 820):  # a phone, a desktop at 200 %, a tablet
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(SETTLED)
+        assert page.evaluate(BEYOND) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("tab", [tab for tab in TABS if tab not in {"live", "space"}])  # these two ask when a button is pressed
+def test_minus_five_is_refused_beside_each_field(open_page: Open, tab: str) -> None:
+    """Each number of the tab's question gets a sentence with its own name, nothing freezes, and what was there before is answered again."""
+    page = open_page(f"?tab={tab}")
+    _unfolded(page)
+    ranged: list[tuple[str, bool]] = page.evaluate(RANGED)
+    fields = {name: page.locator(f"#{name} input[type=number]") for name, _ in ranged}
+    before = {name: field.input_value() for name, field in fields.items()}
+    for name in [name for name, slides in ranged if slides]:  # Gradio puts a slider's number into its range when it is left
+        fields[name].fill("-5")
+        expect(page.locator(f"#{name}").get_by_role("alert")).to_contain_text(" was -5. Accepted: ")
+        fields[name].fill(before[name])
+    plain = [name for name, slides in ranged if not slides]
+    for name in plain:
+        fields[name].fill("-5")
+    for name in plain:
+        expect(page.locator(f"#{name}").get_by_role("alert")).to_contain_text(" was -5. Accepted: ")
+    for name in plain:
+        fields[name].fill(before[name])
+    expect(page.locator(".field-error")).to_have_count(0)
+    page.locator("#q-requests input").fill("250")
+    page.wait_for_url(lambda url: "requests=250" in url)
+    expect(page.locator(".answers .card:visible").first).to_be_visible()
+
+
+@pytest.mark.parametrize("tab", ["recommend", "memory", "cost", "tpu"])
+def test_the_keyboard_goes_through_a_tab(open_page: Open, tab: str) -> None:
+    """The Tab key stops at every control of the tab, leaves it at its end, and what has the focus is marked."""
+    page = open_page(f"?tab={tab}", wait="[role=tabpanel]")
+    page.locator('[role="tab"][aria-selected="true"]').focus()
+    stops = page.evaluate(WATCH)
+    for _ in range(2 * stops + 10):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('#colophon *')"):
+            break
+    else:
+        pytest.fail("the focus did not get beyond the tab")
+    assert page.evaluate(MISSED) == []
+    assert page.evaluate("window.unmarked") == []
