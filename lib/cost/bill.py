@@ -181,11 +181,9 @@ def _answer(speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
 
 
 def _prompt(usage: Usage, speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
-    if speed is None or usage.prompt_tokens <= 0:
+    if speed is None or speed.prefill_s is None or usage.prompt_tokens <= 0:
         return None
-    return prompt_price(
-        usd_per_hour=price, first_token_s=to_decimal(speed.ttft_s.value), prompt_tokens=usage.prompt_tokens, in_flight=usage.concurrency
-    )
+    return prompt_price(usd_per_hour=price, prefill_s=to_decimal(speed.prefill_s), prompt_tokens=usage.prompt_tokens)
 
 
 def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours) -> tuple[Source, ...]:

@@ -70,17 +70,17 @@ def answer_price(*, usd_per_hour: Decimal, tokens_per_s: Decimal) -> Decimal:
     return usd_per_hour * MILLION / (HOUR_S * tokens_per_s)
 
 
-def prompt_price(*, usd_per_hour: Decimal, first_token_s: Decimal, prompt_tokens: int, in_flight: int = 1) -> Decimal:
-    """USD per million prompt tokens, for answers of no length: p / 3600 · τ / (k · t) · 10⁶.
+def prompt_price(*, usd_per_hour: Decimal, prefill_s: Decimal, prompt_tokens: int) -> Decimal:
+    """USD per million prompt tokens, for answers of no length: p / 3600 · τ / t · 10⁶.
 
-        τ  time to the first token, s      k  prompts read in that time (requests in flight)      t  tokens of a prompt
+        τ  seconds that the hardware is occupied by reading one prompt, without its waits      t  tokens of a prompt
 
     0.80 USD/h, 1000 tokens read in half a second: 0.80 / 3600 × 0.5 / 1000 × 10⁶.
 
-    >>> round(prompt_price(usd_per_hour=Decimal("0.80"), first_token_s=Decimal("0.5"), prompt_tokens=1000), 4)
+    >>> round(prompt_price(usd_per_hour=Decimal("0.80"), prefill_s=Decimal("0.5"), prompt_tokens=1000), 4)
     Decimal('0.1111')
     """
-    return usd_per_hour * first_token_s * MILLION / (HOUR_S * in_flight * prompt_tokens)
+    return usd_per_hour * prefill_s * MILLION / (HOUR_S * prompt_tokens)
 
 
 def gpu_hours_per_million_tokens(*, devices: int, tokens_per_s: Decimal) -> Decimal:

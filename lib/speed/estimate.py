@@ -88,6 +88,7 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
         throughput_tokens_per_s=estimate.throughput_tokens_per_s,
         bound=estimate.bound,
         floor=estimate.floor,
+        prefill_s=estimate.prefill_s,
         precision=of.precision,
         engine=of.layout.engine,
         running_requests=of.running_requests,

@@ -105,6 +105,7 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
         gpu,
         ttft_s=ttft,
         tpot_s=tpot,
+        prefill_s=_mixed_prefill(of, gpu, host, prompt_on_host),
         throughput_tokens_per_s=_throughput(gpu.request, ttft, tpot),
         bound=host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
         floor=None if gpu.floor is None or host.floor is None else _floor(of.share, gpu.floor, host.floor),
@@ -117,6 +118,13 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
         sources=(*gpu.sources, *(source for source in host.sources if source not in gpu.sources)),
         items_per_s=None,
     )
+
+
+def _mixed_prefill(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate, prompt_on_host: Band[Seconds]) -> Seconds | None:
+    """What one prompt occupies of both, one after the other; copied weights shorten the host's part as they do its first token."""
+    if gpu.prefill_s is None or host.prefill_s is None:
+        return None
+    return Seconds(of.share * gpu.prefill_s + (1 - of.share) * host.prefill_s * prompt_on_host.value / host.ttft_s.value)
 
 
 def _split_values(of: GpuHostSplit) -> dict[str, Value]:

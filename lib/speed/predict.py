@@ -44,13 +44,14 @@ class BandColumn:
 class SpeedTable:
     """Estimates of n questions in their order; arrays of shape (n,), times in seconds, rates per second (see `SpeedEstimate`).
 
-    `tpot_s` is NaN where nothing is decoded. `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `deployments`, `inputs`,
+    `tpot_s` is NaN where nothing is decoded. `prefill_s` is as in `SpeedEstimate`. `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `deployments`, `inputs`,
     `times` and `encoder_s` (seconds of an encoder that runs before a decoder) are what the numbers came from.
     """
 
     ttft_s: BandColumn
     tpot_s: BandColumn
     throughput_tokens_per_s: BandColumn
+    prefill_s: Array
     least_ttft_s: Array
     least_tpot_s: Array
     bound: list[Bound]
@@ -64,14 +65,16 @@ class SpeedTable:
         columns = (self.ttft_s, self.tpot_s, self.throughput_tokens_per_s)
         ttft, tpot, throughput = (list(zip(c.value.tolist(), c.low.tolist(), c.high.tolist(), strict=True)) for c in columns)
         least = zip(self.least_ttft_s.tolist(), self.least_tpot_s.tolist(), strict=True)
-        rows = zip(self.deployments, ttft, tpot, throughput, self.bound, least, strict=True)
+        rows = zip(self.deployments, ttft, tpot, throughput, self.bound, least, self.prefill_s.tolist(), strict=True)
         return [_estimate(*row) for row in rows]
 
 
 _Ends = tuple[float, float, float]
 
 
-def _estimate(of: Deployment, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float]) -> SpeedEstimate:
+def _estimate(
+    of: Deployment, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float], prefill_s: float
+) -> SpeedEstimate:
     decodes = of.work.decoder is not None
     rate = [TokensPerSecond(end) for end in throughput]
     media = resolve_media(of.spec, of.request.media)
@@ -84,6 +87,7 @@ def _estimate(of: Deployment, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound
         floor=SpeedFloor(ttft_s=Seconds(least[0]), tpot_s=Seconds(least[1]) if decodes else None),
         windows=media.windows,
         sound_s=media.sound_s,
+        prefill_s=Seconds(prefill_s),
     )
 
 
@@ -125,6 +129,7 @@ def predict_deployments(of: Sequence[Deployment]) -> SpeedTable:
         ttft_s=_ranges(served.ttft_s, half_width["ttft"], served.least_ttft_s),
         tpot_s=_ranges(np.where(decodes > 0, served.tpot_s, np.nan), half_width["tpot"], served.least_tpot_s),
         throughput_tokens_per_s=BandColumn(value=tokens / whole.value, low=tokens / whole.high, high=tokens / whole.low),
+        prefill_s=served.prefill_s,
         least_ttft_s=served.least_ttft_s,
         least_tpot_s=served.least_tpot_s,
         bound=_largest_parts(times, decodes),
@@ -137,10 +142,11 @@ def predict_deployments(of: Sequence[Deployment]) -> SpeedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Served:
-    """Seconds of shape (n,): time to first token and time per output token with all waiting, and the datasheet's floors of both."""
+    """Seconds of shape (n,): time to first token and time per output token with all waiting, what one prompt occupies, and the floors."""
 
     ttft_s: Array
     tpot_s: Array
+    prefill_s: Array
     least_ttft_s: Array
     least_tpot_s: Array
 
@@ -156,6 +162,8 @@ def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, enc
     least_tpot_s = floor_seconds(inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens / 2)
     tpot_s = np.maximum(np.where(together, times.step.total, times.tpot_s), least_tpot_s)
     ttft_s = np.maximum(np.where(together, times.prefill.total + times.request_s, times.first_token.total) + encoder_s, least_ttft_s)
+    read_s = np.where(together, (times.prefill.total + times.request_s) / batch, times.lone_prefill.total) + encoder_s / batch
+    prefill_s = np.maximum(read_s, least_ttft_s / np.where(together, batch, 1.0)) / inputs.replicas
     wait_s = queue_time(
         requests=concurrency,
         running=inputs.running_requests,
@@ -163,7 +171,7 @@ def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, enc
         tpot_s=tpot_s * decodes,
         output_tokens=inputs.output_tokens,
     )
-    return _Served(ttft_s=ttft_s + wait_s, tpot_s=tpot_s, least_ttft_s=least_ttft_s, least_tpot_s=least_tpot_s)
+    return _Served(ttft_s=ttft_s + wait_s, tpot_s=tpot_s, prefill_s=prefill_s, least_ttft_s=least_ttft_s, least_tpot_s=least_tpot_s)
 
 
 def _time_encoders(of: Sequence[Deployment], rows: Sequence[Columns | None], calibration: Calibration) -> Array:

@@ -80,6 +80,8 @@ class SpeedEstimate:
     encoders those read; `None` for pictures. `bound` names the largest part of a decode step (of the prompt where nothing is decoded).
     `floor` is `None` where the datasheet sets none (pictures). Sound of `sound_s` seconds is read in `windows`,
     one after another, each with an answer of its own.
+    `prefill_s` is how long the hardware is occupied by reading one prompt, without what the prompt waits for: a batch that starts together
+    shares its time. `None` where no prompt is read (pictures).
     """
 
     request: SpeedRequest
@@ -90,6 +92,7 @@ class SpeedEstimate:
     floor: SpeedFloor | None
     windows: int = 1
     sound_s: float = 0.0
+    prefill_s: Seconds | None = None
 
     @property
     def decode_tokens_per_s(self) -> Band[float] | None:

@@ -66,7 +66,7 @@ def test_a_request_is_rounded_by_less_than_a_second(declared: int, factor: Decim
 def test_token_prices() -> None:
     """2.50 USD/h at 1000 tokens/s: 2.5 / 3.6 = 0.694 USD per million; 0.1 s for 500 tokens: 2.5 / 3600 × 0.1 × 2000 = 0.139."""
     assert round(answer_price(usd_per_hour=Decimal("2.50"), tokens_per_s=Decimal(1000)), 6) == Decimal("0.694444")
-    assert round(prompt_price(usd_per_hour=Decimal("2.50"), first_token_s=Decimal("0.1"), prompt_tokens=500), 6) == Decimal("0.138889")
+    assert round(prompt_price(usd_per_hour=Decimal("2.50"), prefill_s=Decimal("0.1"), prompt_tokens=500), 6) == Decimal("0.138889")
     assert tokens_usd(tokens=Decimal(2_000_000), usd_per_million=Decimal("0.3")) == Decimal("0.6")
     assert tokens_usd(tokens=Decimal(1_000_000), usd_per_million=Decimal(1), markup_percent=Decimal(5)) == Decimal("1.05")
     assert share(Decimal(10), Decimal(0)) is None

@@ -111,3 +111,23 @@ def test_the_shorter_of_two_overlapping_parts_states_what_its_law_gives() -> Non
     assert alone_s > parts["arithmetic"].seconds
     assert "reading weights" in parts["arithmetic"].inputs["counted"]
     assert "alone" not in parts["reading weights"].inputs
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers", "llama.cpp"])
+def test_no_prompt_is_read_faster_than_the_silicon_computes(engine: Engine) -> None:
+    """Linear layers of Llama 3.1 8B by its config: 32 · (2 · 4096² + 2 · 4096 · 1024 + 3 · 4096 · 14336) = 6.979e9, 2 FLOP each a token.
+
+    At every load of every GPU tier. A server reads one prompt in the same time whatever else runs; a load that waits raises nothing.
+    """
+    flop = 2 * 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+    cards = [offer for offer in CATALOG.offers if offer.silicon is not None and offer.silicon.kind == "gpu" and runs(LLAMA, offer.id, engine)]
+    loads = (1, 2, 8, 32, 64, 256)
+    asked = [(spec_of(LLAMA), card, SpeedRequest(prompt_tokens=512, concurrency=load, engine=engine)) for card in cards for load in loads]
+    rows = iter(predict_speeds(asked, CATALOG.accelerators).estimates())
+    assert len(cards) > 10
+    for card in cards:
+        assert card.silicon is not None
+        peak = max(card.silicon.peak(name) or 0 for name in ("bf16", "fp16", "fp32")) * card.accelerator_count
+        times = [next(rows).prefill_s or 0.0 for _ in loads]
+        assert all(512 / seconds <= peak / flop for seconds in times), card.id
+        assert all(later <= sooner * 1.05 for sooner, later in zip(times, times[1:], strict=False)), (card.id, times)

@@ -20,6 +20,7 @@ def stated_speed(
         throughput_tokens_per_s=Band(value=rate, low=rate, high=rate),
         bound="bandwidth",
         floor=None,
+        prefill_s=first,
         precision="bf16",
         engine="transformers",
         running_requests=1.0,
