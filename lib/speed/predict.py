@@ -44,7 +44,8 @@ class BandColumn:
 class SpeedTable:
     """Estimates of n questions in their order; arrays of shape (n,), times in seconds, rates per second (see `SpeedEstimate`).
 
-    `tpot_s` is NaN where nothing is decoded. `prefill_s` is as in `SpeedEstimate`. `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `deployments`, `inputs`,
+    `tpot_s` is NaN where nothing is decoded. `prefill_s` is as in `SpeedEstimate`.
+    `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `deployments`, `inputs`,
     `times` and `encoder_s` (seconds of an encoder that runs before a decoder) are what the numbers came from.
     """
 
