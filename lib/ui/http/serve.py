@@ -40,10 +40,11 @@ QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "stat
 
 
 SWITCH_S = 0.001
-"""An answer passes the interpreter's lock from thread to thread some twenty times. While simulations compute, each time takes as long as
-they may keep it: Python's 5 ms would add up to 0.1 s for a question of 2 ms."""
+"""How long a thread that computes may keep the interpreter while another waits for it. An answer passes through several threads and waits
+each time: with Python's 5 ms a cheap question beside eight simulations took 0.10 s in the median, with 1 ms 0.04 s (on a busy machine)."""
 _ARENAS, _M_ARENA_MAX = 2, -8  # malloc.h
-"""Of GNU's malloc, by default eight for each processor. Each keeps up to 15 MB of what its threads freed: a table of steps in numpy."""
+"""Of GNU's malloc, by default eight for each processor. Each keeps some of what its threads freed: after 16 searches of capacity on eight
+threads the process stood at 292 MiB by default and at 240 with two."""
 
 
 def share_process() -> None:
