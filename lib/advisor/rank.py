@@ -7,7 +7,8 @@ First comes what is comfortable, then what is tight (less than a tenth of a devi
                 as stored is worth up to that (three and five times for what draws: smaller weights make it no faster, and the smaller
                 card draws slower); a Job or hardware with an allowlist counts one and a half times
     cheapest    the price; what is slow comes last
-    fastest     the predicted tokens per second of all requests
+    fastest     the predicted tokens per second of all requests; those within a tenth of the fastest count as equal, for the predictions
+                err by more, and the price decides among them; then the same from the fastest of the others on
 
 Balanced puts a CPU that runs the model as stored, is quick enough and costs less than every GPU before ZeroGPU: no queue, no quota, any
 SDK. What costs nothing is not weighed: there the better weights decide, then ZeroGPU's default size. The weights are judgements; 2
@@ -17,7 +18,8 @@ order of the catalog never shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -32,6 +34,8 @@ INCONVENIENT = Decimal("1.5")
 INCONVENIENCES = frozenset({"jobs_time_limit", "needs_allowlist"})
 VERDICTS: tuple[Verdict, ...] = ("comfortable", "tight", "slow")
 MANY_HOSTS = len(VERDICTS)
+NEARLY_AS_FAST = 0.1
+"""Share below the fastest that counts as equally fast: half-widths of predicted speeds are several times that (`lib.speed`)."""
 
 Key = tuple[object, ...]
 
@@ -71,12 +75,27 @@ def rank_entries(entries: Sequence[Entry], priority: Priority, family: Family) -
     """The entries in order, those that no other beats marked."""
     gpus = [entry.cost.usd_per_hour for entry in entries if entry.offer.silicon is not None and entry.cost.usd_per_hour > 0]
     cheapest_gpu = min(gpus, default=None)
-    ordered = sorted(entries, key=_key(priority, family, cheapest_gpu))
+    ordered = sorted(entries, key=_key(priority, family, cheapest_gpu, _group_speeds(entries) if priority == "fastest" else {}))
     best = find_frontier(ordered)
     return tuple(replace(entry, pareto=number in best) for number, entry in enumerate(ordered))
 
 
-def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None) -> Callable[[Entry], Key]:
+def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:
+    """The group of each speed: a group is led by its fastest, and holds what is less than a tenth slower."""
+    groups: dict[float, int] = {}
+    number, leader = -1, math.inf
+    for rate in sorted({rate_speed(entry) for entry in entries if _level(entry) == 0}, reverse=True):
+        if rate < (1 - NEARLY_AS_FAST) * leader:
+            number, leader = number + 1, rate
+        groups[rate] = number
+    return groups
+
+
+def _level(entry: Entry) -> int:
+    return MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else VERDICTS.index(entry.verdict)
+
+
+def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, groups: Mapping[float, int]) -> Callable[[Entry], Key]:
     def last(entry: Entry) -> Key:
         on_gpu = entry.offer.silicon is not None
         place = (PLATFORMS.index(entry.offer.platform), entry.offer.id)
@@ -89,23 +108,21 @@ def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None) -> Ca
         plain = entry.memory is not None and entry.offer.silicon is None and entry.step == AS_STORED
         return plain and (cheapest_gpu is None or entry.cost.usd_per_hour < cheapest_gpu)
 
-    def level(entry: Entry) -> int:
-        return MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else VERDICTS.index(entry.verdict)
-
     def weight(entry: Entry) -> Decimal:
         inconvenient = INCONVENIENCES & {reason.code for reason in entry.reasons}
         return weigh(entry.step, family) * (INCONVENIENT if inconvenient else 1)
 
     def balanced(entry: Entry) -> Key:
         weighed = weight(entry)
-        return (level(entry), not is_cheap_cpu(entry), entry.cost.usd_per_month * weighed, weighed, *last(entry))
+        return (_level(entry), not is_cheap_cpu(entry), entry.cost.usd_per_month * weighed, weighed, *last(entry))
 
     def cheapest(entry: Entry) -> Key:
         slow = entry.verdict == "slow"
-        return (slow, entry.cost.usd_per_month, not is_cheap_cpu(entry), level(entry), weight(entry), *last(entry))
+        return (slow, entry.cost.usd_per_month, not is_cheap_cpu(entry), _level(entry), weight(entry), *last(entry))
 
     def fastest(entry: Entry) -> Key:
-        return (level(entry) > 0, -rate_speed(entry), weight(entry), entry.cost.usd_per_month, *last(entry))
+        group = groups.get(rate_speed(entry), len(groups))
+        return (_level(entry) > 0, group, entry.cost.usd_per_month, -rate_speed(entry), weight(entry), *last(entry))
 
     return {"balanced": balanced, "cheapest": cheapest, "fastest": fastest}[priority]
 

@@ -10,13 +10,13 @@ Work that providers sell per token: chat with and without images, vectors, pictu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from lib.advisor.candidates import SERVERS, family_of, task_of
 from lib.advisor.fit import HostedModel, Requirements
 from lib.advisor.judge import DAYS_PER_MONTH, judge_offers
-from lib.advisor.rank import rank_entries
+from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import Entry, ProviderOption, Recommendation, Rejection, Speed
 from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
@@ -90,7 +90,7 @@ def recommend(
         task=task,
         family=family,
         usual=requirements.speed_request,
-        notes=_notes(workload, context, pick),
+        notes=_notes(workload, context, order),
         caveats=(*_caveats(hosted, pick), *_describe_counting(order, requirements)),
         sources=_sources(hosted, pick, catalog),
     )
@@ -132,7 +132,8 @@ def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
     return tuple(sorted(rejected, key=place))
 
 
-def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason, ...]:
+def _notes(workload: Workload, context: int, order: Sequence[Entry]) -> tuple[Reason, ...]:
+    pick = order[0] if order else None
     notes = []
     if context > workload.context_tokens:
         notes.append(Reason("context_raised", {"asked_tokens": workload.context_tokens, "held_tokens": context}))
@@ -141,7 +142,7 @@ def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason
     if pick is None:
         notes.append(Reason("nothing_fits"))
         return tuple(notes)
-    notes.append(Reason(f"picked_{workload.priority}"))
+    notes.append(_explain_pick(workload, order))
     notes += _describe_speed(pick.speed)
     if workload.min_tokens_per_s and pick.speed.tokens_per_s is None:
         notes.append(Reason("rate_not_judged"))
@@ -150,6 +151,20 @@ def _notes(workload: Workload, context: int, pick: Entry | None) -> tuple[Reason
     if workload.account == "anonymous":
         notes.append(Reason("account_needed"))
     return tuple(notes)
+
+
+def _explain_pick(workload: Workload, order: Sequence[Entry]) -> Reason:
+    """Why the first one is first, in the words of the order that `lib.advisor.rank` made."""
+    pick = order[0]
+    code = f"picked_{workload.priority}"
+    if workload.priority == "fastest":
+        return Reason(code, {"within_percent": round(100 * NEARLY_AS_FAST)})
+    if workload.priority == "cheapest":
+        return Reason(code)
+    free = any(entry.offer.platform == "zerogpu" and entry.verdict == "comfortable" for entry in order)
+    rented_cpu = pick.offer.silicon is None and pick.cost.usd_per_month > 0
+    variant = "short" if pick.verdict != "comfortable" else "cpu" if rented_cpu and free else ""
+    return Reason(code, variant=variant)
 
 
 def _describe_speed(speed: Speed) -> list[Reason]:

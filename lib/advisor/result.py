@@ -194,11 +194,13 @@ def explain_configuration(
 def _explain_memory(headroom: Headroom) -> list[Reason]:
     values = {
         "needed_bytes": headroom.needed_bytes,
+        "device_bytes": headroom.device_bytes,
         "capacity_bytes": headroom.capacity_bytes,
         "free_bytes": headroom.free_bytes,
-        "free_percent": round(100 * headroom.free_bytes / headroom.capacity_bytes),
+        "free_percent": 100 * (headroom.device_bytes - headroom.needed_bytes) // headroom.device_bytes,
     }
-    reasons = [Reason("fits" if headroom.comfortable else "fits_tightly", values)]
+    variant = "claim" if headroom.capacity_bytes < headroom.device_bytes else ""
+    reasons = [Reason("fits" if headroom.comfortable else "fits_tightly", values, variant=variant)]
     if headroom.working_bytes:
         reasons.append(Reason("working_room", {"bytes": headroom.working_bytes}))
     return reasons

@@ -1,6 +1,6 @@
 """What the day's requests need of an offer: how many run at the same time, how many machines, and on ZeroGPU how much quota.
 
-    served = open seconds a day / seconds of a request · requests at the same time
+    served = 0.8 · open seconds a day / seconds of a request · requests at the same time          (`lib.laws.price`: FULL_UTILISATION)
     machines = max(⌈requests a day / served⌉, ⌈stated requests at the same time / those of one machine⌉)
 
 With a static batch the requests at the same time are those that were stated. A server takes more while its cache holds them and every one
@@ -27,8 +27,8 @@ from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placements
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
-from lib.cost.usage import LOADS, reservation_values, to_decimal
-from lib.laws.price import HOUR_S
+from lib.cost.usage import LOADS, reservation_values, to_decimal, zerogpu_caveats
+from lib.laws.price import FULL_UTILISATION, HOUR_S
 from lib.laws.zerogpu_quota import calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Account, Workload
@@ -51,9 +51,9 @@ class Plan:
 
 
 def count_served(requirements: Requirements, speed: Speed, at_once: int) -> int | None:
-    """Requests a day that one machine serves; `None` where the time of a request is not known."""
+    """Requests a day that one machine serves while it is planned to be filled; `None` where the time of a request is not known."""
     request_s, open_s = speed.request_s, float(requirements.workload.hours_per_day) * HOUR_S
-    return int(open_s / request_s * at_once) if request_s and open_s else None
+    return int(float(FULL_UTILISATION) * open_s / request_s * at_once) if request_s and open_s else None
 
 
 def plan_traffic(timed: Sequence[Timed], requirements: Requirements, model: HostedModel) -> list[Plan]:
@@ -135,6 +135,7 @@ def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirement
         "concurrency": placement.at_once,
         "together": together,
         "replicas": replicas,
+        "used_percent": 100 * FULL_UTILISATION,
     }
     if replicas == 1:
         busier = (Reason("traffic_in_flight", values),) if placement.at_once > together else ()
@@ -148,6 +149,9 @@ def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirement
 LIGHT_TRAFFIC_VISITORS = 10
 """ZeroGPU is for demos: traffic that needs the whole daily quota of more visitors than this wants hardware of its own. A judgement."""
 
+MOST_VISITORS_BY_RUNS = 20
+"""The same where runs that users report are the limit, not the quota: visitors who spend little of it, of a figure that is less sure."""
+
 
 def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
     """Everything that forbids hosting on ZeroGPU."""
@@ -160,14 +164,13 @@ def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload) -> lis
 
 
 def explain_hosting(rules: ZeroGpuRules, account: Account) -> list[Reason]:
-    """How many such Spaces the account may host and on which conditions, and the runs a day that are reported beside the quota."""
+    """How many such Spaces the account may host and on which conditions, and what the figures of the quota rest on."""
     spaces = rules.max_spaces[account]
     reasons = []
     if spaces and account == "free":
         reasons.append(Reason("zerogpu_hosting", {"spaces": spaces, "conditions": ", ".join(rules.free_hosting_conditions)}))
-    if account in rules.runs_per_day_reported:
-        reasons.append(Reason("zerogpu_runs", {"account": account, "runs": rules.runs_per_day_reported[account]}))
-    return [*reasons, Reason("zerogpu_reservation", reservation_values(rules))]
+    assumed = (Reason(f"zerogpu_{of.code}", of.values) for of in zerogpu_caveats(rules, account))
+    return [*reasons, *assumed, Reason("zerogpu_reservation", reservation_values(rules))]
 
 
 def estimate_gpu_seconds(family: Family, speed: Speed) -> float | None:
@@ -197,14 +200,20 @@ def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: 
     if seconds is None:
         return Reason("zerogpu_quota_unknown", values), True
     each = quota_seconds(seconds=to_decimal(seconds), **factors)
+    runs = rules.runs_per_day_reported.get(workload.account)
     calls = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
+    by_quota = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
+    heavy = calls == 0 or by_quota > LIGHT_TRAFFIC_VISITORS
+    variant, most = "", LIGHT_TRAFFIC_VISITORS
+    if runs is not None and runs < calls and not heavy:
+        calls, variant, most = runs, "runs", MOST_VISITORS_BY_RUNS
     visitors = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
-    values |= {"request_quota_s": float(each), "requests_per_visitor": calls, "visitors": visitors, "most_visitors": LIGHT_TRAFFIC_VISITORS}
-    if calls == 0 or visitors > LIGHT_TRAFFIC_VISITORS:
-        return Reason("quota_too_small", values), False
+    values |= {"request_quota_s": float(each), "requests_per_visitor": calls, "visitors": visitors, "most_visitors": most}
+    if heavy or visitors > most:
+        return Reason("quota_too_small", values, variant=variant), False
     if workload.concurrency > LIGHT_TRAFFIC_VISITORS:
         return Reason("zerogpu_crowd", {"concurrency": workload.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS}), False
-    return Reason("zerogpu_quota", values), True
+    return Reason("zerogpu_quota", values, variant=variant), True
 
 
 def warn_declarations(offer: Offer, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:

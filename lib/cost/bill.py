@@ -33,7 +33,7 @@ from lib.cost.usage import (
     to_decimal,
 )
 from lib.errors import BadArgument, UnknownHardware
-from lib.laws.price import DAY_H, HOUR_S, MILLION, RENT, answer_price, prompt_price, rent, share
+from lib.laws.price import DAY_H, FULL_UTILISATION, HOUR_S, MILLION, RENT, answer_price, prompt_price, rent, share
 from lib.provenance import Caveat, Source, Value
 from lib.speed import SpeedEstimate
 
@@ -260,6 +260,7 @@ def _traffic_caveats(
         "served": int(capacity.requests_per_day),
         "replicas_needed": capacity.replicas_needed,
         "usd_per_month": serving,
+        "used_percent": 100 * FULL_UTILISATION,
     }
     return [Caveat("too_little_capacity", values)]
 

@@ -164,7 +164,7 @@ def _quota_ends(bills: _Bills, zerogpu: Offer, *, sleeps: bool, price: TokenPric
     use = estimate_zerogpu_use(zerogpu, bills.usage, bills.rules.zerogpu, bills.speed)
     free = Decimal(use.daily_quota_s) / use.quota_s_per_request
     if use.usd_per_request_beyond is None:
-        law = "n = ⌊quota / quota seconds per request⌋; this account cannot pay for more"
+        law = "n = ⌊quota / quota seconds per request⌋, at most the runs a day that users report; this account cannot pay for more"
         return [bills.point("zerogpu", "always_on", Decimal(use.requests_in_quota), None, law)]
     days, each = bills.usage.days_per_month, use.usd_per_request_beyond
     full = bills.always_on()

@@ -12,13 +12,10 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.cost.usage import to_decimal
-from lib.laws.price import answer_price, gpu_hours_per_million_tokens, rent, replicas_needed
+from lib.laws.price import FULL_UTILISATION, answer_price, gpu_hours_per_million_tokens, rent, replicas_needed
 from lib.laws.serving import wait_seconds
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
-
-FULL_UTILISATION = Decimal("0.8")
-"""Utilisation up to which replicas are planned to be filled; above it waits grow quickly (M/M/1: five times the service time at 0.8)."""
 
 CENT = Decimal("0.005")
 """Savings below half a cent are shown as none."""

@@ -5,12 +5,13 @@ awake (`lib.laws.idle_sleep`). ZeroGPU bills nothing: the stated traffic is coun
 
 What hardware serves, and what a traffic needs of it:
 
-    n = h · 3600 · k · r / t        served per day        R = ⌈N · t / (h · 3600 · k)⌉        replicas that N requests a day need
+    n = ρ · h · 3600 · k · r / t        served per day        R = ⌈N · t / (ρ · h · 3600 · k)⌉        replicas that N requests a day need
 
     h  hours a day      k  requests at a time of one replica      r  replicas      t  seconds of a request (`request_seconds`)
+    ρ  utilisation up to which a replica is filled, 0.8 (`lib.laws.price`)
 
-t is the time with k requests in flight all the time, so both are those of a machine that is busy throughout; requests that come in bursts
-need more (`lib.cost.compare` plans with 80 %).
+t is the time with k requests in flight all the time. Requests come at random: a replica that is filled to the last second makes them wait
+without end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, ZeroGpuRules
 from lib.cost.result import BestLoad, Capacity, ZeroGpuUse
 from lib.laws.idle_sleep import awake
-from lib.laws.price import HOUR_S, answer_price
+from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price
 from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat, Value
 from lib.speed import SpeedEstimate
@@ -138,7 +139,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
         seconds = Decimal(rules.default_duration_s)
     each = quota_seconds(seconds=seconds, duration_factor=size.duration_factor, multiplier=size.quota_multiplier)
     daily = rules.daily_quota_s[usage.account]
-    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each)
+    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each, runs=rules.runs_per_day_reported.get(usage.account))
     pays = usage.account in rules.overquota_accounts
     price = rules.overquota_usd_per_gpu_hour
     alone = beyond_quota(quota_s=usage.requests_per_day * each - daily, usd_per_gpu_hour=price) * usage.days_per_month
@@ -164,6 +165,18 @@ def reservation_values(rules: ZeroGpuRules) -> dict[str, Value]:
     }
 
 
+def zerogpu_caveats(rules: ZeroGpuRules, account: Account) -> list[Caveat]:
+    """What a figure of the quota rests on: runs that users report, the factor on the time used, visitors with the account's own plan."""
+    factor = max(size.duration_factor for size in rules.sizes)
+    caveats = [Caveat("duration_factor_assumed", {"factor": factor})] if factor > 1 else []
+    if account in rules.runs_per_day_reported:
+        caveats.append(Caveat("runs_reported", {"account": account, "runs": rules.runs_per_day_reported[account]}))
+    if account not in {"free", "anonymous"}:
+        daily = rules.daily_quota_s
+        caveats.append(Caveat("visitors_own_plan", {"account": account, "free_s": daily["free"], "anonymous_s": daily["anonymous"]}))
+    return caveats
+
+
 def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Caveat]:
     """Who pays, and how far a day's quota goes."""
     calls = use.requests_in_quota
@@ -174,7 +187,11 @@ def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Ca
         "account": usage.account,
         "requests_per_visitor": calls,
     }
-    caveats = [Caveat("visitor_pays", pays), Caveat("zerogpu_reservation", reservation_values(rules))]
+    caveats = [
+        Caveat("visitor_pays", pays),
+        Caveat("zerogpu_reservation", reservation_values(rules)),
+        *zerogpu_caveats(rules, usage.account),
+    ]
     if usage.requests_per_day > 0 and calls == 0:
         caveats.append(Caveat("quota_too_small"))
     elif usage.requests_per_day > calls:
@@ -195,7 +212,7 @@ LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 def measure_capacity(offer: Offer, usage: Usage, speed: SpeedEstimate | None) -> Capacity | None:
     """`None` on ZeroGPU, which has no replicas of its owner's, and where the time of a request is not known."""
     seconds = request_seconds(usage, speed)
-    each = usage.hours_per_day * HOUR_S * usage.concurrency
+    each = FULL_UTILISATION * usage.hours_per_day * HOUR_S * usage.concurrency
     if offer.platform == "zerogpu" or seconds is None or seconds <= 0 or each <= 0:
         return None
     needed = math.ceil(usage.requests_per_day * seconds / each)

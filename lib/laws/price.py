@@ -14,6 +14,8 @@ HOUR_S = 3600
 DAY_H = 24
 MILLION = 1_000_000
 GB_PER_TB = 1000
+FULL_UTILISATION = Decimal("0.8")
+"""Utilisation up to which hardware is planned to be filled; above it waits grow quickly (M/M/1: five times the service time at 0.8)."""
 
 RENT = "USD/h · (hours · replicas + extra replica hours)"
 TOKENS = "requests · tokens · USD/10⁶"

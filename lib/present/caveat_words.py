@@ -177,8 +177,8 @@ _BILL = {
     "request_time_unknown": "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it "
     "awake.",
     "too_little_capacity": "{replicas!s} replica(s) serve about {served:,} requests a day with {concurrency!s} concurrent in {hours:plain} "
-    "hours: {requests_per_day:,.0f} of {request_s} each need {replicas_needed:,} replicas, {usd_per_month} a month; the price of a request "
-    "is that.",
+    "hours, filled to {used_percent:plain} %: {requests_per_day:,.0f} of {request_s} each need "
+    "{replicas_needed:,} replicas, {usd_per_month} a month; the price of a request is that.",
     "one_at_a_time": "A million output tokens cost {one_usd} with one request at a time and {usd} with {concurrency} concurrent requests, "
     "whose time to first token is {ttft_s}.",
     "targets_missed": "At no load does the time to first token stay within {ttft_s} and the time per output token within {tpot_s}, so no "
@@ -192,6 +192,11 @@ _QUOTA = {
     "visitor_pays": "A call of {seconds:.4g} s takes {request_quota_s:.4g} s of the visitor's own quota ({quota_minutes:plain} "
     "minutes a day for the account '{account!s}'): {requests_per_visitor!s} such calls a day. The owner of the Space pays nothing for the "
     "GPU.",
+    "runs_reported": "Users report {runs!s} runs a day for the account '{account!s}' beside the quota; not documented, but counted.",
+    "duration_factor_assumed": "The time used is counted {factor} times on the default size, as package spaces 0.51.3 counts declared "
+    "seconds: an assumption; the documentation gives that size as 1 times.",
+    "visitors_own_plan": "Visitors are counted as '{account!s}' accounts. Those of a public Space mostly have a free account ({free_s:.4g} "
+    "s a day) or none ({anonymous_s:.4g} s a day).",
     "quota_too_small": "A single call takes more than this account's whole daily quota.",
     "zerogpu_reservation": ZEROGPU_RESERVATION,
     "quota_spread": "{requests_per_day:plain} requests a day need the quota of at least {visitors!s} such visitors.",

@@ -50,7 +50,7 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
     if best is not None and best["concurrency"] != bill["concurrency"]:
         figures.append((f"The same at {best['concurrency']}", usd(best["usd_per_million_output_tokens"])))
     capacity = bill["capacity"]
-    if capacity is not None and bill["utilisation"] is not None and bill["utilisation"] > 1:
+    if capacity is not None and bill["utilisation"] is not None and capacity["total_usd_per_month"] > bill["total_usd_per_month"]:
         figures.append((f"{capacity['replicas_needed']:,} replicas, which serve it", usd_per_month(capacity["total_usd_per_month"])))
     elif bill["utilisation"] is not None:
         figures.append(("Utilisation", f"{100 * bill['utilisation']:.0f} %"))

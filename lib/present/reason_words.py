@@ -11,8 +11,11 @@ from types import MappingProxyType
 from lib.present import gpu_tpu_words, solve_words, traffic_words
 
 _HOLDS = {
-    "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {capacity_bytes} used.",
-    "fits_tightly": "Tight: {needed_bytes} of {capacity_bytes} used, {free_percent} % stays free.",
+    "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {device_bytes} used.",
+    "fits:claim": "{free_percent} % of its memory stays free: {needed_bytes} of {device_bytes} used; the engine may fill {capacity_bytes}.",
+    "fits_tightly": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % stays free.",
+    "fits_tightly:claim": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % stays free; the engine may fill "
+    "{capacity_bytes}.",
     "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
     "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
     "quantized_sibling:converted": "Converted to {precision}, a file of the engine's own.",
@@ -57,14 +60,14 @@ _SPEED = {
     "slow_request": "A request takes about {seconds}; {limit_s} count as usable.",
 }
 _TRAFFIC = {
-    "traffic_exceeds": "Serves about {served} requests a day ({concurrency} concurrent); {requests_per_day} are expected, and it "
-    "cannot have replicas.",
-    "traffic_in_flight": "{requests_per_day} requests a day mean {concurrency} concurrent requests, which it serves; speed and memory "
-    "are for that load.",
+    "traffic_exceeds": "Serves about {served} requests a day ({concurrency} concurrent, filled to {used_percent} %); {requests_per_day} "
+    "are expected, and it cannot have replicas.",
+    "traffic_in_flight": "{requests_per_day} requests a day mean {concurrency} concurrent requests, which it serves filled to at "
+    "most {used_percent} %; speed and memory are for that load.",
     "replicas_needed:together": "One replica serves {concurrency} concurrent requests; {together} are expected: {replicas} "
     "replicas, each billed.",
-    "replicas_needed": "One replica serves about {served} requests a day ({concurrency} concurrent); {requests_per_day} are expected: "
-    "{replicas} replicas, each billed.",
+    "replicas_needed": "One replica serves about {served} requests a day ({concurrency} concurrent, filled to {used_percent} %: fuller "
+    "ones make requests wait); {requests_per_day} are expected: {replicas} replicas, each billed.",
 }
 _PRICE = {
     "free": "Free of charge.",
@@ -104,16 +107,24 @@ _ZEROGPU = {
     "zerogpu_gradio_only": "ZeroGPU takes Gradio Spaces only; this one is built with {sdk}.",
     "zerogpu_needs_account": "Hosting on ZeroGPU needs an account; a free one may host {free_spaces} such Spaces.",
     "zerogpu_quota": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request: "
-    "{requests_per_visitor} a day each.",
+    "{requests_per_visitor} a day each, at least {visitors} visitors for {requests_per_day} requests a day.",
+    "zerogpu_quota:runs": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request, and have "
+    "{requests_per_visitor} runs a day by what users report: at least {visitors} visitors for {requests_per_day} requests a day.",
     "zerogpu_quota_unknown": "Visitors spend their own quota ({account}: {quota_s} a day); the time of a request is not known.",
     "zerogpu_crowd": "{concurrency} concurrent requests are at least as many visitors, each waiting for a slice of the shared GPUs. Up to "
     "{most_visitors} count as light traffic here.",
     "zerogpu_hosting": "A free account may host {spaces} such Spaces ({conditions}).",
-    "zerogpu_runs": "Runs are limited too: users report {runs} a day for this account ({account}); this is not documented.",
     "zerogpu_reservation": ZEROGPU_RESERVATION,
+    "zerogpu_runs_reported": "Runs are limited too: users report {runs} a day for this account ({account}); this is not documented.",
+    "zerogpu_duration_factor_assumed": "The time used is counted {factor} times on the default size, as package spaces 0.51.3 counts "
+    "declared seconds: an assumption; the documentation gives that size as 1 times.",
+    "zerogpu_visitors_own_plan": "Visitors are counted as {account} accounts. Those of a public Space mostly have a free account ({free_s} "
+    "a day) or none ({anonymous_s} a day).",
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
     "quota_too_small": "{requests_per_day} requests a day, about {request_quota_s} of quota each, use up that of {visitors} visitors "
     "({quota_s} a day, {account} account). Up to {most_visitors} counts as light traffic here.",
+    "quota_too_small:runs": "{requests_per_day} requests a day need at least {visitors} visitors: users report {requests_per_visitor} runs "
+    "a day for this account ({account}; not documented). Up to {most_visitors} counts as light traffic here.",
     "quota_too_small:one": "One request takes about {request_quota_s} of quota; a visitor has {quota_s} a day ({account} account).",
     "zerogpu_xlarge": "Declare size={size}: a whole card, at {multiplier} times the quota.",
     "zerogpu_declare_size": "Declare size={size}: weights above {limit_bytes} otherwise make calls xlarge, at twice the quota.",
@@ -149,8 +160,13 @@ _NOTES = {
     "first_token_not_judged": "The time to the first token is not predicted for this work, so its limit was not checked.",
     "picked_balanced": "The lowest price among hardware that is fast enough and keeps 10 % of its memory free. Original precision is "
     "preferred: 8-bit weights count as twice the price, 4-bit weights as two and a half times.",
+    "picked_balanced:cpu": "A CPU that is fast enough and costs less than every GPU. ZeroGPU runs it too and costs its owner nothing, but "
+    "its visitors queue and spend a daily quota; priority=cheapest picks it.",
+    "picked_balanced:short": "Nothing that fits is both fast enough and keeps 10 % of its memory free: of what does most of that, the "
+    "lowest price, weighed by precision.",
     "picked_cheapest": "The lowest price that runs this workload.",
-    "picked_fastest": "The highest predicted speed.",
+    "picked_fastest": "The lowest price within {within_percent} % of the highest predicted speed: smaller differences are below the error "
+    "of the predictions.",
     "speed_is_predicted": "Speeds are predictions for {prompt_tokens} prompt and {output_tokens} output tokens (concurrent requests: "
     "{concurrency}); each has a range.",
     "speed_is_a_bound": "Speeds are upper bounds from datasheets, to compare hardware and to rule out what cannot be quick enough; real "

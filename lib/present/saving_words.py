@@ -6,7 +6,8 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from lib.advisor.savings import NoSaving, Saving
 from lib.cost import BreakEvenPoint
-from lib.cost.compare import FULL_UTILISATION, Comparison, Side
+from lib.cost.compare import Comparison, Side
+from lib.laws.price import FULL_UTILISATION
 from lib.present.numbers import gib
 from lib.present.sentences import fill
 

@@ -254,8 +254,8 @@ def cost_answer(
     estimate = estimate_or_none(speed)
     bill = bill_offer(offer, usage, rules, speed=estimate)
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
-    zero = _zerogpu(offer, catalog, spec, request)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
+    zero = None if seconds is None else _zerogpu(offer, catalog, spec, request)
     timed = replace(usage, seconds_on_gpu=seconds)
     one, best = _prices_at_loads(bill, loads)
     break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero, best=best)
@@ -409,8 +409,8 @@ def _token_price(price: TokenPrice, bill: CostEstimate) -> TokenPriceEntry:
 
 
 def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: MemoryRequest | None) -> Offer | None:
-    """The first size of ZeroGPU that holds the model; without a model the default one, for hardware with a GPU."""
-    if offer.silicon is None or offer.platform == "zerogpu":
+    """The first size of ZeroGPU that holds the model; without a model the default one, for a GPU."""
+    if offer.silicon is None or offer.tpu is not None or offer.platform == "zerogpu":
         return None
     if spec is None or request is None:
         return catalog.offer(ZEROGPU_TIER, "zerogpu")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
 from lib.advisor.candidates import engines_on, family_of, list_candidates, task_of
-from lib.advisor.traffic import LIGHT_TRAFFIC_VISITORS
+from lib.advisor.traffic import LIGHT_TRAFFIC_VISITORS, MOST_VISITORS_BY_RUNS
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
 from lib.engines import ENGINES
@@ -248,4 +248,4 @@ def check_use(reason: Reason, entry: Entry, workload: Workload) -> None:
             assert workload.hours_per_day < 24
         case "zerogpu_quota":
             visitors = -(-workload.requests_per_day // int(values["requests_per_visitor"]))
-            assert values["visitors"] == visitors <= LIGHT_TRAFFIC_VISITORS
+            assert values["visitors"] == visitors <= (MOST_VISITORS_BY_RUNS if reason.variant else LIGHT_TRAFFIC_VISITORS)

@@ -226,6 +226,27 @@ def test_quota_by_account() -> None:
     assert entry(answer(requests_per_day=1000, account="pro"), "zero-a10g").verdict == "comfortable"
 
 
+def test_reported_runs_bound_the_visitors() -> None:
+    """Free: users report 8 runs a day, so that 100 requests take ⌈12.5⌉ = 13 visitors however short they are, and 161 more than 20."""
+    quota = next(r for r in entry(answer(SMALL, requests_per_day=100), "zero-a10g").reasons if r.code == "zerogpu_quota")
+    assert (quota.variant, quota.values["requests_per_visitor"], quota.values["visitors"]) == ("runs", 8, 13)
+    refused = why_not(answer(SMALL, requests_per_day=161), "zero-a10g")
+    assert (refused.code, refused.variant, refused.values["visitors"]) == ("quota_too_small", "runs", 21)
+    assert "zerogpu_visitors_own_plan" in codes(entry(answer(SMALL, account="pro"), "zero-a10g"))
+
+
+def test_free_memory_is_said_of_what_comfort_is_judged_by() -> None:
+    """A comfortable fit keeps a tenth of the device, and its sentence counts the same device; a CPU before ZeroGPU says why."""
+    for one in answer(platforms=EVERYWHERE).ranked:
+        room = next(r for r in one.reasons if r.code.startswith("fits"))
+        assert int(room.values["free_percent"]) >= 10 or room.code == "fits_tightly"
+        assert (room.variant == "claim") is (int(room.values["capacity_bytes"]) < int(room.values["device_bytes"]))
+    small = answer(encoder(110e6))
+    assert small.pick is not None
+    assert small.pick.offer.id == "cpu-upgrade"
+    assert ("picked_balanced", "cpu") in {(note.code, note.variant) for note in small.notes}
+
+
 def test_weights_above_42_gib_want_a_declared_size() -> None:
     """34B in eight bits stay below 42 GiB; 23B in bf16 (46 GB = 42.8 GiB) do not, and large has to be declared."""
     found = answer(decoder(23e9, layers=48, heads=48), context_tokens=256, precision="bf16")
@@ -257,7 +278,7 @@ def test_traffic_beyond_one_machine_is_priced_in_machines() -> None:
     alone = entry(answer(requests_per_day=10_000, sdk="gradio"), "l4x1")
     reason = next(r for r in alone.reasons if r.code == "replicas_needed")
     assert alone.speed.predicted is not None
-    served = int(86_400 / alone.speed.predicted.request_s)
+    served = int(0.8 * 86_400 / alone.speed.predicted.request_s)
     assert reason.values["served"] == served < 10_000
     assert alone.replicas == -(-10_000 // served)
     assert alone.cost.usd_per_month == Decimal(576) * alone.replicas
@@ -295,13 +316,15 @@ def test_wanted_rate_rules_out_what_cannot_reach_it() -> None:
 
 
 def test_priorities() -> None:
-    """Cheapest pays least, fastest is predicted the most tokens of all that fit with room to spare on one host."""
+    """Cheapest pays least; fastest pays least of what is within a tenth of the most tokens that fit with room to spare on one host."""
     cheapest, fastest = answer(priority="cheapest"), answer(priority="fastest", platforms=EVERYWHERE)
     assert cheapest.pick is not None
     assert cheapest.pick.cost.usd_per_month == min(e.cost.usd_per_month for e in cheapest.ranked)
     assert fastest.pick is not None
     single = [e for e in fastest.ranked if "multi_host" not in codes(e) and e.verdict == "comfortable"]
-    assert rate_speed(fastest.pick) == max(rate_speed(e) for e in single)
+    close = [e for e in single if rate_speed(e) >= 0.9 * max(rate_speed(e) for e in single)]
+    assert fastest.pick in close
+    assert fastest.pick.cost.usd_per_month == min(e.cost.usd_per_month for e in close)
     assert fastest.pick.speed.predicted is not None
 
 

@@ -50,6 +50,7 @@ def test_quota_of_both_sizes() -> None:
 def test_calls_and_visitors_of_a_day() -> None:
     """A free visitor's 300 s carry three default calls of 90 s, two of 120 s, and exactly 2,000 of 0.15 s: no float loses one."""
     assert [calls_per_day(daily_quota_s=300, call_quota_s=Decimal(q)) for q in ("90", "120", "0.15", "301")] == [3, 2, 2000, 0]
+    assert [calls_per_day(daily_quota_s=300, call_quota_s=Decimal(q), runs=8) for q in ("90", "0.15")] == [3, 8]
     assert visitors_needed(calls=Decimal("2000.5"), calls_per_visitor=2000) == 2
     assert visitors_needed(calls=100, calls_per_visitor=0) == 0
 

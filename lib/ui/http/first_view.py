@@ -67,7 +67,7 @@ def drop_api_components(html: bytes) -> bytes:
     """The page's HTML without the components that stand for arguments and answers of `gr.api`.
 
     Gradio gives each argument of an endpoint a component that shows nothing. The browser builds all of them before it shows the page:
-    for this page they are 300 of 760, and four tenths of the time. Whoever calls the API reads `/config`, which keeps them.
+    for this page they are 300 of 760, and about a sixth of the time. Whoever calls the API reads `/config`, which keeps them.
     """
 
     def lighten(match: re.Match[bytes]) -> bytes:
