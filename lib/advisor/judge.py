@@ -30,7 +30,7 @@ from lib.advisor import traffic
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
 from lib.advisor.rank import order_configurations
-from lib.advisor.result import Configuration, Cost, Entry, Rejection, Speed, explain_configuration, explain_offer
+from lib.advisor.result import Configuration, Cost, Entry, LesserSteps, Rejection, Speed, explain_configuration, explain_offer
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
 from lib.advisor.traffic import READING_TOKENS_PER_S, plan_traffic
 from lib.catalog.offers import Offer
@@ -72,6 +72,7 @@ class Trial:
     device_bytes: int
     waves: list[tuple[Candidate, ...]]
     refused: Reason | None
+    least_step: int
     passing: list[Configuration] = field(default_factory=list)
     too_slow: list[Refusal] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
@@ -145,7 +146,7 @@ def _start(offer: Offer, requirements: Requirements, model: HostedModel) -> Tria
     candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload, tuple(model.published or ()))
     together = requirements.workload.priority == "fastest"  # then the engines of a step compete
     waves = [tuple(group) for _, group in groupby(candidates.tried, lambda of: of.step if together else (of.step, of.engine))]
-    return Trial(offer, capacity, waves, candidates.refused)
+    return Trial(offer, capacity, waves, candidates.refused, min((of.step for of in candidates.tried), default=AS_STORED))
 
 
 def _time(placed: Sequence[tuple[Trial, Placement]], requirements: Requirements, model: HostedModel) -> None:
@@ -263,6 +264,13 @@ def _judge_quota(offer: Offer, requirements: Requirements, placement: Placement,
 # Verdicts
 
 
+def _describe_lesser_steps(trial: Trial, step: int) -> LesserSteps:
+    """What became of configurations with less compressed weights, where none of them passes."""
+    if trial.least_step >= step:
+        return "untried"
+    return "refused" if any(of.step < step for of in trial.too_slow) else "too_large"
+
+
 def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -> Entry | Rejection:
     """The entry of the best configuration, or every obstacle."""
     workload = requirements.workload
@@ -298,7 +306,7 @@ def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -
         cost=cost,
         verdict=best.verdict,
         reasons=(
-            *explain_configuration(offer, best, others, published, was_refused=any(of.step < best.candidate.step for of in trial.too_slow)),
+            *explain_configuration(offer, best, others, published, _describe_lesser_steps(trial, best.candidate.step)),
             *best.reasons,
             *explain_offer(offer, requirements.rules, cost),
         ),

@@ -174,18 +174,22 @@ NEEDS: Mapping[Rule, str] = {
 }
 
 
+LesserSteps = Literal["too_large", "refused", "untried"]
+"""Why no less compressed weights stand in an entry: they do not fit, miss what was asked for, or are not tried on this hardware."""
+
+
 def explain_configuration(
-    offer: Offer, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str] | None, *, was_refused: bool
+    offer: Offer, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str] | None, lesser: LesserSteps
 ) -> tuple[Reason, ...]:
     """The model that is placed, its precision, its number of devices and its speed.
 
-    `whole` are the configurations with less compressed weights that pass here too, `was_refused` says whether one that fits was
-    refused, `published` the quantized checkpoints that the Hub lists.
+    `whole` are the configurations with less compressed weights that pass here too, `lesser` says what became of
+    them where none does, `published` names the quantized checkpoints that the Hub lists.
     """
     return (
         *_explain_memory(best.headroom),
         *_explain_form(offer, best, published),
-        *_explain_compression(best, whole, was_refused=was_refused),
+        *_explain_compression(best, whole, lesser),
         *_explain_devices(offer, best.candidate, best.headroom.memory.host_bytes),
         *_explain_speed(best.speed),
     )
@@ -225,7 +229,7 @@ def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str
     return reasons
 
 
-def _explain_compression(best: Configuration, whole: Sequence[Configuration], *, was_refused: bool) -> list[Reason]:
+def _explain_compression(best: Configuration, whole: Sequence[Configuration], lesser: LesserSteps) -> list[Reason]:
     """Why the weights are compressed: what less compressed ones lack on this offer."""
     candidate = best.candidate
     if candidate.step == AS_STORED:
@@ -239,7 +243,7 @@ def _explain_compression(best: Configuration, whole: Sequence[Configuration], *,
     if whole:
         variant = "replicas" if all(of.verdict == best.verdict for of in whole) else whole[0].verdict
         return [Reason("quantized", values, variant=variant)]
-    return [Reason("quantized", values, variant="refused" if was_refused else "")]
+    return [Reason("quantized", values, variant="" if lesser == "too_large" else lesser)]
 
 
 def _explain_devices(offer: Offer, candidate: Candidate, host_bytes: int) -> list[Reason]:

@@ -84,7 +84,8 @@ def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
         + f"<td>{gib(int(memory['per_device_bytes']))}</td></tr>"
         for length, memory in points
     )
-    table = f'<div class="scroll"><table class="split"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    reach = 'class="scroll" tabindex="0" role="region" aria-label="The curve as a table"'
+    table = f'<div {reach}><table class="split"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
     return f'<details class="rest"><summary>The curve as a table</summary>{table}</details>'
 
 

@@ -25,6 +25,7 @@ _HOLDS = {
     "quantized:slow": "In {bits} bits ({precision}): less compressed weights are too slow to use.",
     "quantized:comfortable": "In {bits} bits ({precision}), which is faster; less compressed weights fit too.",
     "quantized:refused": "In {bits} bits ({precision}): less compressed weights miss what was asked for.",
+    "quantized:untried": "In {bits} bits ({precision}), the least compressed form that is tried with this engine and hardware.",
     "quantized:replicas": "In {bits} bits ({precision}), so that one machine serves more; less compressed weights fit too.",
     "checkpoint": "{precision} needs a checkpoint quantized that way (availability not checked).",
     "checkpoint:found": "Published quantized: {repository} (for {precision}).",

@@ -71,9 +71,11 @@ def table_markup(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str
     body = "".join(_row(number, heads, cells, tools) for number, cells in enumerate(rows))
     rest = len(rows) - tools.first if tools.first else 0
     more = f'<button type="button" class="act" data-more aria-expanded="false">{rest} {escape(tools.more)}</button>' if rest > 0 else ""
+    reach = "" if sorts else f' tabindex="0" role="region" aria-label="{escape(caption)}"'  # nothing else in it takes the keyboard
     table = (
-        f'<div class="scroll"><table role="table" class="rows {name}" data-first="{tools.first}"><caption>{escape(caption)}</caption>'
-        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
+        f'<div class="scroll"{reach}><table role="table" class="rows {name}" data-first="{tools.first}">'
+        f'<caption>{escape(caption)}</caption><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
+        f'<tbody role="rowgroup">{body}</tbody></table></div>'
     )
     if not sorts and not tools.search:
         return table

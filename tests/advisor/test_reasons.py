@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
@@ -23,6 +23,7 @@ from lib.workload import ACCOUNTS, PRIORITIES, SDKS, Workload
 
 CATALOG = load()
 OFFERS = tuple(offer for offer in CATALOG.offers if offer.listed)
+CPU_UPGRADE = next(offer for offer in OFFERS if offer.id == "cpu-upgrade")
 MODELS = tuple(name for name in bundled.list_ids() if "GLM-5" not in name)
 workloads = st.builds(
     Workload,
@@ -170,6 +171,7 @@ def test_what_would_fit_fits(name: str, offer: Offer, workload: Workload) -> Non
 
 @settings(max_examples=120, deadline=None)
 @given(st.sampled_from(MODELS), st.sampled_from(OFFERS), workloads)
+@example("google-t5/t5-base", CPU_UPGRADE, Workload(context_tokens=256, engine="llama.cpp"))  # a CPU is tried with eight bits first
 def test_what_is_said_of_an_entry_is_true(name: str, offer: Offer, workload: Workload) -> None:
     """Reasons of what does the work agree with its own figures."""
     spec = bundled.find_spec(name)
@@ -199,9 +201,9 @@ def check_form(reason: Reason, entry: Entry, spec: ModelSpec, workload: Workload
             assert entry.precision in {"bf16", "fp16"}
         case "unpacked":
             assert spec.stored.quantization is not None
-        case "quantized" if reason.variant in {"", "refused"}:
+        case "quantized" if reason.variant in {"", "refused", "untried"}:
             less = list_candidates(spec, family_of(task_of("auto", spec)), entry.offer, workload).tried
-            assert any(candidate.step < entry.step for candidate in less)
+            assert any(candidate.step < entry.step for candidate in less) is (reason.variant != "untried")
 
 
 def check_speed(reason: Reason, entry: Entry) -> None:
