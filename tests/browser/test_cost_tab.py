@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, Open, open_box
+from page_checks import BEYOND, CONTRAST, NAMELESS, STILL, Open, open_box
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -74,7 +74,7 @@ def test_the_tab_can_be_read(open_page: Open, scheme: str, width: int) -> None:
     page.locator(".chart .main-svg:visible").first.wait_for()
     for box in page.locator(".quiet-accordion > button:visible").all():
         box.click()
-    page.wait_for_timeout(400)  # transitions of colour
+    page.evaluate(STILL)
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate(NAMELESS) == []
     beyond: Any = page.evaluate(BEYOND)

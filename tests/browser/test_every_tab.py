@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 import pytest
-from page_checks import BEYOND, OPEN_ALL, SETTLED, UNFOLD, Open
+from page_checks import BEYOND, OPEN_ALL, SETTLED, STILL, UNFOLD, Open
 from playwright.sync_api import Page, expect
 
 from lib.ui.fields import TABS
@@ -56,7 +56,7 @@ def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
     page.evaluate(AXE)
     assert page.evaluate(FINDINGS, EVERY_RULE) == []
     page.locator('[data-tool="theme"]').click()
-    page.wait_for_timeout(400)  # transitions of colour
+    page.evaluate(STILL)
     assert page.evaluate(FINDINGS, COLOURS) == []
     page.set_viewport_size({"width": 390, "height": 844})
     page.evaluate(UNFOLD)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tiny_chat
 from contract import TINY_CONFIG
-from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open, open_box
+from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, STILL, WAIT_MS, Open, open_box
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -155,7 +155,7 @@ def test_everything_can_be_read_and_named(open_page: Open, scheme: str, width: i
     say(page, "Hi `code`")
     expect(page.locator("#chat-card .card")).to_be_visible()
     page.evaluate(OPEN_ALL)
-    page.wait_for_timeout(600)  # transitions of colour
+    page.evaluate(STILL)
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(BEYOND) == []

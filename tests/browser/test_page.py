@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from llama import llama_config
-from page_checks import BEYOND, CONTRAST, NAMELESS, UNFOLD, Open, open_box
+from page_checks import BEYOND, CONTRAST, NAMELESS, STILL, UNFOLD, Open, open_box
 from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.browser
@@ -152,7 +152,7 @@ def test_text_can_be_read_in_both_modes(open_page: Open, scheme: str, tab: str) 
     page = open_page(f"?tab={tab}", scheme=scheme)
     for box in page.locator(".quiet-accordion > button:visible").all():
         box.click()
-    page.wait_for_timeout(400)  # transitions of colour
+    page.evaluate(STILL)
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate(NAMELESS) == []
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, WAIT_MS, Open, open_box
+from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, STILL, WAIT_MS, Open, open_box
 from playwright.sync_api import Browser, Page, expect
 from running_app import started
 from space_stand_in import FakeEndpoint, FakeSpace, Person, SpaceStandIn
@@ -239,7 +239,7 @@ def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) ->
     expect(page.locator("#space-size h2")).to_be_visible()
     _review(page, "l4x1")
     page.evaluate(OPEN_ALL)
-    page.wait_for_timeout(400)  # transitions of colour
+    page.evaluate(STILL)
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(BEYOND) == []

@@ -144,7 +144,7 @@ def test_a_spreadsheet_runs_nothing() -> None:
 
 SOURCES = json.loads((Path(__file__).parents[2] / "lib" / "data" / "sources.json").read_text(encoding="utf-8"))["sources"]
 WITHOUT = {
-    "hub-openapi-copy", "zerogpu-runs-community", "zerogpu-create-402", "gcp-price-2026-09-18", "cpu-report", "mem-report", "zerogpu",
+    "hub-openapi-copy", "zerogpu-runs-community", "zerogpu-create-402", "cpu-report", "mem-report", "zerogpu",
     "brief-h200", "own-cpu",
 }  # fmt: skip
 """Reports without an address, and what was measured here."""

@@ -13,6 +13,10 @@ Open = Callable[..., Page]
 # Two frames and a moment without work: Gradio hands the fields of a part that was just opened their first values once more.
 SETTLED = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(done))))"""
 
+# No colour is on its way to another one.
+STILL = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => Promise.all(
+  document.getAnimations().filter(e => e instanceof CSSTransition).map(e => e.finished.catch(() => null))).then(() => done()))))"""
+
 # WCAG 2: contrast of every visible text with the nearest opaque background behind it, worst first.
 CONTRAST = """() => {
   const channel = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
