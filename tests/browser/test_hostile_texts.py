@@ -59,6 +59,7 @@ def repo(stand_in: StandIn) -> str:
 def test_hostile_texts_stay_text(open_page: Open, repo: str, tab: str) -> None:
     """In every parameter of a link, in every field, in a model's own files, and among the last questions."""
     page = open_page(f"?tab={tab}&model={repo}", wait=SHOWN)
+    assert page.evaluate(STRUCK) == []  # the repository's own texts, before others take their place
     fill_everything(page)
     check(page)
     asked = [{"label": HOSTILE, "query": f"javascript:window.struck=1//{HOSTILE}"}, None, 7, {"label": 1}]
