@@ -17,6 +17,7 @@ from lib.answers.common import (
     PartEntry,
     PriceEntry,
     RankedEntry,
+    ReasonEntry,
     RecommendationAnswer,
     SourceEntry,
 )
@@ -145,8 +146,20 @@ def pick_card(pick: RankedEntry, model: str) -> str:
         f'<h2 id="pick-name">{escape(pick["name"])} <code>{escape(pick["hardware"])}</code></h2>'
         f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick["platform"], pick["platform"]))} · {precision_words(pick)}</p>'
         f'<dl class="figures">{cells}</dl>{drawing}'
-        f"{bullet_list([escape(reason['message']) for reason in pick['reasons']], 'why')}</section>"
+        f"{reason_lists(pick['reasons'])}</section>"
     )
+
+
+_QUOTA_GROUNDS = {"zerogpu_duration_factor_assumed", "zerogpu_runs_reported", "zerogpu_visitors_own_plan", "zerogpu_reservation"}
+
+
+def reason_lists(reasons: Sequence[ReasonEntry], assumptions: Sequence[str] = ()) -> str:
+    """Reasons as a list; what ZeroGPU's quota rests on stands folded beneath them, with further assumptions (markup already)."""
+    first = [escape(reason["message"]) for reason in reasons if reason["code"] not in _QUOTA_GROUNDS]
+    folded = [escape(reason["message"]) for reason in reasons if reason["code"] in _QUOTA_GROUNDS]
+    folded += [one for one in assumptions if one not in first and one not in folded]
+    more = f'<details class="rest"><summary>Assumptions</summary>{bullet_list(folded, "notes")}</details>' if folded else ""
+    return bullet_list(first, "why") + more
 
 
 def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from lib.answers.spaces import RightSizeAnswer, SpaceStatus, VolumeEntry
-from lib.present.cards import PLATFORM_NAMES
+from lib.present.cards import PLATFORM_NAMES, reason_lists
 from lib.present.markup import bullet_list, escape
 from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
 
@@ -124,15 +124,12 @@ def size_card(answer: RightSizeAnswer) -> str:
     if pick is not None and answer["decision"] == "move":
         cost = pick["cost"]
         figures.append(("Recommended", _tier(pick["name"], pick["hardware"], cost["usd_per_hour"], cost["total_usd_per_month"])))
-    reasons = [escape(reason["message"]) for reason in answer["reasons"]]
-    known = set(reasons)
-    extra = [escape(caveat["message"]) for caveat in answer["caveats"] if escape(caveat["message"]) not in known]
+    reasons = reason_lists(answer["reasons"], [escape(caveat["message"]) for caveat in answer["caveats"]])
     why = escape(current["reason"])
     name = escape(answer["model"] or "the model")
     head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
-    more = f'<details class="rest"><summary>Assumptions</summary>{bullet_list(extra, "notes")}</details>' if extra else ""
     now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The current tier does not run it"}: {why}</p>' if why else ""
-    body = f"{now}{_figures(figures)}{bullet_list(reasons, 'why')}{more}"
+    body = f"{now}{_figures(figures)}{reasons}"
     return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'
 
 
