@@ -74,22 +74,22 @@ def count_patches(spec: ModelSpec) -> int:
     return max((shape[1] for shape in tables if len(shape) == 3 and (shape[0], shape[2]) == (1, hidden)), default=0)  # noqa: PLR2004
 
 
-def _resolve_images(spec: ModelSpec, asked: MediaRequest) -> PromptMedia:
+def _resolve_images(spec: ModelSpec, request: MediaRequest) -> PromptMedia:
     if spec.vision is None:
         towers = "vision_tower" in spec.parameters_by_component
         why = "how many tokens a picture takes is not known here; add them to the prompt" if towers else "no prompt of it takes pictures"
-        raise BadArgument("images", asked.images, f"0 for {spec.id or 'this model'}: {why}")
-    size = ImageSize(asked.image_width, asked.image_height)
+        raise BadArgument("images", request.images, f"0 for {spec.id or 'this model'}: {why}")
+    size = ImageSize(request.image_width, request.image_height)
     if max(size) > _MOST_OBLONG * min(size):
         raise BadArgument("image_width × image_height", f"{size.width:,} × {size.height:,}", f"sides of at most {_MOST_OBLONG} to 1")
     one = count_image(size, spec.vision.rules)
     crossed = one.tiles * one.positions if spec.vision.cross else 0
     return PromptMedia(
-        images=asked.images,
-        tokens=one.tokens * asked.images,
-        passes=one.tiles * asked.images,
+        images=request.images,
+        tokens=one.tokens * request.images,
+        passes=one.tiles * request.images,
         positions=one.positions,
-        cross_positions=crossed * asked.images,
+        cross_positions=crossed * request.images,
     )
 
 

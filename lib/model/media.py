@@ -38,8 +38,8 @@ def describe_vision(config: Any) -> VisionInput | None:
     if rules is None:
         return None
     tower, windowed, window = _tower(vision)
-    kept = tower.layers if config.model_type in _KEEP_EVERY_LAYER else 0
-    return VisionInput(rules=rules, tower=tower, windowed_layers=windowed, window=window, kept_layers=kept, cross=_cross(config))
+    kept_layers = tower.layers if config.model_type in _KEEP_EVERY_LAYER else 0
+    return VisionInput(rules=rules, tower=tower, windowed_layers=windowed, window=window, kept_layers=kept_layers, cross=_cross(config))
 
 
 def describe_sound(config: Any) -> SoundRules | None:
@@ -83,8 +83,8 @@ def _fixed(kind: str, config: Any, vision: Any) -> ImageRules | None:
         return ImageRules("fixed", 0, tile_tokens=getattr(config, tokens) if tokens else patches)
     if kind in {"llava", "vipllava"}:
         own = int(getattr(vision, "model_type", "") == "clip_vision_model")
-        taken = patches + (0 if getattr(config, "vision_feature_select_strategy", "default") == "default" else own)
-        return ImageRules("fixed", 0, tile_tokens=taken, class_positions=own)
+        positions = patches + (0 if getattr(config, "vision_feature_select_strategy", "default") == "default" else own)
+        return ImageRules("fixed", 0, tile_tokens=positions, class_positions=own)
     return None
 
 

@@ -39,12 +39,12 @@ def account_card(answer: AccountOverview) -> str:
     billed = sum(bool(row["usd_per_hour"]) for row in rows)
     idle = answer["always_on"]
     head = f"{usd_per_month(answer['usd_per_month'])} a month" if answer["usd_per_month"] else "Nothing is billed by the month now"
-    told = (
+    summary = (
         f"{len(rows)} found, {billed} billed now at {usd(answer['usd_per_hour'])} per hour together. "
         + (f"{idle} of them never stop by themselves. " if idle > 1 else "One of them never stops by itself. " if idle else "")
         + "The month is 720 hours at what is billed now, and less where something sleeps; Jobs end by themselves and are not in it."
     )
-    missing = "".join(
+    refusals = "".join(
         f'<div class="refusal" role="alert"><strong>{KIND_WORDS[one["kind"]]}s are not listed.</strong> {escape(one["message"])}</div>'
         for one in answer["not_listed"]
     )
@@ -70,8 +70,8 @@ def account_card(answer: AccountOverview) -> str:
     )
     return (
         '<section class="card account" aria-labelledby="account-sum">'
-        f'<p class="eyebrow">{escape(answer["owner"])}</p><h2 id="account-sum">{head}</h2><p class="quiet">{told}</p>'
-        f"{missing}{table}{notes}</section>{acts}{prices_line(answer['prices'])}"
+        f'<p class="eyebrow">{escape(answer["owner"])}</p><h2 id="account-sum">{head}</h2><p class="quiet">{summary}</p>'
+        f"{refusals}{table}{notes}</section>{acts}{prices_line(answer['prices'])}"
     )
 
 

@@ -62,7 +62,7 @@ def account_overview(
     if owner not in (account.name, *organizations):
         raise BadArgument("owner", owner, ", ".join((account.name, *organizations)))
     rows: list[tuple[ResourceEntry, Offer | None]] = []
-    missing: list[NotListed] = []
+    refusals: list[NotListed] = []
     caveats: list[Caveat] = []
     questions: tuple[tuple[Kind, Callable[[], Iterable[tuple[ResourceEntry, Offer | None]]]], ...] = (
         ("space", lambda: [_space_row(catalog, one) for one in spaces.list_spaces(owner)]),
@@ -71,13 +71,13 @@ def account_overview(
     )
     for kind, ask in questions:
         try:
-            found = list(ask())
+            batch = list(ask())
         except HubError as refused:
-            missing.append({"kind": kind, "code": refused.code, "message": str(refused)})
+            refusals.append({"kind": kind, "code": refused.code, "message": str(refused)})
             continue
-        if len(found) > MOST_ROWS:
+        if len(batch) > MOST_ROWS:
             caveats.append(Caveat("rows_left_out", {"most": MOST_ROWS}, variant=kind))
-        rows += found[:MOST_ROWS]
+        rows += batch[:MOST_ROWS]
     rows.sort(key=lambda row: (-(row[0]["usd_per_hour"] or 0), -(row[0]["usd_per_month_running"] or 0), row[0]["name"]))
     entries = [entry for entry, _ in rows]
     hourly = sum((Decimal(str(entry["usd_per_hour"] or 0)) for entry in entries), Decimal(0))
@@ -96,7 +96,7 @@ def account_overview(
         "usd_per_hour": float(hourly),
         "usd_per_month": float(monthly),
         "always_on": sum(entry["idling"] == "always_on" for entry in entries),
-        "not_listed": missing,
+        "not_listed": refusals,
         "prices": price_entry(catalog.prices["spaces"]),
         "caveats": caveat_entries(caveats),
         "sources": source_entries(_sources(rows, catalog)),
@@ -117,12 +117,12 @@ def _space_row(catalog: Catalog, space: Space) -> tuple[ResourceEntry, Offer | N
 
 
 def _endpoint_row(catalog: Catalog, endpoint: InferenceEndpoint) -> tuple[ResourceEntry, Offer | None]:
-    wanted = (endpoint.vendor, endpoint.instance_type, endpoint.instance_size)
+    instance = (endpoint.vendor, endpoint.instance_type, endpoint.instance_size)
     offer = next(
         (
             one
             for one in catalog.offers
-            if one.endpoint and (one.endpoint.vendor, one.endpoint.instance_type, one.endpoint.instance_size) == wanted
+            if one.endpoint and (one.endpoint.vendor, one.endpoint.instance_type, one.endpoint.instance_size) == instance
         ),
         None,
     )
@@ -130,7 +130,7 @@ def _endpoint_row(catalog: Catalog, endpoint: InferenceEndpoint) -> tuple[Resour
     when_idle = Reason("never_scales_to_zero") if seconds is None else Reason("scales_to_zero", {"sleep_after_s": seconds})
     stage = ENDPOINT_STAGES.get(endpoint.state) or Stage(name=endpoint.state, billed=None)
     entry = _entry("endpoint", endpoint.id, stage, price(offer), endpoint.replicas, when_idle)
-    return {**entry, "hardware": "-".join(wanted) if offer is None else offer.id, "hardware_name": _name(offer)}, offer
+    return {**entry, "hardware": "-".join(instance) if offer is None else offer.id, "hardware_name": _name(offer)}, offer
 
 
 def _job_row(catalog: Catalog, job: Job) -> tuple[ResourceEntry, Offer | None]:
