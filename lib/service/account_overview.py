@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -11,6 +12,7 @@ from pydantic import Field
 from lib.advisor.space_rules import (
     ENDPOINT_STAGES,
     JOB_STAGES,
+    Idling,
     Stage,
     describe_sleep,
     find_offer,
@@ -37,6 +39,42 @@ KINDS: tuple[Kind, ...] = ("space", "endpoint", "job")
 STATIC = "static"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One thing of the account: what it runs on, its stage, USD per hour of each replica (`None`: unknown), and what it does when idle."""
+
+    kind: Kind
+    name: str
+    stage: Stage
+    offer: Offer | None
+    hardware: str | None
+    each: Decimal | None
+    when_idle: Reason
+    replicas: int | None = None
+    since: str | None = None
+
+    @property
+    def running(self) -> Decimal | None:
+        """USD per hour of all replicas while they run."""
+        return None if self.each is None else self.each * max(1, self.replicas or 1)
+
+    @property
+    def billed(self) -> Decimal | None:
+        """USD per hour now; `None` where the stage does not say whether it is billed."""
+        running = self.running
+        return running if self.stage.billed else Decimal(0) if self.stage.billed is False or running == 0 else None
+
+    @property
+    def by_month(self) -> bool:
+        """Whether a price per month means something: a Job ends by itself."""
+        return self.kind != "job"
+
+    @property
+    def idling(self) -> Idling:
+        """What becomes of it without requests."""
+        return judge_idling(self.stage, self.running, self.when_idle)
+
+
 def _owner(name: str, value: object) -> str:
     return "" if value in (None, "") else check_text(name, value, "ada")[:MAX_NAME].strip()
 
@@ -61,13 +99,13 @@ def account_overview(
     owner = arguments.owner or account.name
     if owner not in (account.name, *organizations):
         raise BadArgument("owner", owner, ", ".join((account.name, *organizations)))
-    rows: list[tuple[ResourceEntry, Offer | None]] = []
+    resources: list[Resource] = []
     refusals: list[NotListed] = []
     caveats: list[Caveat] = []
-    questions: tuple[tuple[Kind, Callable[[], Iterable[tuple[ResourceEntry, Offer | None]]]], ...] = (
-        ("space", lambda: [_space_row(catalog, one) for one in spaces.list_spaces(owner)]),
-        ("endpoint", lambda: [_endpoint_row(catalog, one) for one in spaces.list_endpoints(owner)]),
-        ("job", lambda: [_job_row(catalog, one) for one in spaces.list_jobs(owner)]),
+    questions: tuple[tuple[Kind, Callable[[], Iterable[Resource]]], ...] = (
+        ("space", lambda: [_space(catalog, one) for one in spaces.list_spaces(owner)]),
+        ("endpoint", lambda: [_endpoint(catalog, one) for one in spaces.list_endpoints(owner)]),
+        ("job", lambda: [_job(catalog, one) for one in spaces.list_jobs(owner)]),
     )
     for kind, ask in questions:
         try:
@@ -77,46 +115,51 @@ def account_overview(
             continue
         if len(batch) > MOST_ROWS:
             caveats.append(Caveat("rows_left_out", {"most": MOST_ROWS}, variant=kind))
-        rows += batch[:MOST_ROWS]
-    rows.sort(key=lambda row: (-(row[0]["usd_per_hour"] or 0), -(row[0]["usd_per_month_running"] or 0), row[0]["name"]))
-    entries = [entry for entry, _ in rows]
-    hourly = sum((Decimal(str(entry["usd_per_hour"] or 0)) for entry in entries), Decimal(0))
-    monthly = sum((Decimal(str(entry["usd_per_month"] or 0)) for entry in entries), Decimal(0))
-    unknown = sum(entry["usd_per_hour"] is None for entry in entries)
+        resources += batch[:MOST_ROWS]
+    resources.sort(key=lambda of: (-(of.billed or 0), -((of.running or 0) if of.by_month else 0), of.name))
+    unknown = sum(of.billed is None for of in resources)
     if unknown:
         caveats.append(Caveat("bill_unknown", {"count": unknown}))
-    if account.plan == "free" and owner == account.name and any(entry["hardware"] == "cpu-basic" for entry in entries):
+    if account.plan == "free" and owner == account.name and any(of.hardware == "cpu-basic" for of in resources):
         caveats.append(Caveat("cpu_units", {"units": catalog.rules.accounts.free_cpu_units}))
     return {
         "schema": SCHEMA,
         "account": account.name,
         "owner": owner,
         "organizations": organizations,
-        "resources": entries,
-        "usd_per_hour": float(hourly),
-        "usd_per_month": float(monthly),
-        "always_on": sum(entry["idling"] == "always_on" for entry in entries),
+        "resources": [_entry(of) for of in resources],
+        "usd_per_hour": float(sum((of.billed or Decimal(0) for of in resources), Decimal(0))),
+        "usd_per_month": float(sum((per_month(of.billed) or Decimal(0) for of in resources if of.by_month), Decimal(0))),
+        "always_on": sum(of.idling == "always_on" for of in resources),
         "not_listed": refusals,
         "prices": price_entry(catalog.prices["spaces"]),
         "caveats": caveat_entries(caveats),
-        "sources": source_entries(_sources(rows, catalog)),
+        "sources": source_entries(_sources(resources, catalog)),
     }
 
 
-def _sources(rows: Iterable[tuple[ResourceEntry, Offer | None]], catalog: Catalog) -> tuple[Source, ...]:
-    return (*(source for _, offer in rows if offer is not None for source in offer.sources), *catalog.rules.sleep.sources)
+def _sources(resources: Iterable[Resource], catalog: Catalog) -> tuple[Source, ...]:
+    return (*(source for of in resources if of.offer is not None for source in of.offer.sources), *catalog.rules.sleep.sources)
 
 
-def _space_row(catalog: Catalog, space: Space) -> tuple[ResourceEntry, Offer | None]:
+def _space(catalog: Catalog, space: Space) -> Resource:
     """A static Space is files without hardware: free, whatever its stage."""
-    offer = find_offer(catalog, space.hardware or space.requested_hardware)
-    each = Decimal(0) if space.sdk == STATIC else price(offer)
-    when_idle = Reason("static_files") if space.sdk == STATIC else describe_sleep(offer, space.sleep_time_s, catalog.rules)
-    entry = _entry("space", space.id, find_stage(space.stage), each, space.replicas, when_idle)
-    return {**entry, "hardware": space.hardware or space.requested_hardware, "hardware_name": _name(offer)}, offer
+    hardware = space.hardware or space.requested_hardware
+    offer = find_offer(catalog, hardware)
+    static = space.sdk == STATIC
+    return Resource(
+        kind="space",
+        name=space.id,
+        stage=find_stage(space.stage),
+        offer=offer,
+        hardware=hardware,
+        replicas=space.replicas,
+        each=Decimal(0) if static else price(offer),
+        when_idle=Reason("static_files") if static else describe_sleep(offer, space.sleep_time_s, catalog.rules),
+    )
 
 
-def _endpoint_row(catalog: Catalog, endpoint: InferenceEndpoint) -> tuple[ResourceEntry, Offer | None]:
+def _endpoint(catalog: Catalog, endpoint: InferenceEndpoint) -> Resource:
     instance = (endpoint.vendor, endpoint.instance_type, endpoint.instance_size)
     offer = next(
         (
@@ -127,43 +170,43 @@ def _endpoint_row(catalog: Catalog, endpoint: InferenceEndpoint) -> tuple[Resour
         None,
     )
     seconds = endpoint.idle_timeout_s
-    when_idle = Reason("never_scales_to_zero") if seconds is None else Reason("scales_to_zero", {"sleep_after_s": seconds})
-    stage = ENDPOINT_STAGES.get(endpoint.state) or Stage(name=endpoint.state, billed=None)
-    entry = _entry("endpoint", endpoint.id, stage, price(offer), endpoint.replicas, when_idle)
-    return {**entry, "hardware": "-".join(instance) if offer is None else offer.id, "hardware_name": _name(offer)}, offer
+    return Resource(
+        kind="endpoint",
+        name=endpoint.id,
+        stage=ENDPOINT_STAGES.get(endpoint.state) or Stage(name=endpoint.state, billed=None),
+        offer=offer,
+        hardware="-".join(instance) if offer is None else offer.id,
+        replicas=endpoint.replicas,
+        each=price(offer),
+        when_idle=Reason("never_scales_to_zero") if seconds is None else Reason("scales_to_zero", {"sleep_after_s": seconds}),
+    )
 
 
-def _job_row(catalog: Catalog, job: Job) -> tuple[ResourceEntry, Offer | None]:
+def _job(catalog: Catalog, job: Job) -> Resource:
     offer = catalog.names.by_id.get(("jobs", job.flavor or ""))
     stage = JOB_STAGES.get(job.stage) or Stage(name=job.stage, billed=None)
-    entry = _entry("job", job.id, stage, price(offer), None, Reason("job_ends"))
-    entry |= {"usd_per_month": None, "usd_per_month_running": None, "since": job.since}
-    return {**entry, "hardware": job.flavor, "hardware_name": _name(offer)}, offer
+    when_idle = Reason("job_ends")
+    return Resource(
+        kind="job", name=job.id, stage=stage, offer=offer, hardware=job.flavor, each=price(offer), when_idle=when_idle, since=job.since
+    )
 
 
-def _name(offer: Offer | None) -> str | None:
-    return None if offer is None else tier_name(offer)
-
-
-def _entry(kind: Kind, name: str, stage: Stage, each: Decimal | None, replicas: int | None, when_idle: Reason) -> ResourceEntry:
-    """A row without its hardware; prices are of all replicas that it has now."""
-    running = None if each is None else each * max(1, replicas or 1)
-    billed = running if stage.billed else Decimal(0) if stage.billed is False or running == 0 else None
+def _entry(of: Resource) -> ResourceEntry:
     return {
-        "kind": kind,
-        "name": name,
-        "hardware": None,
-        "hardware_name": None,
-        "replicas": replicas,
-        "stage": stage.name,
-        "stage_message": stage_sentence(stage.name),
-        "idling": judge_idling(stage, running, when_idle),
-        "idling_message": sentence(when_idle) if stage.billed else stage_sentence(stage.name),
-        "usd_per_hour": usd(billed),
-        "usd_per_month": usd(per_month(billed)),
-        "usd_per_month_running": usd(per_month(running)),
-        "since": None,
-        "can_stop": stage.billed is not False and running != 0,
+        "kind": of.kind,
+        "name": of.name,
+        "hardware": of.hardware,
+        "hardware_name": None if of.offer is None else tier_name(of.offer),
+        "replicas": of.replicas,
+        "stage": of.stage.name,
+        "stage_message": stage_sentence(of.stage.name),
+        "idling": of.idling,
+        "idling_message": sentence(of.when_idle) if of.stage.billed else stage_sentence(of.stage.name),
+        "usd_per_hour": usd(of.billed),
+        "usd_per_month": usd(per_month(of.billed)) if of.by_month else None,
+        "usd_per_month_running": usd(per_month(of.running)) if of.by_month else None,
+        "since": of.since,
+        "can_stop": of.stage.billed is not False and of.running != 0,
     }
 
 
