@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 import pytest
-from page_checks import BEYOND, OPEN_ALL, SETTLED, STILL, UNFOLD, Open
+from page_checks import BEYOND, OPEN_ALL, SETTLED, STILL, UNFOLD, Open, draw_charts
 from playwright.sync_api import Page, expect
 
 from lib.ui.fields import TABS
@@ -51,8 +51,9 @@ def _unfolded(page: Page) -> None:
 @pytest.mark.parametrize("tab", TABS)
 def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
     """WCAG 2.2 AA and best practices, heading order included: in light, in dark, on a phone, with every box open."""
-    page = open_page(f"?tab={tab}", wait="[role=tabpanel]")
+    page = open_page(f"?tab={tab}", wait="[role=tabpanel]" if tab in {"live", "space"} else ".answers .card")
     _unfolded(page)
+    draw_charts(page)
     page.evaluate(AXE)
     assert page.evaluate(FINDINGS, EVERY_RULE) == []
     page.locator('[data-tool="theme"]').click()
@@ -97,7 +98,8 @@ def test_minus_five_is_refused_beside_each_field(open_page: Open, tab: str) -> N
 @pytest.mark.parametrize("tab", ["recommend", "memory", "cost", "tpu"])
 def test_the_keyboard_goes_through_a_tab(open_page: Open, tab: str) -> None:
     """The Tab key stops at every control of the tab, leaves it at its end, and what has the focus is marked."""
-    page = open_page(f"?tab={tab}", wait="[role=tabpanel]")
+    page = open_page(f"?tab={tab}", wait=".answers .card")
+    draw_charts(page)  # its table is a stop of its own
     page.locator('[role="tab"][aria-selected="true"]').focus()
     stops = page.evaluate(WATCH)
     for _ in range(2 * stops + 10):

@@ -66,3 +66,12 @@ def open_box(page: Page, name: str | re.Pattern[str]) -> None:
     """
     page.get_by_role("button", name=name).click()
     page.evaluate(SETTLED)
+
+
+def draw_charts(page: Page) -> None:
+    """Bring each chart of the shown tab into view, which draws it and writes its table, and wait until it stands."""
+    page.evaluate(SETTLED)
+    for chart in page.locator("[role=tabpanel] :is(.chart, #curve):visible").all():
+        chart.scroll_into_view_if_needed()
+        chart.locator(".main-svg").first.wait_for()
+    page.evaluate(SETTLED)
