@@ -26,13 +26,20 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import groupby
 
-from lib.advisor import traffic
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
 from lib.advisor.rank import order_configurations
 from lib.advisor.result import Configuration, Cost, Entry, LesserSteps, Rejection, Speed, explain_configuration, explain_offer
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
-from lib.advisor.traffic import READING_TOKENS_PER_S, plan_traffic
+from lib.advisor.traffic import (
+    READING_TOKENS_PER_S,
+    estimate_gpu_seconds,
+    explain_hosting,
+    forbid_hosting,
+    judge_quota,
+    plan_traffic,
+    warn_declarations,
+)
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
@@ -224,9 +231,13 @@ def _below_floor(family: Family, speed: Speed, least: float) -> tuple[Reason, ..
         rate = speed.tokens_per_s
         missed = not least and rate is not None and rate < READING_TOKENS_PER_S
         return (Reason("below_reading", {"tokens_per_s": rate or 0.0, "reading_tokens_per_s": READING_TOKENS_PER_S}),) if missed else ()
-    limit_s = {"encode": PASS_S, "speech": speed.predicted.request.media.audio_seconds or DEFAULT_S, "image": PICTURE_S}.get(family)
-    seconds = speed.predicted.request_s
+    limit_s, seconds = _limit_request_s(family, speed.predicted), speed.predicted.request_s
     return (Reason("slow_request", {"seconds": seconds, "limit_s": limit_s}),) if limit_s is not None and seconds > limit_s else ()
+
+
+def _limit_request_s(family: Family, predicted: SpeedEstimate) -> float | None:
+    """Seconds that one request may take, by the table above; sound whose length is not counted is taken as half a minute."""
+    return {"encode": PASS_S, "speech": predicted.sound_s or DEFAULT_S, "image": PICTURE_S}.get(family)
 
 
 def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | None) -> tuple[Reason, bool]:
@@ -237,8 +248,8 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
     predicted = speed.predicted
     if predicted is None:
         return Reason("cpu_speed_unknown", values), False
-    if family in {"encode", "speech"}:
-        seconds, limit_s = predicted.request_s, PASS_S if family == "encode" else predicted.request.media.audio_seconds or DEFAULT_S
+    if (limit_s := _limit_request_s(family, predicted)) is not None:
+        seconds = predicted.request_s
         values |= {"seconds": seconds, "limit_s": limit_s}
         enough = seconds <= limit_s
     else:
@@ -252,13 +263,13 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
 
 def _judge_quota(offer: Offer, requirements: Requirements, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
     """What the visitors' quota means for it, and whether it refuses."""
-    rules, seconds = requirements.rules.zerogpu, traffic.estimate_gpu_seconds(requirements.family, speed)
-    quota, enough = traffic.judge_quota(offer, rules, requirements.workload, seconds)
+    rules, seconds = requirements.rules.zerogpu, estimate_gpu_seconds(requirements.family, speed)
+    quota, enough = judge_quota(offer, rules, requirements.workload, seconds)
     if not enough:
         return [quota], True
     weight_bytes = placement.headroom.memory.weights_bytes
-    conditions = traffic.explain_hosting(rules, requirements.workload.account)
-    return [quota, *traffic.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
+    conditions = explain_hosting(rules, requirements.workload.account)
+    return [quota, *warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
 
 
 # Verdicts
@@ -316,7 +327,7 @@ def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -
 def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ...]:
     """What forbids the offer whatever the model: the account, the SDK of the Space."""
     workload, rules = requirements.workload, requirements.rules
-    obstacles = list(traffic.forbid_hosting(offer, rules.zerogpu, workload))
+    obstacles = list(forbid_hosting(offer, rules.zerogpu, workload))
     if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):
         obstacles.append(Reason("cpu_basic_needs_plan", {"account": workload.account}))
     return tuple(obstacles)
