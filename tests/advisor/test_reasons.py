@@ -60,7 +60,8 @@ def with_memory(offer: Offer, needed: int) -> Offer:
 def remove(reason: Reason, offer: Offer, workload: Workload, catalog: Catalog) -> tuple[Offer, Workload, Catalog] | None:
     """The same question without this obstacle; `None` where what the obstacle says is recomputed instead."""
     rules = catalog.rules
-    quotas = rules.zerogpu.model_copy(update={"daily_quota_s": dict.fromkeys(rules.zerogpu.daily_quota_s, 10**9)})
+    unlimited = {"daily_quota_s": dict.fromkeys(rules.zerogpu.daily_quota_s, 10**9), "runs_per_day_reported": {}}
+    quotas = rules.zerogpu.model_copy(update=unlimited)
     plenty = replace(catalog, rules=rules.model_copy(update={"zerogpu": quotas}))
     removed: dict[str, Callable[[], tuple[Offer, Workload, Catalog]]] = {
         "over_budget": lambda: (offer, replace(workload, max_usd_per_month=Decimal(0)), catalog),
