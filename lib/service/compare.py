@@ -47,8 +47,8 @@ from lib.service.arguments import (
     check_whole,
     describe_value,
 )
-from lib.service.cost import TrafficArguments, memory_request, traffic_of
 from lib.service.endpoint import App
+from lib.service.usage import TrafficArguments, memory_request, traffic_of
 from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_speed
 
 HORIZON_MONTHS = 12

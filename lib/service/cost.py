@@ -20,7 +20,7 @@ from lib.answers.cost import (
 )
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
-from lib.catalog.rules import PlatformRules, StoragePrices
+from lib.catalog.rules import PlatformRules
 from lib.cost import (
     BreakEvenPoint,
     CostEstimate,
@@ -31,12 +31,9 @@ from lib.cost import (
     bill_offer,
     bill_tokens,
     find_break_even,
-    find_retired_tier,
 )
 from lib.cost.result import BestLoad
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, find_best_load, request_seconds, to_decimal
-from lib.engines import ENGINES, traits_of
-from lib.engines import Engine as EngineName
 from lib.hub.providers import ProviderOffers
 from lib.laws.price import answer_price
 from lib.memory import fit_memory, usable_memory
@@ -44,11 +41,9 @@ from lib.memory.resolve import choose_engine, context_caveats, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.saving_words import break_even_sentence
 from lib.present.sentences import caveat_entries
-from lib.provenance import Caveat, Source, Value
+from lib.provenance import Caveat, Value
 from lib.service.arguments import (
-    MAX_HARDWARE,
     Account,
-    Arguments,
     Checked,
     Concurrency,
     DaysPerMonth,
@@ -61,51 +56,17 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     argument,
-    check_decimal,
     check_offer,
     check_text,
-    decimal_number,
-    look_up_later,
-    whole_number,
 )
 from lib.service.endpoint import App
 from lib.service.references import read_reference
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
+from lib.service.usage import OWN, Replicas, SleepAfter, Storage, UsageArguments, UsdPerMillion, memory_request, state_price, usage_of
 from lib.speed import ExplainedSpeed, SpeedEstimate
-from lib.units import GB
 from lib.workload import MemoryRequest
 
-MAX_REPLICAS = 1_000
-MAX_SLEEP_S = 31 * 86_400
-MAX_STORAGE_GB = 1_000_000_000
-MAX_USD_PER_MILLION = 1_000_000
-OWN = "your own price"
-
-Replicas = Annotated[int, whole_number(1, MAX_REPLICAS)]
-SleepAfter = Annotated[int, whole_number(-1, MAX_SLEEP_S)]
-Storage = Annotated[object, look_up_later(float)]
-UsdPerMillion = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MILLION)]
 Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
-
-
-class TrafficArguments(Arguments):
-    """The requests that arrive, and when."""
-
-    hours_per_day: HoursPerDay = Decimal(24)
-    days_per_month: DaysPerMonth = Decimal(30)
-    requests_per_day: RequestsPerDay = 100
-    prompt_tokens: Tokens = 512
-    output_tokens: TokensOrNone = 256
-
-
-class UsageArguments(TrafficArguments):
-    """How hardware is used under this traffic."""
-
-    replicas: Replicas = 1
-    sleep_after_s: SleepAfter = 0
-    storage_gb: Storage = 0
-    account: Account = "free"
-    concurrency: Concurrency = 1
 
 
 class CostArguments(UsageArguments):
@@ -141,7 +102,7 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     """
     catalog = app.catalog()
     offer = check_offer(catalog, arguments.hardware)
-    usage, own_price = asked_usage(arguments, catalog), asked_price(arguments)
+    usage, own_price = read_usage(arguments, catalog), read_own_price(arguments)
     if isinstance(arguments.model, str) and not arguments.model.strip():
         return cost_answer(offer, usage, catalog, own_price=own_price)
     spec = app.models(arguments.model)
@@ -162,74 +123,14 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     )
 
 
-def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_output: Decimal) -> TokenPrice | None:
-    """A price per token that the caller states; `None` where both are 0."""
-    if usd_per_million_input == 0 and usd_per_million_output == 0:
-        return None
-    return TokenPrice(
-        provider=provider,
-        usd_per_million_input=usd_per_million_input,
-        usd_per_million_output=usd_per_million_output,
-        source=Source(what="price per token", source="stated by the visitor", checked=""),
-    )
-
-
-def asked_usage(arguments: CostArguments, catalog: Catalog) -> Usage:
+def read_usage(arguments: CostArguments, catalog: Catalog) -> Usage:
     """How hardware is used, in the region of the call."""
     return replace(usage_of(arguments, catalog.rules.storage), region=arguments.region.casefold() or None)
 
 
-def asked_price(arguments: CostArguments) -> TokenPrice | None:
+def read_own_price(arguments: CostArguments) -> TokenPrice | None:
     """The provider's price of the call; the contract has no price of prompt tokens, so these count as free."""
     return state_price(OWN, Decimal(0), arguments.provider_usd_per_million_output_tokens)
-
-
-def memory_request(usage: Usage, precision: str, engine: str, devices: int, context_tokens: int = 0) -> MemoryRequest:
-    """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue.
-
-    Each holds `context_tokens`; 0 takes the prompt and the answer.
-    """
-    name: EngineName = next((known for known in ENGINES if known == engine), "transformers")
-    return MemoryRequest(
-        precision=precision,
-        engine=name,
-        context_tokens=context_tokens or max(1, usage.prompt_tokens + usage.output_tokens),
-        batch_size=usage.concurrency if traits_of(name).static_batch else 1,
-        devices=devices,
-    )
-
-
-def traffic_of(arguments: TrafficArguments) -> Usage:
-    """The use that is always on while requests arrive."""
-    return Usage(
-        hours_per_day=arguments.hours_per_day,
-        days_per_month=arguments.days_per_month,
-        requests_per_day=Decimal(arguments.requests_per_day),
-        prompt_tokens=arguments.prompt_tokens,
-        output_tokens=arguments.output_tokens,
-    )
-
-
-def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
-    """How hardware is used.
-
-    Raises:
-        BadArgument: `storage_gb` is neither a size nor one of the old persistent tiers.
-    """
-    return replace(
-        traffic_of(arguments),
-        replicas=arguments.replicas,
-        sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
-        storage_gb=read_storage(arguments.storage_gb, prices),
-        account=arguments.account,
-        concurrency=arguments.concurrency,
-    )
-
-
-def read_storage(value: object, prices: StoragePrices) -> Decimal:
-    """Gigabytes; the name of an old persistent tier means its size, and is answered as retired."""
-    tier = find_retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
-    return check_decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB
 
 
 def cost_answer(

@@ -14,10 +14,11 @@ from lib.model.spec import ModelSpec
 from lib.present.saving_words import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
 from lib.present.sentences import caveat_entries
 from lib.service.arguments import check_offer
-from lib.service.cost import CostArguments, asked_price, asked_usage, memory_request
+from lib.service.cost import CostArguments, read_own_price, read_usage
 from lib.service.endpoint import App
 from lib.service.references import read_reference
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
+from lib.service.usage import memory_request
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest
 
@@ -33,9 +34,9 @@ def ways_to_save(app: App, arguments: CostArguments) -> WaysToSaveAnswer:
     """
     catalog = app.catalog()
     offer = check_offer(catalog, arguments.hardware)
-    usage = asked_usage(arguments, catalog)
+    usage = read_usage(arguments, catalog)
     spec = app.models(arguments.model)
-    price = asked_price(arguments)
+    price = read_own_price(arguments)
     if price is None and read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf":
         price = next(iter(app.providers(spec.id).prices), None)
     request = memory_request(usage, arguments.precision, choose_engine(spec, arguments.engine), max(1, offer.accelerator_count))

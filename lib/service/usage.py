@@ -1,0 +1,121 @@
+"""How hardware is used, as the questions about cost state it: traffic, hours, replicas, storage, prices per token that a caller states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Annotated
+
+from lib.catalog.rules import StoragePrices
+from lib.cost import TokenPrice, Usage, find_retired_tier
+from lib.engines import ENGINES, traits_of
+from lib.engines import Engine as EngineName
+from lib.provenance import Source
+from lib.service.arguments import (
+    MAX_HARDWARE,
+    Account,
+    Arguments,
+    Concurrency,
+    DaysPerMonth,
+    HoursPerDay,
+    RequestsPerDay,
+    Tokens,
+    TokensOrNone,
+    check_decimal,
+    decimal_number,
+    look_up_later,
+    whole_number,
+)
+from lib.units import GB
+from lib.workload import MemoryRequest
+
+MAX_REPLICAS = 1_000
+MAX_SLEEP_S = 31 * 86_400
+MAX_STORAGE_GB = 1_000_000_000
+MAX_USD_PER_MILLION = 1_000_000
+OWN = "your own price"
+
+Replicas = Annotated[int, whole_number(1, MAX_REPLICAS)]
+SleepAfter = Annotated[int, whole_number(-1, MAX_SLEEP_S)]
+Storage = Annotated[object, look_up_later(float)]
+UsdPerMillion = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MILLION)]
+
+
+class TrafficArguments(Arguments):
+    """The requests that arrive, and when."""
+
+    hours_per_day: HoursPerDay = Decimal(24)
+    days_per_month: DaysPerMonth = Decimal(30)
+    requests_per_day: RequestsPerDay = 100
+    prompt_tokens: Tokens = 512
+    output_tokens: TokensOrNone = 256
+
+
+class UsageArguments(TrafficArguments):
+    """How hardware is used under this traffic."""
+
+    replicas: Replicas = 1
+    sleep_after_s: SleepAfter = 0
+    storage_gb: Storage = 0
+    account: Account = "free"
+    concurrency: Concurrency = 1
+
+
+def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_output: Decimal) -> TokenPrice | None:
+    """A price per token that the caller states; `None` where both are 0."""
+    if usd_per_million_input == 0 and usd_per_million_output == 0:
+        return None
+    return TokenPrice(
+        provider=provider,
+        usd_per_million_input=usd_per_million_input,
+        usd_per_million_output=usd_per_million_output,
+        source=Source(what="price per token", source="stated by the visitor", checked=""),
+    )
+
+
+def memory_request(usage: Usage, precision: str, engine: str, devices: int, context_tokens: int = 0) -> MemoryRequest:
+    """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue.
+
+    Each holds `context_tokens`; 0 takes the prompt and the answer.
+    """
+    name: EngineName = next((known for known in ENGINES if known == engine), "transformers")
+    return MemoryRequest(
+        precision=precision,
+        engine=name,
+        context_tokens=context_tokens or max(1, usage.prompt_tokens + usage.output_tokens),
+        batch_size=usage.concurrency if traits_of(name).static_batch else 1,
+        devices=devices,
+    )
+
+
+def traffic_of(arguments: TrafficArguments) -> Usage:
+    """The use that is always on while requests arrive."""
+    return Usage(
+        hours_per_day=arguments.hours_per_day,
+        days_per_month=arguments.days_per_month,
+        requests_per_day=Decimal(arguments.requests_per_day),
+        prompt_tokens=arguments.prompt_tokens,
+        output_tokens=arguments.output_tokens,
+    )
+
+
+def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
+    """How hardware is used.
+
+    Raises:
+        BadArgument: `storage_gb` is neither a size nor one of the old persistent tiers.
+    """
+    return replace(
+        traffic_of(arguments),
+        replicas=arguments.replicas,
+        sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
+        storage_gb=read_storage(arguments.storage_gb, prices),
+        account=arguments.account,
+        concurrency=arguments.concurrency,
+    )
+
+
+def read_storage(value: object, prices: StoragePrices) -> Decimal:
+    """Gigabytes; the name of an old persistent tier means its size, and is answered as retired."""
+    tier = find_retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
+    return check_decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB
