@@ -128,7 +128,8 @@ SERVED_TASKS = ("generate", "vision_language")
 TENSOR_PARALLEL_ENGINES: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if row.tensor_parallel)
 SERVERS: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if not row.static_batch)
 """Engines that take a request as soon as there is a place, and keep only its own tokens in the cache."""
-_HALF_BITS, _FOUR_BITS = 16, 4
+_HALF_BITS = 16
+_BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
 _AMPERE = (8, 0)
 _ON_TPU = frozenset({"bf16", "fp8", "int8"})
 PUBLISHED_LAWS = frozenset({"gptq", "awq", "int_groups", "scaled_rows", "mxfp4", "nvfp4", "gguf"})
@@ -313,11 +314,10 @@ def _automatic_forms(
         if silicon.kind != "tpu" and spec.stored.dtype != "float32" and loads(engine, "bf16"):
             plain_forms = ((AUTO, AS_STORED, ""),)
         return (*plain_forms, *((name, step, "") for name, step in _compressed(silicon, engine, family, published))), None
-    bits = weight_format(stored.format).bits if stored.format in NAMES else 0
     again = tuple(
         (name, step, "sibling")
         for name, step in _compressed(silicon, engine, family, published)
-        if step == FOUR_BITS and bits > _FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
+        if step == _compresses(spec, step) == FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
     )
     if engine == "transformers" and stored.method == "modelopt":  # a format of NVIDIA's servers
         return again, Reason("engine_form", {"engine": engine, "precision": stored.format})
@@ -325,6 +325,16 @@ def _automatic_forms(
         return ((AUTO, AS_STORED, ""), *again), None
     unpacked: Forms = ((half, AS_STORED, "unpacked"),) if _has_kernel(silicon, engine, stored.format) else ()
     return (*unpacked, *again), _missing(stored.format, silicon.name)
+
+
+def _compresses(spec: ModelSpec, step: int) -> int:
+    """The step as it counts for a quantized checkpoint: a form of no fewer bits than its own does not compress it further.
+
+    DeepSeek-V3 is stored in 8 bits, gpt-oss and Kimi-K2 in 4. Of a format without a name the bits are not known; 8 are assumed.
+    """
+    stored = spec.stored.quantization
+    own = weight_format(stored.format).bits if stored is not None and stored.format in NAMES else _BITS[EIGHT_BITS]
+    return step if own > _BITS[step] else AS_STORED
 
 
 def _missing(precision: str, silicon: str) -> Reason:
@@ -340,9 +350,9 @@ def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, precision: str) ->
         return (), Reason("engine_form", {"engine": "llama.cpp", "precision": precision})
     if precision == AUTO:
         if stored is not None:  # llama.cpp loads no such checkpoint: its files are conversions
-            packed = stored.format in NAMES and weight_format(stored.format).bits <= _FOUR_BITS
-            eight: Forms = () if packed else ((AUTO, EIGHT_BITS, "converted"),)
-            return (*eight, (AUTO if packed else "gguf:Q4_K_M", FOUR_BITS, "converted")), None
+            packed = _compresses(spec, FOUR_BITS) == AS_STORED
+            eight: Forms = () if packed else ((AUTO, _compresses(spec, EIGHT_BITS), "converted"),)
+            return (*eight, (AUTO if packed else "gguf:Q4_K_M", _compresses(spec, FOUR_BITS), "converted")), None
         half = AUTO if silicon is None or silicon.supports("bf16") else "gguf:F16"
         whole: Forms = () if silicon is None else ((half, AS_STORED, ""),)
         return (*whole, ("gguf:Q8_0", EIGHT_BITS, ""), ("gguf:Q4_K_M", FOUR_BITS, "")), None

@@ -214,7 +214,8 @@ def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str
     """How the checkpoint comes into this precision, and what the Space has to be built with."""
     candidate, precision = best.candidate, best.headroom.memory.precision
     reasons = []
-    if candidate.sdk == "docker" and candidate.engine in SERVERS:
+    of_its_own = candidate.engine in SERVERS or (candidate.engine == "llama.cpp" and offer.silicon is not None)
+    if candidate.sdk == "docker" and of_its_own:
         reasons.append(Reason("needs_docker", {"engine": candidate.engine}))
     if candidate.note == "unpacked":
         reasons.append(Reason("unpacked", {"precision": precision, "silicon": offer.name}))
@@ -222,7 +223,7 @@ def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str
         reasons.append(Reason("halved", {"precision": precision}))
     if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
         reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
-    if candidate.step and weight_format(precision).law in PUBLISHED_LAWS:
+    if (candidate.step or candidate.note == "converted") and weight_format(precision).law in PUBLISHED_LAWS:
         known = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
         variant = "" if published is None else "found" if known else "none"
         reasons.append(Reason("checkpoint", {"precision": precision, "repository": known}, variant=variant))
@@ -232,7 +233,7 @@ def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str
 def _explain_compression(best: Configuration, whole: Sequence[Configuration], lesser: LesserSteps) -> list[Reason]:
     """Why the weights are compressed: what less compressed ones lack on this offer."""
     candidate = best.candidate
-    if candidate.step == AS_STORED:
+    if candidate.step == AS_STORED and candidate.note != "converted":
         return []
     values: dict[str, Value] = {
         "precision": best.headroom.memory.precision,

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from lib.advisor import Entry, Recommendation, recommend
+from lib.advisor.candidates import AS_STORED, list_candidates
 from lib.catalog import load
 from lib.model import bundled
+from lib.precision import resolve, weight_format
 from lib.present.sentences import sentence
 from lib.workload import Workload
 
@@ -144,8 +146,8 @@ LARGE = (
         "four bits are 212 GB: four A100 hold them; more bits take eight cards"),
     Row("gpt-oss-20b on a free account", GPT_OSS, {}, Pick("zero-a10g", "transformers", "mxfp4"),
         "13 GB as published fit half a card, which computes four bits natively"),
-    Row("gpt-oss-20b at 32,768 tokens", GPT_OSS, {"context_tokens": 32_768}, Pick("l4x1", "vllm", "mxfp4", "docker"),
-        "transformers holds the scores of all pairs of tokens, vLLM does not; half of the layers keep 128 tokens only"),
+    Row("gpt-oss-20b at 32,768 tokens", GPT_OSS, {"context_tokens": 32_768}, Pick("t4-small", "llama.cpp", "gguf:MXFP4_MOE", "docker"),
+        "a GGUF file keeps its MXFP4 as published; 12 GB and a cache of 24 layers fit a T4, for half the price of an L4"),
     Row("gpt-oss-20b at its whole context", GPT_OSS, {"context_tokens": 131_072}, Pick("l4x1", "vllm", "mxfp4", "docker"),
         "twelve full layers of 131,072 tokens are 3 GiB beside 13"),
     Row("gpt-oss-20b for 32 users", GPT_OSS, {"concurrency": 32}, Pick("l4x1", "vllm", "mxfp4", "docker"),
@@ -284,12 +286,19 @@ def test_gpt_oss_leaves_room_on_an_l4() -> None:
     22.0 GiB less 13.7 GB of weights, 0.8 GiB of cache (12 full layers of 2 KiB a token), profiling and runtime. Of those 6 a tenth of
     the card, 2.2 GiB, is what vLLM does not claim.
     """
-    found = picked(GPT_OSS, context_tokens=32_768)
+    found = next(entry for entry in answer(GPT_OSS, context_tokens=32_768).ranked if entry.offer.id == "l4x1")
     usable = found.offer.vram_bytes_per_accelerator
     assert found.free_bytes is not None
     assert found.capacity_bytes is not None
     assert usable is not None
     assert (usable - found.capacity_bytes + found.free_bytes) / 2**30 == pytest.approx(6, abs=1)
+
+
+def test_llama_cpp_on_a_gpu_says_that_it_needs_a_docker_space() -> None:
+    """On a CPU it is a Python package in the Space's own process; on a GPU the pick is built with Docker and said nothing of it."""
+    by_id = {entry.offer.id: {reason.code for reason in entry.reasons} for entry in answer(L1, engine="llama.cpp").ranked}
+    assert "needs_docker" in by_id["t4-small"]
+    assert "needs_docker" not in by_id["cpu-upgrade"]
 
 
 def test_what_is_slower_than_reading_is_not_comfortable() -> None:
@@ -345,6 +354,22 @@ def test_what_is_too_small_names_a_four_bit_format_that_takes_the_experts(model:
         if rejection.reason.code == "too_small" and rejection.offer.silicon is not None:
             assert rejection.reason.values["precision"] != "bnb-nf4"
             assert int(rejection.reason.values["needed_bytes"]) < spec.parameters_total
+
+
+@pytest.mark.parametrize(
+    ("model", "bits"), [("deepseek-ai/DeepSeek-V3", 8), ("Qwen/Qwen3-8B-FP8", 8), (GPT_OSS, 4), ("moonshotai/Kimi-K2.5", 4)]
+)
+def test_a_form_of_no_fewer_bits_than_the_checkpoint_counts_as_stored(model: str, bits: int) -> None:
+    """gpt-oss-20b's MXFP4 in a GGUF file counted as compressed, so that an L4 for 576 USD went before a T4 for 288."""
+    spec = bundled.find_spec(model)
+    assert spec is not None
+    forms = {
+        (weight_format(resolve(of.precision, spec, of.engine)).bits, of.step)
+        for offer in CATALOG.offers
+        for of in list_candidates(spec, "generate", offer, Workload()).tried
+    }
+    assert forms
+    assert all((step == AS_STORED) is (held >= bits) for held, step in forms)
 
 
 def test_float32_is_halved_on_gpus_unless_told_otherwise() -> None:
