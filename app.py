@@ -18,7 +18,7 @@ import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has t
 from lib.log_lines import write_lines
 from lib.service.app import services
 from lib.ui.http.callers import current_caller
-from lib.ui.http.serve import QUEUE, after_launch, launch_arguments, share_process
+from lib.ui.http.serve import after_launch, launch_arguments, share_process
 from lib.ui.page import build_page, launch_options
 
 write_lines()
@@ -26,7 +26,6 @@ share_process()
 advisor = services(current_caller)
 advisor.live.place()  # on ZeroGPU the chat's model has to be on "cuda" before the launch; elsewhere this does nothing
 demo = build_page(advisor)
-demo.queue(**QUEUE)
 
 if __name__ == "__main__":
     demo.launch(**launch_options(), **launch_arguments(demo, advisor), prevent_thread_lock=True)

@@ -31,8 +31,17 @@ OUTDATED = (
 )
 
 
+# Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app.
+QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
+
+
 class Page(gr.Blocks):
     """Blocks whose events refuse in sentences: Gradio's own refusals quote what was sent, or say nothing."""
+
+    def queue(self, **options: Any) -> gr.Blocks:
+        """Set the queue up as `QUEUE` says. Gradio calls this while it makes the Blocks; each later call would build the web app again."""
+        blocks: gr.Blocks = super().queue(**(QUEUE | options))
+        return blocks
 
     async def preprocess_data(self, *args: Any, **named: Any) -> Any:
         """What the function of an event gets of the values that were sent.

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app.
-QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
-
-
 SWITCH_S = 0.001
 """How long a thread that computes may keep the interpreter while another waits for it. An answer passes through several threads and waits
 each time: with Python's 5 ms a cheap question beside eight simulations took 0.10 s in the median, with 1 ms 0.04 s (on a busy machine)."""

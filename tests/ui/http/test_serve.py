@@ -27,9 +27,10 @@ from itsdangerous import TimestampSigner
 from typing_extensions import TypedDict
 
 from lib.errors import TooLong
+from lib.ui.events import Page
 from lib.ui.http import api, serve
 from lib.ui.http.api import FAILED, Endpoint
-from lib.ui.http.serve import KEEP_ALIVE_S, QUEUE, SWITCH_S, after_launch, launch_arguments, share_process
+from lib.ui.http.serve import KEEP_ALIVE_S, SWITCH_S, after_launch, launch_arguments, share_process
 
 CALLERS = "hf_the_token_of_the_call"
 BROWSERS = "hf_the_token_of_the_cookie"
@@ -111,14 +112,13 @@ def mine(token: gr.OAuthToken | None) -> str:
 def small_page(*, login: bool) -> gr.Blocks:
     """The endpoints, and two events of the page: one in the queue, one past it."""
     page: gr.Blocks
-    with gr.Blocks(analytics_enabled=False) as page:
+    with Page(analytics_enabled=False) as page:
         if login:
             gr.LoginButton()
         seen, button = gr.Textbox(), gr.Button()
         button.click(mine, None, seen, api_name="mine", api_visibility="private")
         button.click(mine, None, seen, api_name="mine_at_once", api_visibility="private", queue=False)
         api.register(TABLE)
-    page.queue(**QUEUE)
     return page
 
 
