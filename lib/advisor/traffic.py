@@ -7,7 +7,7 @@ With a static batch the requests at the same time are those that were stated. A 
 of them stays quick enough, and fewer where it does not: the load that takes the fewest machines. ZeroGPU is judged by its quota instead.
 
 ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic. Quota belongs to the visitor and is counted in GPU seconds
-a day (`lib.laws.zerogpu_quota`); the account of the workload stands for the visitors too. How many visitors share a day's requests is not
+a day (`lib.laws.price`); the account of the workload stands for the visitors too. How many visitors share a day's requests is not
 known, so the fewest that could carry them are judged: a visitor waits for one call before the next, so that there are at least as many as
 requests at the same time. Every call has a slice of its own. The seconds of a request are predicted; for pipelines without a prediction
 they are the published ones of a common pipeline.
@@ -28,8 +28,7 @@ from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placemen
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import LOADS, reservation_values, to_decimal, zerogpu_caveats
-from lib.laws.price import FULL_UTILISATION, HOUR_S
-from lib.laws.zerogpu_quota import calls_per_day, quota_seconds, visitors_needed
+from lib.laws.price import FULL_UTILISATION, HOUR_S, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Account, Workload
 

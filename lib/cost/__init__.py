@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from lib.cost.bill import bill_offer
+from lib.cost.bill import CostEstimate, CostPart, bill_offer, describe_retired_tier, find_retired_tier
 from lib.cost.break_even import BreakEvenPoint, find_break_even
-from lib.cost.result import CostEstimate, CostPart, ZeroGpuUse
-from lib.cost.tokens import TokenPrice, bill_tokens, describe_retired_tier, find_retired_tier
-from lib.cost.usage import Usage
+from lib.cost.tokens import TokenPrice, bill_tokens
+from lib.cost.usage import Usage, ZeroGpuUse
 
 __all__ = [
     "BreakEvenPoint",

@@ -6,23 +6,26 @@
     x  hours of additional replicas per month
 
 ZeroGPU costs the owner nothing; there the bill states what its visitors spend of their quota (`lib.cost.usage`). Taxes, network traffic
-and the plan of the account are not counted.
+and the plan of the account are not counted. Storage has today's prices; the persistent tiers of the past are recognised by name or size,
+and a caveat states what the same size costs today.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
+from typing import Literal
 
 from lib.catalog.offers import Offer
-from lib.catalog.rules import PlatformRules
-from lib.cost.result import Capacity, CostEstimate, CostPart, sum_parts
-from lib.cost.tokens import bill_storage, storage_caveats
+from lib.catalog.rules import PlatformRules, RetiredStorageTier, StoragePrices
 from lib.cost.usage import (
     SLEEPS,
     STARTUP_S,
+    Capacity,
     RunningHours,
     Usage,
+    ZeroGpuUse,
     count_hours,
     estimate_zerogpu_use,
     measure_capacity,
@@ -33,9 +36,80 @@ from lib.cost.usage import (
     to_decimal,
 )
 from lib.errors import BadArgument, UnknownHardware
-from lib.laws.price import DAY_H, FULL_UTILISATION, HOUR_S, MILLION, RENT, answer_price, prompt_price, rent, share
+from lib.laws.price import (
+    DAY_H,
+    FULL_UTILISATION,
+    GB_PER_TB,
+    HOUR_S,
+    MILLION,
+    RENT,
+    STORAGE,
+    answer_price,
+    prompt_price,
+    rent,
+    share,
+    storage,
+)
 from lib.provenance import Caveat, Source, Value
 from lib.speed import SpeedEstimate
+from lib.units import GB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostPart:
+    """One line of the bill: USD per month, the law that gave them, what went in, where the price comes from.
+
+    `kind` is "compute", "storage", "tokens" or "credit"; a credit is negative.
+    """
+
+    name: str
+    kind: Literal["compute", "storage", "tokens", "credit"]
+    usd_per_month: Decimal
+    law: str
+    inputs: Mapping[str, str]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEstimate:
+    """What one way of running or buying costs.
+
+    `total_usd_per_month` = `compute_usd_per_month` + `storage_usd_per_month` = the sum of `parts`: the stated replicas in the stated hours.
+    `serving_usd_per_month` is the same with as many replicas as the traffic needs, `left_running_usd_per_month` with the stated ones if
+    nobody stops them outside their hours (`None` where that costs nothing more). `billed_hours_per_month` counts each replica.
+    `usd_per_request` and the `…_at_traffic` figure divide the compute that serves the stated traffic by it; without stated traffic
+    `usd_per_request` is the share of an hour that a request takes at full use. The prices per million tokens are those of full use.
+    `payer` is who gets the bill for compute: the owner, or (ZeroGPU) each visitor with quota and credits. `utilisation` is the share of
+    the billed time in which requests are served.
+    """
+
+    hardware: str
+    platform: str
+    usd_per_hour: Decimal
+    billed_hours_per_month: Decimal
+    compute_usd_per_month: Decimal
+    storage_usd_per_month: Decimal
+    total_usd_per_month: Decimal
+    usd_per_request: Decimal | None
+    usd_per_million_output_tokens: Decimal | None
+    usd_per_million_input_tokens: Decimal | None
+    usd_per_million_output_tokens_at_traffic: Decimal | None
+    utilisation: Decimal | None
+    wakes_per_day: Decimal | None
+    payer: Literal["owner", "visitor"]
+    capacity: Capacity | None = None
+    serving_usd_per_month: Decimal
+    left_running_usd_per_month: Decimal | None = None
+    zerogpu: ZeroGpuUse | None = None
+    parts: tuple[CostPart, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    sources: tuple[Source, ...] = field(default_factory=tuple)
+
+
+def sum_parts(parts: tuple[CostPart, ...], *kinds: str) -> Decimal:
+    """USD per month of the parts of these kinds; of all when none is named."""
+    return sum((part.usd_per_month for part in parts if not kinds or part.kind in kinds), Decimal(0))
+
 
 DIGITS = 60  # products of a price, hours and counts stay exact, so that parts add up to the last digit
 
@@ -274,3 +348,73 @@ def _platform_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: D
         if dearest > price:
             caveats.append(Caveat("region_price", {"usd_per_hour": dearest}))
     return caveats
+
+
+def bill_storage(usage: Usage, prices: StoragePrices) -> CostPart | None:
+    """The line for storage; `None` when nothing is stored."""
+    if usage.storage_gb <= 0:
+        return None
+    public = usage.storage_public
+    base, rates = (
+        (prices.public_usd_per_tb_month, prices.public_volume_rates)
+        if public
+        else (prices.private_usd_per_tb_month, prices.private_volume_rates)
+    )
+    included = Decimal(0) if public else included_gb(usage, prices)
+    amount = storage(gigabytes=usage.storage_gb, included_gigabytes=included, usd_per_tb_month=base, volume_rates=rates)
+    return CostPart(
+        name="public storage" if public else "private storage",
+        kind="storage",
+        usd_per_month=amount,
+        law=STORAGE,
+        inputs={"held": f"{usage.storage_gb} GB", "included": f"{included} GB", "price": f"{base} USD/TB/month"},
+        source=prices.sources[0].source,
+    )
+
+
+def included_gb(usage: Usage, prices: StoragePrices) -> Decimal:
+    """Private gigabytes in the plan: per seat for organizations; nothing without an account."""
+    seats = usage.seats if usage.account in {"team", "enterprise"} else 1
+    return Decimal(prices.included_private.get(usage.account, 0)) / GB * seats
+
+
+def storage_caveats(usage: Usage, prices: StoragePrices, platform: str) -> list[Caveat]:
+    """What the line for storage leaves open, and which old tier it may have been meant as."""
+    if usage.storage_gb <= 0:
+        return []
+    caveats = []
+    tier = find_retired_tier(usage.storage_gb, prices)
+    if tier is not None:
+        caveats.append(describe_retired_tier(tier, usage, prices))
+    if platform == "tpu":
+        caveats.append(Caveat("storage_elsewhere"))
+    rates = prices.public_volume_rates if usage.storage_public else prices.private_volume_rates
+    if rates and usage.storage_gb > rates[0][0] * GB_PER_TB:
+        caveats.append(Caveat("volume_rate", {"from_tb": rates[0][0]}))
+    return caveats
+
+
+def find_retired_tier(name_or_gb: Decimal | str, prices: StoragePrices) -> RetiredStorageTier | None:
+    """The old persistent tier that is meant by a name (`small`, `medium`, `large`) or by exactly its size in GB."""
+    for tier in prices.retired_tiers:
+        if name_or_gb == tier.id if isinstance(name_or_gb, str) else name_or_gb * GB == tier.size:
+            return tier
+    return None
+
+
+def describe_retired_tier(tier: RetiredStorageTier, usage: Usage, prices: StoragePrices) -> Caveat:
+    """What became of a tier, and what its size costs now."""
+    size = Decimal(tier.size) / GB
+    base = prices.private_usd_per_tb_month
+    included = included_gb(usage, prices)
+    amount = storage(gigabytes=size, included_gigabytes=included, usd_per_tb_month=base, volume_rates=prices.private_volume_rates)
+    values: dict[str, Value] = {
+        "tier": tier.id,
+        "size_gb": size,
+        "last_usd_per_month": tier.last_usd_per_month,
+        "until": tier.until,
+        "usd_per_month": amount,
+        "included_gb": included,
+        "usd_per_tb_month": base,
+    }
+    return Caveat("storage_tier_retired", values)

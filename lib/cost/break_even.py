@@ -13,11 +13,9 @@ from typing import Literal
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
 from lib.cost.bill import price_per_hour
-from lib.cost.result import BestLoad
 from lib.cost.tokens import TokenPrice, price_request
-from lib.cost.usage import Usage, count_hours, estimate_zerogpu_use, measure_capacity, resolve_sleep_time, to_decimal
-from lib.laws.price import DAY_H, HOUR_S, crossing_of_lines, first_where, rent
-from lib.laws.zerogpu_quota import beyond_quota
+from lib.cost.usage import BestLoad, Usage, count_hours, estimate_zerogpu_use, measure_capacity, resolve_sleep_time, to_decimal
+from lib.laws.price import DAY_H, HOUR_S, beyond_quota, crossing_of_lines, first_where, rent
 from lib.speed import SpeedEstimate
 
 Way = Literal["always_on", "sleeping", "zerogpu", "per_token"]

@@ -10,8 +10,8 @@ from typing import Literal
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules
-from lib.cost.bill import bill_offer
-from lib.cost.tokens import TokenPrice, bill_storage, bill_tokens
+from lib.cost.bill import bill_offer, bill_storage
+from lib.cost.tokens import TokenPrice, bill_tokens
 from lib.cost.usage import Usage, estimate_zerogpu_use
 from lib.speed import SpeedEstimate
 

@@ -23,13 +23,51 @@ from decimal import ROUND_UP, Decimal
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, ZeroGpuRules
-from lib.cost.result import BestLoad, Capacity, ZeroGpuUse
 from lib.laws.idle_sleep import awake
-from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price
-from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, visitors_needed
+from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price, beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat, Value
 from lib.speed import SpeedEstimate
 from lib.workload import Account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroGpuUse:
+    """What the visitors of a ZeroGPU Space spend of their quota.
+
+    `requests_in_quota` is how many requests a day one visitor of this account makes without paying, `visitors` the fewest who together
+    make the day's requests so (0 when a single request exceeds the quota). `usd_per_request_beyond` is what such a visitor pays for each
+    further request, `None` where the account cannot; `usd_per_month_alone` what one visitor who makes all of them pays.
+    """
+
+    size: str
+    seconds: Decimal
+    quota_s_per_request: Decimal
+    daily_quota_s: int
+    requests_in_quota: int
+    visitors: int
+    usd_per_request_beyond: Decimal | None
+    usd_per_month_alone: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Requests a day that the stated replicas serve, and how many replicas the stated traffic needs (at least the stated ones)."""
+
+    requests_per_day: Decimal
+    replicas_needed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestLoad:
+    """The number of requests at a time that makes a token cheapest while the targets are kept."""
+
+    concurrency: int
+    ttft_s: float
+    tpot_s: float
+    tokens_per_s: float
+    request_s: float
+    usd_per_million_output_tokens: Decimal
+
 
 STARTUP_S = Decimal(120)
 """Start-up at each wake where the usage states none. An assumption: the platform publishes only the limit of 30 minutes."""

@@ -4,7 +4,7 @@ Memory: `weights`, `weights_gguf`, `kv_cache`, `kv_cache_by_engine`, `activation
 Speed: `roofline` (what no time may go below), `forward_pass` (pictures too), `serving`; they take one number or an array with one entry per
 case, so that the calibration (`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as
 arguments; they are fitted by engine and card class and never by model.
-Money: `price`, `idle_sleep`, `zerogpu_quota`; USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
+Money: `price`, `idle_sleep`; USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
 """
 
 from __future__ import annotations

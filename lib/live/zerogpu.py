@@ -5,7 +5,7 @@ gpu_task(measure, duration=lambda request: request.seconds)(request)
 On ZeroGPU such a function runs in a process forked from this one, to which arguments and results travel pickled, and only functions that
 were wrapped before the app is launched count. The seconds are asked of the visitor's quota before the run:
 
-The declared seconds are rounded up to whole ones here, for the package drops fractions; `lib.laws.zerogpu_quota` says what they cost.
+The declared seconds are rounded up to whole ones here, for the package drops fractions; `lib.laws.price` says what they cost.
 The quota has to hold all of them or nothing runs, and short requests wait less: so seconds are worked out from each request.
 A generator is closed with its wrapper; the GPU is then given back when the generator yields next, so it has to yield often.
 Source: spaces 0.51.3, zero/client.py (`get_duration_seconds`), zero/wrappers.py; factors in lib/data/platform.json; 2026-11-21.
@@ -31,7 +31,7 @@ from lib.catalog.offers import ZEROGPU_OFFERS
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import to_decimal
 from lib.errors import AdvisorError
-from lib.laws.zerogpu_quota import requested_quota_seconds
+from lib.laws.price import requested_quota_seconds
 from lib.live.device import Size, on_zero_gpu
 from lib.live.faults import Fault, to_fault, translate_failure, unknown_failure
 from lib.provenance import Value

@@ -13,8 +13,7 @@ from lib.engines import traits_of
 from lib.laws import Law, parallelism, training
 from lib.laws import activation as law
 from lib.laws.parallelism import ceil_divide, head_share
-from lib.memory.media import tower_bytes
-from lib.memory.resolve import layer_sizes
+from lib.memory.resolve import layer_sizes, tower_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

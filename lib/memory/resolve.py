@@ -3,6 +3,7 @@
 The result is the key under which work is shared. The sizes of a layer that the laws of plain decoders need, and the tensor-parallel
 degree, are read off the spec here too.
 
+Pictures and sound of a request are counted as the model takes them: tokens in its prompt, passes of towers, what cross-attention caches.
 Beside it stands what a question asks beyond its model, as caveats: a length that it does not read, an encoder that it does not have,
 devices over which no engine splits it.
 """
@@ -20,7 +21,9 @@ from lib.engines import MICRO_BATCH, TRAITS, Engine, Work, list_engines, traits_
 from lib.errors import BadArgument
 from lib.identity import ById
 from lib.laws import parallelism
-from lib.memory.media import NO_MEDIA, PromptMedia, resolve_media
+from lib.laws.activation import prefill_bytes
+from lib.laws.image_tokens import ImageSize, count_image
+from lib.laws.sound import DEFAULT_S, count_sound
 from lib.model.parameter_count import typical_decoder
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
@@ -30,12 +33,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lib.catalog.silicon import Accelerator
-    from lib.model.spec import ModelSpec
+    from lib.model.spec import VisionInput
+    from lib.workload import MediaRequest
 
 
 _HALF = 2
 _FLOAT32 = 4
 _AMPERE = (8, 0)
+
+
+class PromptMedia(NamedTuple):
+    """What the pictures or the sound of one request come to; all 0 for text alone.
+
+    `passes` of the tower read `positions` each; `cross_positions` are those that layers of cross-attention keep.
+    `read_positions` are those of an encoder that takes no text (a picture's patches, the frames of a sound), 0 where tokens are read.
+    Sound of `sound_s` seconds is read in `windows`, one after another; `waiting_features` are elements of those that wait.
+    """
+
+    images: int = 0
+    tokens: int = 0
+    passes: int = 0
+    positions: int = 0
+    cross_positions: int = 0
+    read_positions: int = 0
+    sound_s: float = 0.0
+    windows: int = 1
+    waiting_features: int = 0
+
+
+NO_MEDIA = PromptMedia()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,3 +303,73 @@ def find_largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
             high, at_limit = middle, value
         straight = not straight if guess == middle else straight
     return low
+
+
+MOST_IMAGES = 10_000
+SHORTEST_SIDE, LONGEST_IMAGE = 28, 16_384
+LONGEST_SOUND_S = 86_400
+_MOST_OBLONG = 200  # processors of Qwen's models refuse more
+
+
+def resolve_media(spec: ModelSpec, asked: MediaRequest) -> PromptMedia:
+    """The pictures and the sound of a request, counted.
+
+    Raises:
+        BadArgument: pictures or sound for a model that takes none or whose rule is not known, or of a shape that no processor takes.
+    """
+    heard = _resolve_sound(spec, asked.audio_seconds)
+    return _resolve_images(spec, asked) if asked.images else heard
+
+
+def _resolve_sound(spec: ModelSpec, seconds: float) -> PromptMedia:
+    """What an encoder reads of a sound; of a picture where it takes nothing else."""
+    if spec.sound is None:
+        if seconds:
+            hears = spec.work == "speech" or "audio_tower" in spec.parameters_by_component
+            why = "how many positions a sound takes is not known here" if hears else "it takes no sound"
+            raise BadArgument("audio_seconds", f"{seconds:g}", f"0 for {spec.id or 'this model'}: {why}")
+        return PromptMedia(read_positions=count_patches(spec)) if spec.work == "other encoder" else NO_MEDIA
+    seconds = seconds or DEFAULT_S
+    count = count_sound(seconds, spec.sound)
+    read = 0 if spec.cache_terms else count.positions
+    return PromptMedia(
+        read_positions=read, sound_s=seconds, windows=count.windows, waiting_features=(count.windows - 1) * spec.sound.features
+    )
+
+
+def count_patches(spec: ModelSpec) -> int:
+    """Positions of a picture in a vision transformer, by its table of positions (1 × positions × hidden); 0 without one."""
+    tables = (group.shape for group in spec.tensors if group.kind == "other")
+    hidden = spec.dimensions.hidden_size
+    return max((shape[1] for shape in tables if len(shape) == 3 and (shape[0], shape[2]) == (1, hidden)), default=0)  # noqa: PLR2004
+
+
+def _resolve_images(spec: ModelSpec, request: MediaRequest) -> PromptMedia:
+    if spec.vision is None:
+        towers = "vision_tower" in spec.parameters_by_component
+        why = "how many tokens a picture takes is not known here; add them to the prompt" if towers else "no prompt of it takes pictures"
+        raise BadArgument("images", request.images, f"0 for {spec.id or 'this model'}: {why}")
+    size = ImageSize(request.image_width, request.image_height)
+    if max(size) > _MOST_OBLONG * min(size):
+        raise BadArgument("image_width × image_height", f"{size.width:,} × {size.height:,}", f"sides of at most {_MOST_OBLONG} to 1")
+    one = count_image(size, spec.vision.rules)
+    crossed = one.tiles * one.positions if spec.vision.cross else 0
+    return PromptMedia(
+        images=request.images,
+        tokens=one.tokens * request.images,
+        passes=one.tiles * request.images,
+        positions=one.positions,
+        cross_positions=crossed * request.images,
+    )
+
+
+def tower_bytes(vision: VisionInput | None, media: PromptMedia, requests: int, element_bytes: int) -> int:
+    """Temporary tensors of the vision tower over the pictures of so many requests at once, by the law of a plain encoder."""
+    if vision is None or not media.passes:
+        return 0
+    of, passes = vision.tower, media.passes * requests
+    kept = vision.kept_layers * passes * media.positions * of.hidden_size * element_bytes
+    return kept + prefill_bytes(
+        tokens=media.positions, batch=passes, element_bytes=element_bytes, hidden=of.hidden_size,
+        query_width=of.hidden_size, key_width=of.hidden_size, mlp_width=of.intermediate_size, heads=of.attention_heads, vocabulary=0,
+    )  # fmt: skip

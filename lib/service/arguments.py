@@ -31,7 +31,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer, Platform
 from lib.catalog.silicon import Cards
 from lib.errors import BadArgument, NotSignedIn
-from lib.memory.media import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
+from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)

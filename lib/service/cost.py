@@ -32,8 +32,7 @@ from lib.cost import (
     bill_tokens,
     find_break_even,
 )
-from lib.cost.result import BestLoad
-from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, find_best_load, request_seconds, to_decimal
+from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_load, request_seconds, to_decimal
 from lib.hub.providers import ProviderOffers
 from lib.laws.price import answer_price
 from lib.memory import fit_memory, usable_memory

@@ -16,8 +16,8 @@ from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
+from lib.cost.bill import bill_storage
 from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, price_option
-from lib.cost.tokens import bill_storage
 from lib.cost.usage import measure_capacity
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec

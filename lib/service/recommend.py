@@ -25,8 +25,8 @@ from lib.answers.common import (
 )
 from lib.catalog import Catalog
 from lib.identity import ById
-from lib.memory.media import resolve_media
 from lib.memory.pipeline import resolve_size
+from lib.memory.resolve import resolve_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.service.arguments import (

@@ -19,8 +19,8 @@ from lib.catalog.offers import Offer
 from lib.errors import AdvisorError, BadArgument, NoLinkedModel
 from lib.hub.space_answers import Space
 from lib.memory import estimate_memory
-from lib.memory.media import resolve_media
 from lib.memory.pipeline import resolve_size
+from lib.memory.resolve import resolve_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat

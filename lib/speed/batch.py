@@ -22,8 +22,7 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.memory import count_sequences
-from lib.memory.media import PromptMedia, resolve_media
-from lib.memory.resolve import choose_engine
+from lib.memory.resolve import PromptMedia, choose_engine, resolve_media
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Caveat

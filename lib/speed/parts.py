@@ -14,7 +14,7 @@ import numpy as np
 
 from lib.laws import forward_pass, serving
 from lib.laws.forward_pass import overlapped_time
-from lib.memory.media import resolve_media
+from lib.memory.resolve import resolve_media
 from lib.speed.batch import count_read
 from lib.speed.predict import STATIC_BATCH_ENGINES
 from lib.speed.result import SpeedPart

@@ -17,7 +17,7 @@ from lib.engines import TRAITS
 from lib.laws.forward_pass import Array, Quantity, linear_flop
 from lib.laws.roofline import roofline_seconds
 from lib.laws.serving import queue_time
-from lib.memory.media import resolve_media
+from lib.memory.resolve import resolve_media
 from lib.speed.batch import Columns, Deployment, LawInputs, Question, describe_passes, resolve_deployment, tabulate
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
 from lib.speed.hardware import is_measured

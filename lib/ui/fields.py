@@ -17,8 +17,8 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
-from lib.memory.media import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
+from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour

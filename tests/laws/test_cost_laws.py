@@ -10,9 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.laws.idle_sleep import DAY_S, awake
-from lib.laws.price import answer_price, crossing_of_lines, first_where, prompt_price, rent, share, storage, tokens_usd
+from lib.laws.price import (
+    answer_price,
+    beyond_quota,
+    calls_per_day,
+    crossing_of_lines,
+    first_where,
+    prompt_price,
+    quota_seconds,
+    rent,
+    requested_quota_seconds,
+    share,
+    storage,
+    tokens_usd,
+    visitors_needed,
+)
 from lib.laws.serving import erlang_c, wait_seconds
-from lib.laws.zerogpu_quota import beyond_quota, calls_per_day, quota_seconds, requested_quota_seconds, visitors_needed
 
 PRIVATE = ((50, Decimal(16)), (200, Decimal(14)), (500, Decimal(12)))
 

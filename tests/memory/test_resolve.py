@@ -10,7 +10,7 @@ from torch import Tensor, bfloat16, device, int64, no_grad, zeros
 
 from lib.errors import BadArgument
 from lib.memory import MemoryEstimate, estimate_memory, fit_memory
-from lib.memory.media import resolve_media, tower_bytes
+from lib.memory.resolve import resolve_media, tower_bytes
 from lib.model.activation_storages import StorageRecorder
 from lib.model.activation_trace import GpuKernels
 from lib.model.build import build
