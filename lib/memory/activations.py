@@ -56,7 +56,9 @@ class Activation:
         self.kernel = traced_kernel(spec, request.element_bytes)
         self._fits = self._of(spec, self.kernel)
         self._vision, self._before = spec.vision, request.media.tokens
-        self._reads = request.media.read_positions
+        self._reads = (
+            0 if spec.picture_pass and self._fits else request.media.read_positions
+        )  # a trace took its own picture: T is the text's
         self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()
         self.by_law = not self._fits or self._start_up != "forward pass" or request.mode != "inference"
 

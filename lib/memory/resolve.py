@@ -328,20 +328,13 @@ def _resolve_sound(spec: ModelSpec, seconds: float) -> PromptMedia:
             hears = spec.work == "speech" or "audio_tower" in spec.parameters_by_component
             why = "how many positions a sound takes is not known here" if hears else "it takes no sound"
             raise BadArgument("audio_seconds", f"{seconds:g}", f"0 for {spec.id or 'this model'}: {why}")
-        return PromptMedia(read_positions=count_patches(spec)) if spec.work == "other encoder" else NO_MEDIA
+        return NO_MEDIA if spec.picture_pass is None else PromptMedia(read_positions=spec.picture_pass.positions)
     seconds = seconds or DEFAULT_S
     count = count_sound(seconds, spec.sound)
     read = 0 if spec.cache_terms else count.positions
     return PromptMedia(
         read_positions=read, sound_s=seconds, windows=count.windows, waiting_features=(count.windows - 1) * spec.sound.features
     )
-
-
-def count_patches(spec: ModelSpec) -> int:
-    """Positions of a picture in a vision transformer, by its table of positions (1 × positions × hidden); 0 without one."""
-    tables = (group.shape for group in spec.tensors if group.kind == "other")
-    hidden = spec.dimensions.hidden_size
-    return max((shape[1] for shape in tables if len(shape) == 3 and (shape[0], shape[2]) == (1, hidden)), default=0)  # noqa: PLR2004
 
 
 def _resolve_images(spec: ModelSpec, request: MediaRequest) -> PromptMedia:

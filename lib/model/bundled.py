@@ -22,6 +22,7 @@ from lib.model.spec import (
     CacheTerm,
     Dimensions,
     ModelSpec,
+    PicturePass,
     Pipeline,
     Quantization,
     StageFit,
@@ -55,7 +56,7 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
         plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
-    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision", "sound"):
+    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision", "sound", "picture_pass"):
         if not plain[name]:
             del plain[name]
     if spec.pipeline is not None:
@@ -63,6 +64,8 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     if (vision := spec.vision) is not None:
         cross = None if vision.cross is None else _to_row(vision.cross)
         plain["vision"] = [list(vision.rules), _to_row(vision.tower), vision.windowed_layers, vision.window, vision.kept_layers, cross]
+    if spec.picture_pass is not None:
+        plain["picture_pass"] = _to_row(spec.picture_pass)
     plain["dimensions"] = _to_row(spec.dimensions)
     quantization = spec.stored.quantization
     plain["stored"] = [spec.stored.dtype, spec.stored.bytes_by_dtype, None if quantization is None else _to_row(quantization)]
@@ -96,6 +99,8 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
         if "sound" in values:
             rule, positions, bins, kernels, strides = values["sound"]
             values["sound"] = SoundRules(rule, positions, bins, tuple(kernels), tuple(strides))
+        if "picture_pass" in values:
+            values["picture_pass"] = _from_row(PicturePass, values["picture_pass"])
         values["dimensions"] = _from_row(Dimensions, values["dimensions"])
         dtype, by_dtype, row = values["stored"]
         quantization = None if row is None else _from_row(Quantization, row)

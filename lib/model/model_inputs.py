@@ -72,7 +72,8 @@ def _image_shape(config: Any, side: Any, batch: int) -> tuple[int, ...]:
 def _media_input(module: Module, name: str, lengths: Lengths) -> Tensor:
     """A picture (batch, channels, height, width), mel frames (batch, bins, frames) of the model's own size; samples (batch, samples).
 
-    The samples make as many positions as tokens are asked for, where the rule is known; else they are half a minute.
+    A transformer of spectrograms (AST) calls its frames values, and has them first: (batch, frames, bins). The samples make as many
+    positions as tokens are asked for, where the rule is known; else they are half a minute.
     """
     config: Any = module.config
     batch, rules = lengths.batch, describe_sound(config)
@@ -81,6 +82,8 @@ def _media_input(module: Module, name: str, lengths: Lengths) -> Tensor:
     if name == "pixel_values":
         vision = getattr(config, "vision_config", None) or config
         shape = _image_shape(vision, getattr(vision, "image_size", None) or IMAGE_SIZE, batch)
+    elif name == "input_values" and hasattr(config, "num_mel_bins"):
+        shape = (batch, config.max_length, config.num_mel_bins)
     elif name == "input_features":
         shape = (batch, config.num_mel_bins, 2 * config.max_source_positions)
     return zeros(shape, dtype=own_dtype(module))

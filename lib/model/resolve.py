@@ -85,6 +85,7 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     from lib.model.activation_peaks import trace_activations  # noqa: PLC0415
     from lib.model.build import build  # noqa: PLC0415
     from lib.model.media import describe_sound, describe_vision  # noqa: PLC0415
+    from lib.model.picture_pass import run_picture_pass  # noqa: PLC0415
     from lib.model.quantization import skip_test  # noqa: PLC0415
 
     quantization, quantization_caveats = read_quantization(config, beside)
@@ -122,6 +123,7 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
             buffer_bytes=parameters.count_buffer_bytes(built),
             vision=describe_vision(built.config),
             sound=describe_sound(built.config),
+            picture_pass=None if terms or unknown else run_picture_pass(built),
         )
     except AdvisorError:
         raise

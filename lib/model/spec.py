@@ -220,6 +220,20 @@ class VisionInput:
     cross: CacheTerm | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PicturePass:
+    """One pass of an encoder over a picture of its configured size (or a spectrogram), as executed.
+
+    `positions` are those that the first layer of the picture's tower reads; `flop` of products with weights, `attention_flop` of those
+    between positions; `modules` have weights of their own.
+    """
+
+    positions: int
+    flop: int
+    attention_flop: int
+    modules: int
+
+
 _EMBEDS = frozenset(
     {
         "feature-extraction", "sentence-similarity", "fill-mask", "text-classification", "token-classification", "text-ranking",
@@ -241,7 +255,7 @@ class ModelSpec:
     large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
     repository, by the names that mean them, with their bytes (0: not told).
     `vision` is None where the model takes no pictures, or where what one becomes is not known here; so is `sound`, what its encoder makes
-    of sound.
+    of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens.
     """
 
     id: str
@@ -269,12 +283,15 @@ class ModelSpec:
     pipeline: Pipeline | None = None
     vision: VisionInput | None = None
     sound: SoundRules | None = None
+    picture_pass: PicturePass | None = None
 
     @property
     def work(self) -> Work:
         """What it does: by its library, its cache and its task; a bare parameter count is a decoder."""
         if self.library == "diffusers":
             return "pipeline"
+        if self.picture_pass is not None:
+            return "other encoder"
         embeds = self.task in _EMBEDS
         if self.cache_terms is None and not self.unknown_cache and self.tensors:
             return "text encoder" if embeds or not self.task else "decoder" if self.task == "text-generation" else "other encoder"

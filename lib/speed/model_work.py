@@ -14,7 +14,7 @@ from lib.laws.kv_cache import linear_cache
 from lib.laws.weights import weight_bytes
 from lib.memory.resolve import LayerSizes, layer_sizes
 from lib.memory.weights import weights
-from lib.model.spec import CacheTerm, ModelSpec, TensorGroup
+from lib.model.spec import CacheTerm, ModelSpec, PicturePass, TensorGroup
 from lib.precision import element_bytes, weight_format
 
 PACKED = frozenset({"bnb4", "bnb4_double", "gptq", "awq", "int_groups"})
@@ -23,6 +23,11 @@ _KERNELS = {
     "bnb4": "bnb4", "bnb8": "bnb8", "awq": "int4", "int_groups": "int4", "fp8_block": "fp8", "scaled_tensor": "fp8",
     "mxfp4": "fp4", "nvfp4": "fp4",
 }  # fmt: skip
+
+
+_MODULES_OF_LAYER = 8
+"""Of a transformer encoder's layer: two norms, four projections of attention, two matrices (ViTLayer of transformers 5.23.0). Launching a
+network that has no such layers is taken to cost as much by the module."""
 
 
 class LayerStack(NamedTuple):
@@ -131,6 +136,8 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     read = stored.total - sum(share[name] for name in left) - in_tables
     active = spec.parameters_active - sum(parts[name] for name in left) - sum(g.parameters for g in tables)
     stack = _stack(spec, size, read, max(1.0, float(active)), precision, compute)
+    if spec.picture_pass is not None:
+        stack = _over_picture(stack, spec.picture_pass)
     encoder = None
     if apart:
         used = float(parts["encoder"])
@@ -159,6 +166,15 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
         cache_windowed=cache.windowed_per_token,
         window=cache.window,
         total_bytes=stored.total,
+    )
+
+
+def _over_picture(stack: LayerStack, of: PicturePass) -> LayerStack:
+    """The stack with parameters and layers of attention for which 2 · P · n and the law of attention give the FLOP of the executed pass."""
+    return stack._replace(
+        active_parameters=of.flop / (2 * of.positions),
+        layers=of.modules / _MODULES_OF_LAYER,
+        full_layers=of.attention_flop / (4 * stack.attention_width * of.positions**2),
     )
 
 
