@@ -26,7 +26,7 @@ from lib.service.compare import compare
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.cost import estimate_cost
 from lib.service.diagnose_latency import diagnose_latency
-from lib.service.dry_run import dry_run
+from lib.service.dry_run import dry_run, stream_dry_run
 from lib.service.endpoint import App, bind_arguments
 from lib.service.estimate_training import estimate_training
 from lib.service.hardware import list_hardware
@@ -131,6 +131,7 @@ class Services:
         self.simulate_batching = bind_arguments(simulate_batching, app)
         self.diagnose_latency = bind_arguments(diagnose_latency, app)
         self.solve = bind_arguments(solve, app)
+        self.stream_dry_run = bind_arguments(stream_dry_run, app)
         self.stream_loads = bind_arguments(stream_loads, app)
         self.stream_needs = bind_arguments(stream_needs, app)
         self.outlook = bind_arguments(outlook, app)

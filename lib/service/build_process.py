@@ -45,6 +45,7 @@ START_S = 120.0  # the imports take 4 s on a quiet machine
 MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
 MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
 GROWN_BYTES = 1 << 30  # twice the resident set after all bundled configurations
+LOOK_S = 0.25  # between two looks whether a question was given up
 SLOW_S = 3.0
 """A question that takes longer may end at the deadline or in a death: the successor is started meanwhile."""
 MAX_ANSWER_BYTES = 512 << 10  # the largest of a bundled model: 40 kB
@@ -110,12 +111,12 @@ class _Child:
             return False
         return self._ready
 
-    def answer(self, question: bytes, limit_s: float, while_slow: Callable[[], None]) -> Any:
+    def answer(self, question: bytes, limit_s: float, while_slow: Callable[[], None], given_up: threading.Event) -> Any:
         """The answer; `while_slow()` is called once when it takes long.
 
         Raises:
             _ChildGoneError: the child was dead before the question reached it.
-            BadConfig: there is none, because time or memory ran out or the process died. The child is then ended.
+            BadConfig: there is none, because time or memory ran out, it was given up or the process died. The child is then ended.
         """
         late, begun = threading.Event(), False
 
@@ -129,8 +130,12 @@ class _Child:
         try:
             self._questions.send_bytes(question)
             begun = self._answers.recv_bytes(len(BEGUN)) == BEGUN
-            if not self._answers.poll(min(SLOW_S, limit_s)):
-                while_slow()
+            slow_at: float | None = time.monotonic() + min(SLOW_S, limit_s)
+            while not self._answers.poll(LOOK_S):
+                if given_up.is_set():
+                    self.end()
+                if slow_at is not None and time.monotonic() > slow_at:
+                    slow_at = while_slow()
             answer = _Values(io.BytesIO(self._answers.recv_bytes(MAX_ANSWER_BYTES))).load()
         except (OSError, *_UNREADABLE):
             answer = None
@@ -139,6 +144,9 @@ class _Child:
             timer.join()  # what it may have begun is over: the process is there or it is not
         if answer is None and not begun and not late.is_set():
             raise _ChildGoneError
+        if answer is None and given_up.is_set():
+            self.end()
+            raise BadConfig("It was given up by whoever asked.")
         if answer is None:
             raise self._failure_to_answer(limit_s, late=late.is_set())
         self.questions += 1
@@ -192,17 +200,19 @@ class BuildProcess:
         self._child: _Child | None = None
         self._successor: _Child | None = None
 
-    def __call__(self, function: Callable[..., Result], *arguments: object) -> Result:
+    def __call__(self, function: Callable[..., Result], *arguments: object, given_up: threading.Event | None = None) -> Result:
         """What `function(*arguments)` returns in the child. The imports take none of the time that a question has.
+
+        The child is ended within a second of `given_up`.
 
         Raises:
             AdvisorError: whatever the function refuses with, of the same class and in the same words.
-            BadConfig: it took too long or too much memory, or the child died of it.
+            BadConfig: it took too long or too much memory, the child died of it, or it was given up.
             LiveError: no child could be started.
         """
         question = pickle.dumps((function, arguments))
         with self._turn:
-            child, answer = self._ask(question)
+            child, answer = self._ask(question, given_up or threading.Event())
             if child.resident_bytes > GROWN_BYTES:
                 self._retire(child)
             elif child.questions >= self._max_questions:
@@ -211,12 +221,12 @@ class BuildProcess:
             raise answer.error()
         return answer  # type: ignore[no-any-return]  # the worker answers with what the function returns
 
-    def _ask(self, question: bytes) -> tuple[_Child, Any]:
+    def _ask(self, question: bytes, given_up: threading.Event) -> tuple[_Child, Any]:
         """A child and its answer. One that was killed since the last question is replaced once: the question is not to blame."""
         for _ in range(2):
             child = self._current()
             try:
-                return child, child.answer(question, self._limit_s, self._prepare)
+                return child, child.answer(question, self._limit_s, self._prepare, given_up)
             except _ChildGoneError:
                 self._retire(child)
             except BadConfig:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, cast
 
 from lib import memory
@@ -23,8 +25,6 @@ from lib.speed.model_work import derive_model_work
 from lib.workload import MOST_RANK, MemoryRequest, TrainingRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lib.workload import Method
 
 _PRECISION = "bf16"
@@ -54,11 +54,26 @@ def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
     Returns:
         Each figure as executed, as the closed form of this app gives it, and their ratio.
     """
+    return _answer(app, arguments, app.models.execute(*_question(arguments)))
+
+
+def stream_dry_run(app: App, arguments: DryRunArguments) -> Iterator[DryRunAnswer | None]:
+    """The same for the page: None about twice a second until the answer is there; closed early, it ends the run."""
+    with closing(app.models.watch_execution(*_question(arguments))) as watched:
+        for run in watched:
+            yield None if run is None else _answer(app, arguments, run)
+
+
+def _question(arguments: DryRunArguments) -> tuple[str, int, int, int, Training | None]:
     training = None
     if arguments.mode != "inference":
         training = Training(method=arguments.mode, rank=arguments.rank, checkpointing=arguments.checkpointing)
-    prompt, output = arguments.prompt_tokens, 1 if training else arguments.output_tokens
-    run = app.models.execute(arguments.model, arguments.batch_size, prompt, output, training)
+    output = 1 if training else arguments.output_tokens
+    return arguments.model, arguments.batch_size, arguments.prompt_tokens, output, training
+
+
+def _answer(app: App, arguments: DryRunArguments, run: DryRun) -> DryRunAnswer:
+    """Each figure beside the closed form's."""
     spec = app.models(arguments.model)
     if run.inference is not None:
         figures = inference_figures(run, run.inference, spec, arguments)

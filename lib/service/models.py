@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -242,6 +243,7 @@ MAX_WAITING = 64  # with all that wait elsewhere fewer than the threads of `lib.
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
 MAX_WAITING_TO_RUN = 12
 PATIENCE_S = 60.0
+LOOK_S = 0.5
 
 
 class Models:
@@ -310,12 +312,36 @@ class Models:
             UnsupportedModel: it has several parts (a pipeline), or cannot be executed without values.
             Busy: too much is asked at the same time.
         """
+        key, question = self._execution(model, batch, prompt_tokens, output_tokens, training)
+        return self._executed(key, lambda: self._run(*question))
+
+    def watch_execution(
+        self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: Training | None
+    ) -> Generator[DryRun | None]:
+        """The same dry run, and None about twice a second until it is there; closed early, it ends the run that nobody else waits for.
+
+        Raises:
+            AdvisorError: as `execute`.
+        """
+        key, question = self._execution(model, batch, prompt_tokens, output_tokens, training)
+        given_up = threading.Event()
+        with self._executed.ask(key, lambda: self._run(*question, given_up=given_up), given_up.set) as answer:
+            for _ in range(round(PATIENCE_S / LOOK_S)):
+                yield None
+                try:
+                    yield answer.result(timeout=LOOK_S)
+                except TimeoutError:
+                    continue
+                return
+            raise self._executed.waited(key)
+
+    def _execution(self, model: object, *asked: object) -> tuple[Hashable, tuple[Any, ...]]:
+        """What tells one dry run from another, and what the child is asked."""
         config = self.config(model)
         if is_pipeline(config):
             raise UnsupportedModel("A pipeline has several architectures; a dry run executes one. Paste the config.json of one of them.")
         content = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).digest()
-        key = (content, batch, prompt_tokens, output_tokens, training)
-        return self._executed(key, lambda: self._run(execute, dict(config), batch, prompt_tokens, output_tokens, training))
+        return (content, *asked), (execute, dict(config), *asked)
 
     @property
     def bundled(self) -> Sequence[str]:

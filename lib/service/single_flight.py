@@ -149,6 +149,7 @@ class _Flight(Generic[Result]):
     key: Hashable
     work: Callable[[], Result]
     caller: Hashable
+    stop: Callable[[], object] | None
     waiters: list[tuple[Hashable, Future[Result]]] = field(default_factory=list)
     started: bool = False
 
@@ -182,21 +183,41 @@ class SingleFlight(Generic[Result]):
             Busy: too many wait already, or this caller waited too long (work that has begun goes on, and a later call finds its result).
             AdvisorError: whatever `work` refuses with.
         """
-        caller, answer = self._caller(), Future[Result]()
+        with self.ask(key, work) as answer:
+            try:
+                return answer.result(timeout=self._patience)
+            except WaitedTooLong:
+                raise self.waited(key) from None
+
+    @contextmanager
+    def ask(self, key: Hashable, work: Callable[[], Result], stop: Callable[[], object] | None = None) -> Iterator[Future[Result]]:
+        """A place in line while the block runs, for one who looks at the result from time to time.
+
+        When nobody waits any longer for work that has begun, `stop()` of the first who asked is called.
+
+        Raises:
+            Busy: too many wait already.
+        """
+        caller, answer, flight = self._caller(), Future[Result](), None
         with self._lock:
             if key in self._known:
-                return self._known[key]
-            self._make_room(caller)
-            flight = self._flights.get(key) or self._queue(_Flight(key, work, caller))
-            flight.waiters.append((caller, answer))
+                answer.set_result(self._known[key])
+            else:
+                self._make_room(caller)
+                flight = self._flights.get(key) or self._queue(_Flight(key, work, caller, stop))
+                flight.waiters.append((caller, answer))
         try:
-            return answer.result(timeout=self._patience)
-        except WaitedTooLong:
-            with self._lock:
-                raise Busy.waited(self._patience, self._ahead(flight)) from None
+            yield answer
         finally:
-            with self._lock:
-                self._leave(flight, caller, answer)
+            if flight is not None:
+                with self._lock:
+                    self._leave(flight, caller, answer)
+
+    def waited(self, key: Hashable) -> Busy:
+        """The refusal of one who waited for as long as anybody may."""
+        with self._lock:
+            flight = self._flights.get(key)
+            return Busy.waited(self._patience, self._ahead(flight) if flight else None)
 
     def _make_room(self, caller: Hashable) -> None:
         """A place for one more of this caller's, if need be that of somebody who has more of them; the lock is held."""
@@ -221,11 +242,14 @@ class SingleFlight(Generic[Result]):
         return None if flight.started else self._line.count_ahead(flight.caller, flight)
 
     def _leave(self, flight: _Flight[Result], caller: Hashable, answer: Future[Result]) -> None:
-        """One waits no longer; a question that nobody waits for is not begun. The lock is held."""
+        """One waits no longer; a question that nobody waits for is not begun, or stopped where it can be. The lock is held."""
         flight.waiters.remove((caller, answer))
         if not flight.waiters and not flight.started:
             del self._flights[flight.key]
             self._line.leave(flight.caller, flight)
+        elif not flight.waiters and not answer.done() and flight.stop is not None:
+            del self._flights[flight.key]  # whoever asks now asks anew
+            flight.stop()
 
     def _next(self) -> _Flight[Result] | None:
         """The oldest question of the caller who was served least recently; None when all that stood in line was given up."""
@@ -252,7 +276,8 @@ class SingleFlight(Generic[Result]):
         """Remember the result, if there is one, and tell everybody who waits."""
         refused = done.exception()
         with self._lock:
-            del self._flights[flight.key]
+            if self._flights.get(flight.key) is flight:
+                del self._flights[flight.key]
             if refused is None and self._known.maxsize:
                 self._known[flight.key] = done.result()
             for _, answer in flight.waiters:

@@ -104,6 +104,16 @@ def test_the_child_sees_no_secret_and_no_network(build: BuildProcess, monkeypatc
     assert not Path(seen["HOME"]).exists()  # taken away again
 
 
+def test_a_question_that_is_given_up_ends_its_child_and_the_next_one_is_answered(build: BuildProcess) -> None:
+    """Stop on the page: the child would be busy for ten seconds more, and refuses in other words then."""
+    given_up, pid = threading.Event(), _run(build, "__import__('os').getpid()")
+    threading.Timer(0.3, given_up.set).start()
+    with pytest.raises(BadConfig, match="given up by whoever asked"):
+        build(builtins.eval, "__import__('time').sleep(60)", given_up=given_up)  # type: ignore[arg-type]  # as above
+    assert not _running(pid)
+    assert _run(build, "__import__('os').getpid()") != pid
+
+
 def test_more_memory_than_a_build_may_take_is_refused_and_the_app_holds_none_of_it(build: BuildProcess) -> None:
     """2 GiB where 1 GiB is allowed: a sentence; the same child answers the next question."""
     pid, before = _run(build, "__import__('os').getpid()"), resident_bytes()

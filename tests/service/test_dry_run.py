@@ -27,7 +27,7 @@ from lib.ui.dry_run_box import dry_run_markup
 class Here:
     """In place of the child: this process."""
 
-    def __call__(self, function: Callable[..., Any], *arguments: object) -> Any:
+    def __call__(self, function: Callable[..., Any], *arguments: object, given_up: threading.Event | None = None) -> Any:  # noqa: ARG002 the child's
         """What the function returns."""
         assert executed_here  # imported ahead: a busy machine takes longer for that than a visitor waits
         return function(*arguments)
@@ -44,8 +44,9 @@ class Held(Here):
     def __init__(self) -> None:
         self.begun, self.over = threading.Event(), threading.Event()
 
-    def __call__(self, function: Callable[..., Any], *arguments: object) -> Any:
+    def __call__(self, function: Callable[..., Any], *arguments: object, given_up: threading.Event | None = None) -> Any:
         """Wait for the test."""
+        self.given_up = given_up
         self.begun.set()
         assert self.over.wait(60)
         return super().__call__(function, *arguments)
@@ -63,6 +64,22 @@ def test_nobodys_unseen_model_waits_for_a_dry_run() -> None:
         assert not held.done()
         run.over.set()
         assert held.result(60).layers == 6
+
+
+def test_stop_gives_the_run_up_unless_somebody_else_waits_for_it() -> None:
+    """Gradio closes the stream of the visitor who presses Stop."""
+    run = Held()
+    services = Services(App(catalog=load, models=Models(cast("BuildProcess", Here()), run=cast("BuildProcess", run))))
+    own, others = (services.stream_dry_run(LLAMA, prompt_tokens=8) for _ in range(2))
+    assert next(own) is None
+    assert next(others) is None
+    assert run.begun.wait(60)
+    assert run.given_up is not None
+    own.close()
+    assert not run.given_up.is_set()
+    others.close()
+    assert run.given_up.is_set()
+    run.over.set()
 
 
 def _ratios(answer: Any) -> dict[str, float | None]:
@@ -122,8 +139,8 @@ def test_the_box_of_the_page() -> None:
     """It says that it runs, then shows the table; a refusal is a sentence in its place."""
     services = Services(APP)
     values = [100 if field.argument == "context_tokens" else field.default for field in (*fields.QUESTION, *fields.MEMORY)]
-    running, table = dry_run_markup(services, LLAMA, values)
-    assert "executing" in running
+    *running, table = dry_run_markup(services, LLAMA, values)
+    assert all("executing" in shown for shown in running)
     assert "4 of 6 layers computed" in table
     assert "refusal" in list(dry_run_markup(services, "7B", values))[-1]
     assert len(list(dry_run_markup(services, "", values))) == 1

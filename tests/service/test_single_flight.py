@@ -35,6 +35,21 @@ def test_the_same_question_asked_by_many_is_worked_out_once() -> None:
     assert len(calls) == 1
 
 
+def test_work_that_is_given_up_is_stopped_and_asked_anew_by_the_next() -> None:
+    """What was stopped answers nobody who comes later."""
+    once, stopped, begun = fresh(), threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        assert stopped.wait(60)
+        raise UnknownModel("stopped")
+
+    with once.ask("key", work, stopped.set):
+        assert begun.wait(60)
+    assert stopped.is_set()
+    assert once("key", lambda: "anew") == "anew"
+
+
 def test_what_is_known_is_not_worked_out_again() -> None:
     """The second call finds the result of the first."""
     once = fresh()
