@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import io
 import logging
+import math
 import os
 import pickle
 import signal
@@ -130,12 +131,13 @@ class _Child:
         try:
             self._questions.send_bytes(question)
             begun = self._answers.recv_bytes(len(BEGUN)) == BEGUN
-            slow_at: float | None = time.monotonic() + min(SLOW_S, limit_s)
+            slow_at = time.monotonic() + min(SLOW_S, limit_s)
             while not self._answers.poll(LOOK_S):
                 if given_up.is_set():
                     self.end()
-                if slow_at is not None and time.monotonic() > slow_at:
-                    slow_at = while_slow()
+                if time.monotonic() > slow_at:
+                    slow_at = math.inf
+                    while_slow()
             answer = _Values(io.BytesIO(self._answers.recv_bytes(MAX_ANSWER_BYTES))).load()
         except (OSError, *_UNREADABLE):
             answer = None

@@ -64,7 +64,7 @@ def stream_dry_run(app: App, arguments: DryRunArguments) -> Iterator[DryRunAnswe
             yield None if run is None else _answer(app, arguments, run)
 
 
-def _question(arguments: DryRunArguments) -> tuple[str, int, int, int, Training | None]:
+def _question(arguments: DryRunArguments) -> tuple[object, int, int, int, Training | None]:
     training = None
     if arguments.mode != "inference":
         training = Training(method=arguments.mode, rank=arguments.rank, checkpointing=arguments.checkpointing)
