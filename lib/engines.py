@@ -29,7 +29,7 @@ text and writes another; hears; reads pictures or sound in one pass; makes pictu
 CacheLayout = Literal["exact", "grouped blocks", "blocks", "even blocks", "cells", "pages", "none"]
 StartUp = Literal["forward pass", "profile run", "compute buffer"]
 Claims = Literal["what it needs", "a share", "a share, graphs beside it", "a share of the rest", "weights and cache"]
-"""Of a device's memory, at start (`lib.laws.memory_claim`)."""
+"""Of a device's memory, at start (`lib.laws.runtime`)."""
 
 
 class Silicon(Protocol):

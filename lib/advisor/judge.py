@@ -45,7 +45,7 @@ from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
 from lib.cost.usage import LOADS
 from lib.errors import BadCatalog
-from lib.laws.sound import DEFAULT_S
+from lib.laws.media_tokens import DEFAULT_S
 from lib.memory import usable_memory
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate

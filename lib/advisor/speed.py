@@ -1,7 +1,7 @@
 """How fast each configuration is: predicted by `lib.speed`, one call for all of them; bounds of the datasheet where it has no answer.
 
 The shape of a request is as stated, else `lib.workload.prompt_and_output_tokens` of the context. Sound is heard by its length
-(`lib.laws.sound`), by a decoder as 1500 tokens; one pass of an encoder is the prompt alone. Pictures and clips have the shape that
+(`lib.laws.media_tokens`), by a decoder as 1500 tokens; one pass of an encoder is the prompt alone. Pictures and clips have the shape that
 was published for their pipeline. The bounds are those of `lib.laws.roofline`: no engine can be faster on this hardware.
 """
 

@@ -1,4 +1,6 @@
-"""What a process needs beside the model: context and libraries, workspaces, captured graphs, the interpreter.
+"""What a process needs of a device beside the model, and how much of the rest its engine leaves to the cache.
+
+Context and libraries, workspaces, captured graphs, the interpreter:
 
     M_runtime = context + workspace + graphs        per process and device
 
@@ -17,6 +19,36 @@ figure:
 Limits: the ranges of vLLM are taken for the other engines that capture graphs (SGLang, TensorRT-LLM, TGI), of which no such figures were
 published; a native process (llama.cpp, TEI) is a judgement. Collectives of several cards (NCCL buffers) are in those ranges only; TPU
 runtimes hold compiled programs whose size is not published: their figure is 0 and the estimate says so.
+
+What an engine claims of the memory at start, by default:
+
+    K = M - W - A - R                       transformers, llama.cpp, TEI: all that is left
+    K = u · M - W - A - R                   vLLM, vLLM on TPU: u = gpu_memory_utilization = 0.9
+    K = u · M - W - A - (R - G)             TGI: u = 0.9; graphs are captured in the tenth that is left
+    K = u · (M - W - A - (R - G))           TensorRT-LLM: u = free_gpu_memory_fraction = 0.9 of what is free once the model is loaded
+    K = f · (M - (R - G)) - W               SGLang: f = mem_fraction_static = 1 - r / M; activations and graphs live in r
+
+    r = 512 MiB + 1.5 MiB · chunk + 2 MiB · captured sequences + 128 MiB · N, at least 10 GiB on devices of more than 60 GiB
+
+    K  room for the cache on one device       M  usable memory of the device        W  weights on it
+    A  activations that are set aside         R  runtime: context, libraries and    G  captured graphs        N  devices
+
+K is never more than M - W - A - R. vLLM refuses to start with a maximum length whose cache is larger than K, and every engine admits no
+more sequences than K holds; so K decides whether a request fits, the longest context, the largest batch and how many requests run at once.
+
+    vLLM          0.9 is the default of the releases up to 2025 and what the code to copy sets. Newer ones default to 0.92 and count
+                  captured graphs within the share (before v0.21 they came on top); they are within it here.
+                  docs.vllm.ai/en/v0.8.5/serving/engine_args.html; vllm `vllm/config/cache.py` (002f10e); start-up log in
+                  github.com/gpustack/runner/pull/251; tpu-inference sizes its pages by the same option
+    TGI           `TGI_WIGGLE_ROOM` times `--cuda-memory-fraction` (1.0): `server/text_generation_server/models/globals.py` and
+                  `flash_causal_lm.py` (`warmup`), `utils/import_utils.py` (db931fc)
+    TensorRT-LLM  nvidia.github.io/TensorRT-LLM/examples/kvcacheconfig.html
+    SGLang        the rule of `_handle_gpu_memory_settings` in `python/sglang/srt/server_args.py`, with its table of chunks and captured
+                  sequences by memory; docs/advanced_features/hyperparameter_tuning.md (21ff1af); github.com/sgl-project/sglang/pull/10975
+
+Limits: shares can be set; another process on the device takes from M. On a CPU nothing is claimed ahead. SGLang keeps more for DP attention
+and for speculative decoding.
+Source: the engines' defaults, as listed; read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -77,3 +109,74 @@ def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, i
     if traits_of(engine).captured_graphs:
         return {**context, "outside torch": VLLM_OUTSIDE_TORCH, GRAPHS: VLLM_GRAPHS}
     return {**context, WORKSPACE: cublas_workspace(compute_capability)}
+
+
+CLAIM = Law(
+    equation="weights + activations + runtime + cache ≤ the engine's share of M",
+    source="engines' defaults, listed in lib/laws/runtime.py",
+)
+CLAIMING = frozenset({"gpu", "tpu"})
+"""Kinds of silicon of which engines claim a share."""
+_CAPTURED = ((60, 256, 512), (35, 32, 160), (20, 24, 80), (0, 8, 8))
+"""Sequences up to which SGLang captures graphs: from GiB on, for fewer than four devices, for more."""
+_MANY = 4
+_LARGE, _LEAST_ON_LARGE = 60 * GIB, 10 * GIB
+
+
+def sglang_reserve_bytes(*, memory: int, devices: int) -> int:
+    """r, what SGLang leaves to activations, graphs and other data of a device of this memory.
+
+    On an L4 of 22.03 GiB: 512 + 1.5 · 2048 + 2 · 24 + 128 = 3760 MiB, so that f = 0.833:
+
+    >>> sglang_reserve_bytes(memory=int(22.03 * 2**30), devices=1) / 2**20
+    3760.0
+    """
+    chunk = traits_of("sglang").profiled_tokens(memory)
+    captured = next(few if devices < _MANY else many for gib, few, many in _CAPTURED if memory >= gib * GIB)
+    reserve = 512 * MIB + 3 * MIB * chunk // 2 + 2 * MIB * captured + 128 * MIB * devices
+    return max(reserve, _LEAST_ON_LARGE) if memory > _LARGE else reserve
+
+
+class Claim(NamedTuple):
+    """What lies on one device beside the cache, in bytes, and whose it is; `graphs` are a part of `runtime`."""
+
+    engine: str
+    silicon: str
+    weights: int
+    activation: int
+    runtime: int
+    graphs: int = 0
+    devices: int = 1
+
+    @property
+    def beside(self) -> int:
+        """W + A + R."""
+        return self.weights + self.activation + self.runtime
+
+    def cache_room_bytes(self, memory: int) -> int:
+        """K, the room for the cache on one device of M = `memory` bytes; negative where even the rest is too large.
+
+        Llama-3.1-8B in bf16 on 22.03 GiB, with 2 GiB beside the weights: 0.9 · 22.03 - 14.96 - 2 = 2.87 GiB:
+
+        >>> claim = Claim(engine="vllm", silicon="gpu", weights=16_060_522_496, activation=2**30, runtime=2**30)
+        >>> round(claim.cache_room_bytes(int(22.03 * 2**30)) / 2**30, 2)
+        2.87
+        """
+        left = memory - self.beside
+        traits = traits_of(self.engine)
+        share, libraries = traits.memory_share, self.runtime - self.graphs
+        claims = traits.claims if self.silicon in CLAIMING else "what it needs"
+        if claims == "a share":
+            return min(left, int(share * memory) - self.beside)
+        if claims == "a share, graphs beside it":
+            return min(left, int(share * memory) - self.beside + self.graphs)
+        if claims == "a share of the rest":
+            return min(left, int(share * (left + self.graphs)))
+        if claims == "weights and cache":
+            static = 1 - sglang_reserve_bytes(memory=memory, devices=self.devices) / memory
+            return min(left, int(static * (memory - libraries)) - self.weights)
+        return left
+
+    def capacity_bytes(self, memory: int) -> int:
+        """Bytes of the device that the cache and what lies beside it may take together."""
+        return self.beside + self.cache_room_bytes(memory)

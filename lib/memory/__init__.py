@@ -107,7 +107,7 @@ def fit_memory(
 
     `host_bytes` is the usable memory of the host, which counts where layers are left to it; None where it is not known.
 
-    An engine that claims a share of the device at start has no more than that (`lib.laws.memory_claim`).
+    An engine that claims a share of the device at start has no more than that (`lib.laws.runtime`).
 
     Raises:
         BadArgument: a precision that no format has.

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, cast
 from lib.engines import traits_of
 from lib.identity import ById
 from lib.laws import parallelism
-from lib.laws.memory_claim import Claim
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
-from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Range, runtime_parts
+from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Claim, Range, runtime_parts
 from lib.laws.training import StepPart
 from lib.memory.activations import Activation
 from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent

@@ -22,8 +22,7 @@ from lib.errors import BadArgument
 from lib.identity import ById
 from lib.laws import parallelism
 from lib.laws.activation import prefill_bytes
-from lib.laws.image_tokens import ImageSize, count_image
-from lib.laws.sound import DEFAULT_S, count_sound
+from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
 from lib.model.parameter_count import typical_decoder
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lib.engines import traits_of
-from lib.laws import memory_claim, pipeline, runtime
+from lib.laws import pipeline, runtime
 from lib.laws.kv_cache_by_engine import LAWS
-from lib.laws.memory_claim import Claim
+from lib.laws.runtime import Claim
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.precision import lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source, Value
@@ -192,7 +192,7 @@ def sources(of: PerDevice) -> tuple[Source, ...]:
         Source(
             what="activations", source="transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device", checked=CHECK_DATE
         ),
-        *((Source(what=f"room: {memory_claim.LAW.equation}", source=memory_claim.LAW.source, checked=CHECK_DATE),) if claims else ()),
+        *((Source(what=f"room: {runtime.CLAIM.equation}", source=runtime.CLAIM.source, checked=CHECK_DATE),) if claims else ()),
         Source(what="runtime", source="published start-up logs and driver figures, listed in lib/laws/runtime.py", checked=CHECK_DATE),
     )
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib.identity import ById
 from lib.laws import training as law
-from lib.laws.activation import FLOAT32
+from lib.laws.activation import FLOAT32, LayerStack, LayerTraining, SavedBytes, save_for_backward
 from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, Range
-from lib.laws.saved_activations import LayerStack, LayerTraining, SavedBytes, save_for_backward
 from lib.laws.training import StepPart
 from lib.memory.activations import traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes

@@ -20,7 +20,7 @@ from lib.workload import Optimizer, Stack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lib.laws.saved_activations import Group
+    from lib.laws.activation import Group
     from lib.model.spec import ModelSpec, TensorGroup
     from lib.workload import TrainingRequest
 

@@ -15,8 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from lib.errors import BadCatalog
-from lib.laws.image_tokens import ImageRules
-from lib.laws.sound import SoundRules
+from lib.laws.media_tokens import ImageRules, SoundRules
 from lib.model.spec import (
     ActivationFit,
     CacheTerm,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lib.laws.image_tokens import ImageRules
-from lib.laws.sound import SoundRules
+from lib.laws.media_tokens import ImageRules, SoundRules
 from lib.model.spec import CacheTerm, Dimensions, VisionInput
 
 _AREAS = {

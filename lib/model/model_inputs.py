@@ -18,7 +18,7 @@ from torch.nn import Embedding, Module
 from transformers.modeling_outputs import BaseModelOutput
 
 from lib.errors import UnsupportedModel
-from lib.laws.sound import DEFAULT_S, SAMPLES_PER_S, samples_for
+from lib.laws.media_tokens import DEFAULT_S, SAMPLES_PER_S, samples_for
 from lib.model.layer_dedup import run_blocks_once
 from lib.model.media import describe_sound
 from lib.model.meta_device import MetaRun

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from lib.engines import Work
-from lib.laws.image_tokens import ImageRules
-from lib.laws.sound import SoundRules
+from lib.laws.media_tokens import ImageRules, SoundRules
 from lib.provenance import Caveat, Source
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from lib.present import gpu_tpu_words, solve_words, traffic_words
+from lib.present import gpu_tpu_words, solve_cards, traffic_words
 from lib.present.reason_words import SLEEP_TEMPLATES, ZEROGPU_RESERVATION
 
 _MODEL = {
@@ -319,5 +319,5 @@ CAVEATS: Mapping[str, str] = MappingProxyType(
     | _SPACE
     | dict(gpu_tpu_words.CAVEATS)
     | dict(traffic_words.CAVEATS)
-    | dict(solve_words.CAVEATS)
+    | dict(solve_cards.CAVEATS)
 )

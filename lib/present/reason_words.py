@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from lib.present import gpu_tpu_words, solve_words, traffic_words
+from lib.present import gpu_tpu_words, solve_cards, traffic_words
 
 _HOLDS = {
     "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {device_bytes} used.",
@@ -277,5 +277,5 @@ REASONS: Mapping[str, str] = MappingProxyType(
     | SLEEP_TEMPLATES
     | dict(gpu_tpu_words.RULES)
     | dict(traffic_words.REASONS)
-    | dict(solve_words.REASONS)
+    | dict(solve_cards.REASONS)
 )

@@ -55,9 +55,7 @@ _NOT_STARTED = (
     "The process that works out unseen models did not start. Models of the bundled catalog and parameter counts (such as '7B') still "
     "answer; try again in a minute."
 )
-_VALUES = frozenset(
-    {"lib.model.spec", "lib.model.dry_run_result", "lib.laws.image_tokens", "lib.laws.sound", "lib.provenance", "lib.live.faults"}
-)
+_VALUES = frozenset({"lib.model.spec", "lib.model.dry_run_result", "lib.laws.media_tokens", "lib.provenance", "lib.live.faults"})
 
 
 def too_large(memory_bytes: int) -> BadConfig:

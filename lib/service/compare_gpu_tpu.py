@@ -30,9 +30,9 @@ from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
 from lib.model.spec import ModelSpec
+from lib.present.gpu_tpu_cards import list_properties
 from lib.present.gpu_tpu_words import guidance_sentence
 from lib.present.sentences import caveat_entries, sentence
-from lib.present.side_by_side import list_properties
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number
 from lib.service.endpoint import App

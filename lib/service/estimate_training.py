@@ -17,8 +17,7 @@ from lib.memory.training import estimate_training as estimate_step
 from lib.memory.training_adapters import check_training, fuses_loss
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
-from lib.present.training_cards import change_sentence
-from lib.present.training_recipe import job_command, training_script
+from lib.present.training_cards import change_sentence, job_command, training_script
 from lib.provenance import Caveat, Source
 from lib.service.arguments import (
     ALL,

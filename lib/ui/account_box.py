@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError, NotSignedIn
-from lib.present.account_card import account_card, stop_button, stop_label, stop_review, stopped_note
 from lib.present.markup import hint_note, refusal_note
+from lib.present.space_cards import account_card, stop_button, stop_label, stop_review, stopped_note
 from lib.ui import login
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.engines import ENGINES
 from lib.errors import AdvisorError
-from lib.present.compare_rows import comparison_card, comparison_laws, comparison_table
+from lib.present.cost_rows import comparison_card, comparison_laws, comparison_table
 from lib.present.markup import hint_note
 from lib.ui import fields as ask
 from lib.ui import workload

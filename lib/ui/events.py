@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.glossary import explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
+from lib.present.page_texts import explain_terms
 from lib.ui.http.api import gradio_error, refusing
 
 if TYPE_CHECKING:

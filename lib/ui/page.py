@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.glossary import glossary_list
 from lib.present.markup import hint_note, refusal_note
-from lib.present.privacy import privacy_note
+from lib.present.page_texts import glossary_list, privacy_note
 from lib.ui import (
     cost_tab,
     gpu_tpu_tab,

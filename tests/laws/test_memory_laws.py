@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lib.engines import ENGINES
 from lib.laws import activation, parallelism, runtime, training
-from lib.laws.saved_activations import LayerStack, LayerTraining, save_for_backward
+from lib.laws.activation import LayerStack, LayerTraining, save_for_backward
 from lib.model import bundled
 from lib.units import GIB, MIB, Bytes
 from lib.workload import Optimizer

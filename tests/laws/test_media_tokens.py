@@ -1,4 +1,7 @@
-"""Tokens of pictures: as the image processors of transformers cut them, and as the makers publish them."""
+"""Tokens of pictures: as the image processors of transformers cut them, and as the makers publish them.
+
+Positions of sound: as the feature extractors of transformers pad it and as the convolutions of the models cut it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import device
+from transformers import AutoModel, PreTrainedModel, WhisperFeatureExtractor
+from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.gemma4.image_processing_pil_gemma4 import get_aspect_ratio_preserving_size
 from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
@@ -13,17 +19,22 @@ from transformers.models.mllama.image_processing_pil_mllama import get_optimal_t
 from transformers.models.pixtral.image_processing_pil_pixtral import get_resize_output_image_size
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from lib.laws.image_tokens import (
+from lib.laws.media_tokens import (
+    SAMPLES_PER_S,
     ImageRules,
     ImageSize,
+    SoundRules,
     choose_canvas,
     count_image,
+    count_sound,
     fill_budget,
     fit_longest_side,
     resize_to_area,
+    samples_for,
     split_grid,
 )
 from lib.model.bundled import find_spec
+from lib.model.media import describe_sound
 
 SIZES = st.builds(ImageSize, st.integers(28, 4_500), st.integers(28, 4_500))
 FEW = settings(max_examples=60)
@@ -93,3 +104,49 @@ def test_llama_3_2_keeps_pictures_beside_the_prompt() -> None:
     assert spec.vision.cross is not None
     one = count_image(ImageSize(1024, 1024), spec.vision.rules)
     assert (one.tokens, one.tiles * one.positions, spec.vision.cross.layers) == (0, 6_404, 8)
+
+
+BY_SAMPLES = ("wav2vec2", "hubert", "data2vec-audio", "unispeech", "unispeech-sat")
+
+
+def built(kind: str) -> PreTrainedModel:
+    """A small model of this kind, without values; the convolutions are those of the published ones."""
+    config = AutoConfig.for_model(kind, num_hidden_layers=1)
+    with device("meta"):
+        model = AutoModel.from_config(config)
+    assert isinstance(model, PreTrainedModel)
+    return model
+
+
+@pytest.mark.parametrize("kind", BY_SAMPLES)
+@settings(max_examples=40, deadline=None)
+@given(samples=st.integers(400, 100 * SAMPLES_PER_S))
+def test_convolutions_make_as_many_positions_as_the_models_say(kind: str, samples: int) -> None:
+    """`_get_feat_extract_output_lengths` of each model, for any number of samples; and back."""
+    model = MODELS.setdefault(kind, built(kind))
+    rules = describe_sound(model.config)
+    assert rules is not None
+    positions = count_sound(samples / SAMPLES_PER_S, rules).positions
+    lengths: int = model._get_feat_extract_output_lengths(samples)  # type: ignore[operator]
+    assert positions == int(lengths)
+    assert count_sound(samples_for(positions, rules) / SAMPLES_PER_S, rules).positions == positions
+    assert samples <= samples_for(positions, rules) < samples + 320
+
+
+MODELS: dict[str, PreTrainedModel] = {}
+
+
+@pytest.mark.parametrize("seconds", [1, 29.9])
+def test_whisper_pads_to_half_a_minute(seconds: float) -> None:
+    """3,000 mel frames whatever the length, of which its encoder makes 1,500 positions."""
+    frames = WhisperFeatureExtractor()(np.zeros(round(seconds * SAMPLES_PER_S)), sampling_rate=SAMPLES_PER_S).input_features[0].shape
+    rules = SoundRules("windows", positions=1500, mel_bins=80)
+    assert frames == (80, 3000)
+    assert (rules.window_s, rules.features) == (30, 80 * 3000)
+    assert count_sound(seconds, rules) == (1, 1500)
+
+
+@pytest.mark.parametrize(("seconds", "windows"), [(30, 1), (30.01, 2), (3600, 120)])
+def test_longer_sound_is_read_window_after_window(seconds: float, windows: int) -> None:
+    """Each window is whole."""
+    assert count_sound(seconds, SoundRules("windows", positions=1500)).windows == windows

@@ -1,4 +1,7 @@
-"""The field's words are explained once in each text, and nowhere where a button or code stands."""
+"""The field's words are explained once in each text, and nowhere where a button or code stands.
+
+What the page says that the Space sends and keeps.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 
 import pytest
 
-from lib.present.glossary import TERMS, explain_terms, glossary_list
+from lib.present.page_texts import TERMS, TITLE, explain_terms, glossary_list, privacy_note
 
 
 @pytest.mark.parametrize("term", TERMS)
@@ -43,3 +46,11 @@ def test_text_after_a_silent_element_is_explained() -> None:
 def test_the_list_holds_every_term() -> None:
     """With its words."""
     assert all(term in glossary_list() for term in TERMS)
+
+
+def test_it_is_short_and_says_what_is_sent_kept_and_done_with_tokens() -> None:
+    """One box of three sentences' worth; with actions switched off no sign-in is spoken of."""
+    on, off = privacy_note(account_actions=True), privacy_note(account_actions=False)
+    assert all(note.count("<li>") == 3 and TITLE in note and len(note) < 1_500 for note in (on, off))
+    assert ("manage-repos" in on, "manage-repos" in off) == (True, False)
+    assert "switched off" in off

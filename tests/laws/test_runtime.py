@@ -7,7 +7,7 @@ import pytest
 from lib import catalog
 from lib.catalog.silicon import Cards
 from lib.engines import ENGINES
-from lib.laws.memory_claim import Claim, sglang_reserve_bytes
+from lib.laws.runtime import Claim, sglang_reserve_bytes
 from lib.memory import count_sequences, fit_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
