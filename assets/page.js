@@ -88,6 +88,7 @@
   const raise = (reference, typed, ...values) => {
     const before = tab;
     tab = tabShown();
+    rove();
     wordWorkload(values);
     if (!checked(values)) return [...ticks];
     address(queryOf(reference, typed, values), before !== null && before !== tab);
@@ -292,8 +293,29 @@
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tell(null); });
   document.addEventListener("scroll", () => { if (told) place(); }, { passive: true, capture: true });
 
+  // Arrow keys, Home and End go from tab to tab; the Tab key stops at the shown one only.
+  const tabButtons = () => [...document.querySelectorAll('[role="tab"]')].filter((one) => one.checkVisibility());
+  const rove = () => { for (const one of tabButtons()) one.tabIndex = one.getAttribute("aria-selected") === "true" ? 0 : -1; };
+  document.addEventListener("keydown", (event) => {
+    const all = tabButtons(), at = all.indexOf(event.target);
+    if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1 + all.length, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const next = all[to % all.length];
+    next.click();
+    next.focus();
+  });
+
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
+  let choices = 0;
   const tie = () => {
+    rove();
+    // Gradio names each choice apart: one name makes the choices of a field one stop, and has the arrow keys go through them.
+    for (const choice of document.querySelectorAll("fieldset input[type=radio]")) {
+      const name = (choice.closest("fieldset").dataset.choice ??= `choice-${(choices += 1)}`);
+      if (choice.name !== name) choice.name = name;
+    }
     // A chart's tools are for the mouse (its numbers stand in a table): ten stops of the Tab key less. Its heading names it.
     for (const tool of document.querySelectorAll('.modebar-btn:not([tabindex])')) tool.tabIndex = -1;
     for (const chart of document.querySelectorAll(".js-plotly-plot:not([role])")) {
@@ -314,7 +336,7 @@
       if (!typed && known) setTimeout(() => document.querySelector("#check").click(), 50);
     });
   };
-  new MutationObserver(() => { tie(); watch(); wordTools(); if (open && covered && answersHere()) reveal(); }).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(() => { tie(); watch(); wordTools(); if (open && covered && answersHere()) reveal(); }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["name"] });
   tie();
 
   // Between two looks at a Space the time since goes on, worded as `space_steps.elapsed` words it.

@@ -36,6 +36,10 @@ WATCH = (
 )
 MISSED = "() => (" + STOPS + ")().filter(e => !window.reached.has(e)).map(e => e.outerHTML.slice(0, 90))"
 
+TAB = '[role="tab"][aria-selected="true"]'
+BEHIND = "#colophon :is(a, summary, button)"
+FIRST_SHOWN = {"live": "[role=tabpanel]", "space": "[role=tabpanel]"}  # these two answer when a button is pressed
+
 # Number fields of the shown tab with a range that the page's script checks: their ids, and whether each has a slider.
 RANGED = """() => [...document.querySelectorAll('[role=tabpanel] [id^="q-"] input[type=number]')].filter(e => e.checkVisibility())
   .map(e => e.closest('[id^="q-"]')).map(box => [box.id, Boolean(box.querySelector('input[type=range]'))])"""
@@ -51,7 +55,7 @@ def _unfolded(page: Page) -> None:
 @pytest.mark.parametrize("tab", TABS)
 def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
     """WCAG 2.2 AA and best practices, heading order included: in light, in dark, on a phone, with every box open."""
-    page = open_page(f"?tab={tab}", wait="[role=tabpanel]" if tab in {"live", "space"} else ".answers .card")
+    page = open_page(f"?tab={tab}", wait=FIRST_SHOWN.get(tab, ".answers .card"))
     _unfolded(page)
     draw_charts(page)
     page.evaluate(AXE)
@@ -95,18 +99,43 @@ def test_minus_five_is_refused_beside_each_field(open_page: Open, tab: str) -> N
     expect(page.locator(".answers .card:visible").first).to_be_visible()
 
 
-@pytest.mark.parametrize("tab", ["recommend", "memory", "cost", "tpu"])
+CHOICES = """() => [...new Set([...document.querySelectorAll("[role=tabpanel] input[type=radio]")]
+  .filter(e => e.checkVisibility()).map(e => e.name))]"""
+
+
+@pytest.mark.parametrize("tab", TABS)
 def test_the_keyboard_goes_through_a_tab(open_page: Open, tab: str) -> None:
-    """The Tab key stops at every control of the tab, leaves it at its end, and what has the focus is marked."""
-    page = open_page(f"?tab={tab}", wait=".answers .card")
+    """In both directions the Tab key stops at every control and leaves the tab at its end; arrow keys go through the choices of a field."""
+    page = open_page(f"?tab={tab}", wait=FIRST_SHOWN.get(tab, ".answers .card"))
     draw_charts(page)  # its table is a stop of its own
-    page.locator('[role="tab"][aria-selected="true"]').focus()
-    stops = page.evaluate(WATCH)
-    for _ in range(2 * stops + 10):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.matches('#colophon *')"):
-            break
-    else:
-        pytest.fail("the focus did not get beyond the tab")
-    assert page.evaluate(MISSED) == []
-    assert page.evaluate("window.unmarked") == []
+    for key, start, end in (("Tab", TAB, BEHIND), ("Shift+Tab", BEHIND, TAB)):
+        page.locator(start).first.focus()
+        stops = page.evaluate(WATCH)
+        for _ in range(2 * stops + 10):
+            page.keyboard.press(key)
+            if page.evaluate("end => document.activeElement.matches(end)", end):
+                break
+        else:
+            pytest.fail("the focus did not get beyond the tab")
+        assert page.evaluate(MISSED) == []
+        assert page.evaluate("window.unmarked") == []
+    for name in page.evaluate(CHOICES):
+        chosen = page.locator(f"input[name='{name}']:checked")
+        value = chosen.input_value()
+        chosen.focus()
+        page.keyboard.press("ArrowRight")
+        expect(chosen).not_to_have_value(value)
+        page.keyboard.press("ArrowLeft")
+        expect(chosen).to_have_value(value)
+
+
+def test_arrow_keys_go_from_tab_to_tab(open_page: Open) -> None:
+    """Right, left, the last and the first; the tab that is left is no stop of the Tab key any more."""
+    page = open_page()
+    shown = page.locator(TAB)
+    shown.focus()
+    for key, word in (("ArrowRight", "Memory"), ("ArrowLeft", "Recommend"), ("ArrowLeft", "My Space"), ("Home", "Recommend")):
+        page.keyboard.press(key)
+        expect(shown).to_have_text(word)
+        expect(shown).to_be_focused()
+    expect(page.locator("[role=tab][tabindex='0']")).to_have_text("Recommend")
