@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from lib.engines import MICRO_BATCH, Engine
 
@@ -98,6 +99,15 @@ class MediaRequest:
 
 TEXT_ONLY = MediaRequest()
 MEDIA_ARGUMENTS = tuple(field.name for field in fields(MediaRequest))
+PICTURE_ARGUMENTS = tuple(field.name for field in fields(PipelineRequest))
+
+
+def gather_media(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by name, with those about what is made and what is brought gathered as `pictures` and `media`."""
+    rest = {name: value for name, value in values.items() if name not in {*PICTURE_ARGUMENTS, *MEDIA_ARGUMENTS}}
+    pictures = {name: values[name] for name in PICTURE_ARGUMENTS if name in values}
+    media = {name: values[name] for name in MEDIA_ARGUMENTS if name in values}
+    return {**rest, "pictures": PipelineRequest(**pictures), "media": MediaRequest(**media)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,8 @@ class CostAnswer(Answer):
     usd_per_million_output_tokens_one_at_a_time: float | None
     usd_per_million_input_tokens: float | None
     usd_per_million_output_tokens_at_traffic: float | None
+    usd_per_picture: float | None
+    usd_per_audio_hour: float | None
     left_running_usd_per_month: float | None
     concurrency: int
     capacity: CapacityEntry | None

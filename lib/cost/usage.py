@@ -115,15 +115,14 @@ def to_decimal(value: float) -> Decimal:
 
 
 def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None:
-    """Seconds that one request takes: as stated, else first token + the others; `None` when neither is known."""
+    """Seconds of one request: as stated, else first token + the others, for each window of a sound; `None` when neither is known."""
     if usage.request_s is not None:
         return usage.request_s
     if speed is None:
         return None
     first = to_decimal(speed.ttft_s.value)
-    if speed.tpot_s is None:
-        return first
-    return first + to_decimal(speed.tpot_s.value) * max(0, usage.output_tokens - 1)
+    others = Decimal(0) if speed.tpot_s is None else to_decimal(speed.tpot_s.value) * max(0, usage.output_tokens - 1)
+    return speed.windows * (first + others)
 
 
 _STEP = Decimal("0.000001")  # hours; awake time is a mean, and money made of it should have an end

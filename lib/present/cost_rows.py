@@ -51,6 +51,9 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         figures.append(
             (f"Per million output tokens, concurrent requests: {bill['concurrency']}", usd(bill["usd_per_million_output_tokens"]))
         )
+    for name, price in (("Per picture or clip", bill["usd_per_picture"]), ("Per hour of sound", bill["usd_per_audio_hour"])):
+        if price is not None:
+            figures.append((f"{name}, at full use", usd(price)))
     best = bill["best_load"]
     if best is not None and best["concurrency"] != bill["concurrency"]:
         figures.append((f"The same at {best['concurrency']}", usd(best["usd_per_million_output_tokens"])))

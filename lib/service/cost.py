@@ -34,9 +34,10 @@ from lib.cost import (
 )
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_load, request_seconds, to_decimal
 from lib.hub.providers import ProviderOffers
-from lib.laws.price import answer_price
+from lib.laws.price import HOUR_S, answer_price
 from lib.memory import fit_memory, usable_memory
-from lib.memory.resolve import choose_engine, context_caveats, split_caveats
+from lib.memory.pipeline import resolve_size
+from lib.memory.resolve import choose_engine, context_caveats, resolve_media, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.saving_words import break_even_sentence
 from lib.present.sentences import caveat_entries
@@ -47,11 +48,18 @@ from lib.service.arguments import (
     Concurrency,
     DaysPerMonth,
     Engine,
+    Frames,
+    Guidance,
     Hardware,
     HoursPerDay,
+    ImageCount,
+    ImageSide,
     Model,
+    Pixels,
     Precision,
     RequestsPerDay,
+    SoundSeconds,
+    Steps,
     Tokens,
     TokensOrNone,
     argument,
@@ -62,8 +70,8 @@ from lib.service.endpoint import App
 from lib.service.references import read_reference
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
 from lib.service.usage import OWN, Replicas, SleepAfter, Storage, UsageArguments, UsdPerMillion, memory_request, state_price, usage_of
-from lib.speed import ExplainedSpeed, SpeedEstimate
-from lib.workload import MemoryRequest
+from lib.speed import Band, ExplainedSpeed, SpeedEstimate
+from lib.workload import MEDIA_ARGUMENTS, PICTURE_ARGUMENTS, MemoryRequest, gather_media
 
 Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
 
@@ -91,6 +99,26 @@ class CostArguments(UsageArguments):
     concurrency: Concurrency = argument(1, "requests that each replica serves at the same time")
     provider_usd_per_million_output_tokens: UsdPerMillion = argument(0, "what a provider asks per million answer tokens; 0 if not known")
     region: Region = argument("", "region of a TPU slice, such as europe-west4; empty is us-central1")
+    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
+    height: Pixels = argument(0, "pixels, as width")
+    frames: Frames = argument(0, "frames of a clip")
+    steps: Steps = argument(0, "steps of denoising")
+    guidance: Guidance = "auto"
+    images: ImageCount = 0
+    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
+    image_height: ImageSide = argument(1024, "pixels, as image_width")
+    audio_seconds: SoundSeconds = 0
+
+    def memory_request(self, spec: ModelSpec, offer: Offer, usage: Usage) -> MemoryRequest:
+        """What has to fit on the offer.
+
+        Raises:
+            BadArgument: the engine does not run the model, or this model makes or takes no such pictures or sound.
+        """
+        brought = gather_media(self.model_dump(include={*PICTURE_ARGUMENTS, *MEDIA_ARGUMENTS}))
+        resolve_size(spec, brought["pictures"])
+        resolve_media(spec, brought["media"])
+        return memory_request(usage, self.precision, choose_engine(spec, self.engine), max(1, offer.accelerator_count), **brought)
 
 
 def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
@@ -105,7 +133,7 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     if isinstance(arguments.model, str) and not arguments.model.strip():
         return cost_answer(offer, usage, catalog, own_price=own_price)
     spec = app.models(arguments.model)
-    request = memory_request(usage, arguments.precision, choose_engine(spec, arguments.engine), max(1, offer.accelerator_count))
+    request = arguments.memory_request(spec, offer, usage)
     on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU_TIER, "zerogpu"), request, usage, catalog.accelerators)
     on_hub = read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf"
     return cost_answer(
@@ -152,6 +180,7 @@ def cost_answer(
     """
     rules = catalog.rules
     estimate = estimate_or_none(speed)
+    made = estimate.items_per_s if estimate is not None and estimate.unit == "pictures" else None
     bill = bill_offer(offer, usage, rules, speed=estimate)
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
@@ -175,6 +204,8 @@ def cost_answer(
         "usd_per_million_output_tokens_one_at_a_time": usd(one),
         "usd_per_million_input_tokens": usd(bill.usd_per_million_input_tokens),
         "usd_per_million_output_tokens_at_traffic": usd(bill.usd_per_million_output_tokens_at_traffic),
+        "usd_per_picture": _item_price(bill, made, HOUR_S),
+        "usd_per_audio_hour": _item_price(bill, None if estimate is None else estimate.real_time_factor, 1),
         "left_running_usd_per_month": usd(bill.left_running_usd_per_month),
         "concurrency": usage.concurrency,
         "capacity": _capacity(bill),
@@ -198,6 +229,11 @@ def cost_answer(
             )
         ),
     }
+
+
+def _item_price(bill: CostEstimate, rate: Band[float] | None, per_hour: int) -> float | None:
+    """USD of one of what hardware makes or hears at full use: those in a second, of which an hour holds so many."""
+    return None if rate is None else float(bill.usd_per_hour / (to_decimal(rate.value) * per_hour))
 
 
 def _prices_at_loads(bill: CostEstimate, loads: Sequence[SpeedEstimate]) -> tuple[Decimal | None, BestLoad | None]:

@@ -45,11 +45,10 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
-from lib.workload import MEDIA_ARGUMENTS, MediaRequest, MemoryRequest, PipelineRequest
+from lib.workload import MemoryRequest, gather_media
 
 PLATFORMS = ("spaces", "zerogpu")
 MAX_MICRO_BATCH = 65_536
-PICTURE_ARGUMENTS = ("width", "height", "frames", "guidance", "offload", "vae_tiling", "vae_slicing", "quantized")
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
 
 
@@ -98,12 +97,10 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
     Raises:
         BadArgument: a size that this pipeline cannot make, or that this model makes none of.
     """
-    values = {name: getattr(arguments, name) for name in MemoryArguments.model_fields if name != "model"}
-    pictures = PipelineRequest(**{name: values.pop(name) for name in PICTURE_ARGUMENTS})
-    media = MediaRequest(**{name: values.pop(name) for name in MEDIA_ARGUMENTS})
-    resolve_size(spec, pictures)
+    values = gather_media({name: getattr(arguments, name) for name in MemoryArguments.model_fields if name != "model"})
+    resolve_size(spec, values["pictures"])
     values["gpu_layers"] = None if arguments.gpu_layers < 0 else arguments.gpu_layers
-    return MemoryRequest(**values, pictures=pictures, media=media)
+    return MemoryRequest(**values)
 
 
 class MemoryOnArguments(MemoryArguments):

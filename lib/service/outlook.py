@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
@@ -163,13 +163,14 @@ def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usag
 
 def _request(offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments, *, own_file: bool) -> MemoryRequest:
     """The configuration as it was judged; of an offer that does not qualify, as asked."""
+    brought: Any = {"pictures": arguments.workload.pictures, "media": arguments.workload.media}
     if entry is not None:
         context_tokens = arguments.context_tokens if entry.memory is None else entry.memory.tokens
-        request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens)
+        request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens, **brought)
         return replace(request, gpu_layers=entry.gpu_layers)
     usual = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if own_file else "transformers"
     engine = usual if arguments.engine == AUTO else arguments.engine
-    return memory_request(usage, arguments.precision, engine, max(1, offer.accelerator_count), arguments.context_tokens)
+    return memory_request(usage, arguments.precision, engine, max(1, offer.accelerator_count), arguments.context_tokens, **brought)
 
 
 def _choose_offer(arguments: OutlookArguments, spec: ModelSpec, judged: Recommendation, catalog: Catalog) -> tuple[Offer, Entry | None]:

@@ -61,7 +61,7 @@ from lib.service.arguments import (
 from lib.service.endpoint import App
 from lib.service.references import read_reference
 from lib.service.speed import speed_end
-from lib.workload import MEDIA_ARGUMENTS, MediaRequest, PipelineRequest, Workload
+from lib.workload import Workload, gather_media
 
 MAX_ENTRIES = 10_000
 
@@ -99,10 +99,7 @@ class WorkloadArguments(Arguments):
     @property
     def workload(self) -> Workload:
         """The same as the advisor takes it."""
-        values = {name: getattr(self, name) for name in WorkloadArguments.model_fields}
-        pictures = PipelineRequest(**{name: values.pop(name) for name in ("width", "height", "frames", "steps", "guidance", "offload")})
-        media = MediaRequest(**{name: values.pop(name) for name in MEDIA_ARGUMENTS})
-        return Workload(**values, pictures=pictures, media=media)
+        return Workload(**gather_media({name: getattr(self, name) for name in WorkloadArguments.model_fields}))
 
 
 class ListArguments(Arguments):

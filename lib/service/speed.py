@@ -58,7 +58,7 @@ from lib.speed import (
 )
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
-from lib.workload import MEDIA_ARGUMENTS, MediaRequest, MemoryRequest, PipelineRequest
+from lib.workload import MemoryRequest, gather_media
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Cards
@@ -88,11 +88,9 @@ class SpeedArguments(Arguments):
     @property
     def request(self) -> SpeedRequest:
         """The same as the prediction takes it."""
-        values = self.model_dump(exclude={"model", "hardware"})
-        pictures = PipelineRequest(**{name: values.pop(name) for name in ("width", "height", "frames", "steps", "guidance")})
-        media = MediaRequest(**{name: values.pop(name) for name in MEDIA_ARGUMENTS})
+        values = gather_media(self.model_dump(exclude={"model", "hardware"}))
         values["gpu_layers"] = None if self.gpu_layers < 0 else self.gpu_layers
-        return SpeedRequest(**values, pictures=pictures, media=media)
+        return SpeedRequest(**values)
 
 
 def estimate_speed(app: App, arguments: SpeedArguments) -> SpeedAnswer:
@@ -257,6 +255,8 @@ def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedR
         output_tokens=max(1, usage.output_tokens),
         concurrency=usage.concurrency,
         kv_precision=request.kv_precision,
+        pictures=request.pictures,
+        media=request.media,
     )
 
 

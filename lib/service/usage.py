@@ -27,7 +27,7 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.units import GB
-from lib.workload import MemoryRequest
+from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
 
 MAX_REPLICAS = 1_000
 MAX_SLEEP_S = 31 * 86_400
@@ -73,7 +73,16 @@ def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_o
     )
 
 
-def memory_request(usage: Usage, precision: str, engine: str, devices: int, context_tokens: int = 0) -> MemoryRequest:
+def memory_request(
+    usage: Usage,
+    precision: str,
+    engine: str,
+    devices: int,
+    context_tokens: int = 0,
+    *,
+    pictures: PipelineRequest = AS_THE_PIPELINE,
+    media: MediaRequest = TEXT_ONLY,
+) -> MemoryRequest:
     """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue.
 
     Each holds `context_tokens`; 0 takes the prompt and the answer.
@@ -85,6 +94,8 @@ def memory_request(usage: Usage, precision: str, engine: str, devices: int, cont
         context_tokens=context_tokens or max(1, usage.prompt_tokens + usage.output_tokens),
         batch_size=usage.concurrency if traits_of(name).static_batch else 1,
         devices=devices,
+        pictures=pictures,
+        media=media,
     )
 
 

@@ -9,7 +9,6 @@ from lib.answers.cost import NoWayEntry, WayEntry, WaysToSaveAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage
-from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.saving_words import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
 from lib.present.sentences import caveat_entries
@@ -18,7 +17,6 @@ from lib.service.cost import CostArguments, read_own_price, read_usage
 from lib.service.endpoint import App
 from lib.service.references import read_reference
 from lib.service.speed import estimate_or_none, predict_loads, predict_usage
-from lib.service.usage import memory_request
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest
 
@@ -39,7 +37,7 @@ def ways_to_save(app: App, arguments: CostArguments) -> WaysToSaveAnswer:
     price = read_own_price(arguments)
     if price is None and read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf":
         price = next(iter(app.providers(spec.id).prices), None)
-    request = memory_request(usage, arguments.precision, choose_engine(spec, arguments.engine), max(1, offer.accelerator_count))
+    request = arguments.memory_request(spec, offer, usage)
     report = find_savings(deploy(app, catalog, spec, offer, request, usage, price))
     return {
         "schema": SCHEMA,

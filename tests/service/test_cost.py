@@ -18,6 +18,7 @@ from lib.provenance import Source
 from lib.service.cost import cost_answer, estimate_cost
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
+from lib.service.speed import estimate_speed
 from lib.speed import ExplainedSpeed
 
 SOURCE = Source(what="prices per token", source="a fake router", checked="2026-11-21")
@@ -237,3 +238,37 @@ def test_break_even_is_told_in_sentences() -> None:
     pairs = {(found["below"], found["above"]) for found in answer["break_even"]}
     assert ("sleeping", "always_on") in pairs
     assert all(len(found["message"]) > 30 and "None" not in found["message"] for found in answer["break_even"])
+
+
+SDXL, WHISPER = "stabilityai/stable-diffusion-xl-base-1.0", "openai/whisper-tiny"
+
+
+def test_a_picture_costs_the_share_of_an_hour_that_it_takes() -> None:
+    """Four at once at 0.80 USD/h: the seconds of the batch over 4 · 3,600; a quarter of the pixels and 20 steps cost less."""
+    size = {"width": 512, "height": 512, "steps": 20, "concurrency": 4}
+    whole, small = (QUESTION("l4x1", model=SDXL, **asked) for asked in ({}, size))
+    batch_s = bind_arguments(estimate_speed, App(catalog=load, models=Models()))(SDXL, "l4x1", **size)["ttft_s"]
+    assert small["usd_per_picture"] == pytest.approx(0.80 * batch_s / (4 * 3600)) == pytest.approx(small["usd_per_request"])
+    assert small["usd_per_picture"] < whole["usd_per_picture"] / 4
+    assert small["usd_per_audio_hour"] is None
+
+
+def test_an_hour_of_sound_costs_the_same_in_any_piece() -> None:
+    """An hour is 120 windows of half a minute, each a request where sound of half a minute is asked about."""
+    hour, half_a_minute = (QUESTION("l4x1", model=WHISPER, audio_seconds=seconds) for seconds in (3600, 30))
+    assert hour["usd_per_audio_hour"] == pytest.approx(half_a_minute["usd_per_audio_hour"])
+    assert hour["usd_per_request"] == pytest.approx(120 * half_a_minute["usd_per_request"]) == pytest.approx(hour["usd_per_audio_hour"])
+    assert hour["usd_per_picture"] is None
+
+
+def test_images_of_a_prompt_are_billed_with_it() -> None:
+    """They are read before the answer, so a request takes longer."""
+    without, four = (QUESTION("l4x1", model="Qwen/Qwen2.5-VL-7B-Instruct", images=images) for images in (0, 4))
+    assert four["usd_per_request"] > without["usd_per_request"]
+
+
+@pytest.mark.parametrize("asked", [{"model": SDXL, "width": 100_000}, {"model": CONFIG, "width": 512}, {"model": CONFIG, "images": 1}])
+def test_what_a_model_cannot_make_or_take_has_no_bill(asked: dict[str, Any]) -> None:
+    """The sentence says what it makes and takes."""
+    with pytest.raises(BadArgument, match=r"multiple of 8|makes no pictures|takes pictures"):
+        QUESTION("l4x1", **asked)

@@ -27,6 +27,15 @@ COST_ARGUMENTS: dict[str, Any] = {
     "concurrency": 1,
     "provider_usd_per_million_output_tokens": 0,
     "region": "",
+    "width": 0,
+    "height": 0,
+    "frames": 0,
+    "steps": 0,
+    "guidance": "auto",
+    "images": 0,
+    "image_width": 1024,
+    "image_height": 1024,
+    "audio_seconds": 0,
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": REQUIRED},
@@ -304,7 +313,7 @@ FIELDS: dict[str, set[str]] = {
     "estimate_cost": {
         "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month", "storage_usd_per_month", "total_usd_per_month",
         "usd_per_million_output_tokens", "usd_per_million_output_tokens_one_at_a_time", "usd_per_request", "break_even",
-        "left_running_usd_per_month", "capacity", "best_load",
+        "usd_per_picture", "usd_per_audio_hour", "left_running_usd_per_month", "capacity", "best_load",
     },
     "compare": {"before", "after", "usd_per_million_output_tokens", "usd_per_request", "speed_ratio", "reasons", "verdict"},
     "ways_to_save": {"usd_per_month", "ways", "no_ways"},
