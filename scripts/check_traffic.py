@@ -26,7 +26,7 @@ from lib.speed.batch import LawInputs
 from lib.speed.calibration import MAX_NUM_SEQS, Constants, load_calibration
 from lib.speed.steps import StepTable, tabulate_steps
 from lib.speed.timing import cache_bytes, time_serving
-from lib.traffic.plan import ServerPlan
+from lib.traffic.replica import ServerPlan
 from lib.traffic.result import TrafficResult, summarise
 from lib.traffic.simulation import Simulation, run_all
 from scripts.calibration_points import Point, law_inputs

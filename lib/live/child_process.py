@@ -4,7 +4,7 @@ Both sides are here. The app starts the child with an environment that is writte
 of its own, which is killed as a whole. The child confines itself: it ends with its parent, is the first that the kernel ends when memory
 runs out, and past its own limit an allocation fails, which can be said in a sentence, where the kernel's own way is a dead process.
 
-Used by measurements (`lib.live.measure_process`, `lib.live.measure_worker`) and by the resolution of unseen models
+Used by measurements (`lib.live.measure_process`) and by the resolution of unseen models
 (`lib.service.build_process`, `lib.service.build_worker`).
 
 Homes of children and copies of rows are temporary folders. A process that is killed removes nothing, so all of them lie in one folder of

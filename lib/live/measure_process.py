@@ -2,11 +2,14 @@
 
 A crash or a full memory in the child (`lib.live.child_process`) leaves the app alone, and all memory returns. The child gets no token and
 no access to the Hub, and ends when its caller goes away or its time is over. One measurement runs at a time: two would disturb each other.
+
+This module is also the child's program (`main`): a JSON object on stdin, JSON lines on stdout.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import signal
@@ -17,18 +20,19 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import IO
+from typing import IO, Any
 
-from lib.errors import LiveError, OutOfMemory, TaskAborted
-from lib.live.child_process import END_S, end, environment, scratch_folder, start
+from lib.errors import AdvisorError, LiveError, OutOfMemory, TaskAborted
+from lib.live.child_process import END_S, answer_descriptor, confine, end, end_with_parent, environment, scratch_folder, start
 from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.device_queue import hardware_turn
 from lib.live.faults import Fault
-from lib.live.limits import OVERRUN, START_S
+from lib.live.limits import OVERRUN, START_S, Work
 from lib.live.measure import ACTIVITY, MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.zerogpu import gpu_task, start_seconds
+from lib.log_lines import write_lines
 
-COMMAND = (sys.executable, "-m", "lib.live.measure_worker")
+COMMAND = (sys.executable, "-m", "lib.live.measure_process")
 LIFE_S = 0.5
 """The longest silence: a run whose reader is gone is ended after this time at most."""
 
@@ -155,3 +159,35 @@ def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[Stage | Mea
         yield from _on_gpu(ask)
     else:
         yield from run_in_child(ask)
+
+
+def read_ask(found: dict[str, Any]) -> MeasureRequest:
+    """The question from its JSON form."""
+    return MeasureRequest(**{**found, "work": Work(**found["work"])})
+
+
+def main() -> None:
+    """Answer the one question on stdin."""
+    write_lines(logging.WARNING)
+    answers = os.fdopen(answer_descriptor(), "w", encoding="utf-8")
+
+    def tell(**said: object) -> None:
+        print(json.dumps(said), file=answers, flush=True)
+
+    try:
+        ask = read_ask(json.loads(sys.stdin.readline()))
+        end_with_parent()
+        confine(ask.memory_limit_bytes)
+        for item in measure_run(ask):
+            if isinstance(item, MeasuredRun):
+                tell(measured=asdict(item))
+            else:
+                tell(stage=item)
+    except AdvisorError as refusal:
+        tell(code=refusal.code, sentence=str(refusal))
+    answers.flush()
+    os._exit(0)  # torch's threads and gigabytes need no orderly end
+
+
+if __name__ == "__main__":
+    main()

@@ -36,7 +36,7 @@ from lib.service.memory import estimate_memory, estimate_memory_on
 from lib.service.models import Models
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
-from lib.service.resolve_model import resolve_model
+from lib.service.resolve_model import resolve_model, tensors
 from lib.service.right_size import right_size
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.single_flight import nobody
@@ -44,7 +44,6 @@ from lib.service.solve import solve
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
 from lib.service.speed import estimate_speed, roofline
-from lib.service.tensors import tensors
 from lib.service.ways_to_save import ways_to_save
 
 Answer = TypeVar("Answer")

@@ -20,8 +20,7 @@ from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, AgainstRules, BadArgument, DoesNotFit, InvalidInput, UnsupportedModel
 from lib.live.jobs import mark_result, own_script, parse_results, vllm_script
 from lib.live.ledger import Ledger, LedgerPlace
-from lib.live.measurements import Measurement, model_label, read_row
-from lib.live.measurements_push import DatasetPush
+from lib.live.measurements import DatasetPush, Measurement, model_label, read_row
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec

@@ -11,8 +11,7 @@ from lib.answers.live import ChatMetrics, LedgerEntry, LedgerStatus, MeasureAnsw
 from lib.errors import AdvisorError, LiveError
 from lib.live.device import Device
 from lib.live.ledger import Ledger, ledger_place
-from lib.live.measurements import NAMES, Kind, Measurement, Weights, model_label, parquet_bytes
-from lib.live.measurements_push import DatasetPush, start_push
+from lib.live.measurements import NAMES, DatasetPush, Kind, Measurement, Weights, model_label, parquet_bytes, start_push
 from lib.model.spec import ModelSpec
 from lib.present.tables import csv_text
 

@@ -39,7 +39,7 @@ from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording
 from lib.traffic.capacity import LOADS, Need, SweepPoint, describe_needs, describe_points, find_replicas, rank_needs, sweep_loads
-from lib.traffic.plan import POLICIES, Policy, ServerPlan
+from lib.traffic.replica import POLICIES, Policy, ServerPlan
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import (
     Server,

@@ -18,7 +18,7 @@ from math import ceil
 
 from lib.errors import BadArgument
 from lib.provenance import Caveat
-from lib.traffic.plan import Policy
+from lib.traffic.replica import Policy
 from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import Server, TrafficQuestion, most_requests_per_s, start_simulation, summarise_run
 from lib.traffic.simulation import TooManyEvents, run_all

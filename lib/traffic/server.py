@@ -25,7 +25,7 @@ from lib.speed import SpeedRequest
 from lib.speed.batch import Deployment
 from lib.speed.steps import StepTable, resolve_steps
 from lib.traffic.arrivals import Arrival, Arrivals, RequestShape, draw_arrivals
-from lib.traffic.plan import ServerPlan
+from lib.traffic.replica import ServerPlan
 from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.simulation import Simulation, TooManyEvents, event_work
 from lib.units import GIB

@@ -21,8 +21,7 @@ import simpy
 from lib.errors import InvalidInput
 from lib.traffic.arrivals import Arrival
 from lib.traffic.continuous import ContinuousReplica
-from lib.traffic.plan import CacheRoom, ServerPlan, Steps
-from lib.traffic.replica import Job, PaddedReplica, PagedCache, Process, Replica
+from lib.traffic.replica import CacheRoom, Job, PaddedReplica, PagedCache, Process, Replica, ServerPlan, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

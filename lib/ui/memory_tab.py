@@ -13,8 +13,8 @@ from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.markup import answer_actions, hint_note
 from lib.present.memory_charts import draw_growth, growth_head, growth_table
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
-from lib.ui import dry_run_box, precision_box, solve_box, tensors_box, workload
 from lib.ui import fields as ask
+from lib.ui import memory_boxes, workload
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, link_query
 from lib.ui.model_field import ModelReference
@@ -60,10 +60,10 @@ class MemoryView:
     curve: gr.Plot
     curve_table: gr.HTML
     explain: gr.HTML
-    precisions: precision_box.PrecisionView
-    solve: solve_box.SolveView
-    tensors: tensors_box.TensorsView
-    dry_run: dry_run_box.DryRunView
+    precisions: memory_boxes.PrecisionView
+    solve: memory_boxes.SolveView
+    tensors: memory_boxes.TensorsView
+    dry_run: memory_boxes.DryRunView
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `MemoryMarkup.updates`."""
@@ -97,10 +97,10 @@ def build(services: Services) -> MemoryView:
                 gr.HTML(growth_head())
                 curve = gr.Plot(label="Memory by context length", show_label=False)
                 curve_table = gr.HTML()
-            precisions = precision_box.build()
-            solve = solve_box.build(services)
-            tensors = tensors_box.build()
-            dry_run = dry_run_box.build()
+            precisions = memory_boxes.build_precisions()
+            solve = memory_boxes.build_solve(services)
+            tensors = memory_boxes.build_tensors()
+            dry_run = memory_boxes.build_dry_run()
             fits = gr.HTML(elem_id="tiers")
     return MemoryView(
         inputs=inputs,
@@ -272,11 +272,11 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
     inputs = [*question, *view.inputs.all()]
     follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
     follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve, view.curve_table], "curve_changed")
-    solve_box.wire(view.solve, services, model, inputs, ticks["solve"])
+    memory_boxes.wire_solve(view.solve, services, model, inputs, ticks["solve"])
 
     def arguments(ref: str, values: Sequence[Value]) -> dict[str, Any]:
         return memory_question(services, ref, values).arguments
 
-    precision_box.wire(view.precisions, services, model, inputs, ticks["precisions"], arguments)
-    tensors_box.wire(view.tensors, services, model, inputs, ticks["tensors"], arguments)
-    dry_run_box.wire(view.dry_run, services, model, inputs)
+    memory_boxes.wire_precisions(view.precisions, services, model, inputs, ticks["precisions"], arguments)
+    memory_boxes.wire_tensors(view.tensors, services, model, inputs, ticks["tensors"], arguments)
+    memory_boxes.wire_dry_run(view.dry_run, services, model, inputs)

@@ -143,7 +143,7 @@ def _fields(ask: MeasureRequest) -> dict[str, object]:
 def _worker() -> int:
     """The pid of our only child that runs the worker."""
     children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True)  # noqa: S607
-    return next(int(line.split()[0]) for line in children.stdout.splitlines() if "lib.live.measure_worker" in line)
+    return next(int(line.split()[0]) for line in children.stdout.splitlines() if "lib.live.measure_process" in line)
 
 
 def test_a_real_worker_that_may_not_take_more_says_so() -> None:

@@ -21,7 +21,7 @@ from lib.service.dry_run import dry_run
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.ui import fields
-from lib.ui.dry_run_box import dry_run_markup
+from lib.ui.memory_boxes import dry_run_markup
 
 
 class Here:

@@ -17,8 +17,7 @@ from measured_row import ROW, row
 from lib.errors import LiveError
 from lib.live.device import Device
 from lib.live.ledger import Ledger, LedgerPlace
-from lib.live.measurements import NAMES
-from lib.live.measurements_push import DatasetPush
+from lib.live.measurements import NAMES, DatasetPush
 from lib.model import bundled
 from lib.present.tables import csv_text
 from lib.service.ledger import MeasurementLedger, row_of

@@ -16,7 +16,7 @@ from lib.model.spec import ModelSpec
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic.arrivals import RequestShape
 from lib.traffic.capacity import LOADS, find_replicas, keeps, sweep_loads
-from lib.traffic.plan import POLICIES, Policy, ServerPlan
+from lib.traffic.replica import POLICIES, Policy, ServerPlan
 from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.server import (
     Server,

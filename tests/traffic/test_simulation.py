@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from traffic_stand_in import EqualSteps, OneByteATokenRoom
 
 from lib.traffic.arrivals import Arrival, RequestShape, draw_arrivals
-from lib.traffic.plan import BLOCK_TOKENS, POLICIES, ServerPlan
+from lib.traffic.replica import BLOCK_TOKENS, POLICIES, ServerPlan
 from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.simulation import Simulation, TooManyEvents, run_all
 

@@ -15,7 +15,7 @@ import pytest
 from lib.present.traffic_rows import MEASURES, POLICY_NAMES, draw_loads, loads_table
 from lib.service.app import Services
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
-from lib.traffic.plan import POLICIES
+from lib.traffic.replica import POLICIES
 from lib.ui import fields as ask
 from lib.ui import page
 from lib.ui.traffic_tab import TrafficScene, latency_html, traffic_arguments, traffic_scenes

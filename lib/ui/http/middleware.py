@@ -9,7 +9,7 @@
 - A call with missing, unknown or superfluous arguments dies in Gradio with a bare 500. Here it gets a sentence, in Gradio's own form of an
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
-- Only the page's own events keep the browser's login, and a foreign page signs nobody out (`lib.ui.http.origins`).
+- Only the page's own events keep the browser's login, and a foreign page signs nobody out (`lib.ui.http.callers`).
 - A call that has to wait for the device needs one of a bounded number of waiting places (`lib.ui.http.callers`), and arguments that will
   be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
 
@@ -31,9 +31,8 @@ from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
-from lib.ui.http.callers import KEY, WaitingPlaces, name_caller
+from lib.ui.http.callers import KEY, WaitingPlaces, has_cookies, is_foreign, is_foreign_logout, name_caller, strip_login
 from lib.ui.http.mcp import refuse_message
-from lib.ui.http.origins import has_cookies, is_foreign, is_foreign_logout, strip_login
 from lib.ui.http.sessions import MOST_STREAMS, Sessions, crowded_stream, no_answer
 
 if TYPE_CHECKING:

@@ -18,14 +18,12 @@ from starlette.routing import Route
 
 from lib.ui import live_ledger
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints
-from lib.ui.http.callers import WaitingPlaces
+from lib.ui.http.callers import FrameAncestors, WaitingPlaces
 from lib.ui.http.direct import direct_routes
 from lib.ui.http.failures import HANDLERS, Failures
-from lib.ui.http.first_view import FirstView
 from lib.ui.http.mcp import agent_routes, routes
 from lib.ui.http.middleware import ApiMiddleware
-from lib.ui.http.origins import FrameAncestors
-from lib.ui.http.rendered import RenderedOnce
+from lib.ui.http.rendered import FirstView, RenderedOnce
 from lib.ui.http.sessions import CAPACITY, Sessions, begin_without_settings
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from lib.ui.http.origins import FrameAncestors
+from lib.ui.http.callers import FrameAncestors
 
 
 async def page(request: Request) -> Response:

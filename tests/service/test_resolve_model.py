@@ -12,7 +12,7 @@ from lib.present.model_rows import tensors_csv, tensors_table
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui.tensors_box import CHOOSE, NOT_TRAINING, tensors_updates
+from lib.ui.memory_boxes import CHOOSE_FOR_TENSORS, TENSORS_OF_INFERENCE, tensors_updates
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 MODELS = (
@@ -107,6 +107,6 @@ def test_the_box(whole: Services) -> None:
     assert figure is not None
     assert "Matrices" in head
     assert "bnb-nf4" in table
-    assert CHOOSE in tensors_updates(whole, "", lambda *_: {}, ())[0]
-    assert NOT_TRAINING in tensors_updates(whole, LLAMA, lambda *_: {"mode": "lora"}, ())[0]
+    assert CHOOSE_FOR_TENSORS in tensors_updates(whole, "", lambda *_: {}, ())[0]
+    assert TENSORS_OF_INFERENCE in tensors_updates(whole, LLAMA, lambda *_: {"mode": "lora"}, ())[0]
     assert "has no tensors" in tensors_updates(whole, "7B", lambda *_: {"mode": "inference"}, ())[0]

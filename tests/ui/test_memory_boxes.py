@@ -1,4 +1,4 @@
-"""The box of precisions, without a browser."""
+"""The boxes of precisions and of inverse questions, without a browser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from lib.precision import list_formats, loads
 from lib.service.app import Services
+from lib.ui.memory_boxes import CHOOSE_FOR_PRECISIONS, CHOOSE_FOR_SOLVE, SOLVE_OF_INFERENCE, precision_html, solve_html
 from lib.ui.memory_tab import memory_question
-from lib.ui.precision_box import CHOOSE, precision_html
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -35,7 +35,7 @@ def test_each_row_is_an_answer_about_memory(whole: Services) -> None:
 
 def test_what_cannot_be_asked_is_a_sentence(whole: Services) -> None:
     """No model, and a model that nobody knows."""
-    assert CHOOSE in _box(whole, "")
+    assert CHOOSE_FOR_PRECISIONS in _box(whole, "")
     assert "No estimates by precision." in _box(whole, "no such model")
 
 
@@ -45,3 +45,18 @@ def test_an_engine_is_offered_what_it_loads(engine: str) -> None:
     formats = list_formats(engine)
     assert all(loads(engine, name) for name in formats)
     assert {name.startswith("gguf:") for name in formats} == {engine == "llama.cpp"}
+
+
+MEMORY = page_values.asked("memory")
+
+
+def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
+    """The figures of /solve, with the context of the tab; a refusal and a missing model become sentences."""
+    answer = whole.solve(LLAMA, "l4x1", context_tokens=4096, max_ttft_s=2)
+    shown = solve_html(whole, LLAMA, ["spaces:l4x1", 2, 0], MEMORY)
+    assert f"{answer['longest_context']['value']:,} tokens" in shown
+    assert all(way["effect"] in shown for way in answer["memory_savings"])
+    assert CHOOSE_FOR_SOLVE in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
+    assert "There is no hardware called" in solve_html(whole, LLAMA, ["nowhere", 0, 0], MEMORY)
+    assert "RTX 4090" in solve_html(whole, LLAMA, ["RTX-4090", None, None], MEMORY)
+    assert SOLVE_OF_INFERENCE in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", mode="lora"))

@@ -1,0 +1,270 @@
+"""Boxes on the tab *Memory*: every precision, the tensors, the limits of some hardware, and a dry run.
+
+The first three answer when they are opened and follow the questions while they are open; the dry run executes the architecture without
+values at a button.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError, BadArgument
+from lib.precision import list_formats
+from lib.present.cards import model_name
+from lib.present.live_cards import progress_line, stopped_line
+from lib.present.markup import hint_note
+from lib.present.memory_charts import draw_tensors, tensor_map_head
+from lib.present.model_rows import (
+    DRY_RUN_ABOUT,
+    DRY_RUN_CHOOSE,
+    DRY_RUN_STOPPED,
+    DRY_RUN_UNDER_WAY,
+    dry_run_table,
+    precision_table,
+    tensors_table,
+)
+from lib.present.solve_cards import solve_card, ways_table
+from lib.ui import fields as ask
+from lib.ui import workload
+from lib.ui.events import AT_ONCE, follow
+from lib.ui.fields import Value, link_query, word_refusal
+from lib.ui.live_run import close_on_exit
+from lib.ui.model_field import ModelReference
+
+if TYPE_CHECKING:
+    from lib.answers.common import MemoryAnswer
+    from lib.service.app import Services
+
+
+CHOOSE_FOR_PRECISIONS = "Name a model above to see what each precision takes."
+Ask = Callable[[str, Sequence[Value]], dict[str, Any]]
+"""The question of the tab *Memory* for a model and its values, as arguments of `estimate_memory_on`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionView:
+    """Where the table goes."""
+
+    table: gr.HTML
+
+
+def build_precisions() -> PrecisionView:
+    """The layout of the box."""
+    title = "Every precision: memory, and the tiers that hold it"
+    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="precisions"):
+        table = gr.HTML(elem_id="precision-table")
+    return PrecisionView(table=table)
+
+
+def precision_html(services: Services, model: str, values: Sequence[Value], question: Ask) -> str:
+    """The table for the questions of the tab; a refusal becomes a sentence."""
+    if not model:
+        return hint_note(CHOOSE_FOR_PRECISIONS)
+    try:
+        asked = question(model, values)
+        current = services.estimate_memory_on(model, **asked)
+    except AdvisorError as refused:
+        return ask.word_refusal(refused, "No estimates by precision.")
+    answers: dict[str, MemoryAnswer] = {current["precision"]: current}
+    for name in list_formats(current["engine"]):
+        try:
+            answer = services.estimate_memory_on(model, **{**asked, "precision": name})
+        except BadArgument:  # a GGUF file is stored in one format only
+            continue
+        answers.setdefault(answer["precision"], answer)
+    fields = (*ask.QUESTION, *ask.MEMORY)
+    at = [field.name for field in fields].index("precision")
+
+    def link(name: str) -> str | None:
+        return link_query("memory", model, fields, [*values[:at], name, *values[at + 1 :]])
+
+    return precision_table(list(answers.values()), current["precision"], link)
+
+
+def wire_precisions(
+    view: PrecisionView, services: Services, model: ModelReference, memory: Sequence[Any], tick: gr.Number, question: Ask
+) -> None:
+    """Opening answers; while the box is open the table follows the questions."""
+
+    def answer(reference: str, *values: Value) -> list[Any]:
+        return [precision_html(services, reference, values, question)]
+
+    follow(tick, answer, [model.text, *memory], [view.table], "precisions_changed")
+
+
+CHOOSE_FOR_TENSORS = "Name a model above to see its tensors."
+TENSORS_OF_INFERENCE = "These are the weights of inference. Set *Use* to inference to see them."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorsView:
+    """Heading, picture and table."""
+
+    head: gr.HTML
+    chart: gr.Plot
+    table: gr.HTML
+
+    def outputs(self) -> list[Any]:
+        """Where the answer goes, in the order of `tensors_updates`."""
+        return [self.head, self.chart, self.table]
+
+
+def build_tensors() -> TensorsView:
+    """The layout of the box."""
+    title = "The tensors: where the bytes of the weights are"
+    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="tensors"), gr.Column(elem_classes="chart"):
+        head = gr.HTML()
+        chart = gr.Plot(label="Where the bytes of the weights are", show_label=False)
+        table = gr.HTML()
+    return TensorsView(head=head, chart=chart, table=table)
+
+
+def tensors_updates(services: Services, model: str, question: Ask, values: Sequence[Value]) -> list[Any]:
+    """Heading, picture and table in the precision of the estimate above; a refusal is a sentence."""
+    if not model:
+        return [hint_note(CHOOSE_FOR_TENSORS), None, ""]
+    try:
+        asked = question(model, values)
+        if asked["mode"] != "inference":
+            return [hint_note(TENSORS_OF_INFERENCE), None, ""]
+        memory = services.estimate_memory_on(model, **asked)
+        answer = services.tensors(model, precision=memory["precision"], engine=memory["engine"])
+    except AdvisorError as refused:
+        return [word_refusal(refused, "No tensors."), None, ""]
+    name = model_name(answer["model"], model)
+    return [tensor_map_head(answer), draw_tensors(answer, name), tensors_table(answer, name)]
+
+
+def wire_tensors(
+    view: TensorsView, services: Services, model: ModelReference, inputs: Sequence[Any], tick: gr.Number, question: Ask
+) -> None:
+    """Opening draws; while the box is open the picture follows the model and its precision."""
+
+    def answer(reference: str, *values: Value) -> list[Any]:
+        return tensors_updates(services, reference, question, values)
+
+    follow(tick, answer, [model.text, *inputs], view.outputs(), "tensors_changed")
+
+
+CHOOSE_FOR_SOLVE = "Name a model above to see the limits of this hardware for it."
+SOLVE_OF_INFERENCE = "These are questions about inference. Set *Use* to inference to ask them."
+_SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveView:
+    """The questions of the box, and where the answer goes."""
+
+    hardware: gr.Dropdown
+    ttft: gr.Number
+    rate: gr.Number
+    answer: gr.HTML
+
+    def inputs(self) -> list[Any]:
+        """Its own questions, in the order of `solve_html`."""
+        return [self.hardware, self.ttft, self.rate]
+
+
+def build_solve(services: Services) -> SolveView:
+    """The layout of the box."""
+    title = "Limits of this hardware: longest context, most concurrent requests, cheapest tier, ways to save memory"
+    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="solve"):
+        with gr.Row():
+            hardware = gr.Dropdown(
+                ask.hardware_words(services.catalog()), value="spaces:l4x1", label="On this hardware", allow_custom_value=True,
+                info="Type to search, or name your own cards: RTX-4090x2.",
+            )  # fmt: skip
+            ttft = gr.Number(0, label="Time to first token, s, at most", info="0 sets no limit.", min_width=130)
+            rate = gr.Number(0, label="Tokens per second, at least", info="0 sets no limit.", min_width=130)
+        answer = gr.HTML(elem_id="solved")
+    return SolveView(hardware=hardware, ttft=ttft, rate=rate, answer=answer)
+
+
+def solve_html(services: Services, model: str, own: Sequence[Value], memory: Sequence[Value]) -> str:
+    """The answer for the questions of the tab (`memory`, its values) and of the box; a refusal becomes a sentence."""
+    if not model:
+        return hint_note(CHOOSE_FOR_SOLVE)
+    asked = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
+    if asked["mode"] != "inference":
+        return hint_note(SOLVE_OF_INFERENCE)
+    hardware, ttft, rate = own
+    shared = {name: asked[name] for name in _SHARED}
+    shared["engine"] = "transformers" if asked["engine"] == "auto" else asked["engine"]
+    limits = {"max_ttft_s": ttft or 0, "min_tokens_per_s": rate or 0}
+    try:
+        answer = services.solve(model, hardware or "", concurrency=asked["concurrency"], **limits, **shared)
+    except AdvisorError as refused:
+        return ask.word_refusal(refused, "No solution.")
+    return solve_card(answer, model_name(answer["model"], model)) + ways_table(answer)
+
+
+def wire_solve(view: SolveView, services: Services, model: ModelReference, memory: Sequence[Any], tick: gr.Number) -> None:
+    """Opening answers; while the box is open the answer follows its questions, those of the tab and the model."""
+    inputs = [*view.inputs(), *memory]
+
+    def answer(reference: str, *values: Value) -> list[Any]:
+        return [solve_html(services, reference, values[: len(view.inputs())], values[len(view.inputs()) :])]
+
+    follow(tick, answer, [model.text, *inputs], [view.answer], "solve_changed")
+
+
+_ANSWER = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunView:
+    """The box."""
+
+    run: gr.Button
+    stop: gr.Button
+    table: gr.HTML
+
+
+def build_dry_run() -> DryRunView:
+    """The layout of the box."""
+    with gr.Accordion("Dry run: the real architecture executed, beside these figures", open=False, elem_classes="quiet-accordion"):
+        with gr.Row():
+            run = gr.Button("Run", variant="primary", min_width=120)
+            stop = gr.Button("Stop", min_width=120)
+        table = gr.HTML(hint_note(DRY_RUN_ABOUT), elem_id="dry-run")
+    return DryRunView(run=run, stop=stop, table=table)
+
+
+def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> Iterator[str]:
+    """What is under way, then the table; a refusal becomes a sentence. The context holds the prompt and a short answer.
+
+    Closed early it ends the run.
+    """
+    if not model:
+        yield hint_note(DRY_RUN_CHOOSE)
+        return
+    asked = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.MEMORY)}
+    mode, length = str(asked["mode"]), int(asked["context_tokens"])
+    output = min(_ANSWER, max(1, length // 2))
+    prompt = length if mode != "inference" else max(1, length - output)
+    try:
+        streamed = services.stream_dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=asked["concurrency"], mode=mode)
+        with close_on_exit(streamed) as answers:
+            for answer in answers:
+                yield progress_line(DRY_RUN_UNDER_WAY) if answer is None else dry_run_table(answer)
+    except AdvisorError as refused:
+        yield ask.word_refusal(refused, "No dry run.")
+
+
+def wire_dry_run(view: DryRunView, services: Services, model: ModelReference, inputs: Sequence[Any]) -> None:
+    """Run asks; Stop closes the stream, and with it the run."""
+
+    def run(reference: str, *values: Value) -> Iterator[Any]:
+        before = None
+        for shown in dry_run_markup(services, reference, values):
+            yield gr.skip() if shown == before else shown  # drawn once, or a screen reader says it twice a second
+            before = shown
+
+    options: dict[str, Any] = {**AT_ONCE, "queue": True, "concurrency_limit": None}
+    running = view.run.click(run, [model.text, *inputs], view.table, api_name="dry_run_asked", **options)
+    stopping = view.stop.click(None, cancels=[running], api_name="dry_run_cancelled", **AT_ONCE)
+    stopping.then(lambda: stopped_line(DRY_RUN_STOPPED), None, view.table, api_name="dry_run_stopped", **AT_ONCE)
