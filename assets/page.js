@@ -324,7 +324,7 @@
     }
     // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
     if (window.self !== window.top) document.querySelector(".framed-note[hidden]")?.removeAttribute("hidden");
-    document.querySelector("#token input:not([autocomplete=off])")?.setAttribute("autocomplete", "off"); // no browser is to keep it
+    for (const secret of document.querySelectorAll(":is(#token, #model-token) input:not([autocomplete=off])")) secret.setAttribute("autocomplete", "off"); // no browser is to keep it
     const field = document.querySelector("#model input");
     if (!field || field.getAttribute("list") === "model-names") return;
     field.setAttribute("list", "model-names");
@@ -371,6 +371,26 @@
       return done;
     }
   };
+  // A token for closed models goes as a header with the page's own questions, so it is in no body and no address.
+  const send = window.fetch.bind(window);
+  window.fetch = (to, options = {}) => {
+    const token = document.querySelector("#model-token input")?.value.trim() ?? "";
+    const at = new URL(to instanceof Request ? to.url : to, location.href);
+    if (options.method !== "POST" || at.origin !== location.origin || !at.pathname.includes("/gradio_api/") || !/^[!-~]{1,512}$/.test(token)) return send(to, options);
+    const headers = new Headers(options.headers);
+    headers.set("X-HF-Token", token);
+    return send(to, { ...options, headers });
+  };
+  // After the sign-in the page opens with the same question; a frame of another site may block it, so it opens on its own.
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element ? event.target.closest("a[data-sign-in]") : null;
+    if (!link) return;
+    event.preventDefault();
+    const query = new URLSearchParams(location.search);
+    query.set("model", document.querySelector("#model input").value);
+    const address = link.href + encodeURIComponent("/?" + query);
+    if (window.self === window.top) location.assign(address); else window.open(address, "_blank", "noopener");
+  });
   // A file of the model's repository becomes the model; without this script its link opens the page with it.
   document.addEventListener("click", (event) => {
     const file = event.target instanceof Element ? event.target.closest("[data-model]") : null;

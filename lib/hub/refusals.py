@@ -96,8 +96,8 @@ def _gated_error(what: str, page: str, *, token_sent: bool) -> RepoGated:
             f"The model {quote_value(what)} is gated and your account has no access yet. Ask for it on {page}, or paste its config.json."
         )
     return RepoGated(
-        f"The model {quote_value(what)} is gated: its licence has to be accepted first, and it is read here without a token. Accept it "
-        f"on {page}, open {page}/blob/main/config.json while you are signed in there, and paste its text in place of the name."
+        f"The model {quote_value(what)} is gated: its licence has to be accepted first, on {page}. Then sign in here or send a token of "
+        f"your own; or open {page}/blob/main/config.json while you are signed in there, and paste its text in place of the name."
     )
 
 

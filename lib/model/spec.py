@@ -254,7 +254,8 @@ class ModelSpec:
     large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
     repository, by the names that mean them, with their bytes (0: not told).
     `vision` is None where the model takes no pictures, or where what one becomes is not known here; so is `sound`, what its encoder makes
-    of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens.
+    of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens. `read_with_token` says that a
+    visitor's token read it: nothing of it goes where others see it.
     """
 
     id: str
@@ -283,6 +284,7 @@ class ModelSpec:
     vision: VisionInput | None = None
     sound: SoundRules | None = None
     picture_pass: PicturePass | None = None
+    read_with_token: bool = False
 
     @property
     def work(self) -> Work:

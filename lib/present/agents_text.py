@@ -96,6 +96,7 @@ def agents_text(url: str, mcp: str, endpoints: Sequence[EndpointText]) -> str:
             "## Token",
             "",
             'Endpoints marked "token" act for an account: "oauth_token" in the body of a call, the header X-HF-Token over MCP.',
+            "Every other endpoint with a model takes it the same way, to read a gated or private model for that one call.",
             "",
             "## Endpoints",
             "",

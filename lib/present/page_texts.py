@@ -85,8 +85,8 @@ def glossary_list() -> str:
 TITLE = "What this Space sends and keeps"
 _SENT = (
     "To huggingface.co: the name of the model or Space that you ask about, what you type to search for one, and your token with requests "
-    "about Spaces and your account, if you gave one (the list of an account also asks api.endpoints.huggingface.cloud). To nobody else: no "
-    "analytics, nothing from third parties. A pasted config.json is sent nowhere."
+    "about Spaces, your account and models that are closed to strangers, if you gave one (the list of an account also asks "
+    "api.endpoints.huggingface.cloud). To nobody else: no analytics, nothing from third parties. A pasted config.json is sent nowhere."
 )
 _KEPT = (
     "Kept here: what was measured on the Live demo (the architecture, a public model's name, the device and the figures, never who asked "
@@ -95,8 +95,8 @@ _KEPT = (
     "took."
 )
 _ACTS = (
-    "A pasted token acts for the request that it comes with and is kept nowhere. A sign-in lives in a cookie of your browser until you "
-    "sign out. It asks for manage-repos, the Hub's scope for the settings of repositories, a Space's hardware among them; it covers more, "
+    "A pasted token acts for the request that it comes with and is kept nowhere; what it read of a closed model is remembered for "
+    "that token alone. A sign-in lives in a cookie of your browser until you sign out. It asks for manage-repos, the Hub's scope for the settings of repositories, a Space's hardware among them; it covers more, "
     "but nothing is created, renamed or deleted here."
 )
 _ACTS_OFF = (

@@ -26,6 +26,7 @@ from lib.live.heartbeat_run import on_device
 from lib.live.limits import device_rates
 from lib.service.arguments import Arguments, Checked
 from lib.service.ledger import MeasurementLedger
+from lib.service.models import reading_as
 from lib.service.single_flight import nobody
 from lib.speed import predict_speed
 
@@ -152,7 +153,8 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     """The endpoint's function as callers see it: with its arguments as parameters, checked before the function is called.
 
     A keyword-only parameter of the function (the caller's own `token`) stays what it is; one with a check of its own may be left out by
-    the caller and is checked before the arguments.
+    the caller and is checked before the arguments. A question about a model takes a `token` too, which reads a gated or private one and
+    reaches nothing else; a generator reads as whoever runs it does.
     """
     types, annotated = get_type_hints(function), get_type_hints(function, include_extras=True)
     arguments: type[Arguments] = types["arguments"]
@@ -163,6 +165,10 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
         p.replace(annotation=types[p.name]) if (check := checks[p.name]) is None else p.replace(annotation=check.shown, default=None)
         for p in keywords
     ]
+    is_stream = inspect.isgeneratorfunction(function)
+    reads_model = "model" in arguments.listed() and "token" not in checks and not is_stream
+    if reads_model:
+        further.append(inspect.Parameter("token", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None))
     signature = inspect.Signature([*parameters, *further], return_annotation=types["return"])
     positional, accepted = {p.name for p in parameters}, dict.fromkeys(p.name for p in (*parameters, *further))
     required = {p.name for p in (*parameters, *further) if p.default is inspect.Parameter.empty}
@@ -176,12 +182,14 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
             signature.bind(*values, **named)  # says what is wrong, as for any function
         own = {name: sent.pop(name, None) if check else sent.pop(name) for name, check in checks.items() if check or name in sent}
         own = {name: value if (check := checks[name]) is None else check.check(name, value) for name, value in own.items()}
-        return function(app, arguments.model_validate(sent), **own)
+        token = sent.pop("token", None) if reads_model else own.get("token")
+        with reading_as(token):  # type: ignore[arg-type]  # a text or None: `lib.ui.http.api.token_of` sees to it
+            return function(app, arguments.model_validate(sent), **own)
 
     def stream(*values: object, **named: object) -> Iterator[Any]:
         yield from call(*values, **named)  # type: ignore[misc]  # the function is a generator
 
-    public: Any = stream if inspect.isgeneratorfunction(function) else call
+    public: Any = stream if is_stream else call
     functools.update_wrapper(public, function)
     del public.__wrapped__  # `inspect` would show the function's own signature
     public.__signature__ = signature

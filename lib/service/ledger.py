@@ -79,7 +79,12 @@ class MeasurementLedger:
             self._copies.add(row)
 
     def record(self, spec: ModelSpec, device: Device, run: MeasureAnswer | ChatMetrics, **row: Any) -> None:
-        """`keep(row_of(…))` of a run that just ended; a figure that fits no row is logged, and the run's answer stands."""
+        """`keep(row_of(…))` of a run that just ended; a figure that fits no row is logged, and the run's answer stands.
+
+        Of a model that only its readers may see nothing is written.
+        """
+        if spec.read_with_token:
+            return
         try:
             self.keep(row_of(spec, device, run, **row))
         except AdvisorError:

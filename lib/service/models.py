@@ -3,21 +3,40 @@
 What kind of repository it is decides which part of the core reads it. What is asked again is remembered: configurations by their content,
 repositories by their id for as long as the Hub's own answer is kept. What was not asked before is built in a child process
 (`lib.service.build_process`), which `warm_up` starts ahead of use: this process imports neither torch nor transformers to resolve a model.
+
+A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`reading_as`), it is read again with
+that token, and everything that is remembered of it is remembered for that token alone, under a keyed digest of it.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import json
+import secrets
 import threading
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from lib.bounded_json import UnreadableJson, read_json
-from lib.errors import HubError, HubGarbage, HubUnreachable, RepoNotFound, UnknownModel, UnsupportedModel, quote_value
+from lib.errors import (
+    HubError,
+    HubGarbage,
+    HubUnreachable,
+    NotPermitted,
+    RateLimited,
+    RepoGated,
+    RepoNotFound,
+    UnknownModel,
+    UnsupportedModel,
+    quote_value,
+)
+from lib.hub.client import Cache
 from lib.hub.gguf_files import list_gguf
 from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
@@ -244,6 +263,25 @@ MAX_READING, MAX_WAITING_TO_READ = 12, 24
 MAX_WAITING_TO_RUN = 12
 PATIENCE_S = 60.0
 LOOK_S = 0.5
+_OWN_TENSORS, _OWN_S = 100_000, 600.0
+"""Of repositories that were read with a visitor's token; the time is that of public ones (`lib.hub.model_files`)."""
+_CLOSED_TO_STRANGERS = (RepoGated, RepoNotFound, NotPermitted, RateLimited)
+"""Refusals of the Hub that a token may change."""
+
+_token: ContextVar[str | None] = ContextVar("_token", default=None)
+
+
+@contextmanager
+def reading_as(token: str | None) -> Iterator[None]:
+    """While the block runs, models that strangers may not read are read with this token; None leaves what is set."""
+    if token is None:
+        yield
+        return
+    before = _token.set(token)
+    try:
+        yield
+    finally:
+        _token.reset(before)
 
 
 class Models:
@@ -264,6 +302,8 @@ class Models:
         self._read: SingleFlight[HubModel] = SingleFlight(
             keep=0, workers=MAX_READING, waiting=MAX_WAITING_TO_READ, patience=PATIENCE_S, name="hub", caller=caller
         )
+        self._own: Cache[Hashable, HubModel] = Cache(most=_OWN_TENSORS, seconds=_OWN_S, weight=lambda model: 1000 + model.tensor_count)
+        self._secret = secrets.token_bytes(32)
 
     def __call__(self, model: object) -> ModelSpec:
         """The model that a caller means.
@@ -301,7 +341,7 @@ class Models:
         if reference.kind == "config":
             return parse_config(reference.text)
         remembered = None if reference.file else bundled.find_config(reference.text)
-        return remembered or config_from_hub(self._read_hub(reference.text, reference.file))
+        return remembered or config_from_hub(self._read_hub(reference.text, reference.file)[0])
 
     def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: Training | None) -> DryRun:
         """A dry run of the architecture that a caller means, in a process of its own; the same one is run once.
@@ -341,7 +381,7 @@ class Models:
         if is_pipeline(config):
             raise UnsupportedModel("A pipeline has several architectures; a dry run executes one. Paste the config.json of one of them.")
         content = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).digest()
-        return (content, *asked), (execute, dict(config), *asked)
+        return (content, *asked, self._reader()), (execute, dict(config), *asked)
 
     @property
     def bundled(self) -> Sequence[str]:
@@ -361,18 +401,34 @@ class Models:
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
         return self._built(key, lambda: self._build(resolve, config))
 
-    def _read_hub(self, name: str, file: str = "") -> HubModel:
+    def _reader(self) -> bytes | None:
+        """What a visitor's token is known by while this process runs; None without one."""
+        token = _token.get()
+        return None if token is None else hashlib.blake2b(token.encode(errors="surrogatepass"), key=self._secret).digest()
+
+    def _read_hub(self, name: str, file: str = "") -> tuple[HubModel, bytes | None]:
+        """The repository, and whose token it was read with; None where any stranger may read it."""
+        token, reader = _token.get(), self._reader()
+        own = None if reader is None else self._own.find((reader, name, file))
+        if own is not None:
+            return own, reader
         try:
-            return self._read((name, file), lambda: read_model(name, file=file))
+            try:
+                return self._read((name, file), lambda: read_model(name, file=file)), None
+            except _CLOSED_TO_STRANGERS:
+                if token is None:
+                    raise
+            own = self._read((reader, name, file), lambda: read_model(name, token=token, file=file))
         except HubError as refusal:
             raise _with_near(refusal, name) from None
+        self._own.keep((reader, name, file), own)
+        return own, reader
 
     def _from_hub(self, name: str, file: str) -> ModelSpec:
-        repository = self._read_hub(name, file)
-        key = (repository.id, repository.revision, repository.file)
-        if repository.kind == "gguf":  # read off its header: nothing is built
-            return self._built(key, lambda: spec_from_hub(repository))
-        return self._built(key, lambda: self._build(spec_from_hub, repository))
+        repository, reader = self._read_hub(name, file)
+        build = spec_from_hub if repository.kind == "gguf" else functools.partial(self._build, spec_from_hub)  # a GGUF is not built
+        key = (repository.id, repository.revision, repository.file, reader)
+        return self._built(key, lambda: replace(build(repository), read_with_token=reader is not None))
 
 
 def _with_near(refusal: HubError, name: str) -> HubError:

@@ -20,7 +20,9 @@ import gradio as gr
 
 from lib.present.numbers import SizeUnit, sizes_in
 from lib.present.page_texts import explain_terms
+from lib.service.models import reading_as
 from lib.ui.http.api import gradio_error, refusing
+from lib.ui.http.callers import visitor_token
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -62,7 +64,13 @@ class Page(gr.Blocks):
         """
         if block_fn.api_visibility == "public":  # its own function does all this (`lib.ui.http.api.wrap_question`)
             return await super().process_api(block_fn, inputs, *args, **named)
-        with refusing("event", block_fn.api_name, gradio_error, inputs) as progress, sizes_in(_unit_of(named.get("request"))):
+        request = named.get("request")
+        token = visitor_token(request)
+        with (
+            refusing("event", block_fn.api_name, gradio_error, [*inputs, token]) as progress,
+            sizes_in(_unit_of(request)),
+            reading_as(token),
+        ):
             answer = await super().process_api(block_fn, inputs, *args, **named)
             progress.unfinished = bool(answer.get("is_generating"))  # Gradio asks once for each piece of a stream
             return answer

@@ -3,7 +3,7 @@
 The button stands on the page only where it can work. On a Space that is where `hf_oauth` has filled the environment; elsewhere Gradio
 mocks the sign-in with a token that opens nothing, for trying the page against a stand-in of the Hub, and only if MOCK_LOGIN=1 asks for
 it (the mock asks the Hub who the machine is, three times, and the page cannot be built when the Hub does not answer).
-A token never gets into a State, a link or a message: it is an argument of the one call that needs it.
+A token never gets into a State, a link or a message: it is an argument of the one call that needs it, or a header where it reads models.
 """
 
 from __future__ import annotations
@@ -76,18 +76,23 @@ def build(*, acts: bool = True) -> LoginView:
         if there:
             gr.HTML(_FRAMED)
         with gr.Accordion("Use a pasted token", open=not there, elem_classes="quiet-accordion"):
-            token = gr.Textbox(
-                label="Your token",
-                info=_FIELD,
-                type="password",
-                placeholder="hf_…",
-                max_lines=1,
-                elem_id="token",
-                html_attributes=gr.InputHTMLAttributes(autocomplete="off", spellcheck=False, autocorrect="off"),
-            )
+            token = token_field("token", "Your token", _FIELD)
             if there:
                 gr.HTML(hint_note(_SCOPES))
     return LoginView(button=button, token=token)
+
+
+def token_field(element: str, label: str, info: str) -> gr.Textbox:
+    """A field for a visitor's token, which no browser is asked to keep."""
+    return gr.Textbox(
+        label=label,
+        info=info,
+        type="password",
+        placeholder="hf_…",
+        max_lines=1,
+        elem_id=element,
+        html_attributes=gr.InputHTMLAttributes(autocomplete="off", spellcheck=False, autocorrect="off"),
+    )
 
 
 def wire(view: LoginView, space: gr.Textbox) -> None:

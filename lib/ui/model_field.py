@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.errors import AdvisorError, HubError
+from lib.errors import AdvisorError, HubError, NotPermitted, RepoGated, RepoNotFound
 from lib.present.cards import model_choices, model_line
 from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
+from lib.ui import login
 from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class ModelView:
     """The components of the model bar; `limit` holds the model's longest context."""
 
     model: gr.Textbox
+    token: gr.Textbox
     suggested: gr.HTML
     config: gr.Textbox
     check: gr.Button
@@ -90,6 +92,7 @@ def build(services: Services) -> ModelView:
         )
         check = gr.Button("Find hardware", variant="primary", scale=1, min_width=150, elem_id="check")
     gr.HTML(example_links(), elem_id="examples")
+    token = _access_box(services)
     config = gr.Textbox(
         label="config.json",
         info="For a private or unpublished model. While this box is open and holds text, it is used in place of the model above.",
@@ -103,6 +106,7 @@ def build(services: Services) -> ModelView:
     reference = ModelReference(text=gr.Textbox("", visible=False, elem_id="model-reference"))
     return ModelView(
         model=model,
+        token=token,
         suggested=suggested,
         config=config,
         check=check,
@@ -110,6 +114,24 @@ def build(services: Services) -> ModelView:
         reference=reference,
         limit=gr.State(LONGEST_CONTEXT),
     )
+
+
+_SIGN_IN = '<p><a class="act" data-sign-in href="/login/huggingface?_target_url=">Sign in with Hugging Face</a></p>'
+_ACCESS_HINT = (
+    "For a gated or private model: a token with read access to it. While it stands here it goes with the questions of this page, to this "
+    "app and from there to the Hub, and is kept nowhere else. It overrides the sign-in."
+)
+
+
+def _access_box(services: Services) -> gr.Textbox:
+    """The sign-in and the field for a token, which the page's style shows where a model was refused to strangers.
+
+    The field is no input of any event: the page's script sends it as a header (`lib.ui.http.callers`), so it is in no body and no session.
+    """
+    with gr.Row(elem_id="access"):
+        if services.account_actions and login.can_sign_in():
+            gr.HTML(_SIGN_IN)
+        return login.token_field("model-token", "Token to read this model", _ACCESS_HINT)
 
 
 def resolve(services: Services, model: str | None, config: str | None) -> ResolvedModel:
@@ -120,6 +142,8 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
     except AdvisorError as error:
         sentence, near = (error.sentence, error.near) if isinstance(error, HubError) else (str(error), ())
         facts = refusal_note(sentence, "This model cannot be used.") + model_choices(near)
+        if isinstance(error, RepoGated | RepoNotFound | NotPermitted):
+            facts = f"<div data-closed>{facts}</div>"
         return ResolvedModel(facts=facts, reference="", context_limit=LONGEST_CONTEXT)
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
     return ResolvedModel(

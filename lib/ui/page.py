@@ -189,7 +189,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         change_model, named, view.model_outputs(), js="(model, _, ...rest) => [model, '', ...rest]", api_name="model_named", **AT_ONCE
     )
     changing = gr.on(
-        [view.model.config.submit, view.model.check.click],
+        [view.model.config.submit, view.model.check.click, view.model.token.submit],
         change_model,
         named,
         view.model_outputs(),

@@ -20,6 +20,7 @@ import pytest
 from contract import check_fields
 from gradio_client import Client
 from gradio_client.exceptions import AppError
+from hub_repos import llama_8b
 from hub_stand_in import Fault
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
@@ -109,6 +110,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             SERVER: Person(name="ada", is_pro=True),  # it would be allowed everything
             SIGN_IN: Person(name="ada", kind="oauth"),
         }
+        hub.add(llama_8b("ada/gated-model", gated="auto", readers=frozenset({VISITOR, SERVER})))
+        hub.add(llama_8b("ada/private-model", private=True, readers=frozenset({VISITOR, SERVER})))
         settings = {"HOME": str(home), "TMPDIR": str(home / "tmp"), "GRADIO_TEMP_DIR": str(home / "gradio"), "HF_HOME": str(home / "hf")}
         with started(log, HF_ENDPOINT=hub.url, HF_TOKEN=SERVER, **settings) as url:
             yield World(url=url, hub=hub, log=log, home=home)
@@ -210,6 +213,24 @@ def test_a_refusal_of_the_hub_is_passed_on_and_nothing_is_repeated(world: World)
         assert posts(world) == before + number
 
 
+@pytest.mark.parametrize(("model", "refused"), [("ada/gated-model", "repo_gated"), ("ada/private-model", "repo_not_found")])
+def test_a_closed_model_is_read_with_the_callers_token_alone(world: World, model: str, refused: str) -> None:
+    """By all three ways in; the next caller without it is refused, with a stranger's too, and the server's own is not used."""
+    assert world.run("resolve_model", [model]).json()["title"] == refused
+    for endpoint in ("resolve_model", "estimate_memory", "recommend"):
+        answer = world.run(endpoint, [model], VISITOR).json()["data"][0]
+        check_fields(endpoint, answer)
+    assert "event: complete" in world.call("estimate_speed", {"model": model, "hardware": "l4x1"}, VISITOR)
+    assert not world.tool("resolve_model", {"model": model}, VISITOR).isError
+    client = Client(world.url, oauth_token=VISITOR, verbose=False, analytics_enabled=False)
+    world.bodies.append(json.dumps(client.predict(model, api_name="/resolve_model")))
+    for token in (None, STRANGER):
+        assert world.run("resolve_model", [model], token).json()["title"] == refused
+        assert world.run("recommend", [model], token).json()["title"] == refused
+        assert world.tool("estimate_memory", {"model": model}, token).isError
+    assert world.run("resolve_model", [model], cookies={"session": VISITOR}).json()["title"] == refused
+
+
 def test_no_token_is_ever_told_printed_or_written(world: World) -> None:
     """After all of the above: not in a body or header that was answered, not in the log, not in the Hub's addresses, not in a file.
 
@@ -233,5 +254,8 @@ def test_no_token_is_ever_told_printed_or_written(world: World) -> None:
         others = {name: value for name, value in seen.headers.items() if name != "authorization"}
         assert not any(token in str(others) for token in hidden)
         assert SERVER not in seen.headers.get("authorization", "")
-        if not re.match(r"/(api/(spaces/ada/|spaces\?|jobs/ada|whoami-v2)|v2/endpoint/ada)", seen.path):
+        if not re.match(
+            r"/(ada/(gated|private)-model/|api/(models/ada/(gated|private)-model|spaces/ada/|spaces\?|jobs/ada|whoami-v2)|v2/endpoint/ada)",
+            seen.path,
+        ):
             assert "authorization" not in seen.headers

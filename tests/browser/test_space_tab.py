@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from hub_repos import llama_8b
 from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, STILL, WAIT_MS, Open, open_box
 from playwright.sync_api import Browser, Page, expect
 from running_app import started
@@ -40,6 +41,7 @@ class Known(Person):
 def hub() -> Iterator[SpaceStandIn]:
     """The Hub with two people and the machine's own account."""
     with SpaceStandIn() as hub:
+        hub.add(llama_8b("ada/closed", gated="auto", readers=frozenset({VISITOR, MOCKED, SERVER})))
         hub.people |= {VISITOR: Person(name="ada", is_pro=True), MOCKED: Person(name="ada", is_pro=True), SERVER: Known(name="server")}
         yield hub
 
@@ -105,6 +107,14 @@ def test_sign_in_look_switch_confirm_watch(browser: Browser, hub: SpaceStandIn) 
         expect(page.locator("#space-status")).to_contain_text("1x Nvidia L4")
         assert page.evaluate("window.passed") == ["BUILDING", "APP_STARTING", "RUNNING"]
         info = page.request.get(f"{url}/gradio_api/info").json()["named_endpoints"]
+        page.goto(f"{url}/?model=ada/closed")
+        expect(page.locator("#facts")).to_contain_text("8.03 billion")  # the sign-in reads it
+        page.context.clear_cookies()
+        page.goto(f"{url}/?model=ada/closed&concurrency=2")
+        expect(page.locator("#facts")).to_contain_text("is gated")
+        page.get_by_role("link", name="Sign in with Hugging Face").click()
+        expect(page.locator("#facts")).to_contain_text("8.03 billion")
+        assert "model=ada/closed&concurrency=2" in unquote(page.url)
         page.context.close()
     assert "/_check_login_status" not in info
     assert [(path, body["flavor"], body["sleepTimeSeconds"]) for path, body in hub.actions()] == [
@@ -138,6 +148,33 @@ def test_a_pasted_token_acts_and_leaves_no_trace(open_page: Open, hub: SpaceStan
         " ".join([*asked, stored, cookies, page.content(), log.read_text(encoding="utf-8"), *(one.path for one in hub.requests)])
     )
     assert VISITOR not in seen
+
+
+def test_a_closed_model_is_answered_to_who_gives_a_token(open_page: Open, hub: SpaceStandIn, log: Path) -> None:
+    """The field stands by the refusal only. Its token goes with each question, in a header; the next visitor is refused."""
+    page = open_page()
+    token, facts = page.get_by_label(re.compile("Token to read this model")), page.locator("#facts")
+    expect(token).to_be_hidden()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(f"{request.url} {request.post_data}"))
+    model = page.locator("#model input")
+    model.fill("ada/closed")
+    model.press("Enter")
+    expect(facts).to_contain_text("is gated")
+    token.fill(VISITOR)
+    token.press("Enter")
+    expect(facts).to_contain_text("8.03 billion")
+    expect(page.locator(".card:visible").first).to_contain_text("ada/closed")
+    page.get_by_label(re.compile("^Concurrent")).first.fill("4")
+    page.wait_for_url(re.compile("concurrency=4"))
+    expect(page.locator(".card:visible").first).to_be_visible()
+    stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])")
+    assert _tokens(hub) == {VISITOR}
+    assert asked
+    shown = unquote(" ".join([*asked, stored, page.content(), log.read_text(encoding="utf-8"), *(one.path for one in hub.requests)]))
+    assert VISITOR not in shown
+    other = open_page("?model=ada/closed", wait="#facts .refusal")
+    expect(other.locator("#facts")).to_contain_text("is gated")
 
 
 def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceStandIn) -> None:

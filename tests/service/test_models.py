@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
@@ -18,7 +19,7 @@ from lib.errors import HubError, HubGarbage, RepoNotFound, UnknownModel, Unsuppo
 from lib.hub import model_files
 from lib.model.spec import Quantization
 from lib.service import models as module
-from lib.service.models import Models
+from lib.service.models import Models, reading_as
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     """A Hub that the models under test ask."""
     model_files.clear_cache()
     with StandIn() as served:
-        monkeypatch.setattr(module, "read_model", lambda name, file: model_files.read_model(name, file=file, endpoint=served.url))
+        monkeypatch.setattr(module, "read_model", lambda name, **how: model_files.read_model(name, endpoint=served.url, **how))
         yield served
 
 
@@ -53,6 +54,36 @@ def test_a_model_on_the_hub_carries_what_its_files_tell(hub: StandIn) -> None:
     assert spec.license == "llama3.1"
     assert hub.repos["org/llama-8b"].sha in spec.sources[0].source
     assert not {"unexplained_difference", "tied_weight_stored"} & {caveat.code for caveat in spec.caveats}
+
+
+@pytest.mark.parametrize("closed", [{"gated": "auto"}, {"private": True}])
+def test_a_closed_model_is_read_with_its_readers_token_alone(hub: StandIn, closed: dict[str, Any]) -> None:
+    """A stranger asks first. What one token read is remembered for that token: nobody else gets it, and the other Hub's answers are."""
+    hub.add(llama_8b("org/closed", readers=frozenset({"hf_ada"}), **closed))
+    models, asked = Models(), ("RepoGated" if "gated" in closed else "RepoNotFound")
+    with reading_as("hf_ada"):
+        first = models("org/closed")
+        sent = len(hub.requests)
+        assert models("org/closed") is first
+        assert models.config("org/closed")["num_hidden_layers"] == 32
+    assert len(hub.requests) == sent
+    assert {one.headers.get("authorization", "") for one in hub.requests} == {"", "Bearer hf_ada"}
+    assert first.read_with_token
+    for token in (None, "hf_bob"):
+        with reading_as(token), pytest.raises(HubError) as refused:
+            models("org/closed")
+        assert type(refused.value).__name__ == asked
+    assert "hf_ada" not in repr(vars(models))
+
+
+def test_a_public_model_is_read_without_the_token(hub: StandIn) -> None:
+    """It is everybody's: the token is not sent, and the next visitor finds it remembered."""
+    hub.add(llama_8b())
+    models = Models()
+    with reading_as("hf_ada"):
+        first = models("org/llama-8b")
+    assert models("org/llama-8b") is first
+    assert not any("authorization" in one.headers for one in hub.requests)
 
 
 def test_a_stored_copy_of_a_tied_head_is_told(hub: StandIn) -> None:

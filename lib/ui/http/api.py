@@ -2,7 +2,8 @@
 
 A line in `endpoints` is all that a new endpoint needs: `register` gives it to Gradio (`gradio_client`, `POST /gradio_api/call/NAME` and the
 page's "Use via API" find it there), `lib.ui.http.direct` answers it over plain HTTP, and `lib.ui.http.mcp` makes a tool of it. Arguments
-of a question that have no default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list.
+of a question that have no default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list: it acts
+for an account, or reads a model that strangers may not read.
 
 `wrap_question` and `wrap_stream` put a question into a device queue and turn every exception into the interface's own refusal. What was
 refused says so in its own words. Anything else is a mistake of ours: it is logged, and the caller gets a sentence without details, for they
@@ -42,10 +43,10 @@ Answer = Callable[..., Mapping[str, Any]]
 class Endpoint:
     """A public question, and how it is called.
 
-    `account`: it acts in the caller's name, so it takes a keyword-only `token: str | None`. `queue`: it needs the device, so it waits in
-    the device queue of this name; None answers at once. `streams`: it is a generator, and every item is an answer that is fuller than the
-    one before. `writes`: it changes something that stays; `destroys`: what runs stops or is billed otherwise; `repeatable`: asking twice
-    does no more than asking once.
+    `account`: it acts in the caller's name, so it takes a keyword-only `token: str | None`, as a question about a model may. `queue`: it
+    needs the device, so it waits in the device queue of this name; None answers at once. `streams`: it is a generator, and every item is
+    an answer that is fuller than the one before. `writes`: it changes something that stays; `destroys`: what runs stops or is billed
+    otherwise; `repeatable`: asking twice does no more than asking once.
     """
 
     question: Question
@@ -62,11 +63,16 @@ class Endpoint:
         Raises:
             TypeError: the question takes a token and does not say so, or the other way round; or it streams past the queue.
         """
-        token = inspect.signature(self.question).parameters.get("token")
-        if self.account != (token is not None and token.kind is inspect.Parameter.KEYWORD_ONLY):
-            raise TypeError(f"{self.question.__name__}: `account` and a keyword-only `token` go together")
+        if self.account > self.takes_token or self.takes_token > (self.account or "model" in public_signature(self.question).parameters):
+            raise TypeError(f"{self.question.__name__}: `account` and a keyword-only `token` go together, where no model is read with it")
         if self.streams and self.queue is None:
             raise TypeError(f"{self.question.__name__}: only the queue can stream")
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether a caller may send a token of their own."""
+        token = inspect.signature(self.question).parameters.get("token")
+        return token is not None and token.kind is inspect.Parameter.KEYWORD_ONLY
 
 
 def endpoints(services: Services) -> dict[str, Endpoint]:
@@ -313,10 +319,10 @@ def register(endpoints: Mapping[str, Endpoint]) -> None:
 
 
 def gradio_function(endpoint: Endpoint) -> Callable[..., Any]:
-    """The function that Gradio calls; one of an account takes the caller's token where Gradio fills it in."""
+    """The function that Gradio calls; one that takes a token takes it where Gradio fills it in."""
     wrap = wrap_stream if endpoint.streams else wrap_question
     function = wrap(endpoint.question, gradio_error, endpoint.queue)
-    return _with_oauth_token(function, streams=endpoint.streams) if endpoint.account else function
+    return _with_oauth_token(function, streams=endpoint.streams) if endpoint.takes_token else function
 
 
 def gradio_error(sentence: str, code: str) -> gr.Error:

@@ -4,7 +4,7 @@ Places in every line are shared out by it (`lib.service.single_flight`, `lib.liv
 done with it: it is in no log and no answer.
 
 A login is told by Gradio's session cookie, which this server signed. A token is not asked for a name here: a stranger could send another
-made-up one with each call.
+made-up one with each call. It is read off a request of the page for the models that only its owner may read (`visitor_token`).
 
 The address. Off a Space it is the connection's own (uvicorn puts there what a proxy tells that FORWARDED_ALLOW_IPS names). A Space is
 reached through the platform's proxy only, so the connection comes from one of its private addresses. A proxy appends to X-Forwarded-For the
@@ -28,6 +28,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -64,6 +65,20 @@ def current_caller() -> str:
     request: Any = LocalContext.request.get(None)  # a call out of Gradio's queue runs on a task of the queue, with the request at hand
     scope = getattr(getattr(request, "request", None), "scope", {})
     return scope.get(KEY) or _caller.get() or ""
+
+
+VISITOR_HEADER = "x-hf-token"
+"""Where a visitor's own token comes from the page and over MCP."""
+
+
+def visitor_token(request: Any) -> str | None:
+    """The visitor's own token in a request of the page: the pasted one, else that of the sign-in while it lasts."""
+    scope = getattr(getattr(request, "request", None), "scope", None)
+    if scope is None:
+        return None
+    login = scope.get("session", {}).get("oauth_info") or {}
+    signed = login.get("access_token") if login.get("expires_at", 0) > time.time() else None
+    return Headers(scope=scope).get(VISITOR_HEADER) or signed
 
 
 def caller_of(scope: Scope) -> str:

@@ -139,7 +139,7 @@ class _QuestionRoutes:
             check_names(question, named)
         else:
             values = fill_defaults(question, values_of(self._name, sent))
-        if self._endpoint.account:
+        if self._endpoint.takes_token:
             named["token"] = token
         work = functools.partial(self._answer, *values, **named)
         return await anyio.to_thread.run_sync(lambda: json.dumps([work()], allow_nan=False), limiter=self._state.threads())

@@ -5,8 +5,8 @@ for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listi
 question's signature and docstring. The server keeps no session: every request gets its own transport, which ends with it, so there is
 nothing to start with the app and nothing to close. The package is imported at the first request (0.7 s), not at the start.
 
-A tool that acts in the caller's name takes the caller's token from the header X-HF-Token, never from its arguments, which agents show
-and keep. One that streams answers with its last, fullest piece.
+A tool that acts in the caller's name, or reads a gated model, takes the caller's token from the header X-HF-Token, never from its
+arguments, which agents show and keep. One that streams answers with its last, fullest piece.
 
 `/agents` and `/llms.txt` say how scripts and agents call the app, made of the same signatures and docstrings.
 """
@@ -45,7 +45,7 @@ from lib.ui.http.api import (
     wrap_stream,
 )
 from lib.ui.http.bodies import MOST_NODES
-from lib.ui.http.callers import current_caller
+from lib.ui.http.callers import VISITOR_HEADER, current_caller
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -105,8 +105,8 @@ def tool_hints(name: str, endpoint: Endpoint) -> dict[str, str | bool]:
 
 PATH = "/gradio_api/mcp"
 _ALLOWED = {"Allow": "POST"}
-_OWN = "x-hf-token"
 _WHOSE = " It acts for the account whose Hugging Face token comes in the HTTP header X-HF-Token."
+_READS = " A gated or private model is read with your token from the header X-HF-Token."
 
 
 class McpEndpoint:
@@ -147,7 +147,7 @@ class McpEndpoint:
         return [
             {
                 "name": name,
-                "description": description(endpoint.question) + (_WHOSE if endpoint.account else ""),
+                "description": description(endpoint.question) + (_WHOSE if endpoint.account else _READS if endpoint.takes_token else ""),
                 "inputSchema": input_schema(endpoint.question),
                 "outputSchema": output_schema(endpoint.question),
                 "annotations": tool_hints(name, endpoint),
@@ -217,7 +217,7 @@ class McpEndpoint:
         if endpoint is None:
             raise InvalidInput(f"There is no tool {quote_value(name)}. The tools are {', '.join(self._answers)}.")
         check_names(endpoint.question, arguments)
-        own = {"token": request.headers.get(_OWN) or None} if endpoint.account else {}
+        own = {"token": request.headers.get(VISITOR_HEADER) or None} if endpoint.takes_token else {}
         if endpoint.queue is not None:
             LocalContext.request.set(gr.Request(request=request))  # where `spaces` looks for whose GPU seconds these are
         return dict(self._answers[name](**arguments, **own))

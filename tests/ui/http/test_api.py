@@ -58,6 +58,8 @@ def test_an_endpoint_says_whether_it_takes_a_token() -> None:
     """A forgotten flag would leave the caller's token unread, or ask a question for a token that it does not take."""
     with pytest.raises(TypeError, match="go together"):
         Endpoint(question=act)
+    for name, endpoint in endpoints(services()).items():
+        assert endpoint.takes_token == (endpoint.account or "model" in public_signature(endpoint.question).parameters), name
     with pytest.raises(TypeError, match="go together"):
         Endpoint(question=stream, account=True, queue="device", streams=True)
 
