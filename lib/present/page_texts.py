@@ -96,8 +96,8 @@ _KEPT = (
 )
 _ACTS = (
     "A pasted token acts for the request that it comes with and is kept nowhere; what it read of a closed model is remembered for "
-    "that token alone. A sign-in lives in a cookie of your browser until you sign out. It asks for manage-repos, the Hub's scope for the settings of repositories, a Space's hardware among them; it covers more, "
-    "but nothing is created, renamed or deleted here."
+    "that token alone. A sign-in lives in a cookie of your browser until you sign out. It asks for manage-repos, the Hub's scope for the "
+    "settings of repositories, a Space's hardware among them; it covers more, but nothing is created, renamed or deleted here."
 )
 _ACTS_OFF = (
     "Changing a Space is switched off in this copy of the app. A pasted token is used to look at your private Spaces, for the request that "

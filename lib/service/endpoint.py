@@ -26,7 +26,7 @@ from lib.live.heartbeat_run import on_device
 from lib.live.limits import device_rates
 from lib.service.arguments import Arguments, Checked
 from lib.service.ledger import MeasurementLedger
-from lib.service.models import reading_as
+from lib.service.references import reading_as
 from lib.service.single_flight import nobody
 from lib.speed import predict_speed
 

@@ -4,7 +4,7 @@ What kind of repository it is decides which part of the core reads it. What is a
 repositories by their id for as long as the Hub's own answer is kept. What was not asked before is built in a child process
 (`lib.service.build_process`), which `warm_up` starts ahead of use: this process imports neither torch nor transformers to resolve a model.
 
-A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`reading_as`), it is read again with
+A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`lib.service.references.reading_as`), it is read again with
 that token, and everything that is remembered of it is remembered for that token alone, under a keyed digest of it.
 """
 
@@ -16,9 +16,7 @@ import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -53,7 +51,7 @@ from lib.model.spec import ModelSpec, TensorGroup
 from lib.model.timm import is_timm, resolve_timm
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, build_process, run_process
-from lib.service.references import read_reference
+from lib.service.references import VISITOR_TOKEN, read_reference
 from lib.service.single_flight import SingleFlight, nobody
 
 
@@ -268,21 +266,6 @@ _OWN_TENSORS, _OWN_S = 100_000, 600.0
 _CLOSED_TO_STRANGERS = (RepoGated, RepoNotFound, NotPermitted, RateLimited)
 """Refusals of the Hub that a token may change."""
 
-_token: ContextVar[str | None] = ContextVar("_token", default=None)
-
-
-@contextmanager
-def reading_as(token: str | None) -> Iterator[None]:
-    """While the block runs, models that strangers may not read are read with this token; None leaves what is set."""
-    if token is None:
-        yield
-        return
-    before = _token.set(token)
-    try:
-        yield
-    finally:
-        _token.reset(before)
-
 
 class Models:
     """Every model that can be named."""
@@ -403,12 +386,12 @@ class Models:
 
     def _reader(self) -> bytes | None:
         """What a visitor's token is known by while this process runs; None without one."""
-        token = _token.get()
+        token = VISITOR_TOKEN.get()
         return None if token is None else hashlib.blake2b(token.encode(errors="surrogatepass"), key=self._secret).digest()
 
     def _read_hub(self, name: str, file: str = "") -> tuple[HubModel, bytes | None]:
         """The repository, and whose token it was read with; None where any stranger may read it."""
-        token, reader = _token.get(), self._reader()
+        token, reader = VISITOR_TOKEN.get(), self._reader()
         own = None if reader is None else self._own.find((reader, name, file))
         if own is not None:
             return own, reader

@@ -1,4 +1,5 @@
 """What a text refers to: a model (a config.json, a parameter count, or an id with perhaps a GGUF file) or a Space. Nothing is looked up.
+Whose token may look it up, where strangers are refused, is set beside it (`reading_as`).
 
 read_reference("Qwen/Qwen3-8B-GGUF:Q4_K_M")    Reference(kind="id", text="Qwen/Qwen3-8B-GGUF", file="Q4_K_M")
 check_space_id("https://huggingface.co/spaces/owner/name")    "owner/name"
@@ -7,6 +8,9 @@ check_space_id("https://huggingface.co/spaces/owner/name")    "owner/name"
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -85,6 +89,23 @@ def _id(text: str) -> tuple[str, str]:
     if unnamed or (file and (len(file) > MAX_NAME or not _FILE.fullmatch(file) or ".." in file)):
         raise UnknownModel(f"{quote_value(text)} names no GGUF file after the colon. Accepted: {ACCEPTED}.")
     return name, file
+
+
+VISITOR_TOKEN: ContextVar[str | None] = ContextVar("VISITOR_TOKEN", default=None)
+"""The visitor's own token while a question of theirs is answered."""
+
+
+@contextmanager
+def reading_as(token: str | None) -> Iterator[None]:
+    """While the block runs, models that strangers may not read are read with this token; None leaves what is set."""
+    if token is None:
+        yield
+        return
+    before = VISITOR_TOKEN.set(token)
+    try:
+        yield
+    finally:
+        VISITOR_TOKEN.reset(before)
 
 
 ACCEPTED_SPACE = "owner/name, or the address of the Space's page on the Hub"
