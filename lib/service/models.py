@@ -4,8 +4,8 @@ What kind of repository it is decides which part of the core reads it. What is a
 repositories by their id for as long as the Hub's own answer is kept. What was not asked before is built in a child process
 (`lib.service.build_process`), which `warm_up` starts ahead of use: this process imports neither torch nor transformers to resolve a model.
 
-A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`lib.service.references.reading_as`), it is read again with
-that token, and everything that is remembered of it is remembered for that token alone, under a keyed digest of it.
+A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`lib.service.references.reading_as`),
+it is read again with that token, and what is remembered of it is remembered for that token alone, under a keyed digest of it.
 """
 
 from __future__ import annotations

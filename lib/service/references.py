@@ -1,4 +1,5 @@
 """What a text refers to: a model (a config.json, a parameter count, or an id with perhaps a GGUF file) or a Space. Nothing is looked up.
+
 Whose token may look it up, where strangers are refused, is set beside it (`reading_as`).
 
 read_reference("Qwen/Qwen3-8B-GGUF:Q4_K_M")    Reference(kind="id", text="Qwen/Qwen3-8B-GGUF", file="Q4_K_M")
