@@ -11,6 +11,7 @@ from lib.engines import MICRO_BATCH, Engine
 
 Mode = Literal["inference", "lora", "qlora", "full"]
 Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
+VisitorAccount = Account | Literal["auto"]
 Priority = Literal["cheapest", "balanced", "fastest"]
 Sdk = Literal["gradio", "docker"]
 
@@ -34,6 +35,16 @@ ACCOUNTS: tuple[Account, ...] = get_args(Account)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 SDKS: tuple[Sdk, ...] = get_args(Sdk)
 AUTO: Literal["auto"] = "auto"
+
+
+def visitors_plan(account: Account, visitor_account: VisitorAccount) -> Account:
+    """The plan whose quota a visitor of a ZeroGPU Space has; "auto" is that of the account that hosts.
+
+    >>> visitors_plan("pro", "auto"), visitors_plan("pro", "free")
+    ('pro', 'free')
+    """
+    return account if visitor_account == "auto" else visitor_account
+
 
 PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256
 """The shape of a request wherever none is stated: the defaults of /estimate_speed."""
@@ -189,7 +200,8 @@ class Workload:
     """What a Space has to do, and what may be spent; 0 sets no limit in `max_usd_per_month`, `min_tokens_per_s` and `max_ttft_s`.
 
     `context_tokens` is the longest request, `prompt_tokens` and `output_tokens` the usual one (0: `prompt_and_output_tokens` of the
-    context). `engine` and `sdk` are names of `ENGINES` and `SDKS`, or "auto".
+    context). `engine` and `sdk` are names of `ENGINES` and `SDKS`, or "auto". `account` hosts, `visitor_account` is what visitors have
+    (`visitors_plan`).
     """
 
     task: str = "auto"
@@ -208,5 +220,6 @@ class Workload:
     max_ttft_s: float = 0.0
     engine: Engine | Literal["auto"] = "auto"
     sdk: Sdk | Literal["auto"] = "auto"
+    visitor_account: VisitorAccount = "auto"
     pictures: PipelineRequest = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY

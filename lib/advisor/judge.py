@@ -268,7 +268,7 @@ def _judge_quota(offer: Offer, requirements: Requirements, placement: Placement,
     if not enough:
         return [quota], True
     weight_bytes = placement.headroom.memory.weights_bytes
-    conditions = explain_hosting(rules, requirements.workload.account)
+    conditions = explain_hosting(rules, requirements.workload)
     return [quota, *warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
 
 
@@ -390,6 +390,7 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         replicas=replicas,
         requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
         account=workload.account,
+        visitor_account=workload.visitor_account,
         concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,

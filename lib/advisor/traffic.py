@@ -6,8 +6,8 @@
 With a static batch the requests at the same time are those that were stated. A server takes more while its cache holds them and every one
 of them stays quick enough, and fewer where it does not: the load that takes the fewest machines. ZeroGPU is judged by its quota instead.
 
-ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic. Quota belongs to the visitor and is counted in GPU seconds
-a day (`lib.laws.price`); the account of the workload stands for the visitors too. How many visitors share a day's requests is not
+ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic. Quota belongs to the visitor and is counted in GPU
+seconds a day (`lib.laws.price`), by the plan of the visitors, or else of the host. How many visitors share a day's requests is not
 known, so the fewest that could carry them are judged: a visitor waits for one call before the next, so that there are at least as many as
 requests at the same time. Every call has a slice of its own. The seconds of a request are predicted; for pipelines without a prediction
 they are the published ones of a common pipeline.
@@ -30,7 +30,7 @@ from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import LOADS, reservation_values, to_decimal, zerogpu_caveats
 from lib.laws.price import FULL_UTILISATION, HOUR_S, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
-from lib.workload import AUTO, Account, Workload
+from lib.workload import AUTO, Workload, visitors_plan
 
 READING_TOKENS_PER_S = 5.2  # of people, by the sources of `lib.advisor.judge`
 LONGEST_WAIT_S = 10.0  # keeps a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5)
@@ -162,13 +162,13 @@ def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload) -> lis
     return obstacles
 
 
-def explain_hosting(rules: ZeroGpuRules, account: Account) -> list[Reason]:
+def explain_hosting(rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
     """How many such Spaces the account may host and on which conditions, and what the figures of the quota rest on."""
-    spaces = rules.max_spaces[account]
+    spaces = rules.max_spaces[workload.account]
     reasons = []
-    if spaces and account == "free":
+    if spaces and workload.account == "free":
         reasons.append(Reason("zerogpu_hosting", {"spaces": spaces, "conditions": ", ".join(rules.free_hosting_conditions)}))
-    assumed = (Reason(f"zerogpu_{of.code}", of.values) for of in zerogpu_caveats(rules, account))
+    assumed = (Reason(f"zerogpu_{of.code}", of.values) for of in zerogpu_caveats(rules, workload.account, workload.visitor_account))
     return [*reasons, *assumed, Reason("zerogpu_reservation", reservation_values(rules))]
 
 
@@ -181,25 +181,25 @@ def estimate_gpu_seconds(family: Family, speed: Speed) -> float | None:
 
 def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
     """How the day's requests compare with the quota, and whether they are carried. Without a figure for a request nothing is refused."""
-    size = rules.size(offer.id)
+    plan, size = visitors_plan(workload.account, workload.visitor_account), rules.size(offer.id)
     factors: dict[str, Any] = {"duration_factor": size.duration_factor, "multiplier": size.quota_multiplier}
-    daily = rules.daily_quota_s[workload.account]
+    daily = rules.daily_quota_s[plan]
     values: dict[str, Value] = {
-        "account": workload.account,
+        "account": plan,
         "quota_s": daily,
         "size": size.size,
         "default_calls": calls_per_day(
             daily_quota_s=daily, call_quota_s=quota_seconds(seconds=Decimal(rules.default_duration_s), **factors)
         ),
         "default_duration_s": rules.default_duration_s,
-        "overquota": workload.account in rules.overquota_accounts,
+        "overquota": plan in rules.overquota_accounts,
         "overquota_usd_per_gpu_hour": rules.overquota_usd_per_gpu_hour,
         "requests_per_day": workload.requests_per_day,
     }
     if seconds is None:
         return Reason("zerogpu_quota_unknown", values), True
     each = quota_seconds(seconds=to_decimal(seconds), **factors)
-    runs = rules.runs_per_day_reported.get(workload.account)
+    runs = rules.runs_per_day_reported.get(plan)
     calls = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
     by_quota = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
     heavy = calls == 0 or by_quota > LIGHT_TRAFFIC_VISITORS

@@ -47,6 +47,7 @@ workload = _options(
     click.option("--hours-per-day", default=24.0, show_default=True, help="Hours a day that the hardware runs."),
     click.option("--precision", default="auto", show_default=True, help="fp16, bf16, fp8, int8, int4, bnb-nf4, gguf:Q4_K_M, ..."),
     click.option("--account", default="free", show_default=True, help="Plan of the account that hosts: free, pro, team, enterprise."),
+    click.option("--visitor-account", default="auto", show_default=True, help="Plan of ZeroGPU's visitors; auto: that of --account."),
     click.option("--max-usd-per-month", default=0.0, show_default=True, help="Budget; 0 sets no limit."),
     click.option("--min-tokens-per-s", default=0.0, show_default=True, help="What each request must get; 0 sets no limit."),
     click.option("--priority", default="balanced", show_default=True, help="cheapest, balanced or fastest."),

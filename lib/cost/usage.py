@@ -27,7 +27,7 @@ from lib.laws.idle_sleep import awake
 from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price, beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat, Value
 from lib.speed import SpeedEstimate
-from lib.workload import Account
+from lib.workload import Account, VisitorAccount, visitors_plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,7 @@ class Usage:
     storage_public: bool = False
     seats: int = 1
     account: Account = "free"
+    visitor_account: VisitorAccount = "auto"
     prompt_tokens: int = 512
     output_tokens: int = 256
     concurrency: int = 1
@@ -102,6 +103,11 @@ class Usage:
     extra_replica_hours_per_month: Decimal = Decimal(0)
     exposed_port: bool | None = None
     region: str | None = None
+
+    @property
+    def visitors_plan(self) -> Account:
+        """Whose quota a visitor of a ZeroGPU Space has."""
+        return visitors_plan(self.account, self.visitor_account)
 
     @property
     def requests_per_month(self) -> Decimal:
@@ -167,17 +173,17 @@ def count_hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEs
 
 
 def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: SpeedEstimate | None) -> ZeroGpuUse:
-    """The quota of a visitor with the account of the usage."""
-    size = rules.size(offer.id)
+    """What a visitor spends of the quota."""
+    plan, size = usage.visitors_plan, rules.size(offer.id)
     seconds = usage.seconds_on_gpu
     if seconds is None:
         seconds = request_seconds(usage, speed)
     if seconds is None or seconds <= 0:
         seconds = Decimal(rules.default_duration_s)
     each = quota_seconds(seconds=seconds, duration_factor=size.duration_factor, multiplier=size.quota_multiplier)
-    daily = rules.daily_quota_s[usage.account]
-    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each, runs=rules.runs_per_day_reported.get(usage.account))
-    pays = usage.account in rules.overquota_accounts
+    daily = rules.daily_quota_s[plan]
+    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each, runs=rules.runs_per_day_reported.get(plan))
+    pays = plan in rules.overquota_accounts
     price = rules.overquota_usd_per_gpu_hour
     alone = beyond_quota(quota_s=usage.requests_per_day * each - daily, usd_per_gpu_hour=price) * usage.days_per_month
     return ZeroGpuUse(
@@ -202,15 +208,16 @@ def reservation_values(rules: ZeroGpuRules) -> dict[str, Value]:
     }
 
 
-def zerogpu_caveats(rules: ZeroGpuRules, account: Account) -> list[Caveat]:
-    """What a figure of the quota rests on: runs that users report, the factor on the time used, visitors with the account's own plan."""
+def zerogpu_caveats(rules: ZeroGpuRules, account: Account, visitor_account: VisitorAccount) -> list[Caveat]:
+    """What a figure of the quota rests on: runs that users report, the factor on the time used, visitors whose plan was not stated."""
+    plan = visitors_plan(account, visitor_account)
     factor = max(size.duration_factor for size in rules.sizes)
     caveats = [Caveat("duration_factor_assumed", {"factor": factor})] if factor > 1 else []
-    if account in rules.runs_per_day_reported:
-        caveats.append(Caveat("runs_reported", {"account": account, "runs": rules.runs_per_day_reported[account]}))
-    if account not in {"free", "anonymous"}:
+    if plan in rules.runs_per_day_reported:
+        caveats.append(Caveat("runs_reported", {"account": plan, "runs": rules.runs_per_day_reported[plan]}))
+    if visitor_account == "auto" and plan not in {"free", "anonymous"}:
         daily = rules.daily_quota_s
-        caveats.append(Caveat("visitors_own_plan", {"account": account, "free_s": daily["free"], "anonymous_s": daily["anonymous"]}))
+        caveats.append(Caveat("visitors_own_plan", {"account": plan, "free_s": daily["free"], "anonymous_s": daily["anonymous"]}))
     return caveats
 
 
@@ -221,13 +228,13 @@ def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Ca
         "seconds": use.seconds,
         "request_quota_s": use.quota_s_per_request,
         "quota_minutes": Decimal(use.daily_quota_s) / 60,
-        "account": usage.account,
+        "account": usage.visitors_plan,
         "requests_per_visitor": calls,
     }
     caveats = [
         Caveat("visitor_pays", pays),
         Caveat("zerogpu_reservation", reservation_values(rules)),
-        *zerogpu_caveats(rules, usage.account),
+        *zerogpu_caveats(rules, usage.account, usage.visitor_account),
     ]
     if usage.requests_per_day > 0 and calls == 0:
         caveats.append(Caveat("quota_too_small"))

@@ -195,12 +195,12 @@ _QUOTA = {
     "runs_reported": "Users report {runs!s} runs a day for the account '{account!s}' beside the quota; not documented, but counted.",
     "duration_factor_assumed": "The time used is counted {factor} times on the default size, as package spaces 0.51.3 counts declared "
     "seconds: an assumption; the documentation gives that size as 1 times.",
-    "visitors_own_plan": "Visitors are counted as '{account!s}' accounts. Those of a public Space mostly have a free account ({free_s:.4g} "
-    "s a day) or none ({anonymous_s:.4g} s a day).",
-    "quota_too_small": "A single call takes more than this account's whole daily quota.",
+    "visitors_own_plan": "Visitors are counted as '{account!s}' accounts, as nothing else was stated. Those of a public Space mostly have "
+    "a free account ({free_s:.4g} s a day) or none ({anonymous_s:.4g} s a day).",
+    "quota_too_small": "A single call takes more than a visitor's whole daily quota.",
     "zerogpu_reservation": ZEROGPU_RESERVATION,
     "quota_spread": "{requests_per_day:plain} requests a day need the quota of at least {visitors!s} such visitors.",
-    "no_overquota": "Beyond the quota this account waits for the next day; {accounts} can pay.",
+    "no_overquota": "Beyond the quota such visitors wait for the next day; {accounts} can pay.",
     "overquota": "Beyond the quota each further call costs its visitor {usd_per_request}.",
 }
 _STORAGE = {

@@ -116,16 +116,16 @@ _ZEROGPU = {
     "{most_visitors} count as light traffic here.",
     "zerogpu_hosting": "A free account may host {spaces} such Spaces ({conditions}).",
     "zerogpu_reservation": ZEROGPU_RESERVATION,
-    "zerogpu_runs_reported": "Runs are limited too: users report {runs} a day for this account ({account}); this is not documented.",
+    "zerogpu_runs_reported": "Runs are limited too: users report {runs} a day for a visitor ({account}); this is not documented.",
     "zerogpu_duration_factor_assumed": "The time used is counted {factor} times on the default size, as package spaces 0.51.3 counts "
     "declared seconds: an assumption; the documentation gives that size as 1 times.",
-    "zerogpu_visitors_own_plan": "Visitors are counted as {account} accounts. Those of a public Space mostly have a free account ({free_s} "
-    "a day) or none ({anonymous_s} a day).",
+    "zerogpu_visitors_own_plan": "Visitors are counted as {account} accounts, as nothing else was stated. Those of a public Space mostly "
+    "have a free account ({free_s} a day) or none ({anonymous_s} a day).",
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
     "quota_too_small": "{requests_per_day} requests a day, about {request_quota_s} of quota each, use up that of {visitors} visitors "
     "({quota_s} a day, {account} account). Up to {most_visitors} counts as light traffic here.",
     "quota_too_small:runs": "{requests_per_day} requests a day need at least {visitors} visitors: users report {requests_per_visitor} runs "
-    "a day for this account ({account}; not documented). Up to {most_visitors} counts as light traffic here.",
+    "a day for a visitor ({account}; not documented). Up to {most_visitors} counts as light traffic here.",
     "quota_too_small:one": "One request takes about {request_quota_s} of quota; a visitor has {quota_s} a day ({account} account).",
     "zerogpu_xlarge": "Declare size={size}: a whole card, at {multiplier} times the quota.",
     "zerogpu_declare_size": "Declare size={size}: weights above {limit_bytes} otherwise make calls xlarge, at twice the quota.",

@@ -341,6 +341,11 @@ AnySdk = Annotated[str, one_of((workload.AUTO, *workload.SDKS))]
 Mode = Annotated[workload.Mode, one_of(MODES, workload.Mode), Field(description="inference, or how it is trained")]
 Task = Annotated[str, one_of(TASKS), Field(description="auto, or a Hub task such as text-generation")]
 Account = Annotated[workload.Account, one_of(ACCOUNTS, workload.Account)]
+VisitorAccount = Annotated[
+    workload.VisitorAccount,
+    one_of((workload.AUTO, *ACCOUNTS)),
+    Field(description="the plan of ZeroGPU's visitors, who spend their own quota; auto takes that of account"),
+]
 Priority = Annotated[workload.Priority, one_of(PRIORITIES, workload.Priority), Field(description="what to weigh more")]
 Platforms = Annotated[
     tuple[str, ...],

@@ -90,7 +90,7 @@ class CostArguments(UsageArguments):
         0, "seconds without requests after which it sleeps (Endpoints: is scaled to zero); 0 or -1 is never"
     )
     storage_gb: Storage = argument(0, "private storage in gigabytes")
-    account: Account = argument("free", "the plan of the account that pays; on ZeroGPU that of the visitors")
+    account: Account = argument("free", "the plan of the account that pays")
     model: Model = argument("", "a Hub id, the text of a config.json, or a parameter count such as 7B; empty for hardware alone")
     precision: Precision = "auto"
     engine: Engine = "transformers"

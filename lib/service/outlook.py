@@ -146,6 +146,7 @@ def _usage(arguments: OutlookArguments, judged: Recommendation, catalog: Catalog
         sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
         storage_gb=read_storage(arguments.storage_gb, catalog.rules.storage),
         account=arguments.account,
+        visitor_account=arguments.visitor_account,
         prompt_tokens=judged.usual.prompt_tokens,
         output_tokens=judged.usual.output_tokens,
         concurrency=arguments.concurrency,

@@ -55,6 +55,7 @@ from lib.service.arguments import (
     TokensOrNone,
     TokensPerSecond,
     UsdPerMonth,
+    VisitorAccount,
     argument,
     whole_number,
 )
@@ -95,6 +96,7 @@ class WorkloadArguments(Arguments):
     image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
     image_height: ImageSide = argument(1024, "pixels, as image_width")
     audio_seconds: SoundSeconds = 0
+    visitor_account: VisitorAccount = "auto"
 
     @property
     def workload(self) -> Workload:

@@ -21,6 +21,7 @@ from lib.service.arguments import (
     RequestsPerDay,
     Tokens,
     TokensOrNone,
+    VisitorAccount,
     check_decimal,
     decimal_number,
     look_up_later,
@@ -59,6 +60,7 @@ class UsageArguments(TrafficArguments):
     storage_gb: Storage = 0
     account: Account = "free"
     concurrency: Concurrency = 1
+    visitor_account: VisitorAccount = "auto"
 
 
 def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_output: Decimal) -> TokenPrice | None:
@@ -122,6 +124,7 @@ def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
         sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
         storage_gb=read_storage(arguments.storage_gb, prices),
         account=arguments.account,
+        visitor_account=arguments.visitor_account,
         concurrency=arguments.concurrency,
     )
 

@@ -149,6 +149,7 @@ ACCOUNT_WORDS: tuple[tuple[str, str], ...] = (
     ("Enterprise", "enterprise"),
     ("Not signed in", "anonymous"),
 )
+VISITOR_WORDS: tuple[tuple[str, str], ...] = (("As the host", AUTO), *ACCOUNT_WORDS)
 PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
     ("Spaces and ZeroGPU", "spaces"),
     ("Inference Endpoints", "endpoints"),
@@ -197,6 +198,7 @@ WORKLOAD: tuple[Field, ...] = (
     Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES), label="Precision"),
     Field(argument="engine", name="engine", default=AUTO, choices=(AUTO, *ENGINES), label="Engine"),
     Field(argument="account", name="account", default="free", choices=ACCOUNTS, label="Account"),
+    Field(argument="visitor_account", name="visitors", default=AUTO, choices=(AUTO, *ACCOUNTS), label="Visitors' account"),
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
     Field(argument="images", name="images", default=0, low=0, high=MOST_IMAGES, label="Images in a prompt"),
     Field(argument="image_width", name="image_width", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image width, pixels"),

@@ -61,6 +61,7 @@ class WorkloadInputs:
     precision: gr.Dropdown
     engine: gr.Dropdown
     account: gr.Dropdown
+    visitors: gr.Dropdown
     hardware: gr.Dropdown
     images: gr.Number
     image_width: gr.Number
@@ -83,6 +84,7 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120)
         engine = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120)
         account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
+        visitors = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120)
         choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
         hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
         with gr.Row(visible=False, elem_id="images") as images_row:
@@ -101,6 +103,7 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         precision=precision,
         engine=engine,
         account=account,
+        visitors=visitors,
         hardware=hardware,
         images=images,
         image_width=image_width,

@@ -235,6 +235,23 @@ def test_reported_runs_bound_the_visitors() -> None:
     assert "zerogpu_visitors_own_plan" in codes(entry(answer(SMALL, account="pro"), "zero-a10g"))
 
 
+def test_visitors_have_a_plan_of_their_own() -> None:
+    """A PRO host's free visitors have 300 s a day, not 2,400; once their plan is stated, nothing is assumed of it."""
+
+    def quota(**asked: object) -> tuple[object, ...]:
+        found = entry(answer(SMALL, requests_per_day=10, **asked), "zero-a10g")
+        said = next(reason for reason in found.reasons if reason.code == "zerogpu_quota")
+        return said.values["account"], said.values["quota_s"], "zerogpu_visitors_own_plan" in codes(found)
+
+    assert quota(account="pro") == ("pro", 2400, True)
+    assert quota(account="pro", visitor_account="free") == ("free", 300, False)
+    assert quota(visitor_account="pro") == ("pro", 2400, False)
+    hosts = codes(entry(answer(SMALL, visitor_account="pro"), "zero-a10g"))
+    assert "zerogpu_hosting" in hosts  # the host is still a free account
+    refused = why_not(answer(SMALL, account="pro", visitor_account="free", requests_per_day=1000), "zero-a10g")
+    assert refused.values["account"] == "free"
+
+
 def test_free_memory_is_said_of_what_comfort_is_judged_by() -> None:
     """A comfortable fit keeps a tenth of the device, and its sentence counts the same device; a CPU before ZeroGPU says why."""
     for one in answer(platforms=EVERYWHERE).ranked:

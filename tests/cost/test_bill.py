@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -175,6 +176,16 @@ def test_zerogpu_is_paid_by_visitors() -> None:
     assert (bill.payer, bill.total_usd_per_month, bill.billed_hours_per_month) == ("visitor", 0, 0)
     assert (used.quota_s_per_request, used.requests_in_quota, used.visitors) == (30, 80, 2)
     assert (used.usd_per_request_beyond, used.usd_per_month_alone) == (Decimal("0.05"), 30)
+
+
+def test_visitors_with_a_plan_of_their_own_are_counted_by_it() -> None:
+    """A PRO host with free visitors: 300 s hold ten calls of 30 quota seconds, eight by the runs that users report; none of them pays."""
+    usage = Usage(account="pro", visitor_account="free", requests_per_day=Decimal(100), seconds_on_gpu=Decimal(20))
+    used = bill_offer(CATALOG.offer("zero-a10g"), usage, RULES).zerogpu
+    assert used is not None
+    assert (used.daily_quota_s, used.requests_in_quota, used.visitors, used.usd_per_request_beyond) == (300, 8, 13, None)
+    assert "visitors_own_plan" in codes(CATALOG.offer("zero-a10g"), replace(usage, visitor_account="auto"))
+    assert "visitors_own_plan" not in codes(CATALOG.offer("zero-a10g"), usage)
 
 
 def test_zerogpu_default_calls_of_a_free_visitor() -> None:

@@ -36,6 +36,7 @@ COST_ARGUMENTS: dict[str, Any] = {
     "image_width": 1024,
     "image_height": 1024,
     "audio_seconds": 0,
+    "visitor_account": "auto",
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": REQUIRED},
@@ -103,6 +104,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "image_width": 1024,
         "image_height": 1024,
         "audio_seconds": 0,
+        "visitor_account": "auto",
         "limit": 0,
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
@@ -286,6 +288,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "image_width": 1024,
         "image_height": 1024,
         "audio_seconds": 0,
+        "visitor_account": "auto",
     },
     "account_overview": {"owner": ""},
     "switch_hardware": {"space_id": REQUIRED, "hardware": REQUIRED, "confirm_usd_per_hour": REQUIRED, "sleep_time_s": -1},
