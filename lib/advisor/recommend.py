@@ -11,6 +11,7 @@ Work that providers sell per token: chat with and without images, vectors, pictu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from lib.advisor.candidates import SERVERS, family_of, task_of
@@ -25,6 +26,7 @@ from lib.catalog.rules import ProviderCredits
 from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument
 from lib.memory import estimate_memory
+from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.workload import MemoryRequest, Workload
@@ -80,6 +82,9 @@ def recommend(
     )
     verdicts = judge_offers(catalog.on(workload.platforms), requirements)
     order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority, family)
+    cut = _explain_cut(workload, context)
+    if workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
+        order = tuple(replace(entry, reasons=(*cut, *entry.reasons)) for entry in order)
     pick = order[0] if order else None
     return Recommendation(
         pick=pick,
@@ -97,7 +102,7 @@ def recommend(
 
 
 def _context(spec: ModelSpec | None, workload: Workload) -> int:
-    """The context to hold: what is asked and at least the stated request, but no more than the model can use.
+    """The context to hold: what is asked and at least the stated request, but no more than the model can use (`limit_context`).
 
     Raises:
         BadArgument: the stated request is longer than the model's limit.
@@ -109,7 +114,7 @@ def _context(spec: ModelSpec | None, workload: Workload) -> int:
         of = "" if spec is None else spec.id or "this model"
         raise BadArgument(name, f"{stated:,} tokens of prompt and answer", f"at most {limit:,} together, the limit of {of}")
     context = max(workload.context_tokens, stated)
-    return context if limit is None else min(context, limit)
+    return context if spec is None else limit_context(spec, context)[0]
 
 
 def _host_cpus(catalog: Catalog) -> tuple[Accelerator, ...]:
@@ -132,13 +137,18 @@ def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
     return tuple(sorted(rejected, key=place))
 
 
+def _explain_cut(workload: Workload, context: int) -> tuple[Reason, ...]:
+    """That less is counted than was asked: the first reason of every entry, and a note."""
+    values: dict[str, Value] = {"asked_tokens": workload.context_tokens, "limit_tokens": context}
+    return (Reason("context_clamped", values),) if context < workload.context_tokens else ()
+
+
 def _notes(workload: Workload, context: int, order: Sequence[Entry]) -> tuple[Reason, ...]:
     pick = order[0] if order else None
     notes = []
     if context > workload.context_tokens:
         notes.append(Reason("context_raised", {"asked_tokens": workload.context_tokens, "held_tokens": context}))
-    if context < workload.context_tokens:
-        notes.append(Reason("context_clamped", {"asked_tokens": workload.context_tokens, "limit_tokens": context}))
+    notes += _explain_cut(workload, context)
     if pick is None:
         notes.append(Reason("nothing_fits"))
         return tuple(notes)

@@ -21,6 +21,7 @@ from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import OldGuidance, OptimumTpu, SpeedClaim, SupportMatrix, TpuSoftware
 from lib.catalog.offers import Offer, TpuGeneration
+from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.provenance import Value
 from lib.workload import OUTPUT_TOKENS, Workload
@@ -170,7 +171,7 @@ def _judge_at_full_length(spec: ModelSpec, workload: Workload, catalog: Catalog)
     An engine with pages would take fewer bytes and let the rest wait.
     """
     usual = {(entry.offer.platform, entry.offer.id): entry for entry in recommend(spec, workload, catalog).ranked}
-    longest = min(workload.context_tokens, spec.context_limit or workload.context_tokens)
+    longest, _ = limit_context(spec, workload.context_tokens)
     output = min(OUTPUT_TOKENS, max(1, longest // 2))
     full = replace(workload, prompt_tokens=max(1, longest - output), output_tokens=output)
     judged = recommend(spec, full, catalog)

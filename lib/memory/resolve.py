@@ -237,6 +237,14 @@ def _one_expert_width(spec: ModelSpec) -> int:
     return min((min([extent for extent in shape if extent != hidden] or [hidden]) for shape in matrices), default=0)
 
 
+def limit_context(spec: ModelSpec, context_tokens: int) -> tuple[int, tuple[Caveat, ...]]:
+    """The context that is counted, at most the model's own limit, and what to say first where that is less than was asked."""
+    limit = spec.context_limit
+    if limit is None or context_tokens <= limit:
+        return context_tokens, ()
+    return limit, (Caveat("context_cut", {"limit_tokens": limit, "asked_tokens": context_tokens}),)
+
+
 def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> list[Caveat]:
     """A prompt and answer that the model cannot hold; in an encoder-decoder the answer alone has to fit, an encoder answers nothing."""
     answers = spec.work not in {"text encoder", "other encoder"}

@@ -29,6 +29,7 @@ from lib.answers.gpu_tpu import (
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
+from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.present.gpu_tpu_cards import list_properties
 from lib.present.gpu_tpu_words import guidance_sentence
@@ -274,11 +275,10 @@ def _recipes(
 
 
 def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:
-    yield Caveat("weights_are_judgement")
     if spec is not None:
-        yield from spec.caveats
-        if spec.context_limit is not None and arguments.context_tokens > spec.context_limit:
-            yield Caveat("context_cut", {"limit_tokens": spec.context_limit, "asked_tokens": arguments.context_tokens})
+        yield from limit_context(spec, arguments.context_tokens)[1]
+    yield Caveat("weights_are_judgement")
+    yield from () if spec is None else spec.caveats
     if options is not None:
         yield Caveat("tpu_prices_are_secondary")
         if arguments.phase != "inference":

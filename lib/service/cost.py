@@ -186,6 +186,7 @@ def cost_answer(
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
     zero = None if seconds is None else _zerogpu(offer, catalog, spec, request)
     timed = replace(usage, seconds_on_gpu=seconds)
+    too_long = () if spec is None or request is None else context_caveats(spec, usage.prompt_tokens, usage.output_tokens)
     one, best = _prices_at_loads(bill, loads)
     break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero, best=best)
     tokens = [bill_tokens(price, usage, rules.providers) for price in prices]
@@ -219,7 +220,12 @@ def cost_answer(
         "per_token": _per_token(offered, prices, usage, rules),
         "prices": price_entry(catalog.prices[offer.platform]),
         "caveats": caveat_entries(
-            (*bill.caveats, *_caveats(offer, usage, spec, request, speed, offered), *_price_caveats(usage, one, best, loads, own_price))
+            (
+                *too_long,
+                *bill.caveats,
+                *_caveats(offer, spec, request, speed, offered),
+                *_price_caveats(usage, one, best, loads, own_price),
+            )
         ),
         "sources": source_entries(
             (
@@ -363,7 +369,6 @@ def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:
 
 def _caveats(
     offer: Offer,
-    usage: Usage,
     spec: ModelSpec | None,
     request: MemoryRequest | None,
     speed: ExplainedSpeed | Caveat | None,
@@ -374,7 +379,6 @@ def _caveats(
     caveats = list(spec.caveats)
     if not _fits(offer, spec, request):
         caveats.append(Caveat("does_not_fit", {"hardware": offer.id}, variant="bill"))
-    caveats += context_caveats(spec, usage.prompt_tokens, usage.output_tokens)
     caveats += split_caveats(spec, request.engine, offer.accelerator_count)
     if isinstance(speed, Caveat):
         caveats.append(speed)

@@ -15,7 +15,7 @@ from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
 from lib.memory import Part, fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import StageBytes, resolve_size
-from lib.memory.resolve import choose_engine, encoder_caveats, picture_caveats, split_caveats
+from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.service.arguments import (
@@ -128,6 +128,8 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, sil
     Raises:
         BadArgument: what is asked would take more than an exabyte.
     """
+    counted, cut = limit_context(spec, request.context_tokens)
+    request = replace(request, context_tokens=counted)
     estimate = memory.estimate_memory(spec, request, silicon)
     if estimate.total_bytes > MOST_BYTES:
         product = f"{request.batch_size:,} × {request.context_tokens:,}"
@@ -153,6 +155,7 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, sil
         "fits": list(_fits(spec, request, catalog)),
         "caveats": caveat_entries(
             (
+                *cut,
                 *spec.caveats,
                 *estimate.caveats,
                 *encoder_caveats(spec, request.encoder_tokens),

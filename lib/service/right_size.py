@@ -20,7 +20,7 @@ from lib.errors import AdvisorError, BadArgument, NoLinkedModel
 from lib.hub.space_answers import Space
 from lib.memory import estimate_memory
 from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import resolve_media
+from lib.memory.resolve import limit_context, resolve_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat
@@ -108,9 +108,7 @@ def choose_model(model: str, space: Space, models: Callable[[object], ModelSpec]
 
 def _needs(spec: ModelSpec, workload: Workload) -> int:
     """Memory as stored, for one request of the asked context."""
-    limit = spec.context_limit
-    context = workload.context_tokens if limit is None else min(workload.context_tokens, limit)
-    return estimate_memory(spec, MemoryRequest(context_tokens=max(1, context))).total_bytes
+    return estimate_memory(spec, MemoryRequest(context_tokens=limit_context(spec, workload.context_tokens)[0])).total_bytes
 
 
 def right_size_answer(space: Space, choice: ChosenModel, workload: Workload, catalog: Catalog) -> RightSizeAnswer:

@@ -22,6 +22,7 @@ from lib.answers.common import SCHEMA, source_entries
 from lib.answers.solve import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
+from lib.memory.resolve import limit_context
 from lib.present.sentences import caveat_entries, sentence
 from lib.present.solve_cards import describe_speed_change
 from lib.provenance import Caveat, Reason, Value
@@ -76,7 +77,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
     """
     catalog, spec, targets = app.catalog(), app.models(arguments.model), arguments.targets
     hardware = check_hardware(catalog, arguments.hardware)
-    longest = min(arguments.context_tokens, spec.context_limit or arguments.context_tokens)
+    longest, cut = limit_context(spec, arguments.context_tokens)
     of = resolve_setup(
         spec, hardware, catalog.accelerators,
         engine=arguments.engine, precision=arguments.precision, kv_precision=arguments.kv_precision,
@@ -87,7 +88,6 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
     tries, ways = try_precisions(of, targets), find_memory_savings(of, catalog)
     open_points = (
         (True, Caveat("full_length")),
-        (longest < arguments.context_tokens, Caveat("context_cut", {"limit_tokens": longest, "asked_tokens": arguments.context_tokens})),
         (speed is None and targets.any_set, Caveat("limits_not_checked")),
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
@@ -118,7 +118,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         "precisions": [_precision(each) for each in tries],
         "cheapest": _find_cheapest(of, arguments, catalog),
         "memory_savings": [_way(way) for way in ways],
-        "caveats": caveat_entries((*(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats)),
+        "caveats": caveat_entries((*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats)),
         "sources": source_entries((*spec.sources, *estimate.sources)),
     }
 

@@ -164,7 +164,7 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
         "high": _figures(speed, "high"),
         "decode_parts": [_part(part) for part in speed.decode_parts],
         "prompt_parts": [_part(part) for part in speed.prompt_parts],
-        "caveats": caveat_entries((*speed.caveats, *_limits(spec, hardware, request))),
+        "caveats": caveat_entries((*_limits(spec, hardware, request), *speed.caveats)),
         "sources": source_entries(speed.sources),
     }
 

@@ -426,11 +426,14 @@ def test_gguf_runs_on_llama_cpp_but_not_on_zerogpu() -> None:
 
 
 def test_context_beyond_the_models_own_is_not_counted() -> None:
-    """A model of 2048 tokens asked for 100 000 holds 2048, and a note says so."""
+    """A model of 2048 tokens asked for 100 000 holds 2048, and the first reason of each entry says so; the default is asked by nobody."""
     short = decoder(1.5e9, layers=28, heads=12, kv_heads=2, context_limit=2048)
     found = answer(short, context_tokens=100_000)
     assert entry(found, "t4-small").free_bytes == entry(answer(short, context_tokens=2048), "t4-small").free_bytes
-    assert "context_clamped" in {note.code for note in found.notes}
+    assert {of.reasons[0].code for of in found.ranked} == {"context_clamped"}
+    by_default = answer(short)
+    assert "context_clamped" in {note.code for note in by_default.notes}
+    assert "context_clamped" not in codes(by_default.ranked[0])
 
 
 # --- providers, retired, bad input

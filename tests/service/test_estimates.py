@@ -51,10 +51,12 @@ def test_a_dtype_that_nobody_states_is_a_guess_and_said_to_be_one() -> None:
     assert "dtype_unstated" not in codes("Qwen/Qwen3-8B")
 
 
-def test_more_tokens_than_the_model_takes_are_counted_and_told() -> None:
-    """GPT-2 knows 1024 positions: the default of 4096 tokens is beyond, 1024 are not."""
-    assert "beyond_context_limit" in codes("openai-community/gpt2")
-    assert "beyond_context_limit" not in codes("openai-community/gpt2", context_tokens=1024)
+def test_a_context_beyond_the_model_is_cut_and_said_first() -> None:
+    """GPT-2 knows 1,024 positions: 4,096 tokens, the default, are counted as 1,024, and the first caveat says so."""
+    cut, whole = (memory_answer(spec("openai-community/gpt2"), MemoryRequest(context_tokens=at), CATALOG) for at in (4096, 1024))
+    assert cut["kv_cache_bytes"] == whole["kv_cache_bytes"]
+    assert cut["caveats"][0]["code"] == "context_cut"
+    assert "context_cut" not in codes("openai-community/gpt2", context_tokens=1024)
 
 
 def test_that_bitsandbytes_leaves_experts_alone_is_told() -> None:
