@@ -3,7 +3,7 @@
     static       a batch starts when it is full (or nobody else can come); it is read and answered together, padded to its longest request,
                  and answers are complete when the whole batch is
     dynamic      the same, but a batch also starts when its oldest request has waited for the time-out
-    continuous   requests join and leave at every step (`lib.traffic.continuous`)
+    continuous   requests join and leave at every step (`lib.traffic.replica`)
 
 Requests go first come first served to the replica with the fewest, and wait together while none has room.
 Sources: Yu et al. 2022 "Orca" (batches by request and by iteration); SimPy (simpy.readthedocs.io).
@@ -20,8 +20,7 @@ import simpy
 
 from lib.errors import InvalidInput
 from lib.traffic.arrivals import Arrival
-from lib.traffic.continuous import ContinuousReplica
-from lib.traffic.replica import CacheRoom, Job, PaddedReplica, PagedCache, Process, Replica, ServerPlan, Steps
+from lib.traffic.replica import CacheRoom, ContinuousReplica, Job, PaddedReplica, PagedCache, Process, Replica, ServerPlan, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

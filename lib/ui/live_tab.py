@@ -18,12 +18,10 @@ from lib.live.device import Device, current_device
 from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import device_line
 from lib.present.markup import hint_note
-from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure
+from lib.ui import live_boxes, live_chat
 from lib.ui.events import AT_ONCE, Ticks, follow
+from lib.ui.live_boxes import HeartbeatView, LedgerView, MeasureView
 from lib.ui.live_chat import ChatView
-from lib.ui.live_heartbeat import HeartbeatView
-from lib.ui.live_ledger import LedgerView
-from lib.ui.live_measure import MeasureView
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:
@@ -47,9 +45,9 @@ def build(services: Services) -> LiveView:
     with gr.Column(elem_id="live"):
         device = gr.HTML(hint_note("Looking at the device …"), elem_id="device")
         chat = live_chat.build()
-        measure = live_measure.build()
-        heartbeat = live_heartbeat.build(services)
-        ledger = live_ledger.build()
+        measure = live_boxes.build_measure()
+        heartbeat = live_boxes.build_heartbeat(services)
+        ledger = live_boxes.build_ledger()
     return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, seen=gr.State(value=False))
 
 
@@ -64,19 +62,19 @@ def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_
 def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, ticks: Ticks) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
     live_chat.wire(view.chat, services)
-    live_heartbeat.wire(view.heartbeat, services)
-    live_ledger.wire(view.ledger, services)
-    running = live_measure.wire(view.measure, services, model)
+    live_boxes.wire_heartbeat(view.heartbeat, services)
+    live_boxes.wire_ledger(view.ledger, services)
+    running = live_boxes.wire_measure(view.measure, services, model)
     questions = [model.text, *view.measure.inputs()]
 
     def arrive() -> list[Any]:
         return [True, device_markup(services.catalog())]
 
     def foresee(ref: str, *asked: Any) -> list[Any]:
-        return [live_measure.expected_html(services, ref, *asked)]
+        return [live_boxes.expected_html(services, ref, *asked)]
 
     def refresh(seen: bool, figure: str) -> list[Any]:
-        return live_ledger.ledger_markup(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
+        return live_boxes.ledger_markup(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
 
     ledger: list[Any] = [view.seen, view.ledger.figure]
     coming = tab.select(arrive, None, [view.seen, view.device], api_name="live_opened", **AT_ONCE)

@@ -13,13 +13,12 @@ from lib.present.cards import caveat_list, model_name, no_pick_card, pick_card, 
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.speed_charts import draw_front, front_foot, front_head, speed_front
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table
-from lib.ui import code_box, roofline_box, workload
 from lib.ui import fields as ask
-from lib.ui.code_box import CodeView
+from lib.ui import recommend_boxes, workload
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value, arguments, link_query
 from lib.ui.model_field import ModelReference
-from lib.ui.roofline_box import RooflineView
+from lib.ui.recommend_boxes import CodeView, RooflineView
 
 if TYPE_CHECKING:
     from lib.answers.common import RankedEntry
@@ -103,8 +102,8 @@ def build() -> RecommendView:
                 head = gr.HTML()
                 chart = gr.Plot(label="Price against predicted speed", show_label=False)
                 foot = gr.HTML()
-            code = code_box.build()
-            roof = roofline_box.build()
+            code = recommend_boxes.build_code()
+            roof = recommend_boxes.build_roofline()
             with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
                 refused = gr.HTML(elem_id="rejected")
             with gr.Accordion("Open points and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
@@ -208,5 +207,5 @@ def wire(view: RecommendView, services: Services, model: ModelReference, questio
     inputs = [model.text, *question]
     follow(ticks["recommend"], answer, inputs, view.outputs(), "recommend_changed")
     follow(ticks["front"], draw, inputs, view.front_outputs(), "front_drawn")
-    roofline_box.wire(view.roofline, services, model, question, ticks["roofline"])
-    code_box.wire(view.code, services, model, question, ticks["code"])
+    recommend_boxes.wire_roofline(view.roofline, services, model, question, ticks["roofline"])
+    recommend_boxes.wire_code(view.code, services, model, question, ticks["code"])

@@ -20,7 +20,7 @@ from lib.present.speed_charts import draw_front, draw_roofline, roofline_words, 
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui import cost_tab, page, roofline_box
+from lib.ui import cost_tab, page, recommend_boxes
 from lib.ui import fields as ask
 
 asked = partial(page_values.asked, "cost")
@@ -148,8 +148,8 @@ def test_no_pass_is_above_the_roof(services: Services) -> None:
 def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Services) -> None:
     """No model, or none that is known."""
     values = page_values.asked("recommend")
-    assert roofline_box.roofline_updates(services, "", values)[1] is None
-    words, figure = roofline_box.roofline_updates(services, "no/such model", values)
+    assert recommend_boxes.roofline_updates(services, "", values)[1] is None
+    words, figure = recommend_boxes.roofline_updates(services, "no/such model", values)
     assert figure is None
     assert 'role="alert"' in words
-    assert roofline_box.roofline_updates(services, LLAMA, page_values.asked("recommend", hardware="spaces:l4x1"))[1] is not None
+    assert recommend_boxes.roofline_updates(services, LLAMA, page_values.asked("recommend", hardware="spaces:l4x1"))[1] is not None

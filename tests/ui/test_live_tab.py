@@ -18,7 +18,7 @@ from lib.live.device_queue import CHAT, DEVICE, turn
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui import live_chat, live_heartbeat, live_ledger, live_measure, live_run, live_tab
+from lib.ui import live_boxes, live_chat, live_run, live_tab
 from lib.ui.http.api import FAILED, endpoints
 from lib.ui.live_chat import chat_scenes, disarm_markdown, recent_history
 from lib.ui.live_run import scene_updates
@@ -123,7 +123,7 @@ def test_every_output_has_a_value() -> None:
     assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
     assert len(live_run.RunScene().updates()) == len(view.measure.outputs())
     assert len(live_run.RunScene().updates()) == len(view.heartbeat.outputs())
-    assert len(live_ledger.ledger_markup(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
+    assert len(live_boxes.ledger_markup(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_the_buttons_are_touched_only_when_they_change() -> None:
 
 def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[live_run.RunScene]:
     """All scenes of a measurement."""
-    return list(live_measure.measure_scenes(services, ref, 512, 64, "bf16"))
+    return list(live_boxes.measure_scenes(services, ref, 512, 64, "bf16"))
 
 
 def test_a_measurement_tells_its_stages_and_ends_with_a_card() -> None:
@@ -171,26 +171,26 @@ def test_a_measurement_that_is_refused_shows_the_arithmetic() -> None:
 def test_without_a_model_nothing_is_measured() -> None:
     """Neither run nor foreseen."""
     services = FakeServices()
-    assert [scene.status for scene in measure(services, "")] == [live_measure.expected_html(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
+    assert [scene.status for scene in measure(services, "")] == [live_boxes.expected_html(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
     assert services.live.asked == []
 
 
 def test_what_is_expected_stands_there_before_the_run() -> None:
     """The prediction and the arithmetic; what would be refused is refused in the same words."""
     services = FakeServices()
-    assert "memory fits" in live_measure.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    assert "memory fits" in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
     def refuse(*_: Any) -> Any:
         raise DoesNotFit("Too much.")
 
     services.live.predict_measurement = refuse
-    assert "Too much." in live_measure.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    assert "Too much." in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
 
 def test_stopping_a_measurement_ends_it() -> None:
     """Closed in the middle: the run is over, and the device free for the next."""
     services = FakeServices({"stage": "building"}, {"stage": "running"}, measured())
-    scenes = live_measure.measure_scenes(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    scenes = live_boxes.measure_scenes(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
     assert [next(scenes).busy, next(scenes).busy] == [True, True]
     scenes.close()  # type: ignore[attr-defined]
     assert services.live.ended == 1
@@ -201,7 +201,7 @@ def test_stopping_a_measurement_ends_it() -> None:
 def test_a_heartbeat_tells_how_far_it_is() -> None:
     """Progress with a bar, then the card; the fields go to the arguments of their names."""
     services = FakeServices({"phase": "warm", "done": 37, "of": 100, "last_s": 0.0231}, beat())
-    _, progress, done = live_heartbeat.heartbeat_scenes(services, "float32", SIZES)  # type: ignore[arg-type]
+    _, progress, done = live_boxes.heartbeat_scenes(services, "float32", SIZES)  # type: ignore[arg-type]
     assert '<progress max="100" value="37"' in progress.status
     assert "23.1 ms" in progress.status
     assert "25.0 %" in (done.card or "")
@@ -211,19 +211,19 @@ def test_a_heartbeat_tells_how_far_it_is() -> None:
 
 def test_a_heartbeat_that_fails_says_why() -> None:
     """As any other run."""
-    few = list(live_heartbeat.heartbeat_scenes(FakeServices(BadArgument("iterations", 1, "3 or more")), "float32", SIZES))[-1]  # type: ignore[arg-type]
+    few = list(live_boxes.heartbeat_scenes(FakeServices(BadArgument("iterations", 1, "3 or more")), "float32", SIZES))[-1]  # type: ignore[arg-type]
     assert "Timed products was &#x27;1&#x27;. Accepted: 3 or more." in few.status
-    last = list(live_heartbeat.heartbeat_scenes(FakeServices(LiveError("The GPU reported an error.")), "float32", SIZES))[-1]  # type: ignore[arg-type]
+    last = list(live_boxes.heartbeat_scenes(FakeServices(LiveError("The GPU reported an error.")), "float32", SIZES))[-1]  # type: ignore[arg-type]
     assert "The GPU reported an error." in last.status
 
 
 def test_the_ledger_with_and_without_rows() -> None:
     """Empty: one line, no plot, no links. With rows: picture, table, links; a figure that there is not is the first one."""
-    empty = live_ledger.ledger_markup(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
+    empty = live_boxes.ledger_markup(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
     assert "Nothing has been measured yet" in empty.kept
     assert (empty.head, empty.chart, empty.rows) == ("", None, "")
     assert "ledger.csv" not in empty.kept
-    full = live_ledger.ledger_markup(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
+    full = live_boxes.ledger_markup(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
     assert full.chart is not None
     assert "Peak memory: predicted against measured" in full.head
     assert 'href="ledger.csv"' in full.kept
@@ -233,7 +233,7 @@ def test_the_ledger_with_and_without_rows() -> None:
 def test_the_ledger_as_files() -> None:
     """Each under its name and type; a file that cannot be made is refused with the reason."""
     services = FakeServices(rows=[row()])
-    client = TestClient(Starlette(routes=live_ledger.routes(services)))  # type: ignore[arg-type]
+    client = TestClient(Starlette(routes=live_boxes.routes(services)))  # type: ignore[arg-type]
     for form, kind in (("csv", "text/csv; charset=utf-8"), ("parquet", "application/vnd.apache.parquet")):
         answer = client.get(f"/ledger.{form}")
         assert answer.content == f"the rows as {form}".encode()

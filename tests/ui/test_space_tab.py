@@ -18,7 +18,7 @@ from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotF
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui import code_box, login, space_actions, space_look
+from lib.ui import login, recommend_boxes, space_actions, space_look
 from lib.ui.space_actions import Confirmation, SpaceRequest, action_scenes, review_request
 
 TOKEN = "hf_visitor"  # noqa: S105  opens nothing
@@ -348,12 +348,12 @@ def test_where_actions_are_switched_off_the_page_hides_them() -> None:
 def test_the_files_of_the_pick(whole: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
     asked = QUESTION
-    code = code_box.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
+    code = recommend_boxes.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
     assert code.count("data-copy=") == 3
     assert "app.py" in code
     assert "python_version" in code
     assert "<time>2026-" in code
-    assert code_box.CHOOSE in code_box.setup_html(whole, "", "pytorch", asked)
-    refused = code_box.setup_html(whole, "Qwen/Qwen3-8B", "nonsense", asked)
+    assert recommend_boxes.CHOOSE_FOR_CODE in recommend_boxes.setup_html(whole, "", "pytorch", asked)
+    refused = recommend_boxes.setup_html(whole, "Qwen/Qwen3-8B", "nonsense", asked)
     assert 'role="alert"' in refused
     assert "pytorch" in refused

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from lib.ui import live_ledger
+from lib.ui import live_boxes
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints
 from lib.ui.http.callers import FrameAncestors, WaitingPlaces
 from lib.ui.http.direct import direct_routes
@@ -63,7 +63,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
                 *direct_routes(public_endpoints),
                 *routes(public_endpoints),
                 *agent_routes(public_endpoints),
-                *live_ledger.routes(services),
+                *live_boxes.routes(services),
                 _health_route(services),
             ],
             "exception_handlers": HANDLERS,

@@ -1,0 +1,341 @@
+"""What the tab *Live demo* shows beside the chat: a measurement, the heartbeat, and what has been measured.
+
+Measure runs the model of the page with random weights on the device at hand, beside the prediction for exactly that run. The heartbeat
+times one product there and says why a published time cannot be one, with the script for a TPU. The ledger holds every prediction against
+its measurement, the newest rows, and the whole as a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from lib.errors import AdvisorError
+from lib.live.device_queue import DEVICE
+from lib.live.heartbeat import DTYPES, SHORT
+from lib.present.live_cards import STAGES, expected_card, measure_card, measure_csv, measure_text, progress_line, stage_list, stopped_line
+from lib.present.live_heartbeat import explain_published_time, heartbeat_card, heartbeat_text, phase_words, script_block
+from lib.present.live_ledger import FIGURES, draw_scatter, newest_table, scatter_head, storage_line
+from lib.present.markup import answer_actions, escape, hint_note, refusal_note
+from lib.present.tables import answer_json
+from lib.ui.events import AT_ONCE
+from lib.ui.fields import label_argument
+from lib.ui.live_run import RunScene, close_on_exit, queue_options, scene_updates, scenes
+from lib.ui.model_field import ModelReference
+
+if TYPE_CHECKING:
+    from gradio.events import Dependency
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+    from starlette.requests import Request
+
+    from lib.service.app import Services
+    from lib.service.ledger import Format
+
+
+CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."
+LABELS = {"prompt_tokens": "Prompt tokens", "output_tokens": "Output tokens"}
+PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureView:
+    """The parts of Measure."""
+
+    prompt: gr.Number
+    answer: gr.Number
+    precision: gr.Dropdown
+    run: gr.Button
+    stop: gr.Button
+    expected: gr.HTML
+    status: gr.HTML
+    card: gr.HTML
+
+    def inputs(self) -> list[Any]:
+        """The questions beside the model, in the order of the service's arguments."""
+        return [self.prompt, self.answer, self.precision]
+
+    def outputs(self) -> list[Any]:
+        """Where a scene goes, in the order of `RunScene.updates`."""
+        return [self.status, self.card, self.run, self.stop]
+
+
+def build_measure() -> MeasureView:
+    """The layout of Measure."""
+    gr.HTML("<h2>Measure</h2>", elem_classes="live-head")
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            with gr.Row(elem_classes="pair"):
+                prompt = gr.Number(512, label=LABELS["prompt_tokens"], minimum=1, precision=0, min_width=100)
+                answer = gr.Number(64, label=LABELS["output_tokens"], minimum=1, precision=0, min_width=100)
+            precision = gr.Dropdown(PRECISIONS, value="bf16", label="Number format of the weights")
+            with gr.Row(elem_classes="act-row"):
+                run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            expected = gr.HTML(hint_note(CHOOSE), elem_id="expected")
+            status = gr.HTML(elem_id="measure-status")
+            card = gr.HTML(elem_id="measure-card")
+    return MeasureView(prompt=prompt, answer=answer, precision=precision, run=run, stop=stop, expected=expected, status=status, card=card)
+
+
+def expected_html(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
+    """What is predicted of the run before it, and whether it fits; a refusal is the same sentence that the run would get."""
+    if not model:
+        return hint_note(CHOOSE)
+    try:
+        return expected_card(services.live.predict_measurement(model, prompt, answer, precision), model)
+    except AdvisorError as refused:
+        return refusal_note(label_argument(str(refused), LABELS))
+
+
+def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
+    """Run it, show its stages, and the result; what is refused or fails stands in place of the result."""
+    if not model:
+        yield RunScene(status=hint_note(CHOOSE))
+        return
+
+    def run() -> Iterator[RunScene]:
+        yield RunScene(status=stage_list(STAGES, "starting"), card="", busy=True)
+        with close_on_exit(services.live.stream_measurement(model, prompt, answer, precision)) as items:
+            for item in items:
+                yield _measure_scene(item, model)
+
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(label_argument(sentence, LABELS))))
+
+
+def _measure_scene(item: Any, model: str) -> RunScene:
+    if "schema" not in item:
+        return RunScene(status=stage_list(STAGES, item["stage"]), busy=True)
+    acts = answer_actions(
+        text=measure_text(item, model),
+        query=None,
+        files=(
+            ("Download CSV", "measured.csv", "text/csv", measure_csv(item)),
+            ("Download JSON", "measured.json", "application/json", answer_json(item)),
+        ),
+    )
+    return RunScene(card=measure_card(item, model) + acts)
+
+
+def wire_measure(view: MeasureView, services: Services, model: ModelReference) -> Dependency:
+    """Running takes its turn with whatever else needs the device; Stop ends the run's process. Returns the run, for what follows it."""
+
+    def run(ref: str, prompt: Any, answer: Any, precision: Any) -> Iterator[list[Any]]:
+        yield from scene_updates(measure_scenes(services, ref, prompt, answer, precision))
+
+    def stop() -> list[Any]:
+        return RunScene(status=stopped_line("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
+
+    running: Dependency = view.run.click(
+        run, [model.text, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queue_options(DEVICE)
+    )
+    # The words come after the run has ended: its last scene would write over them.
+    stopping = view.stop.click(None, cancels=[running], api_name="measure_cancelled", **AT_ONCE)
+    stopping.then(stop, None, view.outputs(), api_name="measure_stopped", **AT_ONCE)
+    return running
+
+
+TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
+CHIP = "TPU-v6e"
+HINT = "One matrix product, timed over and over, beside the time that nothing can beat. With the sizes as they are it takes some seconds."
+HEARTBEAT_LABELS = {
+    "batch": "Batch",
+    "hidden": "Hidden",
+    "intermediate": "Intermediate",
+    "iterations": "Timed products",
+    "warmup": "Warm-up products",
+}
+SIZES = tuple(HEARTBEAT_LABELS)
+"""Arguments of the heartbeat in the order of the fields, after the type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatView:
+    """The parts of the heartbeat."""
+
+    dtype: gr.Radio
+    sizes: tuple[gr.Number, ...]
+    run: gr.Button
+    stop: gr.Button
+    status: gr.HTML
+    card: gr.HTML
+
+    def inputs(self) -> list[Any]:
+        """Every question, the type first."""
+        return [self.dtype, *self.sizes]
+
+    def outputs(self) -> list[Any]:
+        """Where a scene goes, in the order of `RunScene.updates`."""
+        return [self.status, self.card, self.run, self.stop]
+
+
+def build_heartbeat(services: Services) -> HeartbeatView:
+    """The layout of the heartbeat."""
+    gr.HTML("<h2>Heartbeat</h2>", elem_classes="live-head")
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            dtype = gr.Radio([(SHORT[name], name) for name in DTYPES], value="float32", label="Number format", elem_classes="segments")
+            with gr.Accordion("Sizes and repetitions", open=False, elem_classes="quiet-accordion"):
+                with gr.Row(elem_classes="pair"):
+                    batch = gr.Number(128, label=HEARTBEAT_LABELS["batch"], minimum=1, precision=0, min_width=100)
+                    hidden = gr.Number(4096, label=HEARTBEAT_LABELS["hidden"], minimum=1, precision=0, min_width=100)
+                intermediate = gr.Number(16384, label=HEARTBEAT_LABELS["intermediate"], minimum=1, precision=0)
+                with gr.Row(elem_classes="pair"):
+                    iterations = gr.Number(100, label=HEARTBEAT_LABELS["iterations"], minimum=3, precision=0, min_width=100)
+                    warmup = gr.Number(5, label=HEARTBEAT_LABELS["warmup"], minimum=0, precision=0, min_width=100)
+            with gr.Row(elem_classes="act-row"):
+                run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            status = gr.HTML(hint_note(HINT), elem_id="beat-status")
+            card = gr.HTML(elem_id="beat-card")
+            with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
+                gr.HTML(f'<p class="story">{escape(explain_published_time(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")
+            with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
+                gr.HTML(script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
+    sizes = (batch, hidden, intermediate, iterations, warmup)
+    return HeartbeatView(dtype=dtype, sizes=sizes, run=run, stop=stop, status=status, card=card)
+
+
+def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
+    """Run it and show how far it is; what is refused or fails stands in place of the result."""
+    asked = dict(zip(SIZES, sizes, strict=True))
+
+    def run() -> Iterator[RunScene]:
+        yield RunScene(status=progress_line("Looking at the device."), card="", busy=True)
+        with close_on_exit(services.live.stream_heartbeat(**asked, dtype=dtype)) as items:
+            for item in items:
+                yield _heartbeat_scene(item)
+
+    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(label_argument(sentence, HEARTBEAT_LABELS))))
+
+
+def _heartbeat_scene(item: Any) -> RunScene:
+    if "schema" not in item:
+        return RunScene(status=progress_line(phase_words(item), item["done"], item["of"]), busy=True)
+    acts = answer_actions(
+        text=heartbeat_text(item),
+        query=None,
+        files=(("Download JSON", "heartbeat.json", "application/json", answer_json(item)),),
+    )
+    return RunScene(card=heartbeat_card(item) + acts)
+
+
+def wire_heartbeat(view: HeartbeatView, services: Services) -> None:
+    """Running takes its turn with whatever else needs the device; Stop ends it."""
+
+    def run(dtype: Any, *sizes: Any) -> Iterator[list[Any]]:
+        yield from scene_updates(heartbeat_scenes(services, dtype, sizes))
+
+    def stop() -> list[Any]:
+        return RunScene(status=stopped_line("Stopped. Nothing was kept.")).updates()
+
+    running: Dependency = view.run.click(
+        run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queue_options(DEVICE)
+    )
+    # The words come after the run has ended: its last scene would write over them.
+    stopping = view.stop.click(None, cancels=[running], api_name="heartbeat_cancelled", **AT_ONCE)
+    stopping.then(stop, None, view.outputs(), api_name="heartbeat_stopped", **AT_ONCE)
+
+
+MEDIA: dict[Format, str] = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+_LABELS: dict[Format, str] = {"csv": "Download CSV", "parquet": "Download Parquet"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerView:
+    """The parts of the ledger."""
+
+    kept: gr.HTML
+    box: gr.Column
+    figure: gr.Radio
+    head: gr.HTML
+    chart: gr.Plot
+    rows: gr.HTML
+
+    def outputs(self) -> list[Any]:
+        """Where an answer goes, in the order of `LedgerMarkup.updates`."""
+        return [self.kept, self.box, self.head, self.chart, self.rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerMarkup:
+    """The ledger as markup and a picture; without rows only the line that says so."""
+
+    kept: str
+    head: str = ""
+    chart: Figure | None = None
+    rows: str = ""
+
+    def updates(self) -> list[Any]:
+        """One value for each of `LedgerView.outputs`."""
+        return [
+            self.kept,
+            gr.update(visible=bool(self.rows)),
+            self.head,
+            gr.update(value=self.chart, visible=self.chart is not None),
+            self.rows,
+        ]
+
+
+def build_ledger() -> LedgerView:
+    """The layout of the ledger."""
+    gr.HTML("<h2>What has been measured</h2>", elem_classes="live-head")
+    with gr.Column(elem_classes="answers"):
+        kept = gr.HTML(elem_id="ledger-kept")
+        with gr.Column(elem_classes="chart", elem_id="ledger-chart", visible=False) as box:
+            figure = gr.Radio(list(FIGURES), value="peak_bytes", label="Show", elem_classes="segments ledger-figure")
+            head = gr.HTML()
+            chart = gr.Plot(label="Predicted against measured", show_label=False, visible=False)
+        rows = gr.HTML(elem_id="ledger-rows")
+    return LedgerView(kept=kept, box=box, figure=figure, head=head, chart=chart, rows=rows)
+
+
+def ledger_markup(services: Services, figure: str) -> LedgerMarkup:
+    """The ledger as it is now."""
+    wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
+    ledger = services.live.ledger
+    rows, kept = ledger.rows(), storage_line(ledger.status())
+    if not rows:
+        return LedgerMarkup(kept=kept)
+    return LedgerMarkup(kept=kept + downloads(), head=scatter_head(rows, wanted), chart=draw_scatter(rows, wanted), rows=newest_table(rows))
+
+
+def downloads() -> str:
+    """Links to the whole ledger; the files are made when they are asked for."""
+    links = "".join(f'<a class="act" href="ledger.{form}" download="measurements.{form}">{escape(_LABELS[form])}</a>' for form in MEDIA)
+    return f'<div class="actions" role="group" aria-label="Download">{links}</div>'
+
+
+def wire_ledger(view: LedgerView, services: Services) -> None:
+    """Another figure draws anew."""
+
+    def changed(figure: str) -> list[Any]:
+        return ledger_markup(services, figure).updates()
+
+    view.figure.input(
+        changed, view.figure, view.outputs(), queue=False, show_progress="hidden", api_name="ledger_figure", api_visibility="private"
+    )
+
+
+def routes(services: Services) -> list[Route]:
+    """The routes of the files: read-only, without personal data."""
+
+    def answers(form: Format) -> Any:
+        async def answer(_: Request) -> Response:
+            try:
+                content = await run_in_threadpool(services.live.ledger.export, form)
+            except AdvisorError as refused:
+                return Response(str(refused), status_code=503, media_type="text/plain")
+            return Response(content, media_type=MEDIA[form], headers={"Content-Disposition": f'attachment; filename="measurements.{form}"'})
+
+        return answer
+
+    return [Route(f"/ledger.{form}", answers(form), methods=["GET"]) for form in MEDIA]
