@@ -2,11 +2,14 @@
 
     python scripts/check_memory.py                      the points in tests/data/measured_memory.json
     python scripts/check_memory.py --all                every point with its error, worst last
+    python scripts/check_memory.py --facts FACTS        prompts (`allocated_peak` of bench_memory.json), pictures and clips (also
+                                                        measured_memory.json)
 
 What a source calls memory differs: the peak of bytes allocated by tensors (weights + cache + activations), what is allocated at the
 end (without activations), or all of a process (with the runtime). The prompt's length sets the activations, prompt and output together
 the cache. Before transformers 4.45 the logits of the whole prompt were kept, and once more in float32. Training is compared with what
-torch reserves; scripts/check_training.py does so for many more runs.
+torch reserves; scripts/check_training.py does so for many more runs. Of pictures and clips all that ran in diffusers and that a question
+can ask for is compared, whatever the source calls memory; a quantized denoiser's peak may be that of its 16-bit weights while they load.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ from lib.memory import estimate_memory  # noqa: E402
 from lib.memory.training import estimate_training  # noqa: E402
 from lib.model import bundled  # noqa: E402
 from lib.model.spec import ModelSpec  # noqa: E402
-from lib.units import GIB  # noqa: E402
-from lib.workload import MemoryRequest, Method, TrainingRequest  # noqa: E402
+from lib.units import GIB, MIB  # noqa: E402
+from lib.workload import MemoryRequest, Method, PipelineRequest, TrainingRequest  # noqa: E402
 
 POINTS = ROOT / "tests" / "data" / "measured_memory.json"
 AT_THE_END = frozenset({"qwen3-speed"})
@@ -41,6 +44,10 @@ OF_SOURCE: dict[str, dict[str, Any]] = {
 WHOLE_PROCESS = frozenset({"premai"})
 ALL_LOGITS = frozenset({"4.38.2"})
 MODES: dict[str, Method] = {"lora": "lora", "qlora": "qlora", "full": "full"}
+UNITS = {"MB": 10**6, "GB": 10**9, "MiB": MIB, "GiB": GIB}
+SAME_MATRICES = dict.fromkeys(("TheBloke/LLaMa-7B-GPTQ", "TheBloke/Llama-2-7B-GPTQ"), "meta-llama/Llama-2-7b-hf")
+"""Files of a model whose configuration is bundled; LLaMA and Llama 2 of 7B differ in their longest context alone."""
+_HALF = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +116,55 @@ def checks(path: Path = POINTS) -> list[Check]:
     return found
 
 
+def _read(facts: Path, name: str) -> list[dict[str, Any]]:
+    points: list[dict[str, Any]] = json.loads((facts / name).read_text(encoding="utf-8"))["points"]
+    return points
+
+
+def prompts(facts: Path) -> list[Check]:
+    """Tensors at the peak of one prompt; hidden states and logits of every position kept, logits copied to float32, as transformers 4.33 to 4.35 did."""
+    found = []
+    for point in _read(facts, "bench_memory.json"):
+        spec = bundled.find_spec(SAME_MATRICES.get(point["model_hf_id"], point["model_hf_id"]))
+        if spec is None or point["memory_kind"] != "allocated_peak" or point.get("phase") != "prefill only":
+            continue
+        tokens, batch = point["prompt_tokens"], point["batch"]
+        precision = {"gptq-int4": "gptq-4"}.get(point["quant"], point["quant"])
+        whole = estimate_memory(spec, MemoryRequest(precision=precision, context_tokens=tokens, batch_size=batch))
+        rows, vocabulary = tokens * batch, spec.dimensions.vocab_size
+        logits = logits_bytes(rows=rows, vocabulary=vocabulary, element_bytes=_HALF) + rows * _HALF * spec.dimensions.hidden_size
+        total = whole.weights.bytes + whole.kv_cache.bytes + max(whole.activation.bytes, logits)
+        asked = {"model": spec.id, "method": f"prompt {precision}", "precision": precision, "batch": batch, "tokens": tokens}
+        asked |= {"source": point["source"], "engine": point["engine"]}
+        found.append(Check(point=asked, measured=round(point["value"] * UNITS[point["unit"]]), estimated=total))
+    return found
+
+
+def pictures(facts: Path) -> list[Check]:
+    """The fullest stage of pipelines in diffusers; not what cannot be asked (a text encoder left out) and the whole card by NVML."""
+    found = []
+    for point in (*_read(facts, "bench_memory.json"), *_read(facts, "measured_memory.json")):
+        spec = bundled.find_spec(point.get("model_hf_id") or "")
+        whole_card = point.get("memory_kind", "").startswith("nvml")
+        if spec is None or spec.pipeline is None or point["engine"] != "diffusers" or "no T5" in point["method"] or whole_card:
+            continue
+        sides = [int(side) for side in str(point["resolution"]).split("x")]
+        height, width = sides[0], sides[min(1, len(sides) - 1)]
+        how: str = point["method"]
+        asked = PipelineRequest(
+            width=width, height=height, frames=sides[2] if len(sides) > 2 else 0, vae_slicing="slicing" in how,  # noqa: PLR2004 and frames
+            offload="sequential" if "sequential" in how else "model" if "offload" in how else "none",
+            quantized="all" if "all te" in how else "denoiser",
+        )  # fmt: skip
+        request = MemoryRequest(precision=point["quant"], batch_size=point["batch"], pictures=asked)
+        total = max(stage.total for stage in estimate_memory(spec, request).stages)
+        kind = "as stored" if point["quant"] in {"fp16", "bf16", "fp32"} else "quantized"
+        told = {"model": spec.id, "method": f"pictures {kind}", "precision": point["quant"], "batch": point["batch"], "tokens": 0}
+        told |= {"source": point["source"], "engine": point["engine"]}
+        found.append(Check(point=told, measured=round(point["value"] * UNITS[point["unit"]]), estimated=total))
+    return found
+
+
 def table(found: list[Check]) -> list[tuple[str, int, float, float, float]]:
     """Per group: points, median error, median and 90th percentile of its size."""
     groups: dict[str, list[float]] = {}
@@ -130,8 +186,10 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="every point with its error")
+    parser.add_argument("--facts", type=Path, help="prompts and pictures of this folder instead")
     arguments = parser.parse_args()
-    found = checks()
+    of_facts = {"prompts": prompts(arguments.facts), "pictures": pictures(arguments.facts)} if arguments.facts else {}
+    found = [one for some in of_facts.values() for one in some] or checks()
     if arguments.all:
         for check in sorted(found, key=lambda c: abs(c.error)):
             p = check.point
@@ -142,6 +200,8 @@ def main() -> int:
     print(f"{'source, engine, kind':68} {'points':>6} {'bias':>8} {'median':>8} {'p90':>8}")
     for name, count, bias, median, p90 in table(found):
         print(f"{name:68} {count:6} {bias:+8.1%} {median:8.1%} {p90:8.1%}")
+    for name, some in of_facts.items():
+        print(f"all {name}: {len(some)} points, median error {statistics.median(abs(one.error) for one in some):.1%}")
     return 0
 
 

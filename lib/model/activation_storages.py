@@ -23,7 +23,7 @@ from lib.errors import UnsupportedModel
 from lib.model.model_inputs import Lengths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from torch import UntypedStorage
 
@@ -37,6 +37,7 @@ BLOCK = 256
 _NEAR = 64
 _BLOCKS = 64
 _PADDED = 2
+_IN_AND_OUT = 2  # of a layer
 
 
 def evaluate(polynomial: Polynomial, at: Lengths) -> Coefficient:
@@ -232,6 +233,16 @@ class StorageRecorder(StorageCounter):  # type: ignore[no-untyped-call]
         """The place of the tensor's storage in the lists, None if it was not recorded."""
         entry = self._alive.get(_identity(tensor.untyped_storage()))
         return entry[1] if entry else None
+
+    def collected(self, numbers: Sequence[int]) -> Polynomial:
+        """Bytes of these storages, one made after the other, if all of them were alive when the last was made."""
+        total: Polynomial = {}
+        ends = [self._deaths[number] for number in numbers]
+        if len(numbers) <= _IN_AND_OUT or any(end is not None and end < self._births[numbers[-1]] for end in ends):
+            return total
+        for number in numbers:
+            total = add(total, self.laws[number])
+        return total
 
     def moments(self, without: Iterable[int] = (), since: int = 0) -> list[Polynomial]:
         """Bytes alive right after each operation that made something, from storage `since` on, leaving out the storages in `without`."""

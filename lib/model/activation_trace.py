@@ -3,7 +3,8 @@
 Three things make the run cheap and true to a GPU:
 
 * Of a deep model the first two layers of each kind compute and the others hand their input on. Two, because the second meets a residual
-  stream that no longer is the embeddings. Layers are equal as `lib.model.layer_dedup` tells.
+  stream that no longer is the embeddings. Layers are equal as `lib.model.layer_dedup` tells. What an
+  idle layer hands on is a tensor of its own: a model that keeps those of all layers (DeBERTa) holds them while the last one computes.
 * Attention allocates what the CUDA kernels allocate. On the meta device `scaled_dot_product_attention` would fall back to plain matrix
   products and hold T² scores that no GPU kernel holds:
 
@@ -27,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, device, empty, float32, long, no_grad, softmax, zeros
+from torch import Tensor, device, empty, empty_like, float32, long, no_grad, softmax, zeros
 from torch import bool as boolean
 from torch.nn import Module, ModuleList, functional
 from torch.overrides import TorchFunctionMode
@@ -117,12 +118,12 @@ def run_only(
     working: list[Layer],
     *,
     watch: Callable[[Layer, Callable[..., Any]], Callable[..., Any]] | None = None,
-    aside: Callable[[Layer, Tensor], None] | None = None,
+    aside: Callable[[Layer, Tensor], Tensor] | None = None,
 ) -> Iterator[None]:
     """Let only the `working` ones of the layers compute while this lasts; every `forward` is put back.
 
     A layer whose output has not the shape of its input is never skipped. `watch` wraps the forward of each, `aside` is told of a layer that
-    hands its hidden states on.
+    hands its hidden states on, and says which tensor it hands on in their place.
     """
     templates: dict[int, Template] = {}
     working_ids = {id(layer) for layer in working}
@@ -131,9 +132,7 @@ def run_only(
         def forward(*args: Any, **kwargs: Any) -> Any:
             hidden = first_hidden_states(args, kwargs)
             if hidden is not None and id(layer) not in working_ids and layer.kind in templates:
-                if aside is not None:
-                    aside(layer, hidden)
-                return _hand_on(templates[layer.kind], hidden, args, kwargs)
+                return _hand_on(templates[layer.kind], hidden if aside is None else aside(layer, hidden), args, kwargs)
             output = compute(*args, **kwargs)
             first = output[0] if isinstance(output, tuple) and output else output
             if hidden is not None and getattr(first, "shape", None) == hidden.shape:
@@ -249,8 +248,15 @@ def trace_forward(stage: Stage, lengths: Lengths, *, budget: int, symbolic: bool
     """
     unknowns = lengths if symbolic else Lengths(1, 1, 1)
     recorder = StorageRecorder([*stage.module.parameters(), *stage.module.buffers()], unknowns, budget)
+    idle: list[int | None] = []
+
+    def aside(_: Layer, hidden: Tensor) -> Tensor:
+        copy = empty_like(hidden)
+        idle.append(recorder.number_of(copy))
+        return copy
+
     with ExitStack() as modes:
-        for mode in (run_only(stage.layers, stage.working), no_grad(), MetaRun(0), GpuKernels(), device("meta"), recorder):
+        for mode in (run_only(stage.layers, stage.working, aside=aside), no_grad(), MetaRun(0), GpuKernels(), device("meta"), recorder):
             modes.enter_context(mode)
         inputs = prefill_inputs(stage.module, lengths)
         output = stage.module(**inputs)
@@ -260,7 +266,7 @@ def trace_forward(stage: Stage, lengths: Lengths, *, budget: int, symbolic: bool
         encoder_states = getattr(output, "encoder_last_hidden_state", None)
         del output, logits, last, inputs
         trace = Trace(sizes=list(recorder.sizes), laws=list(recorder.laws), operations=recorder.operations)
-        pinned = _pinned_by_slices(recorder, cache, stage.layers, unknowns)
+        pinned = add(_pinned_by_slices(recorder, cache, stage.layers, unknowns), recorder.collected([n for n in idle if n is not None]))
         trace.moments = [add(moment, pinned) for moment in recorder.moments(without=_numbers_of(recorder, cache))]
         if cache is not None and decode:
             trace.moments += _decode_step(stage.module, recorder, cache, encoder_states, lengths)

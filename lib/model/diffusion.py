@@ -89,7 +89,7 @@ def _groups(component: str, model: Module) -> tuple[TensorGroup, ...]:
     return tuple(replace(group, count=count) for group, count in counts.items())
 
 
-class _Component(NamedTuple):
+class Component(NamedTuple):
     """A component by its class, its parameters, and as built."""
 
     kind: str
@@ -97,10 +97,16 @@ class _Component(NamedTuple):
     built: Module | BuiltModel
 
 
-def _component(name: str, config: Mapping[str, Any]) -> _Component:
+def build_component(name: str, config: Mapping[str, Any]) -> Component:
+    """A component on the meta device: of diffusers, or a text encoder of transformers.
+
+    Raises:
+        BadConfig: it is out of range or cannot be constructed.
+        UnsupportedModel: a class that diffusers and transformers do not have.
+    """
     if isinstance(config.get("_class_name"), str):
         model = _construct(config).eval()
-        return _Component(type(model).__name__, _groups(name, model), model)
+        return Component(type(model).__name__, _groups(name, model), model)
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES  # noqa: PLC0415 loaded when first needed
 
     from lib.model.build import build  # noqa: PLC0415
@@ -109,14 +115,14 @@ def _component(name: str, config: Mapping[str, Any]) -> _Component:
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(str(config.get("model_type")))
     architectures = {"architectures": [encoder]} if encoder and not config.get("architectures") else {}
     built = build({**config, **architectures})
-    return _Component(built.architecture, tuple(replace(g, component=name) for g in group_parameters(built)), built)
+    return Component(built.architecture, tuple(replace(g, component=name) for g in group_parameters(built)), built)
 
 
 _RUNS_S = 10.0
 """Seconds for the runs of a pipeline that somebody waits for; without them its activations are left open, with a caveat."""
 
 
-def _run(parts: Mapping[str, _Component], tensors: tuple[TensorGroup, ...], limit_s: float | None) -> Pipeline | None:
+def _run(parts: Mapping[str, Component], tensors: tuple[TensorGroup, ...], limit_s: float | None) -> Pipeline | None:
     """What the laws need of the pipeline; one with the tensors of a bundled pipeline is known, any other is run."""
     from torch.nn import Module  # noqa: PLC0415 loaded when first needed
 
@@ -183,7 +189,7 @@ def resolve_pipeline(
         UnsupportedModel: a class that diffusers and transformers do not have.
     """
     check_config(components)
-    parts = {name: _component(name, config) for name, config in components.items()}
+    parts = {name: build_component(name, config) for name, config in components.items()}
     tensors = tuple(group for part in parts.values() for group in part.groups)
     pipeline = _run(parts, tensors, limit_s)
     classes = ", ".join(f"{name}: {part.kind}" for name, part in parts.items())

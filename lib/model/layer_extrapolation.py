@@ -162,10 +162,10 @@ class Depth:
         if hidden is not None:
             hidden.register_hook(ended)  # type: ignore[no-untyped-call]
 
-    def stand_aside(self, layer: Layer, hidden: Tensor) -> None:
+    def stand_aside(self, layer: Layer, hidden: Tensor) -> Tensor:
         """Hold and count for a layer that hands its input on."""
         if self.phase == "backward":
-            return
+            return hidden
         self._enter()
         kind = self.kinds[layer.kind, self.phase]
         self._hold(layer, kind.held_bytes)
@@ -173,6 +173,7 @@ class Depth:
         self.counter.further_operations += kind.operations - 1
         if self.training and hidden.requires_grad:
             hidden.register_hook(lambda _: self._backward(layer, kind))  # type: ignore[no-untyped-call]
+        return hidden
 
     def _hold(self, layer: Layer, more_bytes: int) -> None:
         """So many bytes more, or fewer, for a layer that stands aside."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MEDIA = ("pixel_values", "input_features", "input_values")
 IMAGE_SIZE = 224  # where a config names none
-_WINDOW = re.compile(r"sliding_window|attention_chunk_size|local_attention|attention_window")
+_WINDOW = re.compile(r"(sliding_window|attention_chunk_size|local_attention|attention_window)(?!.*pattern)")  # a pattern counts layers
 
 
 class Lengths(NamedTuple):

@@ -10,26 +10,16 @@ import torch
 from lib.memory import estimate_memory
 from lib.model import bundled
 from lib.model.diffusion import build_modules
-from lib.model.pipeline_run import MetaPipeline, Shape
+from lib.model.pipeline_run import MetaPipeline
 from lib.workload import MemoryRequest, PipelineRequest
-
-_SHAPES: dict[str, Shape] = {
-    "stable-diffusion-v1-5/stable-diffusion-v1-5": Shape(batch=3, height=640, width=768),
-    "stabilityai/stable-diffusion-xl-base-1.0": Shape(batch=2, height=1216, width=832),
-    "stabilityai/stable-diffusion-3-medium-diffusers": Shape(batch=4, height=768, width=1344),
-    "black-forest-labs/FLUX.1-schnell": Shape(batch=1, height=1536, width=1024),
-    "Tongyi-MAI/Z-Image-Turbo": Shape(batch=2, height=1280, width=768),
-    "Qwen/Qwen-Image": Shape(batch=1, height=1328, width=1328),
-    "THUDM/CogVideoX-2b": Shape(batch=1, height=480, width=720, frames=49),
-    "Wan-AI/Wan2.1-T2V-1.3B-Diffusers": Shape(batch=1, height=480, width=832, frames=41),
-}
+from tests.benchmarks.bench_dry_run import PICTURES
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _SHAPES)
+@pytest.mark.parametrize("name", PICTURES)
 def test_closed_form_agrees_with_a_dry_run(name: str) -> None:
     """Temporary tensors of each stage, and with the weights the peak, within 5 %."""
-    shape, spec = _SHAPES[name], bundled.find_spec(name)
+    shape, spec = PICTURES[name], bundled.find_spec(name)
     config: Any = bundled.find_config(name)
     assert spec is not None
     run = MetaPipeline(build_modules(config)).call(shape, torch.bfloat16)
