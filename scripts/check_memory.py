@@ -122,7 +122,7 @@ def _read(facts: Path, name: str) -> list[dict[str, Any]]:
 
 
 def prompts(facts: Path) -> list[Check]:
-    """Tensors at the peak of one prompt; hidden states and logits of every position kept, logits copied to float32, as transformers 4.33 to 4.35 did."""
+    """The peak of one prompt: hidden states and logits of every position, the logits in float32 too, as in transformers 4.33 to 4.35."""
     found = []
     for point in _read(facts, "bench_memory.json"):
         spec = bundled.find_spec(SAME_MATRICES.get(point["model_hf_id"], point["model_hf_id"]))

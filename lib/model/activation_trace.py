@@ -265,7 +265,7 @@ def trace_forward(stage: Stage, lengths: Lengths, *, budget: int, symbolic: bool
         cache = cache_of(output) if "use_cache" in inputs else None
         encoder_states = getattr(output, "encoder_last_hidden_state", None)
         del output, logits, last, inputs
-        trace = Trace(sizes=list(recorder.sizes), laws=list(recorder.laws), operations=recorder.operations)
+        trace = Trace(sizes=list(recorder.sizes), laws=list(recorder.laws), operations=recorder.operations - len(idle))
         pinned = add(_pinned_by_slices(recorder, cache, stage.layers, unknowns), recorder.collected([n for n in idle if n is not None]))
         trace.moments = [add(moment, pinned) for moment in recorder.moments(without=_numbers_of(recorder, cache))]
         if cache is not None and decode:
