@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 from lib.answers.common import Answer
 from lib.answers.live import (
@@ -291,12 +292,24 @@ def expected_card(run: ExpectedAnswer, asked: str) -> str:
     )
 
 
+def expected_s(run: ExpectedAnswer) -> float | None:
+    """Seconds that a run is predicted to take; None where its speed is not predicted."""
+    first, rate = run["predicted"]["ttft_s"], run["predicted"]["decode_tokens_per_s"]
+    return None if first is None else first + (run["output_tokens"] / rate if rate else 0.0)
+
+
+def instead_link(model: str) -> str:
+    """A link that takes another model in place of one that is refused here (`assets/page.js`); nothing where there is none."""
+    name = escape(model)
+    link = f'<a class="act" href="?tab=live&amp;model={quote(model)}" data-model="{name}">Try {name} instead</a>'
+    return f'<p class="actions">{link}</p>' if model else ""
+
+
 def _time(run: ExpectedAnswer) -> str:
     """How long it is predicted to take, beside how long a run may take; the device's own pace, probed at the start, decides."""
-    guess = run["predicted"]
-    if guess["ttft_s"] is None:
+    seconds = expected_s(run)
+    if seconds is None:
         return f"It may take {run['limit_s']:,.0f} s; the device's pace is tried first."
-    seconds = guess["ttft_s"] + (run["output_tokens"] / guess["decode_tokens_per_s"] if guess["decode_tokens_per_s"] else 0.0)
     near = "" if seconds <= run["limit_s"] else " The device's pace is tried first, and decides: most likely the run will be refused."
     return f"Predicted time {format_seconds(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
 

@@ -31,7 +31,7 @@ from lib.service.endpoint import App, bind_arguments
 from lib.service.estimate_training import estimate_training
 from lib.service.hardware import list_hardware
 from lib.service.heartbeat import heartbeat, stream_heartbeat
-from lib.service.measure import measure, predict_measurement, stream_measurement
+from lib.service.measure import measure, predict_measurement, stream_measurement, suggest_measurement
 from lib.service.memory import estimate_memory, estimate_memory_on
 from lib.service.models import Models
 from lib.service.outlook import outlook
@@ -72,6 +72,7 @@ class Live:
         self.measure = bind_arguments(measure, app)
         self.stream_measurement = bind_arguments(stream_measurement, app)
         self.predict_measurement = bind_arguments(predict_measurement, app)
+        self.suggest_measurement = bind_arguments(suggest_measurement, app)
         self.heartbeat = bind_arguments(heartbeat, app)
         self.stream_heartbeat = bind_arguments(stream_heartbeat, app)
 

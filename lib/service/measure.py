@@ -5,16 +5,17 @@ Before it, on the page: the prediction, and the memory that the run needs beside
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from lib.advisor.speed import count_decode_parameters
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import DeviceEntry, ErrorRatio, ExpectedAnswer, MeasureAnswer, MeasurePrediction, MeasureStage
 from lib.catalog import Catalog
 from lib.catalog.rules import ZeroGpuRules
-from lib.errors import UnsupportedModel
+from lib.errors import AdvisorError, UnsupportedModel
 from lib.laws.roofline import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.heartbeat import datasheet_roof
@@ -22,6 +23,7 @@ from lib.live.limits import usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, judge_prediction
 from lib.live.measure_process import gpu_seconds
 from lib.live.zerogpu import quota_values
+from lib.present.live_cards import expected_s
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, Model, argument, one_of, whole_number
@@ -29,6 +31,9 @@ from lib.service.endpoint import App
 from lib.service.run_prediction import PreparedRun, Run, RunPrediction, prepare_run, relative_error
 from lib.service.speed import run_end
 from lib.speed.model_work import TOWERS
+
+if TYPE_CHECKING:
+    from lib.model.spec import ModelSpec
 
 _KERNELS = {"sdpa", "eager"}
 _NOT_ASKED = "dtype_unstated"  # a caveat of "auto", which a measurement does not know
@@ -224,6 +229,25 @@ def measurement_case(app: App, arguments: MeasureArguments) -> PreparedRun:
         rates=app.rates(device, arguments.precision),
     )
     return prepare_run(run, config, app.catalog(), app.device, app.placed_bytes())
+
+
+def suggest_measurement(app: App, arguments: MeasureArguments) -> str:
+    """The largest bundled text model of which the same run fits the device at hand, in memory and time; "" where none does."""
+
+    def is_refused(spec: ModelSpec) -> bool:
+        try:
+            expected = predict_measurement(app, arguments.model_copy(update={"model": spec.id}))
+        except AdvisorError:
+            return True
+        seconds = expected_s(expected)
+        return seconds is None or seconds > expected["limit_s"]
+
+    specs = [app.models(name) for name in app.models.bundled]
+    decoders = sorted(
+        (one for one in specs if one.library == "transformers" and one.work == "decoder"), key=lambda one: one.parameters_total
+    )
+    fitting = bisect_left(decoders, True, key=is_refused)  # larger ones take more of both
+    return decoders[fitting - 1].id if fitting else ""
 
 
 def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer:

@@ -17,10 +17,21 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lib.errors import AdvisorError
+from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
-from lib.present.live_cards import STAGES, expected_card, measure_card, measure_csv, measure_text, progress_line, stage_list, stopped_line
+from lib.present.live_cards import (
+    STAGES,
+    expected_card,
+    expected_s,
+    instead_link,
+    measure_card,
+    measure_csv,
+    measure_text,
+    progress_line,
+    stage_list,
+    stopped_line,
+)
 from lib.present.live_heartbeat import explain_published_time, heartbeat_card, heartbeat_text, phase_words, script_block
 from lib.present.live_ledger import FIGURES, draw_scatter, newest_table, scatter_head, storage_line
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
@@ -86,13 +97,22 @@ def build_measure() -> MeasureView:
 
 
 def expected_html(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
-    """What is predicted of the run before it, and whether it fits; a refusal is the same sentence that the run would get."""
+    """What is predicted of the run before it, and whether it fits; a refusal is the same sentence that the run would get.
+
+    Where the device is too small or too slow for the run, a model that it takes is offered.
+    """
     if not model:
         return hint_note(CHOOSE)
     try:
-        return expected_card(services.live.predict_measurement(model, prompt, answer, precision), model)
+        expected = services.live.predict_measurement(model, prompt, answer, precision)
+        markup, seconds = expected_card(expected, model), expected_s(expected)
+        if seconds is None or seconds <= expected["limit_s"]:
+            return markup
+    except (DoesNotFit, TooLong) as refused:
+        markup = refusal_note(str(refused))
     except AdvisorError as refused:
         return refusal_note(label_argument(str(refused), LABELS))
+    return markup + instead_link(services.live.suggest_measurement(model, prompt, answer, precision))
 
 
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:

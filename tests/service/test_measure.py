@@ -17,6 +17,8 @@ from lib.live.device import Device
 from lib.live.limits import DeviceRates, Work
 from lib.live.measure import MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.measure_process import gpu_seconds, run_measurement
+from lib.model.spec import ModelSpec
+from lib.present.live_cards import expected_s
 from lib.service.app import Live
 from lib.service.endpoint import App
 from lib.service.measure import MeasureArguments, measurement_case
@@ -289,3 +291,31 @@ def test_memory_on_this_processor_is_what_was_predicted() -> None:
     assert answer["weights_bytes"] <= answer["peak_bytes"]
     assert answer["decode_tokens_per_s"] is not None
     assert answer["weights"] == "random"
+
+
+@pytest.mark.parametrize("device", [CPU, CUDA, replace(CPU, free_bytes=GIB)], ids=["processor", "L4", "one GiB"])
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_the_model_that_is_offered_instead_is_not_refused(device: Device, precision: str) -> None:
+    """It fits in memory and time, and one of twice its size, of the same family of sizes, does not."""
+    live = _question(device)
+    name = live.suggest_measurement(LLAMA, 512, 64, precision)
+    expected = live.predict_measurement(name, 512, 64, precision)
+    seconds = expected_s(expected)
+    assert expected["need_bytes"] <= expected["allowed_bytes"]
+    assert seconds is not None
+    assert seconds <= expected["limit_s"]
+    twice = next(one for one in sorted(map(MODELS, MODELS.bundled), key=lambda one: one.parameters_total) if _is_twice(one, MODELS(name)))
+    try:
+        larger = live.predict_measurement(twice.id, 512, 64, precision)
+    except (DoesNotFit, TooLong):
+        return
+    assert (expected_s(larger) or 0) > larger["limit_s"]
+
+
+def _is_twice(spec: ModelSpec, other: ModelSpec) -> bool:
+    return spec.library == "transformers" and spec.work == "decoder" and spec.parameters_active >= 2 * other.parameters_total
+
+
+def test_nothing_is_offered_where_nothing_fits() -> None:
+    """A prompt beyond every model's limit."""
+    assert _question(CPU).suggest_measurement(LLAMA, 1_000_000, 64, "bf16") == ""

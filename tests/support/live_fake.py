@@ -180,6 +180,7 @@ class FakeLive:
         self.stream_measurement = self._played
         self.stream_heartbeat = self._played
         self.predict_measurement: Callable[..., Any] = lambda *_: expected()
+        self.suggest_measurement = lambda *_: "small/one"
 
     def _played(self, *asked: Any, **named: Any) -> Iterator[Any]:
         self.asked.append((*asked, *named.items()))

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from live_fake import FakeServices, beat, measured, metrics, piece, row
+from live_fake import FakeServices, beat, expected, measured, metrics, piece, row
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -184,7 +184,11 @@ def test_what_is_expected_stands_there_before_the_run() -> None:
         raise DoesNotFit("Too much.")
 
     services.live.predict_measurement = refuse
-    assert "Too much." in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    markup = live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+    assert "Too much." in markup
+    assert 'data-model="small/one">Try small/one instead' in markup
+    services.live.predict_measurement = lambda *_: expected() | {"limit_s": 0.1}
+    assert "Try small/one instead" in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
 
 def test_stopping_a_measurement_ends_it() -> None:
