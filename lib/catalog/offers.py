@@ -30,6 +30,7 @@ Rule = Literal[
 ]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 ZeroGpuSizeName = Literal["large", "xlarge"]
+FREE_CPU_TIER = "cpu-basic"
 ZEROGPU_TIER = "zero-a10g"
 """The flavor that a Space requests for ZeroGPU; the platform's own list has this one flavor, the catalog an offer for each size."""
 ZEROGPU_OFFERS: Mapping[ZeroGpuSizeName, str] = {"large": ZEROGPU_TIER, "xlarge": "zero-a10g-xlarge"}

@@ -22,7 +22,7 @@ from lib.advisor.space_rules import (
 from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import AccountOverview, NotListed, ResourceEntry, StopAnswer
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer
+from lib.catalog.offers import FREE_CPU_TIER, Offer
 from lib.errors import BadArgument, HubError
 from lib.hub.space_answers import InferenceEndpoint, Job, Space
 from lib.hub.spaces import MOST_ROWS
@@ -32,7 +32,7 @@ from lib.provenance import Caveat, Reason, Source
 from lib.service.arguments import MAX_NAME, Arguments, Checked, argument, check_text, one_of, own_token
 from lib.service.endpoint import App
 from lib.service.references import check_space_id
-from lib.service.space_status import per_month, price, tier_name
+from lib.service.space_status import free_cpu_caveats, per_month, price, tier_name
 
 Kind = Literal["space", "endpoint", "job"]
 KINDS: tuple[Kind, ...] = ("space", "endpoint", "job")
@@ -120,8 +120,8 @@ def account_overview(
     unknown = sum(of.billed is None for of in resources)
     if unknown:
         caveats.append(Caveat("bill_unknown", {"count": unknown}))
-    if account.plan == "free" and owner == account.name and any(of.hardware == "cpu-basic" for of in resources):
-        caveats.append(Caveat("cpu_units", {"units": catalog.rules.accounts.free_cpu_units}))
+    if account.plan == "free" and owner == account.name and any(of.hardware == FREE_CPU_TIER for of in resources):
+        caveats += free_cpu_caveats(FREE_CPU_TIER, catalog)
     return {
         "schema": SCHEMA,
         "account": account.name,

@@ -40,7 +40,7 @@ from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Value
 from lib.service.endpoint import Time
-from lib.service.space_status import is_changing, per_month, price, price_caveats, status_answer, tier_entry
+from lib.service.space_status import free_cpu_caveats, is_changing, per_month, price, price_caveats, status_answer, tier_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,7 @@ def plan_switch(
     check_sdk(target.offer, space.id, space.sdk)
     check_change(target.offer, space.id, space.hardware, space.requested_hardware)
     caveats = [*target.caveats, *sleep.caveats, *_cautions(space, target.offer, sleep), *price_caveats(target.offer)]
+    caveats += free_cpu_caveats(target.offer.id, fresh)
     if "hosting_limit" in target.offer.rules:
         caveats += _hosting(spaces, space, fresh) if signed_in else [Caveat("hosting_not_checked", variant="signed_out")]
     return Switch(space=space, offer=target.offer, sleep=sleep, catalog=fresh, caveats=tuple(caveats))

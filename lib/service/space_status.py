@@ -8,7 +8,7 @@ from lib.advisor.space_rules import HOURS_PER_MONTH, describe_sleep, find_offer,
 from lib.answers.common import SCHEMA, price_entry, source_entries, usd
 from lib.answers.spaces import ActionAnswer, SpaceStatus, TierEntry
 from lib.catalog import Catalog
-from lib.catalog.offers import ZEROGPU_TIER, Offer
+from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER, Offer
 from lib.cost.usage import reservation_values
 from lib.hub.space_answers import Runtime, Space
 from lib.present.reason_words import stage_sentence
@@ -148,8 +148,13 @@ def price_caveats(offer: Offer | None) -> tuple[Caveat, ...]:
     return (Caveat("price_bundled", bundled, variant="" if offer.price_verified else "unverified"),)
 
 
+def free_cpu_caveats(hardware: str | None, catalog: Catalog) -> tuple[Caveat, ...]:
+    """How much of the free CPU a free account may run at once, where that is the hardware."""
+    return (Caveat("cpu_units", {"units": catalog.rules.accounts.free_cpu_units}),) if hardware == FREE_CPU_TIER else ()
+
+
 def _caveats(space: Space, now: Offer | None, requested: Offer | None, catalog: Catalog) -> tuple[Caveat, ...]:
-    caveats = [*price_caveats(now)]
+    caveats = [*price_caveats(now), *free_cpu_caveats(space.hardware, catalog)]
     if space.hardware is not None and now is None:
         caveats.append(Caveat("tier_unknown", {"hardware": space.hardware}, variant="price"))
     if now is not None and now.status == "retired":

@@ -14,7 +14,7 @@ import anyio
 import gradio as gr
 from anyio import to_thread
 
-from lib.catalog.offers import ZEROGPU_TIER
+from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.present.markup import hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
@@ -39,7 +39,7 @@ SLEEP_WORDS: tuple[tuple[str, int], ...] = (
     *((sleep_words(seconds), seconds) for seconds in (300, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800)),
 )
 USUAL_SLEEP_S = 3_600
-OWN_SLEEP = frozenset({"cpu-basic", ZEROGPU_TIER})
+OWN_SLEEP = frozenset({FREE_CPU_TIER, ZEROGPU_TIER})
 """Tiers whose sleep is the platform's own affair."""
 _CHANGED = "The form is not what was reviewed any more. Nothing was changed. Review it again."
 _STRANGER = (

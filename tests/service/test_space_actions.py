@@ -121,7 +121,7 @@ def test_back_to_the_free_cpu_sends_no_sleep_time(hub: SpaceStandIn, account: Ac
     found = account.switch_hardware("ada/large", "cpu-basic", 0, token=ADA)
     assert hub.actions() == [("/api/spaces/ada/large/hardware", {"flavor": "cpu-basic"})]
     assert found["after"]["sleep_time_s"] == 172_800
-    assert {"sleep_fixed", "cpu_basic_needs_plan"} <= {caveat["code"] for caveat in found["caveats"]}
+    assert {"sleep_fixed", "cpu_basic_needs_plan", "cpu_units"} <= {caveat["code"] for caveat in found["caveats"]}
 
 
 @pytest.mark.parametrize("price", [0.4, 0.79, 0.81, 0, 1, 80, 576])

@@ -27,6 +27,7 @@ def test_a_public_space_needs_no_token(hub: SpaceStandIn) -> None:
     assert (found["sleep_time_s"], found["billed_now"], found["changing"], found["settled"]) == (172_800, False, False, True)
     assert found["models"] == ["meta-llama/Llama-3.1-8B-Instruct"]
     assert found["sdk"] == "gradio"
+    assert "at most 8 CPU units" in next(caveat["message"] for caveat in found["caveats"] if caveat["code"] == "cpu_units")
     assert all("authorization" not in request.headers for request in hub.requests[seen:])
 
 
@@ -36,7 +37,8 @@ def test_paid_hardware_by_the_hour_and_the_month(hub: SpaceStandIn) -> None:
     assert (found["usd_per_hour"], found["usd_per_month"], found["total_usd_per_month"]) == (2.5, 1800.0, 1800.0)
     assert (found["sleep_time_s"], found["billed_now"]) == (-1, True)
     assert "around the clock" in found["sleep_message"]
-    assert "price_bundled" in {caveat["code"] for caveat in found["caveats"]}
+    codes = {caveat["code"] for caveat in found["caveats"]}
+    assert ("price_bundled" in codes, "cpu_units" in codes) == (True, False)
 
 
 def test_every_replica_is_billed(hub: SpaceStandIn) -> None:
