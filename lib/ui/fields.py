@@ -22,6 +22,7 @@ from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHOR
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
+from lib.service.arguments import MAX_STEPS
 from lib.workload import ACCOUNTS, AUTO, GUIDANCES, MODES, MOST_RANK, OFFLOADS, PRIORITIES, SDKS
 
 MODEL_LENGTH = 600
@@ -204,8 +205,18 @@ WORKLOAD: tuple[Field, ...] = (
     Field(argument="image_width", name="image_width", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image width, pixels"),
     Field(argument="image_height", name="image_height", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image height, pixels"),
     Field(argument="audio_seconds", name="sound", default=0.0, low=0, high=LONGEST_SOUND_S, label="Length of sound, s"),
+    Field(argument="width", name="width", default=0, low=0, high=LONGEST_SIDE, label="Width, pixels"),
+    Field(argument="height", name="height", default=0, low=0, high=LONGEST_SIDE, label="Height, pixels"),
+    Field(argument="frames", name="frames", default=0, low=0, high=MOST_FRAMES, label="Frames"),
+    Field(argument="steps", name="denoising", default=0, low=0, high=MAX_STEPS, label="Denoising steps"),
+    Field(argument="guidance", name="guidance", default="auto", choices=GUIDANCES, label="Guidance"),
 )
-"""What every tab asks about, beside the model: one state above the tabs. Images and sound are asked for models that take them."""
+"""What every tab asks about, beside the model: one state above the tabs. What follows the hardware is asked of some models
+(`FIELDS_BY_MEDIUM`)."""
+FIELDS_BY_MEDIUM: dict[str, tuple[str, ...]] = {
+    "pictures": ("width", "height", "denoising", "guidance"), "clips": ("frames",), "images": ("images",), "sound": ("sound",),
+}  # fmt: skip
+"""What a model may make, or take beside text or in its place, and the questions about that, by name: each medium has a row."""
 RECOMMEND: tuple[Field, ...] = (
     Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS), label="Task"),
     Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES, label="Priority"),
@@ -225,14 +236,6 @@ OFFLOAD_WORDS: tuple[tuple[str, str], ...] = (
     ("Idle blocks", "group"),
     ("Idle layers", "sequential"),
 )
-PICTURES: tuple[Field, ...] = (
-    Field(argument="width", name="width", default=0, low=0, high=LONGEST_SIDE, label="Width, pixels"),
-    Field(argument="height", name="height", default=0, low=0, high=LONGEST_SIDE, label="Height, pixels"),
-    Field(argument="frames", name="frames", default=0, low=0, high=MOST_FRAMES, label="Frames"),
-    Field(argument="guidance", name="guidance", default="auto", choices=GUIDANCES, label="Guidance"),
-    Field(argument="offload", name="offload", default="none", choices=OFFLOADS, label="Moved to host memory"),
-)
-"""What is asked of a model that makes pictures or clips, and shown for no other."""
 
 
 MEMORY: tuple[Field, ...] = (
@@ -240,7 +243,7 @@ MEMORY: tuple[Field, ...] = (
     Field(argument="mode", name="mode", default="inference", choices=MODES, label="Use"),
     Field(argument="devices", name="devices", default=0, low=0, high=MOST_DEVICES, label="GPUs"),
     Field(argument="gpu_layers", name="ngl", default=-1, low=-1, high=MOST_GPU_LAYERS, label="Layers on the GPU"),
-    *PICTURES,
+    Field(argument="offload", name="offload", default="none", choices=OFFLOADS, label="Moved to host memory"),
 )
 COST: tuple[Field, ...] = (
     Field(argument="axis", name="along", default="requests", choices=tuple(value for _, value in AXIS_WORDS), label="X axis"),

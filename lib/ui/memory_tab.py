@@ -37,10 +37,6 @@ class MemoryInputs:
     mode: gr.Dropdown
     devices: gr.Slider
     gpu_layers: gr.Slider
-    width: gr.Number
-    height: gr.Number
-    frames: gr.Number
-    guidance: gr.Dropdown
     offload: gr.Dropdown
 
     def all(self) -> list[Any]:
@@ -50,10 +46,9 @@ class MemoryInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """Inputs and outputs of the tab; `pictures` holds what is asked of a model that makes them."""
+    """Inputs and outputs of the tab."""
 
     inputs: MemoryInputs
-    pictures: gr.Column
     need: gr.HTML
     tiers: gr.HTML
     curve_box: gr.Column
@@ -88,7 +83,7 @@ def build(services: Services) -> MemoryView:
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             workload.fold_button("Use, cache precision, GPUs", ".controls")
-            inputs, pictures = _inputs()
+            inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             need = gr.HTML(elem_id="need")
             with gr.Accordion("How each number is computed", open=False, elem_classes="quiet-accordion"):
@@ -104,7 +99,6 @@ def build(services: Services) -> MemoryView:
             fits = gr.HTML(elem_id="tiers")
     return MemoryView(
         inputs=inputs,
-        pictures=pictures,
         need=need,
         tiers=fits,
         curve_box=curve_box,
@@ -118,7 +112,7 @@ def build(services: Services) -> MemoryView:
     )
 
 
-def _inputs() -> tuple[MemoryInputs, gr.Column]:
+def _inputs() -> MemoryInputs:
     mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="Use")
     kv_precision = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")
     devices = gr.Slider(
@@ -128,26 +122,8 @@ def _inputs() -> tuple[MemoryInputs, gr.Column]:
         -1, ask.MOST_GPU_LAYERS, value=-1, step=1, buttons=[], label="Layers on the GPU", info="llama.cpp (-ngl); −1 is everything.",
         elem_id="q-ngl",
     )  # fmt: skip
-    with gr.Column(visible=False) as pictures:
-        with gr.Row(elem_classes="pair"):
-            width = workload.number("width")
-            height = workload.number("height")
-        with gr.Row(elem_classes="pair"):
-            frames = workload.number("frames", "0: automatic")
-            guidance = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=130)
-        offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory")
-    inputs = MemoryInputs(
-        kv_precision=kv_precision,
-        mode=mode,
-        devices=devices,
-        gpu_layers=gpu_layers,
-        width=width,
-        height=height,
-        frames=frames,
-        guidance=guidance,
-        offload=offload,
-    )
-    return inputs, pictures
+    offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory", visible=False)
+    return MemoryInputs(kv_precision=kv_precision, mode=mode, devices=devices, gpu_layers=gpu_layers, offload=offload)
 
 
 def makes_pictures(services: Services, model: str) -> bool:
@@ -185,7 +161,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
         "gpu_layers": of_tab["gpu_layers"],
     }
     if makes_pictures(services, model):
-        arguments |= {field.argument: of_tab[field.argument] for field in ask.PICTURES}
+        arguments |= {name: asked[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}
         return MemoryQuestion(arguments={name: value for name, value in arguments.items() if name != "context_tokens"})
     if of_tab["mode"] != "inference":
         return MemoryQuestion(arguments=arguments)

@@ -54,12 +54,11 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """What the model field holds: markup to show, the reference to ask with ("" when refused), and the longest context."""
+    """What the model field holds: markup to show, the reference to ask with ("" when refused), the longest context, and its media."""
 
     facts: str
     reference: str
     context_limit: int
-    pictures: bool = False
     media: tuple[str, ...] = ()
 
 
@@ -145,13 +144,13 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
         if isinstance(error, RepoGated | RepoNotFound | NotPermitted):
             facts = f"<div data-closed>{facts}</div>"
         return ResolvedModel(facts=facts, reference="", context_limit=LONGEST_CONTEXT)
+    makes = answer["library"] == "diffusers"
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
     return ResolvedModel(
         facts=model_line(answer),
         reference=reference,
         context_limit=min(limit, LONGEST_CONTEXT),
-        pictures=answer["library"] == "diffusers",
-        media=tuple(answer["media"]),
+        media=(*answer["media"], *(["pictures"] if makes else []), *(["clips"] if makes and answer["task"].endswith("-to-video") else [])),
     )
 
 

@@ -45,10 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["build_page", "launch_options"]
 
 TITLE = "Spaces Hardware Advisor"
-MEDIA = ("images", "sound")
-"""What a model may take beside text or in its place, each with a row of the workload."""
-SET = len(MEDIA) + 1
-"""How many inputs another model sets: those of media that it does not take, and the context."""
+OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in names)
+SET = len(OF_MEDIA) + 1
+"""How many inputs another model sets: those about media that it neither makes nor takes, and the context."""
 PASTED = "pasted"
 """What a link says in place of a config.json that was pasted: no link carries one."""
 
@@ -62,7 +61,7 @@ class PageView:
 
     model: ModelView
     workload: WorkloadInputs
-    media: list[gr.Row]
+    media: list[Any]
     tabs: gr.Tabs
     tab: dict[str, gr.Tab]
     recommend: RecommendView
@@ -92,11 +91,9 @@ class PageView:
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        shown = [self.memory.pictures, *self.media]
-        return [
-            self.model.facts, self.model.reference.text, self.model.limit, *shown, self.workload.images, self.workload.sound,
-            self.workload.context,
-        ]  # fmt: skip
+        shown = [self.memory.inputs.offload, *self.media]
+        of_media = [getattr(self.workload, name) for name in OF_MEDIA]
+        return [self.model.facts, self.model.reference.text, self.model.limit, *shown, *of_media, self.workload.context]
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -228,15 +225,20 @@ def model_changed(
         context = max(before, ask.FIELDS_BY_NAME["context"].default)
     slider = model_field.context_slider(resolved.context_limit, context)
     if not resolved.reference:
-        return [resolved.facts, "", resolved.context_limit, *[gr.update(visible=False)] * (len(MEDIA) + 1), *[gr.skip()] * SET]
+        hidden = [gr.update(visible=False)] * (len(ask.FIELDS_BY_MEDIUM) + 1)
+        return [resolved.facts, "", resolved.context_limit, *hidden, *[gr.skip()] * SET]
     note = "" if context in {None, slider["value"]} else model_field.context_note(resolved.context_limit)
     return [
         resolved.facts + note,
         resolved.reference,
         resolved.context_limit,
-        gr.update(visible=resolved.pictures),
-        *(gr.update(visible=name in resolved.media) for name in MEDIA),
-        *(gr.skip() if name in resolved.media else 0 for name in MEDIA),
+        gr.update(visible="pictures" in resolved.media),
+        *(gr.update(visible=medium in resolved.media) for medium in ask.FIELDS_BY_MEDIUM),
+        *(
+            gr.skip() if medium in resolved.media else ask.FIELDS_BY_NAME[name].default
+            for medium, names in ask.FIELDS_BY_MEDIUM.items()
+            for name in names
+        ),
         slider,
     ]
 
@@ -251,6 +253,11 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     pasted = params.get("config") == PASTED
     model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
     facts, reference, limit, *shown, slider = model_changed(services, model, None, values[0])
+    for name, default in zip(OF_MEDIA, shown[-len(OF_MEDIA) :], strict=True):
+        at = list(ask.FIELDS_BY_NAME).index(name)
+        if reference and not isinstance(default, dict) and values[at] != default:  # the model neither makes nor takes it
+            values[at] = default
+            unread.append(name)
     if not reference:
         slider = model_field.context_slider(limit, values[0])
     if pasted:
@@ -273,7 +280,7 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
         facts,
         reference,
         limit,
-        *shown[: -len(MEDIA)],
+        *shown[: -len(OF_MEDIA)],
         *explain_markup(answer.updates()),
         params.get("space", "")[: ask.MODEL_LENGTH],
     ]

@@ -67,14 +67,19 @@ class WorkloadInputs:
     image_width: gr.Number
     image_height: gr.Number
     sound: gr.Number
+    width: gr.Number
+    height: gr.Number
+    frames: gr.Number
+    denoising: gr.Number
+    guidance: gr.Dropdown
 
     def all(self) -> list[Any]:
         """Every input, in order."""
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[gr.Row]]:
-    """The panel, with the place for a config.json in its last line; and its rows for models that take images, and that hear."""
+def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[Any]]:
+    """The panel, with the place for a config.json in its last line; and its rows, one for each of `lib.ui.fields.FIELDS_BY_MEDIUM`."""
     fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
         context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=FIELDS_BY_NAME["context"].label, elem_id="q-context")
@@ -87,6 +92,12 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         visitors = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120)
         choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
         hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
+        with gr.Row(visible=False, elem_id="made") as pictures_row:
+            width, height = number("width", "0: the model's own"), number("height", "0: the model's own")
+            denoising = number("denoising", "0: the model's own")
+            guidance = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=120)
+            with gr.Column(visible=False, min_width=120) as clips_column:
+                frames = number("frames", "0: the model's own")
         with gr.Row(visible=False, elem_id="images") as images_row:
             images, image_width, image_height = number("images"), number("image_width"), number("image_height")
         with gr.Row(visible=False, elem_id="sound") as sound_row:
@@ -109,8 +120,13 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         image_width=image_width,
         image_height=image_height,
         sound=sound,
+        width=width,
+        height=height,
+        frames=frames,
+        denoising=denoising,
+        guidance=guidance,
     )
-    return inputs, [images_row, sound_row]
+    return inputs, [pictures_row, clips_column, images_row, sound_row]
 
 
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 from page_fake import LLAMA, FakeServices
 
 from lib.service.app import Services
+from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
-from lib.ui import memory_tab, model_field, page, recommend_tab
 
 RECOMMEND = page_values.asked("recommend")
 MEMORY = page_values.asked("memory")
@@ -61,21 +61,42 @@ def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
 
 
 def test_pictures_are_asked_for_sizes_and_text_for_a_context(whole: Services) -> None:
-    """The fields of the other kind are not shown, and what they hold is not asked."""
-    sizes = page_values.asked("memory", width=512, height=512)
-    for model, pictures in (("stabilityai/stable-diffusion-xl-base-1.0", True), ("Qwen/Qwen3-0.6B", False)):
-        assert page.model_changed(whole, model, "", 4096)[3]["visible"] is pictures
-        need = memory_tab.memory_markup(whole, model, sizes).need
-        assert ("By stage" in need) is pictures
-        assert 'role="alert"' not in need
+    """Sizes and steps are shown for a pipeline, frames where it makes clips; another model sets them back, and a link cannot hide them."""
+    sdxl, wan, text = "stabilityai/stable-diffusion-xl-base-1.0", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Qwen/Qwen3-0.6B"
+    for model, shown in ((sdxl, [True, True, False]), (wan, [True, True, True]), (text, [False, False, False])):
+        changed = page.model_changed(whole, model, "", 4096)
+        assert [row["visible"] for row in changed[3:6]] == shown
+        of_media = dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))
+        assert (of_media["width"] == 0, of_media["guidance"] == "auto", of_media["frames"] == 0) == tuple(not one for one in shown)
+    sizes = {"width": "512", "height": "512", "denoising": "20"}
+    assert [_opened(whole, model=sdxl, **sizes)[name] for name in sizes] == [512, 512, 20]
+    assert [_opened(whole, model=text, **sizes)[name] for name in sizes] == [0, 0, 0]
+    assert any("width, height, denoising" in value for value in page.answer_link(whole, {"model": text, **sizes}) if isinstance(value, str))
+
+
+def test_sizes_of_pictures_count_in_memory_cost_and_recommendation(whole: Services) -> None:
+    """A quarter of the pixels in 20 steps takes less memory, and a picture costs less."""
+    model = "stabilityai/stable-diffusion-xl-base-1.0"
+    small = {"width": 512, "height": 512, "denoising": 20}
+    here = {"hardware": "spaces:l4x1", "beside": ["spaces"]}
+    for answer in (
+        lambda **asked: memory_tab.memory_markup(whole, model, page_values.asked("memory", **asked)).need,
+        lambda **asked: cost_tab.cost_markup(whole, model, page_values.asked("cost", **here, **asked)).bill,
+        lambda **asked: recommend_tab.recommend_markup(whole, model, page_values.asked("recommend", **asked)).pick,
+    ):
+        usual, less = answer(), answer(**small)
+        assert 'role="alert"' not in usual + less
+        assert usual != less
+    assert "Per picture or clip" in cost_tab.cost_markup(whole, model, page_values.asked("cost", **here, **small)).bill
 
 
 def test_images_and_sound_are_asked_of_models_that_take_them(whole: Services) -> None:
     """The row is shown for such a model alone; another one is asked without either, and the two pictures stand in the answer."""
     cases = (("Qwen/Qwen2.5-VL-7B-Instruct", [True, False]), ("openai/whisper-tiny", [False, True]), ("Qwen/Qwen3-0.6B", [False, False]))
     for model, taken in cases:
-        *rows, images, sound, _ = page.model_changed(whole, model, "", 4096)[-5:]
-        assert [row["visible"] for row in rows] == taken
+        changed = page.model_changed(whole, model, "", 4096)
+        images, sound = changed[-3:-1]
+        assert [row["visible"] for row in changed[6:8]] == taken
         assert [value != 0 for value in (images, sound)] == taken
     answers = [memory_tab.memory_markup(whole, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.asked("memory", images=n)) for n in (0, 2)]
     assert "2, of 1,369 tokens each" in answers[1].explain
