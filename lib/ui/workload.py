@@ -93,11 +93,11 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
         hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
         with gr.Row(visible=False, elem_id="made") as pictures_row:
-            width, height = number("width", "0: the model's own"), number("height", "0: the model's own")
-            denoising = number("denoising", "0: the model's own")
+            width, height = number("width", "0: automatic"), number("height", "0: automatic")
+            denoising = number("denoising", "0: automatic")
             guidance = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=120)
             with gr.Column(visible=False, min_width=120) as clips_column:
-                frames = number("frames", "0: the model's own")
+                frames = number("frames", "0: automatic")
         with gr.Row(visible=False, elem_id="images") as images_row:
             images, image_width, image_height = number("images"), number("image_width"), number("image_height")
         with gr.Row(visible=False, elem_id="sound") as sound_row:
