@@ -124,6 +124,8 @@ _STORED = tuple(
     for kind, bits in _FILES_ONLY
 )
 _BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF, *_STORED)}
+QLORA: Mapping[bool, str] = {False: "bnb-nf4", True: "bnb-nf4-double"}
+"""The format of QLoRA's base weights, by whether the scales of its blocks are held in 8 bits."""
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
     "fp8": {name: row.fp8 for name, row in TRAITS.items() if row.fp8},

@@ -25,6 +25,7 @@ from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
 from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.memory.weights import Weights, weights
+from lib.precision import QLORA
 from lib.workload import TrainingRequest
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from lib.workload import Method
 
 
-_UNPACKED = frozenset({"bnb-nf4", "bnb-fp4", "bnb-int8"})
+_UNPACKED = frozenset({*QLORA.values(), "bnb-fp4", "bnb-int8"})
 
 
 class PerDevice:
@@ -114,8 +115,13 @@ class PerDevice:
         return {**passing, "one unpacked matrix": self.unpacked} if self.unpacked else passing
 
     def training(self, tokens: int, batch: int) -> TrainingMemory:
-        """A training step with the defaults of `TrainingRequest`; several devices share by FSDP."""
-        asked = TrainingRequest(method=cast("Method", self.request.mode), sequence_tokens=tokens, micro_batch=batch)
+        """A training step with the defaults of `TrainingRequest`, on the weights that were asked for; several devices share by FSDP."""
+        asked = TrainingRequest(
+            method=cast("Method", self.request.mode),
+            sequence_tokens=tokens,
+            micro_batch=batch,
+            double_quantization=self.request.precision != QLORA[False],
+        )
         if self.request.devices > 1:
             asked = replace(asked, sharding="fsdp", devices=self.request.devices)
         return estimate_training(self.spec, replace(asked, precision="fp32") if self.request.compute_dtype == "fp32" else asked)

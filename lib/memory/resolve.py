@@ -26,7 +26,7 @@ from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
 from lib.model.parameter_count import typical_decoder
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
-from lib.workload import AS_THE_PIPELINE, MemoryRequest, Mode, PipelineRequest
+from lib.workload import AS_THE_PIPELINE, AUTO, MemoryRequest, Mode, PipelineRequest, TrainingRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +139,8 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     engine = choose_engine(spec, request.engine)
     if spec.library == "gguf" and request.mode != "inference":
         raise BadArgument("mode", request.mode, "inference for a GGUF file; name the model that it was made from to train it")
-    asked = "bnb-nf4" if request.mode == "qlora" and request.precision == "auto" else request.precision
+    by_default = formats.QLORA[TrainingRequest().double_quantization] if request.mode == "qlora" else AUTO
+    asked = by_default if request.precision == AUTO else request.precision
     precision = formats.resolve(asked, spec, engine, accelerator)
     compute = formats.compute_dtype(precision, spec, accelerator)
     if precision == "gguf:F32":

@@ -26,7 +26,7 @@ from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.memory.training_adapters import ENDS, HALF, STACK_TRAITS, adapter_bytes, count_trained, fuses_loss, select_adapted, typical_groups
 from lib.memory.weights import weights
 from lib.model.adapter_targets import APART
-from lib.precision import weight_format
+from lib.precision import QLORA, weight_format
 from lib.units import Bytes
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     traits = STACK_TRAITS[request.stack]
     trained, adapters = count_trained(spec, request)
     element = FLOAT32 if request.precision == "fp32" else HALF
-    four_bits = weight_format("bnb-nf4-double" if request.double_quantization else "bnb-nf4")
+    four_bits = weight_format(QLORA[request.double_quantization])
     precision = four_bits.name if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
     of = weights(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
     held, largest, upcast = of.total, 0, 0

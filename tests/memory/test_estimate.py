@@ -246,7 +246,11 @@ def test_training_states() -> None:
     adapters = 32 * 16 * (2 * 8192 + 2 * 5120 + 3 * 18_432)
     assert lora.activation.details["adapters"] == 4 * adapters
     qlora = estimate_memory(spec(LLAMA), MemoryRequest(mode="qlora"))
-    assert qlora.precision == "bnb-nf4"
+    stated = TrainingRequest(method="qlora", sequence_tokens=4096)
+    assert qlora.precision == "bnb-nf4-double"
+    assert qlora.total_bytes == estimate_training(spec(LLAMA), stated).device.typical  # one default
+    plain = estimate_memory(spec(LLAMA), MemoryRequest(mode="qlora", precision="bnb-nf4"))
+    assert plain.total_bytes == estimate_training(spec(LLAMA), replace(stated, double_quantization=False)).device.typical
     assert qlora.total_bytes < lora.total_bytes < full.total_bytes
 
 
