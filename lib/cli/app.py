@@ -3,31 +3,23 @@
 Only click and this package's own small modules are imported here: `--help` answers at once, the services are imported by the command
 that asks them.
 
-Arguments and options that several commands share, and their examples.
+Options of commands that ask an endpoint are the endpoint's own arguments (`EndpointCommand`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import pkgutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from lib.cli.outcome import DONE, MEANINGS, end_command, guard_command, print_answer, say
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
 SCRIPT = "python scripts/manage_space.py"
-
-
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, shown in the order given."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 def examples(*lines: str) -> str:
@@ -39,25 +31,40 @@ space_argument = click.argument("space", metavar="USER/SPACE")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr.")
 yes = click.option("--yes", "-y", is_flag=True, help="Do not ask: you agree to the price that is shown.")
 no_wait = click.option("--no-wait", is_flag=True, help="Do not watch until the Space runs.")
-workload = _options(
-    click.option("--task", default="auto", show_default=True, help="A Hub task such as text-generation."),
-    click.option("--context-tokens", default=4096, show_default=True, help="Tokens per request, prompt and answer together."),
-    click.option("--concurrency", default=1, show_default=True, help="Requests served at the same time."),
-    click.option("--requests-per-day", default=100, show_default=True, help="How many requests arrive in a day."),
-    click.option("--hours-per-day", default=24.0, show_default=True, help="Hours a day that the hardware runs."),
-    click.option("--precision", default="auto", show_default=True, help="fp16, bf16, fp8, int8, int4, bnb-nf4, gguf:Q4_K_M, ..."),
-    click.option("--account", default="free", show_default=True, help="Plan of the account that hosts: free, pro, team, enterprise."),
-    click.option("--visitor-account", default="auto", show_default=True, help="Plan of ZeroGPU's visitors; auto: that of --account."),
-    click.option("--max-usd-per-month", default=0.0, show_default=True, help="Budget; 0 sets no limit."),
-    click.option("--min-tokens-per-s", default=0.0, show_default=True, help="What each request must get; 0 sets no limit."),
-    click.option("--priority", default="balanced", show_default=True, help="cheapest, balanced or fastest."),
-    click.option("--platforms", default="spaces", show_default=True, help="Comma list of spaces, zerogpu, endpoints, jobs, tpu, all."),
-    click.option("--prompt-tokens", default=0, show_default=True, help="Usual prompt; 0 takes an eighth of the context."),
-    click.option("--output-tokens", default=0, show_default=True, help="Usual answer; 0 takes up to 256 tokens."),
-    click.option("--max-ttft-s", default=0.0, show_default=True, help="Longest time to the first token; 0 sets no limit."),
-    click.option("--engine", default="auto", show_default=True, help="transformers, vllm, llama.cpp, ...; auto tries all."),
-    click.option("--sdk", default="auto", show_default=True, help="What the Space is built with: gradio, docker or auto."),
-)
+
+
+class EndpointCommand(click.Command):
+    """A command that takes the arguments of an endpoint as options, beside those of its own.
+
+    They are read off the endpoint's model when the command is used or explained: the list of the commands imports none of it.
+    """
+
+    def __init__(self, *args: Any, arguments: str, **attributes: Any) -> None:
+        """`arguments` is where the model stands, as "module:class"."""
+        super().__init__(*args, **attributes)
+        self._arguments = arguments
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own parameters, those of the endpoint that are not among them, and --help."""
+        own = {parameter.name for parameter in self.params}
+        listed = pkgutil.resolve_name(self._arguments).listed()
+        self.params += [_option(name, argument) for name, argument in listed.items() if name not in own]
+        return super().get_params(ctx)
+
+
+def _option(name: str, argument: FieldInfo) -> click.Option:
+    """An argument's name, default and words; what a value may be is checked by the endpoint."""
+    from lib.service.arguments import Checked  # noqa: PLC0415
+
+    shown = next(check.shown for check in argument.metadata if isinstance(check, Checked))
+    return click.Option(
+        [f"--{name.replace('_', '-')}"],
+        default=argument.default,
+        type=shown if shown in {int, float} else str,
+        metavar="|".join(get_args(shown)) or None,
+        show_default=argument.default != "",
+        help=f"{argument.description}.",
+    )
 
 
 _STATUSES = "\n".join(f"  {status:>3}  {meaning}" for status, meaning in MEANINGS.items())
@@ -232,26 +239,27 @@ def tiers(*, retired: bool, as_json: bool) -> None:
 
 
 @main.command(
+    cls=EndpointCommand,
+    arguments="lib.service.recommend:RecommendArguments",
     short_help="Recommend hardware for a model.",
     epilog=examples(
         "recommend Qwen/Qwen3-8B", "recommend 7B --priority cheapest --platforms all", "recommend Qwen/Qwen3-8B --files pytorch"
     ),
 )
 @click.argument("model")
-@workload
 @click.option("--files", metavar="FRAMEWORK", help="Also print README front matter and requirements.txt: pytorch, jax or tensorflow.")
 @as_json
 @guard_command
 def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> None:
     """Recommend hardware for MODEL: a Hub id, a parameter count such as 7B, or the text of a config.json.
 
-    Bundled models and parameter counts work offline.
+    Bundled models and parameter counts work offline; a gated model is read with the login of this machine.
     """
-    from lib.cli.act import open_services  # noqa: PLC0415
+    from lib.cli.act import login, open_services  # noqa: PLC0415
     from lib.cli.show import recommendation_text  # noqa: PLC0415
 
     services = open_services()
-    found: Mapping[str, Any] = services.recommend(model, **asked)
+    found: Mapping[str, Any] = services.recommend(model, **asked, token=login())
     shown = recommendation_text(found)
     if files and found["pick"]:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
@@ -264,19 +272,19 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
 
 @main.command(
     "right-size",
+    cls=EndpointCommand,
+    arguments="lib.service.right_size:RightSizeArguments",
     short_help="Say whether a Space's tier fits its models.",
     epilog=examples("right-size ada/chat", "right-size ada/chat --model Qwen/Qwen3-8B --hours-per-day 8 --json"),
 )
-@space_argument
-@click.option("--model", default="", help="Judge for this model; by default for those that the Space links.")
-@workload
+@click.argument("space_id", metavar="USER/SPACE")
 @as_json
 @guard_command
-def right_size(*, space: str, as_json: bool, **asked: Any) -> None:
+def right_size(*, space_id: str, as_json: bool, **asked: Any) -> None:
     """Say whether a Space's tier fits its models: what moving saves, or the reason to move up."""
     from lib.cli.act import login, open_services  # noqa: PLC0415
     from lib.cli.show import right_size_text  # noqa: PLC0415
 
-    say(f"Looking at {space}, and at its models ...")  # one that is not bundled takes some seconds to build
-    found = open_services().account.right_size(space, **asked, token=login())
+    say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
+    found = open_services().account.right_size(space_id, **asked, token=login())
     print_answer(found, right_size_text(found), as_json=as_json)

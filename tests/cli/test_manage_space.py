@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import huggingface_hub.constants
 import pytest
 from click.testing import CliRunner, Result
@@ -22,6 +23,9 @@ from lib.cli import act, outcome
 from lib.cli.app import main
 from lib.errors import AdvisorError
 from lib.service import space_actions
+from lib.service.arguments import Arguments
+from lib.service.recommend import RecommendArguments
+from lib.service.right_size import RightSizeArguments
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"
@@ -323,6 +327,28 @@ def test_help_teaches() -> None:
     for line in re.findall(r"manage_space\.py (.*)", str(main.epilog)):
         name, *words = line.split()
         main.commands[name].make_context(name, words)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "named"), [("recommend", RecommendArguments, {"model"}), ("right-size", RightSizeArguments, {"space_id"})]
+)
+def test_a_command_takes_every_argument_of_its_endpoint(name: str, arguments: type[Arguments], named: set[str]) -> None:
+    """With its default and its words; a new argument of the endpoint is an option without a line here."""
+    command = main.commands[name]
+    options = {one.name: one for one in command.get_params(command.make_context(name, ["7B"])) if isinstance(one, click.Option)}
+    listed = {name: argument for name, argument in arguments.listed().items() if name not in named}
+    assert listed.keys() <= options.keys()
+    assert {name: options[name].default for name in listed} == {name: argument.default for name, argument in listed.items()}
+    told = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
+    assert all(str(argument.description).split(";")[0].split(",")[0] in told for argument in listed.values())
+
+
+def test_a_value_reaches_the_endpoint_by_its_own_type(run: Run) -> None:
+    """Ten minutes of sound are heard longer than half a minute; what is no number is refused by the parser."""
+    asked = ("recommend", "openai/whisper-large-v3", "--json")
+    usual, long = (json.loads(run(*asked, *more).stdout) for more in ((), ("--audio-seconds", "600")))
+    assert long["pick"]["speed"]["request_s"] > usual["pick"]["speed"]["request_s"]
+    assert run("recommend", "7B", "--images", "many").exit_code == 2
 
 
 def test_help_imports_little(tmp_path: Path) -> None:
