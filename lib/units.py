@@ -19,7 +19,6 @@ FlopPerSecond = NewType("FlopPerSecond", float)
 Seconds = NewType("Seconds", float)
 Tokens = NewType("Tokens", int)
 TokensPerSecond = NewType("TokensPerSecond", float)
-Usd = NewType("Usd", Decimal)
 UsdPerHour = NewType("UsdPerHour", Decimal)
 
 KIB = 2**10

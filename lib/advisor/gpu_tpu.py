@@ -107,11 +107,6 @@ class Decision:
     by_stage: Mapping[Stage, Side]
     reasons: tuple[WeighedReason, ...]
 
-    @property
-    def constraints(self) -> tuple[WeighedReason, ...]:
-        """The reasons that no preference can outweigh."""
-        return tuple(reason for reason in self.reasons if reason.hard)
-
 
 def decide(work: Work, rules: DecisionRules, findings: Findings | None = None) -> Decision:
     """Weigh the answers. Reasons come constraints first, then by weight."""

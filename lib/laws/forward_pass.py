@@ -30,7 +30,6 @@ FITTED_CONSTANTS = "constants fitted by scripts/calibrate.py"
 _ROOFLINE = "Williams et al. 2009, doi:10.1145/1498765.1498785; " + FITTED_CONSTANTS
 _HERE = "lib/laws/forward_pass.py; " + FITTED_CONSTANTS
 WEIGHTS = Law("(dense bytes + expert bytes · (1 - (1 - k/E)ⁿ)) / N / bandwidth reached", _ROOFLINE)
-PROMPT_WEIGHTS = Law("bytes / N / bandwidth reached", _ROOFLINE)
 CACHE = Law("sequences · cache of one sequence / N / bandwidth reached", _HERE)
 CACHE_COPY = Law(
     "2 · sequences · cache of one sequence / bandwidth that copies reach",

@@ -134,7 +134,6 @@ def layer_split_bytes(*, in_layers: int, ends: int, layers: int, devices: int) -
 
 
 LAW = Law(equation="the last min(N − 1, L) of L layers and the output on the GPU, the rest on the host", source="lib/laws/parallelism.py")
-MIX = Law(equation="s · t_gpu + (1 − s) · t_host", source="layers run one after another; lib/laws/parallelism.py")
 LEAST_TOKENS = 32
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from lib.laws import Law
 from lib.laws.weights import Tensors
-from lib.units import Bytes
 
 LAW = Law(equation="Σ block bytes · elements / block length over all tensors", source="llama.cpp, src/llama-quant.cpp at 007dbbf3")
 
@@ -172,17 +171,12 @@ def _tensor_bytes(tensor: Tensors, kind: str, role: str, layer: int, shape: Gguf
     return math.prod(tensor.shape) * size // weights
 
 
-def weight_bytes_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape) -> Bytes:
-    """Bytes that the weights occupy in a llama.cpp file type ("Q4_K_M").
+def bytes_by_group_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape) -> Iterator[int]:
+    """Bytes of each group, all of a model's, in a llama.cpp file type ("Q4_K_M").
 
     Raises:
         KeyError: not one of the file types of `lib.precision.GGUF_TYPES`.
     """
-    return Bytes(sum(bytes_by_group_gguf(tensors, kind, shape)))
-
-
-def bytes_by_group_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape) -> Iterator[int]:
-    """Bytes of each group, all of a model's; the arguments are those of `weight_bytes_gguf`."""
     everything = tuple(tensors)
     tied = not any(t.kind == "head" for t in everything)
     for tensor in everything:

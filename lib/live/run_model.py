@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-_ENCODER_DTYPES = frozenset({"torch.int64", "torch.int32", "torch.bool"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimes:

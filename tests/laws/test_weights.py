@@ -20,7 +20,7 @@ from transformers.integrations.mxfp4 import Mxfp4GptOssExperts
 from transformers.quantizers.auto import AutoHfQuantizer
 
 from lib.laws.weights import rule_of_thumb_bytes, weight_bytes
-from lib.laws.weights_gguf import BLOCKS, GgufShape, weight_bytes_gguf
+from lib.laws.weights_gguf import BLOCKS, GgufShape, bytes_by_group_gguf
 from lib.model.build import build
 from lib.model.parameters import group_parameters
 from lib.model.quantization import read_quantization, skip_test
@@ -161,7 +161,7 @@ def test_published_elements_of_int4() -> None:
 def test_llama_cpp_sizes_of_llama_3_1_8b(kind: str, gib: float) -> None:
     """The sizes that llama.cpp's own `quantize` documentation prints for Llama 3.1 8B, to the printed digit."""
     tensors = group_parameters(build(config("meta-llama/Llama-3.1-8B-Instruct")))
-    assert round(weight_bytes_gguf(tensors, kind, GgufShape(layers=32, queries_per_kv=4, experts=0)) / 2**30, 2) == gib
+    assert round(sum(bytes_by_group_gguf(tensors, kind, GgufShape(layers=32, queries_per_kv=4, experts=0))) / 2**30, 2) == gib
 
 
 def test_block_types_are_those_of_ggml() -> None:
@@ -232,7 +232,7 @@ def test_bytes_grow_with_the_model_and_stay_below_float32(name: str, rows: int, 
 def test_every_file_type_has_a_size_between_one_and_thirty_two_bits(kind: str) -> None:
     """On a model whose rows no block divides, the fallbacks still give a size."""
     for width in (4096, 96, 80, 7):
-        size = weight_bytes_gguf([matrix(128, width)], kind, GgufShape(layers=1, queries_per_kv=1, experts=0))
+        size = sum(bytes_by_group_gguf([matrix(128, width)], kind, GgufShape(layers=1, queries_per_kv=1, experts=0)))
         assert 128 * width * 2 // 8 < size <= 128 * width * 4
 
 
