@@ -36,7 +36,7 @@ FUSED_ROWS = {"bnb4": 1.0, "int4": 50.0, "int8": 50.0, "awq": 1023.0}
 (a vector goes to `gemv_4bit`), exllamav2 `MAX_Q_GEMM_ROWS`, AutoAWQ 0.2 `WQLinear_GEMM` (its heuristic of 1024 rows)."""
 CACHE_COPYING = frozenset({"transformers"})
 """Engines whose default cache is copied at each step (`lib.laws.forward_pass.cache_bytes_copied`)."""
-GRAPH_REPLAYING = frozenset({"vllm", "sglang", "tensorrt-llm", "tgi"})
+GRAPH_REPLAYING = frozenset(name for name, row in TRAITS.items() if row.captured_graphs)
 """Engines that record decode steps as CUDA graphs and launch passes with prompts kernel by kernel (`lib.laws.forward_pass.step_time`)."""
 MAX_NUM_SEQS: dict[str, int] = {
     **{name: row.max_num_seqs for name, row in TRAITS.items()},
