@@ -6,6 +6,7 @@ a layout: clear backgrounds for both themes, quiet grids, one font.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,6 +40,7 @@ _GRID = "rgba(128,128,128,.25)"
 _CLEAR = "rgba(0,0,0,0)"
 _APART = 0.06  # share of the height that a label takes
 _NAME_WORDS = 2  # "RTX PRO"
+_MARKS = 5
 
 
 def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = None) -> str:
@@ -131,7 +133,7 @@ def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence
             font={"size": 11},
         )
     figure.add_vline(x=context, line={"width": 1.5, "color": "#8b93a1"})
-    figure.update_layout(**_layout(max(top, *(capacity / scale for capacity, _ in lines), 0.0), lengths[-1]))
+    figure.update_layout(**_layout(max(top, *(capacity / scale for capacity, _ in lines), 0.0), lengths))
     return figure
 
 
@@ -167,8 +169,10 @@ def _near(capacities: Sequence[tuple[str, int]], top: float) -> list[tuple[str, 
     return below + above[:1]
 
 
-def _layout(top: float, end: int) -> dict[str, Any]:
+def _layout(top: float, lengths: Sequence[int]) -> dict[str, Any]:
     axis = {"gridcolor": _GRID, "zeroline": False}
+    powers = [2**power for power in range(lengths[0].bit_length() - 1, lengths[-1].bit_length()) if 2**power >= lengths[0]]
+    marks = powers[:: -(1 + len(powers) // _MARKS)][::-1]
     return {
         "template": "none",
         "paper_bgcolor": _CLEAR,
@@ -181,7 +185,14 @@ def _layout(top: float, end: int) -> dict[str, Any]:
         "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}},
         "showlegend": False,
         "xaxis": axis
-        | {"title": {"text": "Context per request, tokens"}, "tickformat": "~s", "nticks": 6, "tickangle": 0, "range": [0, end]},
+        | {
+            "title": {"text": "Context per request, tokens"},
+            "type": "log",
+            "tickvals": marks,
+            "ticktext": [f"{mark // 1024:,}K" if mark >= 1024 else str(mark) for mark in marks],  # noqa: PLR2004 as contexts are named
+            "tickangle": 0,
+            "range": [math.log10(lengths[0]), math.log10(max(lengths[-1], 2 * lengths[0]))],
+        },
         "yaxis": axis | {"title": {"text": f"{size_unit()[0]} on a device"}, "range": [0, top * 1.08 or 1]},
     }
 

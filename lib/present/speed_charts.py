@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
 _FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
-_APART, _FAR = 1.4, 6.0  # ratios of speed and of price from which two names do not write over each other
+_PLOT_PX, _LETTER_PX, _LINE_PX = (270.0, 270.0), 6.6, 16.0
+"""The plot on a phone of 390 px, and what a name takes of it: names that do not write over each other there do so nowhere."""
 _BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
 _WIDE, _NARROW = 200.0, 30.0  # ratios from which an axis is marked at 1, and at 1 and 3; below at 1, 2, 5
 _PASSES = ("#3d74b8", "#d1851a")
@@ -134,7 +135,10 @@ def draw_front(shown: Front) -> Figure:
             hoverinfo="skip",
         )
     )
-    for place in _named(best):
+    end = _end(places)
+    left = math.log10(free) - 0.15
+    decades = math.log10(end) - left, math.log10(max(one.high for one in places) / min(one.low for one in places)) if places else 1.0
+    for place in _named(best, *decades):
         figure.add_annotation(
             x=math.log10(place.usd or free),
             y=math.log10(place.value),
@@ -146,7 +150,6 @@ def draw_front(shown: Front) -> Figure:
             yshift=3,
             font={"size": 11},
         )
-    end = _end(places)
     ticks = _prices(free, end, some_free=len(paid) < len(places))
     figure.update_layout(
         **figure_layout(height=340),
@@ -156,7 +159,7 @@ def draw_front(shown: Front) -> Figure:
             "type": "log",
             "title": {"text": "USD a month"},
             "tickangle": 0,
-            "range": [math.log10(free) - 0.15, math.log10(end)],
+            "range": [left, math.log10(end)],
             "tickvals": [at for at, _ in ticks],
             "ticktext": [t for _, t in ticks],
         },
@@ -171,14 +174,18 @@ def draw_front(shown: Front) -> Figure:
     return figure
 
 
-def _named(best: Sequence[Place]) -> list[Place]:
-    """Those whose names do not write over the one before: apart in speed, or far apart in price."""
-    found: list[Place] = []
+def _named(best: Sequence[Place], price_decades: float, speed_decades: float) -> list[Place]:
+    """Those whose names do not write over the one before: a line above it, or to the right of it by their own length."""
+    named: list[Place] = []
     for place in best:
-        last = found[-1] if found else None
-        if last is None or place.value > _APART * last.value or (last.usd and place.usd > _FAR * last.usd):
-            found.append(place)
-    return found
+        if named:
+            last, (wide, high) = named[-1], _PLOT_PX
+            above = math.log10(place.value / last.value) * high > _LINE_PX * speed_decades
+            beside = last.usd and math.log10(place.usd / last.usd) * wide > (len(place.hardware) + 2) * _LETTER_PX * price_decades
+            if not (above or beside):
+                continue
+        named.append(place)
+    return named
 
 
 def _dots(scatter_type: type, places: Sequence[Place], free: float, unit: str) -> Any:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a model above to see what it takes."
-_POINTS = 8
-_SHORTEST_SPAN = 32_768
+_SPAN = 1024  # the curve begins at the longest context over this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,9 +220,12 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:
-    """Context lengths for the curve: evenly spaced up to where growth shows, within the model's limit, the one asked for among them."""
-    end = max(int(context), min(limit, max(_SHORTEST_SPAN, 4 * int(context))))
-    return sorted({max(1, end * index // _POINTS) for index in range(_POINTS + 1)} | {int(context)})
+    """Context lengths for the curve: powers of two and what lies half-way, up to the model's limit; the one asked for is among them."""
+    asked = int(context)
+    end = max(asked, limit)
+    start = min(asked, max(1, end // _SPAN))
+    steps = {size for power in range(end.bit_length()) for size in (2**power, 3 * 2**power // 2)}
+    return sorted({size for size in steps if start <= size <= end} | {asked, end})
 
 
 def list_capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:

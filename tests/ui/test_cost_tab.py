@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
+import math
 import re
 from functools import partial
 from typing import Any
@@ -11,12 +13,14 @@ from urllib.parse import parse_qs
 
 import page_values
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 
 from lib.catalog import load
 from lib.hub.providers import ProviderOffers
 from lib.present.cost_rows import draw_bills
-from lib.present.speed_charts import draw_front, draw_roofline, roofline_words, speed_front
+from lib.present.speed_charts import Front, Place, draw_front, draw_roofline, roofline_words, speed_front
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -153,3 +157,20 @@ def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Servic
     assert figure is None
     assert 'role="alert"' in words
     assert recommend_boxes.roofline_updates(services, LLAMA, page_values.asked("recommend", hardware="spaces:l4x1"))[1] is not None
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.01, 2)), min_size=2, max_size=9))
+def test_names_on_the_front_do_not_write_over_each_other(steps: list[tuple[float, float]]) -> None:
+    """On a phone's plot of 270 × 270 pixels, with letters of 6.6 pixels and lines of 13; whatever the prices and speeds."""
+    price, speed, places = 1.0, 0.0, []
+    for number, (dearer, faster) in enumerate(steps):
+        price, speed = price + dearer, speed + faster
+        rate = {"value": 10**speed, "low": 10**speed / 1.5, "high": 10**speed * 1.5}
+        places.append(Place(hardware=f"hardware-x{number}", platform="spaces", name="", runs_as="", usd=10**price, pareto=True, **rate))
+    figure = draw_front(Front(unit="tokens/s", shape="", places=tuple(places)))
+    left, right = figure.layout.xaxis.range
+    tall = math.log10(1.5 * places[-1].value * 1.5 / places[0].value)
+    boxes = [(270 * (note.x - left) / (right - left), 270 * note.y / tall, 6.6 * len(note.text)) for note in figure.layout.annotations]
+    assert boxes
+    for (x, y, _), (further, higher, width) in itertools.combinations(boxes, 2):
+        assert higher - y > 13 or further - width > x

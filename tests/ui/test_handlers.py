@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import gradio as gr
@@ -190,11 +191,13 @@ def test_nothing_qualifying_is_said(services: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_curve_spans_what_matters() -> None:
-    """The curve reaches the model's limit for short models, four times the context for long ones, and holds the context itself."""
-    assert memory_tab.choose_lengths(4096, 131_072)[-1] == 32_768
-    assert memory_tab.choose_lengths(512, 1024)[-1] == 1024
-    assert memory_tab.choose_lengths(50_000, 131_072)[-1] == 131_072
-    assert 50_000 in memory_tab.choose_lengths(50_000, 131_072)
+    """It reaches the model's limit, begins at a thousandth of it or at the context itself, and holds that; steps of a half at most."""
+    for context, limit in ((4096, 131_072), (512, 1024), (50_000, 131_072), (448, 448), (1, 10_000_000), (2048, 1024)):
+        lengths = memory_tab.choose_lengths(context, limit)
+        assert (lengths[-1], context in lengths) == (max(context, limit), True)
+        assert lengths[0] <= max(1, lengths[-1] // 512)
+        assert lengths == sorted(set(lengths))
+        assert all(later <= max(2, 1.5 * length) for length, later in itertools.pairwise(lengths))
 
 
 def test_suggestions_do_without_the_hub() -> None:
