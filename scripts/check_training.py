@@ -1,6 +1,6 @@
 """Fit the constants of training on published runs; judge memory on stacks, and speed on models, that the fit has not seen.
 
-    python -m scripts.check_training FACTS              the errors, stack by stack
+    python -m scripts.check_training FACTS              the errors, stack by stack; what is said to runs that ended for want of memory
     python -m scripts.check_training FACTS --all        every run with its error
     python -m scripts.check_training FACTS --write      also write lib/data/training_constants.json
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,17 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, minimize
 
 from lib import catalog
-from lib.laws.runtime import Range
+from lib.advisor.training import judge_fit
+from lib.errors import UnsupportedModel
+from lib.laws.runtime import CUDA_CONTEXT, Range
 from lib.laws.training import moving_bytes
-from lib.memory.training import Constants, Share, estimate_training, load_constants, reserve_bytes, step_peaks
+from lib.memory.training import Constants, Share, TrainingMemory, estimate_training, load_constants, reserve_bytes, step_peaks
+from lib.memory.training_adapters import check_training
+from lib.model.spec import ModelSpec
 from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, step_work, time_step
 from lib.units import GIB, Bytes
-from scripts.training_points import Run, TimedRun, check_counts, other_runs, single_device_runs, timed_runs
+from lib.workload import TrainingRequest
+from scripts.training_points import Run, TimedRun, check_counts, failed_runs, other_runs, single_device_runs, timed_runs
 
 OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
 CHECKED = "2026-11-22"
@@ -49,8 +54,17 @@ class Judged:
     """A run and the estimate of it, by constants that have not seen its stack."""
 
     run: Run
-    typical: int
-    high: int
+    memory: TrainingMemory
+
+    @property
+    def typical(self) -> int:
+        """Bytes that torch reserves, typically."""
+        return self.memory.reserved.typical
+
+    @property
+    def high(self) -> int:
+        """The same, at most."""
+        return self.memory.reserved.high
 
     @property
     def error(self) -> float:
@@ -100,9 +114,8 @@ def judge(judged: Sequence[Run], others: Sequence[Run]) -> list[Judged]:
     found = []
     for source in dict.fromkeys(run.source for run in judged):
         constants = fit([run for run in (*judged, *others) if run.source != source])
-        for run in (run for run in judged if run.source == source):
-            whole = estimate_training(run.spec, run.request, constants)
-            found.append(Judged(run=run, typical=whole.reserved.typical, high=whole.reserved.high))
+        runs = [run for run in judged if run.source == source]
+        found += [Judged(run=run, memory=estimate_training(run.spec, run.request, constants)) for run in runs]
     return found
 
 
@@ -191,6 +204,38 @@ def _side_by_side(found: Sequence[Judged]) -> None:
         print(f"{name:34} {len(errors):5} {mean:8.1%} {median:8.1%} {low:8.0%}")
 
 
+def _verdict(spec: ModelSpec, request: TrainingRequest, card_bytes: int) -> str:
+    """What the app says to this step on this card; "refused" where it estimates no training of the model."""
+    try:
+        check_training(spec, request)
+    except UnsupportedModel:
+        return "refused"
+    return judge_fit(estimate_training(spec, request), card_bytes)
+
+
+def _failed(facts: Path) -> None:
+    """What is said to the published runs that ended for want of memory."""
+    said = [(one.spec.pipeline is not None, _verdict(one.spec, one.request, one.card_bytes)) for one in failed_runs(facts)]
+    print(f"\n{len(said)} published runs ended for want of memory; refused, risky or too large: {_share(v != 'fits' for _, v in said)}")
+    for pipeline, name in ((True, "of pictures and clips, refused whatever their size"), (False, "of text, judged by their size")):
+        verdicts = [verdict for is_pipeline, verdict in said if is_pipeline is pipeline]
+        print(f"  {len(verdicts)} {name}: {', '.join(f'{verdicts.count(v)} {v}' for v in dict.fromkeys(verdicts))}")
+
+
+def _on_smaller_cards(found: Sequence[Judged]) -> None:
+    """The judgement of published runs on every size of card: those with less than the run reserved, and those with enough."""
+    sizes = sorted({card.memory_usable for card in catalog.load().accelerators.values() if card.kind == "gpu" and card.memory_usable})
+    pairs = [(judge_fit(one.memory, size), one.run.reserved_bytes + CUDA_CONTEXT.typical > size) for one in found for size in sizes]
+    small, enough = ([verdict for verdict, less in pairs if less is wanted] for wanted in (True, False))
+    print(f"runs × cards with less than was reserved: {len(small)}, called risky or too large: {_share(v != 'fits' for v in small)}")
+    print(f"runs × cards with as much: {len(enough)}, called risky or fitting: {_share(v != 'no' for v in enough)}")
+
+
+def _share(holds: Iterable[bool]) -> str:
+    every = list(holds)
+    return f"{sum(every) / len(every):.0%}"
+
+
 def _speed(constants: SpeedConstants, errors: Sequence[float], sources: set[str]) -> dict[str, Any]:
     low, high = np.quantile(1 + np.asarray(errors), [0.1, 0.9])
     return {
@@ -241,6 +286,8 @@ def main() -> int:
         print(_line(source, [one for one in found if one.run.source == source]))
     print(_line("all", found))
     _side_by_side(found)
+    _failed(arguments.facts)
+    _on_smaller_cards(found)
     fitted = fit([*judged, *others])
     print(f"constants of all stacks: share {fitted.dynamic}, fixed {fitted.fixed}")
     runs = timed(arguments.facts)

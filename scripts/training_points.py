@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lib.errors import AdvisorError
 from lib.model import bundled
+from lib.model.parameter_count import resolve_count
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec
 from lib.units import GIB, MIB
@@ -98,8 +99,8 @@ def find_model(model_id: str) -> ModelSpec | None:
     return found
 
 
-def _points(facts: Path, name: str) -> list[dict[str, Any]]:
-    return list(json.loads((facts / name).read_text(encoding="utf-8"))["points"])
+def _points(facts: Path, name: str, key: str = "points") -> list[dict[str, Any]]:
+    return list(json.loads((facts / name).read_text(encoding="utf-8"))[key])
 
 
 def check_counts(facts: Path) -> list[str]:
@@ -216,6 +217,32 @@ class TimedRun:
     spec: ModelSpec
     request: TrainingRequest
     step_s: float
+
+
+class FailedRun(NamedTuple):
+    """A published run that ended for want of memory, and the card's bytes; `spec` is a pipeline's where pictures or clips were trained."""
+
+    model: str
+    spec: ModelSpec
+    request: TrainingRequest
+    card_bytes: int
+
+
+A_PIPELINE = "Wan-AI/Wan2.1-T2V-14B-Diffusers"
+"""Stands for the families of pictures and clips of which no configuration is at hand: whether a pipeline can be trained is asked of one."""
+
+
+def failed_runs(facts: Path) -> Iterator[FailedRun]:
+    """Runs that ended for want of memory; RWKV-6 by its number of parameters, with the float32 states of DeepSpeed, as its rows say."""
+    for point in _points(facts, "training_memory.json", "oom_points"):
+        text = point["task"] == "llm-finetune"
+        spec = resolve_count(point["model"].rpartition("-")[2].upper()) if text else find_model(A_PIPELINE)
+        if spec is not None:
+            asked = TrainingRequest(
+                method="full" if point["method"] == "full" else "lora", rank=point.get("lora_rank") or 16, stack="transformers",
+                checkpointing="layers", sequence_tokens=point.get("seq_len") or 1, micro_batch=point["batch"],
+            )  # fmt: skip
+            yield FailedRun(point["model"], spec, asked, round(point["card_gib"] * GIB))
 
 
 PADDED = 307

@@ -23,7 +23,8 @@ Gradients lie there at every moment where steps are accumulated. In mixed precis
 copies of all layers until its context ends, which is after the loss; then only what the graph holds stays: all copies where nothing is
 recomputed, and with checkpoints those of the layer that is recomputed. Logits and loss, for each token and entry of the vocabulary with b
 bytes an element: b + 4 + 4 (logits, their float32 copy, log-softmax), then 4 + 4 + 4 (log-softmax, its gradient, and that of the copy;
-transformers ≥ 4.45); a fused or chunked loss holds the hidden states and a gradient of them instead, 4·b·h for each token, and one chunk.
+transformers ≥ 4.45), and b in both where a tanh caps the logits; a fused or chunked loss holds the hidden states and a gradient of them
+instead, 4·b·h for each token, and one chunk.
 
 Limits: transformers' own modules; FSDP and ZeRO as published, without the traffic's buffers beyond two layers.
 Sources: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054; Dettmers et al. 2022, arXiv:2110.02861 (8-bit states in blocks); Shazeer and
@@ -109,9 +110,17 @@ class LossBytes(NamedTuple):
     backward: Bytes
 
 
-def loss_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: int, fused: bool) -> LossBytes:
-    """Logits and loss of so many tokens."""
-    forward, backward = vocabulary * (element_bytes + 2 * FLOAT32), vocabulary * 3 * FLOAT32
+def loss_bytes(
+    *, tokens: int, vocabulary: int, hidden: int, element_bytes: int, fused: bool, capped: bool = False, copied: bool = True
+) -> LossBytes:
+    """Logits and loss of so many tokens.
+
+    `capped`: a tanh caps the logits and is kept for its gradient. `copied`: the loss is that of a float32 copy, as of models that write;
+    those that fill masks compute it in the dtype of the logits, unless autocast puts it into float32.
+    """
+    kept, width = vocabulary * element_bytes if capped else 0, FLOAT32 if copied else element_bytes
+    forward = kept + vocabulary * (element_bytes + (2 * width if copied else width))
+    backward = kept + vocabulary * 3 * width
     if fused:
         chunk = min(tokens, _CHUNK_TOKENS) * (vocabulary * element_bytes + backward)
         both = Bytes(tokens * _FUSED_COPIES * element_bytes * hidden + chunk)

@@ -176,7 +176,10 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
     buckets = gradients if sharding == "ddp" else 0  # for the exchange
     head = of.ends * of.trained.width if request.method == "full" else 0
     fused = fuses_loss(request)
-    loss = law.loss_bytes(tokens=tokens, vocabulary=of.vocabulary, hidden=of.hidden, element_bytes=of.width, fused=fused)
+    loss = law.loss_bytes(
+        tokens=tokens, vocabulary=of.vocabulary, hidden=of.hidden, element_bytes=of.width, fused=fused, capped=spec.caps_logits,
+        copied=spec.work != "text encoder" or request.precision == "mixed",
+    )  # fmt: skip
     tensors = law.StepTensors(
         states={
             StepPart.WEIGHTS: 0 if offloads else ceil_divide(of.weights, by_weights),

@@ -55,7 +55,7 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
         plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
-    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision", "sound", "picture_pass"):
+    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision", "sound", "picture_pass", "read_with_token", "caps_logits"):
         if not plain[name]:
             del plain[name]
     if spec.pipeline is not None:

@@ -123,6 +123,7 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
             buffer_bytes=parameters.count_buffer_bytes(built),
             vision=describe_vision(built.config),
             sound=describe_sound(built.config),
+            caps_logits=bool(getattr(built.config.get_text_config(), "final_logit_softcapping", None)),
             picture_pass=None if terms or unknown else run_picture_pass(built),
         )
     except AdvisorError:

@@ -255,7 +255,8 @@ class ModelSpec:
     repository, by the names that mean them, with their bytes (0: not told).
     `vision` is None where the model takes no pictures, or where what one becomes is not known here; so is `sound`, what its encoder makes
     of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens. `read_with_token` says that a
-    visitor's token read it: nothing of it goes where others see it.
+    visitor's token read it: nothing of it goes where others see it. `caps_logits`: logits pass a
+    tanh, which a training step keeps (Gemma 2, 3n and 4).
     """
 
     id: str
@@ -285,6 +286,7 @@ class ModelSpec:
     sound: SoundRules | None = None
     picture_pass: PicturePass | None = None
     read_with_token: bool = False
+    caps_logits: bool = False
 
     @property
     def work(self) -> Work:

@@ -15,6 +15,7 @@ from lib.laws.forward_pass import attention_flop, linear_flop
 from lib.laws.training import StepPart
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import estimate_training, step_peaks
+from lib.memory.training_adapters import HALF
 from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
@@ -158,7 +159,7 @@ def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: 
     """Weights, states, saved activations, peak, FLOP and operations of a step.
 
     The closed form is that of `/estimate_training` for the step that is executed: bf16, adapters in float32, plain loss, nothing packed.
-    Saved activations count the log-softmax, which is alive between the two passes.
+    Saved activations count the log-softmax, and the tanh of capped logits, which are alive between the two passes.
     """
     experts = any(group.kind == "expert" for group in spec.tensors)  # axolotl packs them, bitsandbytes by itself does not
     request = TrainingRequest(
@@ -170,7 +171,8 @@ def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: 
     peaks, buffers, apart = step_peaks(spec, request), spec.buffer_bytes, run.encoder_decoder
     of = peaks.update
     weights = of[StepPart.WEIGHTS] + of[StepPart.ADAPTERS]
-    softmax = FLOAT32 * layer_sizes(spec).vocabulary * request.micro_batch_tokens
+    width = (HALF if spec.work == "text encoder" else FLOAT32) + (HALF if spec.caps_logits else 0)
+    softmax = width * layer_sizes(spec).vocabulary * request.micro_batch_tokens
     saved = None if apart else peaks.loss[StepPart.SAVED_ACTIVATIONS] + softmax
     peak = None if apart else max(sum(one.values()) for one in peaks) + buffers
     return [
