@@ -44,6 +44,11 @@ class LoraLinear(nn.Module):
         """The base's, whose dtype some models ask for."""
         return self.base.weight  # type: ignore[return-value]  # a tensor
 
+    @property
+    def bias(self) -> Tensor | None:
+        """The base's, which Mamba's scan reads beside the module."""
+        return self.base.bias  # type: ignore[return-value]  # as above
+
     def forward(self, x: Tensor) -> Tensor:
         """The base's result and the update."""
         result: Tensor = self.base(x)

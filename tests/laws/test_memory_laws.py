@@ -120,9 +120,14 @@ def test_states_of_optimizers(optimizer: Optimizer, held: int, paged: int) -> No
 
 
 def test_a_fused_loss_does_not_grow_with_the_vocabulary() -> None:
-    """Plain: 10 and then 12 bytes an entry and token; fused: four hidden states a token and one chunk of logits."""
+    """Plain: 10 and then 12 bytes an entry and token, 2 more with a cap, 4 and 6 without a float32 copy.
+
+    Fused: four hidden states a token and one chunk of logits.
+    """
     sizes = {"vocabulary": 128_256, "hidden": 4096, "element_bytes": 2}
     assert training.loss_bytes(tokens=4096, fused=False, **sizes) == (4096 * 128_256 * 10, 4096 * 128_256 * 12)
+    assert training.loss_bytes(tokens=1, fused=False, capped=True, **sizes) == (128_256 * 12, 128_256 * 14)
+    assert training.loss_bytes(tokens=1, fused=False, copied=False, **sizes) == (128_256 * 4, 128_256 * 6)
     longer, shorter = (training.loss_bytes(tokens=tokens, fused=True, **sizes) for tokens in (8192, 4096))
     more = longer.backward - shorter.backward
     assert more == 4096 * 4 * 2 * 4096

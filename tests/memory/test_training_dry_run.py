@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal
 
 import pytest
@@ -13,9 +14,14 @@ from lib.model.dry_run_result import Training
 from lib.workload import TrainingRequest
 
 
-@pytest.mark.parametrize("name", ["meta-llama/Llama-3.2-1B", "Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B"])
-@pytest.mark.parametrize("method", ["full", "lora", "qlora"])
-@pytest.mark.parametrize("checkpointing", [True, False])
+@pytest.mark.parametrize(
+    ("name", "method", "checkpointing"),
+    [
+        *product(("meta-llama/Llama-3.2-1B", "Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B"), ("full", "lora", "qlora"), (True, False)),
+        ("google/gemma-2-2b", "qlora", True),  # capped logits
+        ("google-bert/bert-base-uncased", "lora", True),  # a loss in the dtype of the logits
+    ],
+)
 def test_peak_of_a_step(name: str, method: Literal["full", "lora", "qlora"], checkpointing: bool) -> None:
     """512 tokens in bf16 with fused AdamW and the plain loss: within 5 % of the peak that is executed."""
     config, spec = bundled.find_config(name), bundled.find_spec(name)

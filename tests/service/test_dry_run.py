@@ -98,6 +98,13 @@ def test_closed_forms_beside_the_executed_architecture() -> None:
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
 
 
+@pytest.mark.parametrize(("name", "batch", "tokens"), [("google/gemma-3-1b-it", 16, 256), ("microsoft/deberta-v3-base", 4, 200)])
+def test_activations_of_prompts_below_a_window_and_of_collected_states(name: str, batch: int, tokens: int) -> None:
+    """Gemma 3's window is 512; DeBERTa's encoder keeps the hidden states of all layers until it is done."""
+    ratios = _ratios(QUESTION(name, prompt_tokens=tokens, output_tokens=1, batch_size=batch))
+    assert ratios["activations of the prompt"] == pytest.approx(1, abs=0.01)
+
+
 def test_a_training_step() -> None:
     """States and saved activations of LoRA, which trains 4 · (in + out) of each matrix: 8192 in two layers, 24,576 in six."""
     answer = QUESTION(LLAMA, prompt_tokens=64, mode="lora", rank=4)
