@@ -5,7 +5,8 @@ First comes what is comfortable, then what is tight (less than a tenth of a devi
 
     balanced    the price of the whole workload, weighed: weights in eight bits count double, in four bits two and a half times, so that
                 as stored is worth up to that (three and five times for what draws: smaller weights make it no faster, and the smaller
-                card draws slower); a Job or hardware with an allowlist counts one and a half times
+                card draws slower); a Job, hardware with an allowlist, or several machines (no Space spreads requests over copies)
+                count one and a half times
     cheapest    the price; what is slow comes last
     fastest     the predicted tokens per second of all requests; those within a tenth of the fastest count as equal, for the predictions
                 err by more, and the price decides among them; then the same from the fastest of the others on
@@ -50,7 +51,8 @@ def order_configurations(of: Configuration, usd_per_hour: Decimal, priority: Pri
     level, weight = VERDICTS.index(of.verdict), weigh(of.candidate.step, family)
     if priority == "fastest":
         return (level > 0, -total_rate(of.speed, of.replicas), weight)
-    return (level, usd_per_hour * weight, weight, of.replicas)
+    several = INCONVENIENT if of.replicas > 1 and priority == "balanced" else 1
+    return (level, usd_per_hour * weight * several, weight, of.replicas)
 
 
 def total_rate(of: Speed, replicas: int) -> float:
@@ -105,12 +107,12 @@ def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, group
         return any(reason.code == "zerogpu_xlarge" for reason in entry.reasons)
 
     def is_cheap_cpu(entry: Entry) -> bool:
-        plain = entry.memory is not None and entry.offer.silicon is None and entry.step == AS_STORED
+        plain = entry.memory is not None and entry.offer.silicon is None and entry.step == AS_STORED and entry.replicas == 1
         return plain and (cheapest_gpu is None or entry.cost.usd_per_hour < cheapest_gpu)
 
     def weight(entry: Entry) -> Decimal:
         inconvenient = INCONVENIENCES & {reason.code for reason in entry.reasons}
-        return weigh(entry.step, family) * (INCONVENIENT if inconvenient else 1)
+        return weigh(entry.step, family) * (INCONVENIENT if inconvenient or entry.replicas > 1 else 1)
 
     def balanced(entry: Entry) -> Key:
         weighed = weight(entry)

@@ -108,9 +108,9 @@ _ZEROGPU = {
     "zerogpu_gradio_only": "ZeroGPU takes Gradio Spaces only; this one is built with {sdk}.",
     "zerogpu_needs_account": "Hosting on ZeroGPU needs an account; a free one may host {free_spaces} such Spaces.",
     "zerogpu_quota": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request: "
-    "{requests_per_visitor} a day each, at least {visitors} visitors for {requests_per_day} requests a day.",
+    "{requests_per_visitor} a day each, at least {visitors} of them for {requests_per_day} requests a day.",
     "zerogpu_quota:runs": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request, and have "
-    "{requests_per_visitor} runs a day by what users report: at least {visitors} visitors for {requests_per_day} requests a day.",
+    "{requests_per_visitor} runs a day by what users report: at least {visitors} of them for {requests_per_day} requests a day.",
     "zerogpu_quota_unknown": "Visitors spend their own quota ({account}: {quota_s} a day); the time of a request is not known.",
     "zerogpu_crowd": "{concurrency} concurrent requests are at least as many visitors, each waiting for a slice of the shared GPUs. Up to "
     "{most_visitors} count as light traffic here.",
@@ -160,7 +160,7 @@ _NOTES = {
     "context_raised": "The stated request is longer than the context of {asked_tokens} tokens: memory is planned for {held_tokens}.",
     "first_token_not_judged": "The time to the first token is not predicted for this work, so its limit was not checked.",
     "picked_balanced": "The lowest price among hardware that is fast enough and keeps 10 % of its memory free. Original precision is "
-    "preferred: 8-bit weights count as twice the price, 4-bit weights as two and a half times.",
+    "preferred: 8-bit weights count as twice the price, 4-bit weights as two and a half times, several machines as one and a half.",
     "picked_balanced:cpu": "A CPU that is fast enough and costs less than every GPU. ZeroGPU runs it too and costs its owner nothing, but "
     "its visitors queue and spend a daily quota; priority=cheapest picks it.",
     "picked_balanced:short": "Nothing that fits is both fast enough and keeps 10 % of its memory free: of what does most of that, the "

@@ -18,7 +18,7 @@ from lib.catalog import load
 from lib.model import bundled
 from lib.precision import resolve, weight_format
 from lib.present.sentences import sentence
-from lib.workload import Workload
+from lib.workload import MediaRequest, PipelineRequest, Workload
 
 CATALOG = load()
 RENTED = {"platforms": ("spaces",)}
@@ -223,7 +223,39 @@ OTHERS = (
     Row("a page that calls a provider, free", "", {"task": "inference-api"}, Pick("zero-a10g"),
         "a free account creates no Space on the free CPU; a ZeroGPU Space that never calls the GPU costs nothing"),
 )  # fmt: skip
-ROWS = (*CHAT, *LARGE, *OTHERS)
+FURTHER = (
+    Row("Qwen3 embeddings of a million texts a day", "Qwen/Qwen3-Embedding-0.6B", {"requests_per_day": 1_000_000, "prompt_tokens": 256},
+        Pick("t4-small", "transformers", "fp16"),
+        "one T4 embeds forty texts a second; twelve CPUs for a tenth less want something that spreads requests over them"),
+    Row("Llama 3B for 200 users", "meta-llama/Llama-3.2-3B-Instruct", {"concurrency": 200}, Pick("l40sx1", "vllm", "bf16", "docker"),
+        "one L40S holds them all at twice the speed; two L4s for a tenth less want a balancer before them"),
+    Row("Phi-4 for 500 dollars a month", "microsoft/phi-4", RENTED | {"max_usd_per_month": Decimal(500)}, Pick("t4-small", "", "awq-4"),
+        "14 billion parameters are 9 GB in four bits, and only T4s cost less than 0.69 an hour"),
+    Row("FLUX as cheap as can be, rented", FLUX, RENTED | {"priority": "cheapest"}, Pick("l40sx1", "transformers", "bf16"),
+        "33 GB in 16 bits; what costs less draws a picture in more than half a minute"),
+    Row("SDXL in four steps in a Docker Space", SDXL, {"pictures": PipelineRequest(steps=4, guidance="off"), "sdk": "docker"},
+        Pick("t4-small", "transformers", "fp16"),
+        "four steps are two seconds on the cheapest card"),
+    Row("eight pictures in a prompt of Qwen2.5-VL", "Qwen/Qwen2.5-VL-7B-Instruct",
+        {"context_tokens": 32_768, "media": MediaRequest(images=8)}, Pick("zero-a10g", "transformers", "bf16"),
+        "16.6 GB and a long prompt fit half a card for nothing"),
+    Row("SmolLM3 on a PRO account in Gradio", "HuggingFaceTB/SmolLM3-3B", {"account": "pro", "sdk": "gradio"},
+        Pick("zero-a10g", "transformers", "bf16"), "6 GB on half a card, at no price"),
+    Row("a 7B for a PRO host whose 500 requests a day come from free visitors", L8,
+        {"account": "pro", "visitor_account": "free", "requests_per_day": 500}, Pick("l4x1", "transformers", "bf16"),
+        "eight runs a day of a free visitor want more than sixty of them: that is traffic for hardware of its own"),
+    Row("ViT on a free account", "google/vit-base-patch16-224", {}, Pick("cpu-upgrade", "transformers", "fp32"),
+        "one pass of 86 million parameters takes a fraction of a second on a CPU"),
+    Row("GPT-2 on a free account", "openai-community/gpt2", {}, Pick("cpu-upgrade", "transformers", "fp32"),
+        "124 million parameters are written faster than one reads on eight cores"),
+    Row("Qwen3 8B, asked for 128k tokens, of which it takes 40,960", "Qwen/Qwen3-8B", {"context_tokens": 131_072},
+        Pick("zero-a10g", "transformers", "bf16"), "16 GB and 6 GiB of cache fit half a card; that the rest is not counted is said first"),
+    Row("Gemma 3 4B in a Docker Space", "google/gemma-3-4b-it", {"sdk": "docker"}, Pick("t4-small", "transformers", "fp16"),
+        "8.6 GB in 16 bits fit the cheapest card, and are written four times as fast as one reads"),
+    Row("Llama 405B anywhere", "meta-llama/Llama-3.1-405B-Instruct", {"platforms": ("spaces", "zerogpu", "endpoints", "jobs", "tpu")},
+        Pick("aws-nvidia-h200-x2 a100x4", "vllm", "awq-4"), "230 GB in four bits: two H200 or four A100, at the same price"),
+)  # fmt: skip
+ROWS = (*CHAT, *LARGE, *OTHERS, *FURTHER)
 
 
 def answer(model: str, **asked: Any) -> Recommendation:
