@@ -248,7 +248,7 @@ def _within(most: Maximum, of: ServingSetup, name: Literal["context_tokens", "re
 
     if not targets.any_set:
         return most
-    bound = endless if most.value is None else min(most.value, endless)
+    bound = endless if most.value is None else most.value
     if targets.missed_limit(at(bound)) is None:
         return most
 

@@ -79,6 +79,15 @@ def test_the_answer_fits_and_one_more_does_not(
     assert most.value <= batch.value
 
 
+def test_more_requests_than_are_looked_through_are_checked_too() -> None:
+    """A T4 holds 13,484 requests of one token; the limit was looked up at 4,096, so that all of them passed it."""
+    of = hosting(SMALL, "t4-small", "transformers", context_tokens=1, requests=1)
+    most = find_most_requests(of, Targets(max_ttft_s=0.5, min_tokens_per_s=0.0))
+    assert most.limited_by == "ttft"
+    assert most.value is not None
+    assert keeps(replace(of, requests=most.value), Targets(max_ttft_s=0.5, min_tokens_per_s=0.0))
+
+
 def test_more_memory_never_answers_less() -> None:
     """The same card twice: no shorter context, no fewer requests."""
     one, two = hosting(hardware="L40S"), hosting(hardware="L40Sx2")
