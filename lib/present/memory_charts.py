@@ -91,13 +91,19 @@ def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
     return f'<details class="rest"><summary>The curve as a table</summary>{table}</details>'
 
 
-def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence[tuple[str, int]], context: int) -> Figure:
+def draw_growth(
+    points: Sequence[tuple[int, MemoryAnswer]],
+    capacities: Sequence[tuple[str, int]],
+    context: int,
+    chosen: tuple[str, int] | None = None,
+) -> Figure:
     """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
 
     Args:
         points: (context in tokens, memory answer), ascending.
         capacities: (name of the card, usable bytes of one), those worth a line.
         context: the length asked for, marked.
+        chosen: that of the capacities whose card is looked at: its line is drawn through and named in bold.
     """
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only this chart needs
 
@@ -118,9 +124,12 @@ def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence
             )
         )
     top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
-    lines = _labelled(_near(capacities, top), top)
+    near = {*_near(capacities, top), *((chosen,) if chosen else ())}
+    lines = _labelled(sorted(near, key=lambda pair: pair[1]), top)
+    of_chosen = max((capacity for capacity, _ in lines if chosen and capacity <= chosen[1]), default=None)
     for capacity, name in lines:
-        figure.add_hline(y=capacity / scale, line={"width": 1.2, "dash": "dot", "color": "#8b93a1"})
+        marked = capacity == of_chosen
+        figure.add_hline(y=capacity / scale, line={"width": 1.2, "dash": "solid" if marked else "dot", "color": "#8b93a1"})
         figure.add_annotation(
             x=1,
             xref="paper",
@@ -129,7 +138,7 @@ def draw_growth(points: Sequence[tuple[int, MemoryAnswer]], capacities: Sequence
             y=capacity / scale,
             align="left",
             showarrow=False,
-            text=escape(name),
+            text=f"<b>{escape(name)}</b>" if marked else escape(name),
             font={"size": 11},
         )
     figure.add_vline(x=context, line={"width": 1.5, "color": "#8b93a1"})

@@ -216,7 +216,9 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
         ]
     except AdvisorError:
         return [None, ""]
-    return [draw_growth(points, list_capacities(points[0][1]["fits"]), int(context)), growth_table(points)]
+    fits, hardware = points[0][1]["fits"], asked.get("hardware")
+    chosen = list_capacities([fit for fit in fits if f"{fit['platform']}:{fit['hardware']}" == hardware])
+    return [draw_growth(points, list_capacities(fits), int(context), chosen[0] if chosen else None), growth_table(points)]
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:

@@ -115,6 +115,9 @@ def test_the_curve_shows_the_lines_that_matter() -> None:
     cards_held = [("T4", 15 * 2**30), ("L4", 22 * 2**30), ("A10G", 22 * 2**30 + 1), ("A100-SXM4-80GB", 79 * 2**30)]
     figure = memory_charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096)
     assert [note.text for note in figure.layout.annotations] == ["T4", "L4"]
+    chosen = memory_charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096, cards_held[3])
+    assert [note.text for note in chosen.layout.annotations] == ["T4", "L4", "<b>A100</b>"]
+    assert [shape.line.dash for shape in chosen.layout.shapes[:3]] == ["dot", "dot", "solid"]
     assert [trace.name for trace in figure.data] == ["Weights", "Cache", "Activations", "Runtime"]
     assert memory_charts.short_name("A100-SXM4-80GB") == "A100"
     assert memory_charts.short_name("RTX-PRO-6000-Blackwell-Server") == "RTX PRO"
