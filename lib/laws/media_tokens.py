@@ -10,10 +10,15 @@ Pictures, by their size in pixels:
     split          longest side to L, cut into tiles of s pixels, and the whole as one more  (n + 1)·t + marks of rows and columns
     canvas         put on the grid of ≤ N tiles that shrinks it least, and the whole         (n + 1)·t + separators
 
+    any size       fitted on that of the grids which keeps most of it, and the whole         t + a·b + a: what it covers, and breaks
+    nearest grid   stretched on the grid of ≤ N tiles nearest in proportion, and the whole   (n + 1)·t + 2 marks
+
+    a, b  rows and columns of patches that it covers; above 1.1² · N · (s/p)² of them they are shrunk to N · (s/p)² (LLaVA-OneVision)
     p  pixels of a patch's side   m  patches along a side that make one token   s  pixels of a tile's side   t  tokens of a tile   n  tiles
 
-Source: the image processors of transformers 5.23.0 (qwen2_vl, glm4v, pixtral, gemma4, idefics3, llama4), read 2026-11-22; the tests compare
-them. Limits: a picture alone, not padded to the largest of a batch; words that a chat template puts around a picture are not counted.
+Source: the image processors of transformers 5.23.0 (qwen2_vl, glm4v, pixtral, gemma4, idefics3, llama4, read 2026-11-22; llava_next,
+llava_onevision, and got_ocr2 as InternVL's processor calls it, read 2026-11-23); the tests compare them. Limits: a picture alone, not
+padded to the largest of a batch; words that a chat template puts around a picture are not counted.
 
 Sound, by its length:
 
@@ -30,10 +35,11 @@ overlap (the pipeline's `chunk_length_s`, with its strides) are more than are co
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import product
 from typing import Literal, NamedTuple
 
-ImageRule = Literal["fixed", "area", "longest side", "budget", "split", "canvas"]
+ImageRule = Literal["fixed", "area", "longest side", "budget", "split", "canvas", "any size", "nearest grid"]
 
 
 class ImageSize(NamedTuple):
@@ -122,8 +128,51 @@ def choose_canvas(size: ImageSize, *, tile: int, most_tiles: int) -> tuple[int, 
     return min((grid for grid in grids if math.isclose(scales[grid], best)), key=math.prod)
 
 
+def choose_grid(size: ImageSize, *, tile: int, grids: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Rows and columns of the grid on which most pixels of the picture are kept; of such, the one with least room beside it.
+
+    >>> choose_grid(ImageSize(1024, 768), tile=336, grids=[(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)])
+    (2, 2)
+    """
+
+    def kept(grid: tuple[int, int]) -> tuple[int, int]:
+        rows, columns = grid
+        scale = min(columns * tile / size.width, rows * tile / size.height)
+        used = min(int(size.width * scale) * int(size.height * scale), math.prod(size))
+        return used, used - rows * columns * tile**2
+
+    return max(grids, key=kept)
+
+
+def cover_grid(size: ImageSize, rows: int, columns: int) -> tuple[int, int]:
+    """Rows and columns of a grid's places that a picture of these proportions covers, without the padding around it.
+
+    >>> cover_grid(ImageSize(1024, 768), 48, 48)
+    (36, 48)
+    """
+    if size.width / size.height > columns / rows:
+        return rows - (rows - int(round(size.height * (columns / size.width), 7))) // 2 * 2, columns
+    return rows, columns - (columns - int(round(size.width * (rows / size.height), 7))) // 2 * 2
+
+
+def nearest_grid(size: ImageSize, *, tile: int, most_tiles: int) -> tuple[int, int]:
+    """Rows and columns of the grid nearest in proportion; of equal ones the largest whose half the picture fills.
+
+    >>> nearest_grid(ImageSize(1024, 768), tile=448, most_tiles=12)
+    (3, 4)
+    """
+    grids = sorted(((c, r) for c, r in product(range(1, most_tiles + 1), repeat=2) if c * r <= most_tiles), key=math.prod)
+    least = min(abs(size.width / size.height - columns / rows) for columns, rows in grids)
+    near = [(c, r) for c, r in grids if abs(size.width / size.height - c / r) == least]
+    columns, rows = next((grid for grid in reversed(near[1:]) if math.prod(size) > 0.5 * tile**2 * math.prod(grid)), near[0])
+    return rows, columns
+
+
 class ImageRules(NamedTuple):
-    """The numbers of a rule: p, m, s (or L), the pixels between which an area lies, N, t, and positions of a tile beside its patches."""
+    """The numbers of a rule: p, m, s (or L), the pixels between which an area lies, N, t, and positions of a tile beside its patches.
+
+    `grids` are rows and columns of tiles, in the processor's order.
+    """
 
     rule: ImageRule
     patch: int
@@ -135,6 +184,10 @@ class ImageRules(NamedTuple):
     most_tiles: int = 1
     tile_tokens: int = 0
     class_positions: int = 0
+    grids: tuple[tuple[int, int], ...] = ()
+
+
+_SHRUNK_ABOVE = 1.1  # of LlavaOnevisionProcessor
 
 
 def count_image(size: ImageSize, of: ImageRules) -> ImageCount:
@@ -158,6 +211,18 @@ def count_image(size: ImageSize, of: ImageRules) -> ImageCount:
         tiles = rows * columns + 1 if rows * columns > 1 else 1
         separators = (rows * columns if tiles > 1 else 0) + 3
         return ImageCount(tiles * of.tile_tokens + separators, tiles, of_tile)
+    if of.rule == "any size":
+        rows, columns = choose_grid(size, tile=of.tile, grids=of.grids)
+        side = of.tile // of.patch
+        high, wide = cover_grid(size, rows * side, columns * side)
+        shrunk = math.sqrt(high * wide / (of.most_tiles * side**2)) if of.most_tiles else 0.0
+        if shrunk > _SHRUNK_ABOVE:
+            high, wide = int(high // shrunk), int(wide // shrunk)
+        return ImageCount(of.tile_tokens + high * wide + high, rows * columns + 1, of_tile)
+    if of.rule == "nearest grid":
+        tiles = math.prod(nearest_grid(size, tile=of.tile, most_tiles=of.most_tiles))
+        tiles += int(tiles > 1)
+        return ImageCount(tiles * of.tile_tokens + 2, tiles, of_tile)
     if of.rule == "area":
         made = resize_to_area(size, factor=unit, least=of.least_pixels, most=of.most_pixels)
     elif of.rule == "longest side":

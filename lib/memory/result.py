@@ -218,13 +218,21 @@ def weights_part(of: PerDevice, batch: int, total: int) -> Part:
 
 def cache_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
     """The part of `MemoryEstimate.kv_cache`."""
-    inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"}
+    inputs = {"B": str(batch), "T": _length(of, tokens), "b": f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"}
     inputs |= _media(of)
     if of.request.encoder_tokens:
         inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
     details = _with_rest(of.cache.by_kind(tokens, batch), total, "copies on other devices")
     law = LAWS[traits_of(of.request.engine).cache]
     return Part(name="kv_cache", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
+
+
+def _length(of: PerDevice, tokens: int) -> str:
+    """T of the laws: text with the tokens of its pictures; positions where no text is read."""
+    media = of.request.media
+    if media.read_positions and of.spec.context_limit is None:
+        return f"{media.read_positions:,} positions"
+    return f"{tokens + media.tokens:,} tokens, {media.tokens:,} of them of pictures" if media.tokens else f"{tokens:,} tokens"
 
 
 def _media(of: PerDevice) -> dict[str, str]:
@@ -253,7 +261,7 @@ def activation_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
         law = pipeline.BYTES
     else:
         law = of.activation.law
-        inputs = {"B": str(batch), "T": f"{tokens:,} tokens", "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
+        inputs = {"B": str(batch), "T": _length(of, tokens), "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
         inputs |= _media(of)
     return Part(name="activation", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
 

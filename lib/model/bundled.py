@@ -88,7 +88,7 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
         if "vision" in values:
             rules, tower, windowed, window, kept, cross = values["vision"]
             values["vision"] = VisionInput(
-                rules=ImageRules(*rules),
+                rules=ImageRules(*rules[:10], *(tuple((high, wide) for high, wide in grids) for grids in rules[10:])),
                 tower=_from_row(Dimensions, tower),
                 windowed_layers=windowed,
                 window=window,

@@ -25,6 +25,7 @@ _AREAS = {
 Glm4vImageProcessor of transformers, whose limits are for two frames."""
 _TILES_TO_A_SIDE = 4  # idefics3 and smolvlm bring the longest side to so many tiles (size.longest_edge of their checkpoints)
 _LLAMA4_TILES = 16  # max_patches of transformers' Llama4ImageProcessor
+_INTERNVL_TILES = 12  # max_patches of transformers' GotOcr2ImageProcessor, which InternVL's processor asks to crop
 _KEEP_EVERY_LAYER = frozenset({"mllama"})  # its tower stacks the outputs of several layers at the end
 _IDEFICS2_PICTURES = 5  # with do_image_splitting: four quarters and the whole
 _BY_SAMPLES = frozenset({"wav2vec2", "hubert", "data2vec-audio", "unispeech", "unispeech-sat"})
@@ -66,12 +67,30 @@ def _rules(config: Any, vision: Any) -> ImageRules | None:
     if kind == "llama4":
         tokens = round((side // patch) ** 2 * vision.pixel_shuffle_ratio**2)
         return ImageRules("canvas", patch, tile=side, most_tiles=_LLAMA4_TILES, tile_tokens=tokens, class_positions=1)
-    fixed = _fixed(kind, config, vision)
+    fixed = _any_size(config, vision) if kind in {"llava_next", "llava_onevision"} else _fixed(kind, config, vision)
     return None if fixed is None else fixed._replace(patch=patch or 1, tile=side)
 
 
+def _any_size(config: Any, vision: Any) -> ImageRules | None:
+    """Grids of tiles of the tower's own size, and the most tiles after which OneVision shrinks ("anyres_max_9"); None without grids."""
+    patch, side, own = _first(vision, "patch_size"), _first(vision, "image_size"), _class_position(vision)
+    if not (patch and side and config.image_grid_pinpoints) or min(map(min, config.image_grid_pinpoints)) < side:
+        return None
+    most = str(getattr(config, "vision_aspect_ratio", None) or "").removeprefix("anyres_max_")
+    return ImageRules(
+        "any size",
+        patch,
+        most_tiles=int(most) if most.isdecimal() else 0,
+        tile_tokens=(side // patch) ** 2 + own - int(config.vision_feature_select_strategy == "default"),
+        class_positions=own,
+        grids=tuple((high // side, wide // side) for high, wide in config.image_grid_pinpoints),
+    )
+
+
 def _fixed(kind: str, config: Any, vision: Any) -> ImageRules | None:
-    """Models for which every picture is as large as any other."""
+    """Models for which every picture is as large as any other, and InternVL, for which every tile is."""
+    if kind == "internvl":
+        return ImageRules("nearest grid", 0, most_tiles=_INTERNVL_TILES, tile_tokens=config.image_seq_length, class_positions=1)
     patches = (_first(vision, "image_size") // (_first(vision, "patch_size") or 1)) ** 2
     if kind == "mllama":
         return ImageRules("fixed", 0, most_tiles=vision.max_num_tiles, class_positions=1)
@@ -81,10 +100,15 @@ def _fixed(kind: str, config: Any, vision: Any) -> ImageRules | None:
         tokens = {"gemma3": "mm_tokens_per_image", "gemma3n": "vision_soft_tokens_per_image"}.get(kind)
         return ImageRules("fixed", 0, tile_tokens=getattr(config, tokens) if tokens else patches)
     if kind in {"llava", "vipllava"}:
-        own = int(getattr(vision, "model_type", "") == "clip_vision_model")
+        own = _class_position(vision)
         positions = patches + (0 if getattr(config, "vision_feature_select_strategy", "default") == "default" else own)
         return ImageRules("fixed", 0, tile_tokens=positions, class_positions=own)
     return None
+
+
+def _class_position(vision: Any) -> int:
+    """Positions of CLIP's tower beside the patches; SigLIP has none."""
+    return int(getattr(vision, "model_type", "") == "clip_vision_model")
 
 
 def _tower(vision: Any) -> tuple[Dimensions, int, int]:
@@ -115,5 +139,7 @@ def _cross(config: Any) -> CacheTerm | None:
 
 
 def _first(config: Any, *names: str) -> int:
-    """The first of these sizes that the configuration states; 0 without one."""
-    return next((int(value) for name in names if isinstance(value := getattr(config, name, None), int)), 0)
+    """The first of these sizes that the configuration states, of a pair its first; 0 without one."""
+    values = (getattr(config, name, None) for name in names)
+    sizes = (value[0] if isinstance(value, (list, tuple)) and value else value for value in values)
+    return next((int(size) for size in sizes if isinstance(size, int)), 0)

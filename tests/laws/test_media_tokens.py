@@ -5,15 +5,22 @@ Positions of sound: as the feature extractors of transformers pad it and as the 
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from types import MethodType, SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import device
-from transformers import AutoModel, PreTrainedModel, WhisperFeatureExtractor
+from transformers import AutoModel, LlavaNextProcessor, LlavaOnevisionProcessor, PreTrainedModel, WhisperFeatureExtractor
+from transformers.image_processing_utils import select_best_resolution
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.gemma4.image_processing_pil_gemma4 import get_aspect_ratio_preserving_size
 from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 from transformers.models.mllama.image_processing_pil_mllama import get_optimal_tiled_canvas
 from transformers.models.pixtral.image_processing_pil_pixtral import get_resize_output_image_size
@@ -33,8 +40,8 @@ from lib.laws.media_tokens import (
     samples_for,
     split_grid,
 )
-from lib.model.bundled import find_spec
-from lib.model.media import describe_sound
+from lib.model.bundled import find_spec, from_json, to_json
+from lib.model.media import describe_sound, describe_vision
 
 SIZES = st.builds(ImageSize, st.integers(28, 4_500), st.integers(28, 4_500))
 FEW = settings(max_examples=60)
@@ -65,6 +72,52 @@ def test_the_other_rules_follow_their_processors(size: ImageSize) -> None:
     assert split_grid(size, longest=1536, tile=384) == idefics.get_number_of_image_patches(height, width, {})[1:]
     rows, columns = choose_canvas(size, tile=560, most_tiles=4)
     assert (rows * 560, columns * 560) == tuple(get_optimal_tiled_canvas(height, width, 4, 560))
+
+
+@FEW
+@given(SIZES)
+def test_grids_are_chosen_and_covered_as_by_llava_and_internvl(size: ImageSize) -> None:
+    """LLaVA-NeXT and OneVision with the grids and sizes of their classes, InternVL's tiles of 448 pixels."""
+    processors: tuple[tuple[str, Any, int], ...] = (
+        ("llava_next", LlavaNextProcessor, 576),
+        ("llava_onevision", LlavaOnevisionProcessor, 729),
+    )
+    for kind, processor, positions in processors:
+        config: Any = AutoConfig.for_model(kind)
+        side, strategy = config.vision_config.image_size, config.vision_feature_select_strategy
+        extra = int(kind == "llava_next")  # CLIP's class token, which the strategy "default" leaves out
+        own = SimpleNamespace(
+            image_processor=SimpleNamespace(image_grid_pinpoints=config.image_grid_pinpoints),
+            patch_size=14,
+            num_image_tokens=positions,
+            num_additional_image_tokens=extra,
+            vision_aspect_ratio=getattr(config, "vision_aspect_ratio", None),
+        )
+        own._get_unpadded_features = MethodType(processor._get_unpadded_features, own)
+        tokens = processor._get_number_of_features(own, size.height, size.width, side, side) - int(strategy == "default")
+        vision = describe_vision(config)
+        assert vision is not None
+        one = count_image(size, vision.rules)
+        assert (one.tokens, one.positions) == (tokens, positions + extra)
+        rows, columns = (extent // side for extent in select_best_resolution((size.height, size.width), config.image_grid_pinpoints))
+        assert one.tiles == rows * columns + 1
+    vision = describe_vision(AutoConfig.for_model("internvl"))
+    assert vision is not None
+    crops = GotOcr2ImageProcessorPil(size={"height": 448, "width": 448}, crop_to_patches=True)
+    tiles = crops.get_number_of_image_patches(size.height, size.width, {})
+    assert count_image(size, vision.rules) == (256 * tiles + 2, tiles, 1025)
+
+
+@pytest.mark.parametrize(("kind", "tower"), [("llava_next", (24, 1024)), ("llava_onevision", (26, 1152)), ("internvl", (24, 1024))])
+def test_the_tower_of_tiles_is_described(kind: str, tower: tuple[int, int]) -> None:
+    """Layers and width of the classes' own vision transformers; the rule goes to JSON and back."""
+    vision = describe_vision(AutoConfig.for_model(kind))
+    assert vision is not None
+    assert (vision.tower.layers, vision.tower.hidden_size) == tower
+    spec = find_spec("llava-hf/llava-1.5-7b-hf")
+    assert spec is not None
+    spec = replace(spec, vision=vision)
+    assert from_json(json.loads(json.dumps(to_json(spec)))) == spec
 
 
 PUBLISHED = (

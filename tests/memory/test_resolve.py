@@ -43,6 +43,14 @@ def test_image_tokens_stand_in_the_cache_like_text() -> None:
     assert estimate_memory(bundled(QWEN), with_images(2)).kv_cache.details == text.kv_cache.details
 
 
+def test_the_length_of_the_law_holds_the_pictures() -> None:
+    """T · 28 layers · 2 · 4 heads · 128 · 2 bytes is the cache that is shown, with T as it stands among the inputs."""
+    part = estimate_memory(bundled(QWEN), with_images(2)).kv_cache
+    assert part.inputs["T"] == "3,762 tokens, 2,738 of them of pictures"
+    assert part.bytes == 3762 * 28 * 2 * 4 * 128 * 2
+    assert estimate_memory(bundled("google/vit-base-patch16-224"), MemoryRequest()).activation.inputs["T"] == "197 positions"
+
+
 def test_cross_attention_caches_positions_of_the_picture() -> None:
     """8 layers · 2 · 8 heads · 128 · 2 bytes · 6,404 positions for each picture, and the text's cache as before."""
     without, one = (estimate_memory(bundled(LLAMA), with_images(n)).kv_cache_bytes for n in (0, 1))
