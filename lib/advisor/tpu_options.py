@@ -360,13 +360,13 @@ def _find(
     rental: Rental,
 ) -> Findings:
     """What the decision can use of all this."""
-    named = spec.source != "rule_of_thumb"
+    has_name = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
     tested = [option.generation.name for option in generations if option.support == "passing"]
     support = _best_support([option.support for option in generations])
     rented = None if tpu_best is None or tpu_best.offer.tpu is None else tpu_best.offer.tpu.generation.id
-    chosen = next((each for each in generations if each.generation.id == rented), None)
-    here: Literal["passing", "passing_elsewhere", "untested", "not_enough_hbm"] = support if chosen is None else chosen.support
+    current = next((each for each in generations if each.generation.id == rented), None)
+    here: Literal["passing", "passing_elsewhere", "untested", "not_enough_hbm"] = support if current is None else current.support
     if tested and here != "passing":
         here = "passing_elsewhere"
     gpu_best = gpu[0] if gpu else None
@@ -391,7 +391,7 @@ def _find(
             "package": matrix.package,
             "release": matrix.release,
             "checked": matrix.checked,
-            "generation": "" if chosen is None else chosen.generation.name,
+            "generation": "" if current is None else current.generation.name,
             "tested": ", ".join(tested),
         },
         "fits": {"model": spec.id},
@@ -400,7 +400,7 @@ def _find(
     }
     return Findings(
         engine="none_on_tpu" if unrunnable else "some",
-        support=here if named and not unrunnable else "",
+        support=here if has_name and not unrunnable else "",
         fits="" if unrunnable else fits,  # type: ignore[arg-type]
         ttft=_who_keeps_limit(on_tpu.ranked, gpu_entries, max_ttft_s) if max_ttft_s and not unrunnable else "",
         tpu_price=round(100 * tpu_usd / gpu_usd) if prices and tpu_usd is not None and gpu_usd is not None else None,

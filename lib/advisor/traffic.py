@@ -122,14 +122,14 @@ def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
 
 def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirements) -> Plan:
     """What the load means for the offer: machines, or the traffic that it cannot serve."""
-    asked, together = requirements.workload.requests_per_day, requirements.at_once(offer)
+    daily, together = requirements.workload.requests_per_day, requirements.at_once(offer)
     placement, speed = load
     if offer.platform == "zerogpu":
         return Plan(placement=placement, speed=speed)
     replicas = count_machines(offer, load, requirements)
     served = count_served(requirements, speed, placement.at_once)
     values: dict[str, Value] = {
-        "requests_per_day": asked,
+        "requests_per_day": daily,
         "served": served or 0,
         "concurrency": placement.at_once,
         "together": together,
@@ -141,7 +141,7 @@ def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirement
         return Plan(placement=placement, speed=speed, reasons=busier)
     if served == 0 or (offer.usd_per_hour == 0 and requirements.rules.sleep.replicas_paid_only):
         return Plan(placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values),))
-    variant = "together" if served is None or served * (replicas - 1) >= asked else ""
+    variant = "together" if served is None or served * (replicas - 1) >= daily else ""
     return Plan(placement=placement, speed=speed, replicas=replicas, reasons=(Reason("replicas_needed", values, variant=variant),))
 
 

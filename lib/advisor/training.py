@@ -144,7 +144,7 @@ def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerat
     """
     now = estimate_training(spec, request).device.typical
     speed = predict_step(spec, request, reference)
-    found = []
+    changes = []
     for code, fields in _variants(spec, request):
         other = replace(request, **fields)
         try:
@@ -155,8 +155,8 @@ def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerat
         after = predict_step(spec, other, reference)
         if then < now:
             ratio = after.tokens_per_s / other.devices / (speed.tokens_per_s / request.devices) if after and speed else None
-            found.append(Change(code=code, fields=fields, saved_bytes=now - then, device_bytes=then, speed_ratio=ratio))
-    return sorted(found, key=lambda change: -change.saved_bytes)
+            changes.append(Change(code=code, fields=fields, saved_bytes=now - then, device_bytes=then, speed_ratio=ratio))
+    return sorted(changes, key=lambda change: -change.saved_bytes)
 
 
 def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:

@@ -139,21 +139,21 @@ def load_from(folder: Path) -> Catalog:
     Raises:
         BadCatalog: a row is wrong; the message names the file, the row and the field.
     """
-    seen = References()
-    sources = read_rows(SourcesFile, folder / "sources.json", seen)
-    seen.as_of, seen.sources = sources.as_of, sources.sources
-    cards = read_rows(AcceleratorsFile, folder / "accelerators.json", seen).accelerators
-    seen.accelerators = MappingProxyType({card.id: card for card in cards})
-    generations = read_rows(TpuGenerationsFile, folder / "tpu_generations.json", seen).tpu_generations
-    seen.generations = {generation.id: generation for generation in generations}
-    offers = read_rows(OffersFile, folder / "offers.json", seen)
-    seen.offers = {(offer.platform, offer.id): offer for offer in offers.offers}
+    references = References()
+    sources = read_rows(SourcesFile, folder / "sources.json", references)
+    references.as_of, references.sources = sources.as_of, sources.sources
+    cards = read_rows(AcceleratorsFile, folder / "accelerators.json", references).accelerators
+    references.accelerators = MappingProxyType({card.id: card for card in cards})
+    generations = read_rows(TpuGenerationsFile, folder / "tpu_generations.json", references).tpu_generations
+    references.generations = {generation.id: generation for generation in generations}
+    offers = read_rows(OffersFile, folder / "offers.json", references)
+    references.offers = {(offer.platform, offer.id): offer for offer in offers.offers}
     return Catalog(
         as_of=sources.as_of,
         offers=offers.offers,
-        accelerators=seen.accelerators,
+        accelerators=references.accelerators,
         aliases=offers.aliases,
-        rules=read_rows(PlatformRules, folder / "platform.json", seen),
+        rules=read_rows(PlatformRules, folder / "platform.json", references),
         sources=sources.sources,
         prices=price_states(offers.offers),
     )

@@ -224,15 +224,15 @@ class OffersFile(Row):
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
-        known = {(offer.platform, offer.id) for offer in self.offers}
-        ids = {key for _, key in known}
+        keys = {(offer.platform, offer.id) for offer in self.offers}
+        ids = {key for _, key in keys}
         for offer in self.offers:
             if offer.successor is not None and offer.successor not in ids:
                 raise ValueError(f"'{offer.id}': successor is '{offer.successor}'. Accepted: the id of an offer, or null.")
         for platform, names in self.aliases.items():
             for name, target in names.items():
-                if (platform, target) not in known:
+                if (platform, target) not in keys:
                     raise ValueError(f"aliases, {platform}: {name} is '{target}'. Accepted: an id on platform {platform}.")
-                if (platform, name) in known:
+                if (platform, name) in keys:
                     raise ValueError(f"aliases, {platform}: {name} is itself an id on platform {platform}.")
         return self

@@ -141,15 +141,15 @@ def files_entry(entry: RankedEntry, catalog: Catalog, framework: str, *, model: 
     Raises:
         BadArgument: the hardware does not run this framework.
     """
-    made = write_setup(entry, catalog, model=model, framework=framework, context_tokens=context_tokens, sequences=sequences)
+    setup = write_setup(entry, catalog, model=model, framework=framework, context_tokens=context_tokens, sequences=sequences)
     return {
-        "framework": made.framework,
-        "readme_front_matter": made.front_matter,
-        "requirements_txt": made.requirements,
-        "dockerfile": made.dockerfile,
-        "command": made.command,
-        "notes": list(made.notes),
-        "sources": [{"what": one.what, "source": one.source, "checked": one.checked} for one in made.sources],
+        "framework": setup.framework,
+        "readme_front_matter": setup.front_matter,
+        "requirements_txt": setup.requirements,
+        "dockerfile": setup.dockerfile,
+        "command": setup.command,
+        "notes": list(setup.notes),
+        "sources": [{"what": one.what, "source": one.source, "checked": one.checked} for one in setup.sources],
     }
 
 

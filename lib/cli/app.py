@@ -259,15 +259,15 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
     from lib.cli.show import recommendation_text  # noqa: PLC0415
 
     services = open_services()
-    found: Mapping[str, Any] = services.recommend(model, **asked, token=login())
-    shown = recommendation_text(found)
-    if files and found["pick"]:
+    answer: Mapping[str, Any] = services.recommend(model, **asked, token=login())
+    shown = recommendation_text(answer)
+    if files and answer["pick"]:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 
         sizes = {"context_tokens": asked["context_tokens"], "sequences": asked["concurrency"]}
-        written = files_entry(found["pick"], services.catalog(), files, model=model, **sizes)
-        found, shown = {**found, "files": written}, f"{shown}\n\n{files_text(written)}"
-    print_answer(found, shown, as_json=as_json)
+        written = files_entry(answer["pick"], services.catalog(), files, model=model, **sizes)
+        answer, shown = {**answer, "files": written}, f"{shown}\n\n{files_text(written)}"
+    print_answer(answer, shown, as_json=as_json)
 
 
 @main.command(

@@ -139,21 +139,21 @@ def _place(entry: Answer) -> tuple[str, ...]:
 _PLACE = ("tier", "precision", "engine", "verdict", "per device", "speed", "USD/hour", "USD/month")
 
 
-def recommendation_text(found: Answer) -> str:
+def recommendation_text(answer: Answer) -> str:
     """The pick with its reasons, the alternatives, and how many were rejected."""
-    lines = [f"{found['model'] or 'No model'}: {found['task']}"]
-    if found["pick"] is None:
+    lines = [f"{answer['model'] or 'No model'}: {answer['task']}"]
+    if answer["pick"] is None:
         lines.append("No hardware of these platforms does it.")
-        lines += [f"  {row['hardware']}: {row['reason']}" for row in found["rejected"]]
+        lines += [f"  {row['hardware']}: {row['reason']}" for row in answer["rejected"]]
     else:
-        pick = found["pick"]
+        pick = answer["pick"]
         lines += [f"Pick: {pick['hardware']} ({pick['name']})", *(f"  - {reason['message']}" for reason in pick["reasons"]), ""]
-        lines += table(_PLACE, [_place(entry) for entry in found["ranked"][:_MOST_ALTERNATIVES]], right=4)
-        left = len(found["ranked"]) - _MOST_ALTERNATIVES
+        lines += table(_PLACE, [_place(entry) for entry in answer["ranked"][:_MOST_ALTERNATIVES]], right=4)
+        left = len(answer["ranked"]) - _MOST_ALTERNATIVES
         more = f"{left} more would do it too; " if left > 0 else ""
-        lines.append(f"{more}{len(found['rejected'])} are rejected (--json names each with its reason).")
-    notes = [f"note: {note['message']}" for note in (*found["notes"], *found["caveats"])]
-    return "\n".join([*lines, *notes, prices_line(found["prices"])])
+        lines.append(f"{more}{len(answer['rejected'])} are rejected (--json names each with its reason).")
+    notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
+    return "\n".join([*lines, *notes, prices_line(answer["prices"])])
 
 
 def _saving(usd_per_month: float | None) -> str:
@@ -162,16 +162,16 @@ def _saving(usd_per_month: float | None) -> str:
     return f" It saves {usd(usd_per_month)} a month." if usd_per_month > 0 else f" It costs {usd(-usd_per_month)} a month more."
 
 
-def right_size_text(found: Answer) -> str:
+def right_size_text(answer: Answer) -> str:
     """The recommendation beside the current tier."""
-    current, pick, saving = found["current"], found["pick"], found["saving_usd_per_month"]
+    current, pick, saving = answer["current"], answer["pick"], answer["saving_usd_per_month"]
     words = {"stay": "Stay", "move": f"Move to {pick['hardware'] if pick else ''}", "none": "Nothing on these platforms does it"}
     lines = [
-        f"{found['space']} runs on {current['hardware'] or 'no hardware'}; judged for {found['model'] or 'no model'}.",
-        f"{words[found['decision']]}.{_saving(saving) if found['decision'] == 'move' else ''}",
-        *(f"  - {reason['message']}" for reason in found["reasons"]),
+        f"{answer['space']} runs on {current['hardware'] or 'no hardware'}; judged for {answer['model'] or 'no model'}.",
+        f"{words[answer['decision']]}.{_saving(saving) if answer['decision'] == 'move' else ''}",
+        *(f"  - {reason['message']}" for reason in answer["reasons"]),
     ]
-    if found["ranked"]:
-        lines += ["", *table(_PLACE, [_place(entry) for entry in found["ranked"][:_MOST_ALTERNATIVES]], right=4)]
-    notes = [f"note: {note['message']}" for note in (*found["notes"], *found["caveats"])]
-    return "\n".join([*lines, *notes, prices_line(found["prices"])])
+    if answer["ranked"]:
+        lines += ["", *table(_PLACE, [_place(entry) for entry in answer["ranked"][:_MOST_ALTERNATIVES]], right=4)]
+    notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
+    return "\n".join([*lines, *notes, prices_line(answer["prices"])])

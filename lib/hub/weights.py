@@ -141,7 +141,7 @@ async def _together(source: RepositoryReader, index: str) -> WeightsReading | No
         return None
 
 
-def _parse_together(body: bytes, what: str, folder: str, listed: Mapping[str, int | None]) -> WeightsReading:
+def _parse_together(body: bytes, what: str, folder: str, file_sizes: Mapping[str, int | None]) -> WeightsReading:
     """Headers of several files, each checked as if it had come from its file.
 
     Raises:
@@ -150,14 +150,14 @@ def _parse_together(body: bytes, what: str, folder: str, listed: Mapping[str, in
     content = parse_object(body, what, "the answer with all headers", _MAX_TOGETHER_NODES)
     found = content.get("headers")
     at = f"{folder}/" if folder else ""
-    if not isinstance(found, dict) or not 0 < len(found) <= MAX_SHARDS or not all(f"{at}{name}" in listed for name in found):
+    if not isinstance(found, dict) or not 0 < len(found) <= MAX_SHARDS or not all(f"{at}{name}" in file_sizes for name in found):
         raise refusals.garbage(what, "the answer with all headers does not name the files of the model")
     stated_parts = {int(part[2]) if (part := PART.search(name)) else 0 for name in found}
     if stated_parts != {len(found)}:
         raise refusals.garbage(what, f"the answer with all headers names {len(found):,} files, which are not all parts")
     headers = {f"{at}{name}": parse_header(json.dumps(found[name]).encode(), f"{at}{name}", None) for name in sorted(found)}
     for name, header in headers.items():
-        if header.data_bytes > (listed[name] or header.data_bytes):
+        if header.data_bytes > (file_sizes[name] or header.data_bytes):
             raise refusals.garbage(what, f"the header of {quote_value(name)} describes more than the file holds")
     named = content.get("index")
     stated = (
@@ -219,15 +219,15 @@ async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[b
 
 def _compare_with_index(weights: Weights, index: _Index | None) -> tuple[Caveat, ...]:
     """The differences between index and headers."""
-    found: list[Caveat] = []
+    caveats: list[Caveat] = []
     if index is None:
-        return tuple(found)
+        return tuple(caveats)
     if index.names - weights.tensors.keys():
         count = len(index.names - weights.tensors.keys())
-        found.append(Caveat("tensors_missing", {"tensors": count}))
+        caveats.append(Caveat("tensors_missing", {"tensors": count}))
     if index.total_bytes is not None and index.total_bytes != weights.total_bytes:
-        found.append(Caveat("index_total_differs", {"index_bytes": index.total_bytes, "file_bytes": weights.total_bytes}))
-    return tuple(found)
+        caveats.append(Caveat("index_total_differs", {"index_bytes": index.total_bytes, "file_bytes": weights.total_bytes}))
+    return tuple(caveats)
 
 
 def _pickle(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:

@@ -86,7 +86,7 @@ def _value_type(kind: str, base: str, layer: int, layers: int, shape: GgufShape)
     """Block type of a value projection (or of the fused one)."""
     shared = shape.queries_per_kv >= 4  # noqa: PLR2004
     early = 2 if kind == "Q3_K_M" else 4
-    chosen = {
+    block = {
         "Q2_K": "Q4_K" if shared else "Q3_K",
         "IQ3_S": "Q4_K" if shared else base,
         "IQ3_M": "Q4_K",
@@ -98,9 +98,9 @@ def _value_type(kind: str, base: str, layer: int, layers: int, shape: GgufShape)
         "Q4_K_M": "Q6_K" if _more_bits(layer, layers) else base,
         "Q5_K_M": "Q6_K" if _more_bits(layer, layers) else base,
     }.get(kind, base)
-    if shape.layers == 80 and shape.queries_per_kv > 1 and chosen in {"Q3_K", "Q4_K"}:  # noqa: PLR2004 the 70B shape
-        chosen = "Q5_K"
-    return "Q8_0" if shape.experts == 8 else chosen  # noqa: PLR2004 the eight-expert shape
+    if shape.layers == 80 and shape.queries_per_kv > 1 and block in {"Q3_K", "Q4_K"}:  # noqa: PLR2004 the 70B shape
+        block = "Q5_K"
+    return "Q8_0" if shape.experts == 8 else block  # noqa: PLR2004 the eight-expert shape
 
 
 def _down_type(kind: str, base: str, layer: int, layers: int) -> str:

@@ -195,7 +195,7 @@ def _stream_pieces(run: _Run, text: str, prompt: int) -> AnswerPiece:
 
 def _texts(streamer: Any) -> Iterator[str]:
     """The text so far: when it has grown, not too often; when nothing has happened for a while; and whole at the end."""
-    text, told = "", 0.0
+    text, sent_s = "", 0.0
     while True:
         try:
             more = next(streamer)
@@ -204,8 +204,8 @@ def _texts(streamer: Any) -> Iterator[str]:
         except Empty:
             more = None
         text += more or ""
-        if more is None or time.perf_counter() - told >= LEAST_S:
-            told = time.perf_counter()
+        if more is None or time.perf_counter() - sent_s >= LEAST_S:
+            sent_s = time.perf_counter()
             yield text
     yield text
 

@@ -74,13 +74,13 @@ def is_complete(folder: Path) -> bool:
     return bool(shards) and all(isinstance(shard, str) and (folder / shard).is_file() for shard in shards)
 
 
-def fetch_model(wanted: str, name: str, tell: NoteListener) -> Path:
+def fetch_model(reference: str, name: str, tell: NoteListener) -> Path:
     """The folder that holds the model's files.
 
     Raises:
         ModelNotAtHand: they are not there and cannot be fetched, with the reason and what to do.
     """
-    own = Path(wanted)
+    own = Path(reference)
     if own.is_dir():
         if is_complete(own):
             return own
@@ -88,27 +88,27 @@ def fetch_model(wanted: str, name: str, tell: NoteListener) -> Path:
     from huggingface_hub import constants  # noqa: PLC0415
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
 
-    wanted, revision = split_revision(wanted)
+    reference, revision = split_revision(reference)
     try:
-        kept = _cached_copy(wanted, revision)
+        kept = _cached_copy(reference, revision)
         if kept is not None:
             return kept
         if constants.is_offline_mode():
             raise _load_refusal(
                 name, "this server runs offline (HF_HUB_OFFLINE=1) and holds no copy", "the owner of the Space lets it go online"
             )
-        return _download(wanted, revision, name, tell)
+        return _download(reference, revision, name, tell)
     except HFValidationError:
         raise _load_refusal(name, "that is neither a folder nor the id of a model", "the owner of the Space mends DEMO_MODEL") from None
 
 
-def split_revision(wanted: str) -> tuple[str, str | None]:
+def split_revision(reference: str) -> tuple[str, str | None]:
     """The id, and the revision that is named behind it or pinned here; None is the newest.
 
     >>> split_revision("ada/chat@v1.0"), split_revision("ada/chat")
     (('ada/chat', 'v1.0'), ('ada/chat', None))
     """
-    name, _, revision = wanted.partition("@")
+    name, _, revision = reference.partition("@")
     return name, revision or REVISIONS.get(name)
 
 
@@ -120,21 +120,21 @@ def _cached_copy(wanted: str, revision: str | None) -> Path | None:
     return Path(config).parent if isinstance(config, str) and is_complete(Path(config).parent) else None
 
 
-def _download(wanted: str, revision: str | None, name: str, tell: NoteListener) -> Path:
+def _download(repository: str, revision: str | None, name: str, tell: NoteListener) -> Path:
     from httpx2 import HTTPError  # noqa: PLC0415
     from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415
 
     tell(f"Asking the Hub for {name}.")
     try:
-        info = HfApi(token=False).model_info(wanted, revision=revision, files_metadata=True, timeout=_LOOK_S)
+        info = HfApi(token=False).model_info(repository, revision=revision, files_metadata=True, timeout=_LOOK_S)
         files = choose_files({file.rfilename: file.size or 0 for file in info.siblings or ()})
         if not files:
             raise _load_refusal(
                 name, "the repository holds no safetensors weights", "the owner of the Space names another model in DEMO_MODEL"
             )
         _check_disk_space(name, sum(files.values()))
-        tell(_progress(wanted, name, sum(files.values())))
-        return Path(snapshot_download(wanted, revision=revision, allow_patterns=list(files), token=False))
+        tell(_progress(repository, name, sum(files.values())))
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(files), token=False))
     except ModelNotAtHand:
         raise
     except (OSError, HTTPError) as error:
@@ -158,9 +158,9 @@ def _check_disk_space(name: str, need: int) -> None:
         )
 
 
-def _progress(wanted: str, name: str, total: int) -> Callable[[], str]:
+def _progress(repository: str, name: str, total: int) -> Callable[[], str]:
     """What has arrived, read from the cache's files each time it is asked."""
-    blobs = _cache() / f"models--{wanted.replace('/', '--')}" / "blobs"
+    blobs = _cache() / f"models--{repository.replace('/', '--')}" / "blobs"
 
     def sizes() -> Iterable[int]:
         for path in blobs.glob("*"):
@@ -296,15 +296,15 @@ class DemoModel:
         return self._held
 
 
-def load(wanted: str, device: Device, tell: NoteListener) -> LoadedModel:
+def load(reference: str, device: Device, tell: NoteListener) -> LoadedModel:
     """Fetch what is missing, read it, put it on the device.
 
     Raises:
         ModelNotAtHand: it cannot be had, with the reason.
         LiveError: the device failed to take it.
     """
-    name = display_name(wanted)
-    folder = fetch_model(wanted, name, tell)
+    name = display_name(reference)
+    folder = fetch_model(reference, name, tell)
     precision = precision_for(device)
     _check_memory(name, folder, device, precision)
     tell(f"Reading {name} into the memory of {device.name}.")

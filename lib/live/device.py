@@ -101,7 +101,7 @@ def read_host(root: Path = Path("/"), environment: Mapping[str, str] = os.enviro
     `CPU_CORES` and `MEMORY` are what Spaces writes into a container's environment ("2", "16Gi"); they can only lower the figures.
     `root` is where /proc and /sys are read.
     """
-    found = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
+    match = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     stated = environment.get("CPU_CORES", "")
     cores = min(allowed, _quota(root), float(stated) if re.fullmatch(r"\d+(\.\d+)?", stated) else float("inf"))
@@ -111,7 +111,7 @@ def read_host(root: Path = Path("/"), environment: Mapping[str, str] = os.enviro
     size = re.fullmatch(r"(\d+)Gi", environment.get("MEMORY", ""))
     memory = min([whole, *(limit for limit, _ in limits), *([int(size[1]) << 30] if size else [])])
     free = min([sizes.get("MemAvailable", whole), memory, *(free for _, free in limits)])
-    return Host(name=found[1].strip() if found else "CPU", cores=max(1, int(cores)), memory_bytes=memory, free_bytes=free)
+    return Host(name=match[1].strip() if match else "CPU", cores=max(1, int(cores)), memory_bytes=memory, free_bytes=free)
 
 
 Kind = Literal["cpu", "cuda", "zerogpu"]
@@ -165,18 +165,18 @@ def _words(text: str) -> frozenset[str]:
 def match_accelerator(card: Card, accelerators: Mapping[str, Accelerator]) -> str | None:
     """The catalog's id of a card: same capability and processors, nearly the same memory, and the model's number in the name."""
     best: tuple[int, float, str] | None = None
-    for known in accelerators.values():
-        if known.kind != "gpu" or known.memory_usable is None:
+    for accelerator in accelerators.values():
+        if accelerator.kind != "gpu" or accelerator.memory_usable is None:
             continue
-        if known.compute_capability and card.capability and known.compute_capability != card.capability:
+        if accelerator.compute_capability and card.capability and accelerator.compute_capability != card.capability:
             continue
-        if known.sm_count and card.sm_count and known.sm_count != card.sm_count:
+        if accelerator.sm_count and card.sm_count and accelerator.sm_count != card.sm_count:
             continue
-        apart = abs(known.memory_usable / card.memory_bytes - 1)
-        shared = _words(card.name) & (_words(known.id) | _words(known.name))
+        apart = abs(accelerator.memory_usable / card.memory_bytes - 1)
+        shared = _words(card.name) & (_words(accelerator.id) | _words(accelerator.name))
         if apart > _NEAR or not any(re.search(r"\d", word) and not _MEMORY.fullmatch(word) for word in shared):
             continue
-        best = max(best or (0, -1.0, ""), (len(shared), -apart, known.id))
+        best = max(best or (0, -1.0, ""), (len(shared), -apart, accelerator.id))
     return best[2] if best else None
 
 

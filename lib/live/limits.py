@@ -258,16 +258,16 @@ device_rates = RateProbe()
 """Those of this process."""
 
 
-def apply_measured_rates(pace: DeviceRates, precision: str, device: Device, known: Accelerator) -> Accelerator:
-    """The processor with the rates that were measured: of `known` only what it computes natively is left."""
+def apply_measured_rates(pace: DeviceRates, precision: str, device: Device, accelerator: Accelerator) -> Accelerator:
+    """The processor with the rates that were measured: of `accelerator` only what it computes natively is left."""
     today = datetime.now(UTC).date().isoformat()
     source = Source(what=_figures(pace, precision), source=_HOW.format(torch=device.torch), checked=today)
-    return known.model_copy(
+    return accelerator.model_copy(
         update={
             "id": "this-machine",
             "name": f"{device.name}, as measured",
             "bandwidth": BytesPerSecond(pace.bytes_per_s),
-            "peaks": dict.fromkeys(known.peaks) | {precision: FlopPerSecond(pace.flop_per_s)},
+            "peaks": dict.fromkeys(accelerator.peaks) | {precision: FlopPerSecond(pace.flop_per_s)},
             "vcpu": device.cores,
             "notes": "",
             "sources": (source,),

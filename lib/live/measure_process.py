@@ -59,8 +59,8 @@ def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_
     """What the worker says, until its last word."""
     assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
     assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
-    said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_forward_lines, args=(worker.stdout, said), name="worker", daemon=True).start()
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_forward_lines, args=(worker.stdout, lines), name="worker", daemon=True).start()
     try:
         worker.stdin.write(json.dumps(asdict(ask)).encode() + b"\n")
         worker.stdin.flush()  # and left open: its end is the worker's sign that we are gone
@@ -70,7 +70,7 @@ def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_
     stage: Stage = "starting"
     while True:
         try:
-            line = said.get(timeout=min(LIFE_S, max(0.0, until - time.monotonic())))
+            line = lines.get(timeout=min(LIFE_S, max(0.0, until - time.monotonic())))
         except queue.Empty:
             if time.monotonic() < until:
                 yield stage  # said again: a generator can be closed only where it yields

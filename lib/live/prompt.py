@@ -109,15 +109,15 @@ def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room:
         BadArgument: the message alone is too long, or the template refuses the turns.
         ModelNotAtHand: the template cannot be used at all.
     """
-    kept = [*history, Message("user", message)]
+    messages = [*history, Message("user", message)]
     while True:
-        ids = encode_messages(tokenizer, kept)
+        ids = encode_messages(tokenizer, messages)
         if len(ids) <= room:
-            return Prompt(ids, len(history) + 1 - len(kept))
-        if len(kept) == 1:
+            return Prompt(ids, len(history) + 1 - len(messages))
+        if len(messages) == 1:
             raise BadArgument(
                 "message", f"{len(ids):,} tokens", f"a message of at most {room:,} tokens, those of the chat template included"
             )
-        del kept[0]
-        while len(kept) > 1 and kept[0].role != "user":  # a conversation begins with the user
-            del kept[0]
+        del messages[0]
+        while len(messages) > 1 and messages[0].role != "user":  # a conversation begins with the user
+            del messages[0]

@@ -105,7 +105,7 @@ def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, de
     own = model.config
     start = getattr(own, "decoder_start_token_id", None) or getattr(own, "pad_token_id", None) or 0
     start = start if isinstance(start, int) else 0
-    wanted = GenerationConfig(
+    config = GenerationConfig(
         max_new_tokens=output_tokens,
         do_sample=False,
         use_cache=True,
@@ -114,11 +114,11 @@ def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, de
         bos_token_id=0,
         decoder_start_token_id=start if own.is_encoder_decoder else None,
     )  # type: ignore[no-untyped-call]
-    model.generation_config = wanted
+    model.generation_config = config
     ids, clock = _ids(model, prompt_tokens, device), _Clock()
     with torch.inference_mode(), _synchronized(device):
         began = time.perf_counter()
-        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=wanted, streamer=clock)  # type: ignore[operator]
+        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, streamer=clock)  # type: ignore[operator]
     first, *later = clock.at
     return RunTimes(ttft_s=first - began, steps_s=tuple(b - a for a, b in zip([first, *later], later, strict=False)))
 
@@ -186,25 +186,25 @@ def give_memory(built: BuiltModel, precision: str, device: str, seed: int = 0) -
     model, kept = built.model, build_fp32_test(built)
     noise = torch.empty(BLOCK, device=device, dtype=getattr(torch, TORCH_DTYPES[precision]))
     noise.normal_(0.0, SPREAD, generator=torch.Generator(device=device).manual_seed(seed))
-    made: dict[int, Tensor] = {}
+    copies: dict[int, Tensor] = {}
     for prefix, module in model.named_modules():
         module.__dict__.pop(_LOADED, None)
         for name, held in module.named_parameters(recurse=False):
             always, in_fp16 = kept(f"{prefix}.{name}" if prefix else name)
             dtype = torch.float32 if always or (in_fp16 and precision == "fp16") else held.dtype
-            module._parameters[name] = made.setdefault(id(held), _random_like(held, dtype, device, noise))  # noqa: SLF001
+            module._parameters[name] = copies.setdefault(id(held), _random_like(held, dtype, device, noise))  # noqa: SLF001
         for name, buffer in module.named_buffers(recurse=False):
-            module._buffers[name] = made.setdefault(id(buffer), torch.zeros_like(buffer, device=device))  # noqa: SLF001
+            module._buffers[name] = copies.setdefault(id(buffer), torch.zeros_like(buffer, device=device))  # noqa: SLF001
     model.initialize_weights()  # type: ignore[no-untyped-call]
     return model.eval()  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _random_like(held: Tensor, dtype: Any, device: str, noise: Tensor) -> Tensor:
+def _random_like(tensor: Tensor, dtype: Any, device: str, noise: Tensor) -> Tensor:
     """A parameter on the device: a matrix full of noise and marked as loaded; a vector left to the model's own initialisation."""
     import torch  # noqa: PLC0415 loaded when first needed
 
-    filled = torch.nn.Parameter(torch.empty(held.shape, dtype=dtype, device=device), requires_grad=False)
-    if held.ndim < 2:  # noqa: PLR2004 norms, biases and what has a meaning as a number
+    filled = torch.nn.Parameter(torch.empty(tensor.shape, dtype=dtype, device=device), requires_grad=False)
+    if tensor.ndim < 2:  # noqa: PLR2004 norms, biases and what has a meaning as a number
         filled.zero_()
         return filled
     flat = filled.view(-1)

@@ -116,15 +116,15 @@ class PerDevice:
 
     def training(self, tokens: int, batch: int) -> TrainingMemory:
         """A training step with the defaults of `TrainingRequest`, on the weights that were asked for; several devices share by FSDP."""
-        asked = TrainingRequest(
+        request = TrainingRequest(
             method=cast("Method", self.request.mode),
             sequence_tokens=tokens,
             micro_batch=batch,
             double_quantization=self.request.precision != QLORA[False],
         )
         if self.request.devices > 1:
-            asked = replace(asked, sharding="fsdp", devices=self.request.devices)
-        return estimate_training(self.spec, replace(asked, precision="fp32") if self.request.compute_dtype == "fp32" else asked)
+            request = replace(request, sharding="fsdp", devices=self.request.devices)
+        return estimate_training(self.spec, replace(request, precision="fp32") if self.request.compute_dtype == "fp32" else request)
 
     def stages(self, batch: int) -> tuple[StageBytes, ...]:
         """The stages of a pipeline that was run; none of any other model."""

@@ -64,7 +64,7 @@ class OutputSize(NamedTuple):
         return self.width * self.height / 1e6
 
 
-def resolve_size(spec: ModelSpec, asked: PipelineRequest) -> OutputSize:
+def resolve_size(spec: ModelSpec, request: PipelineRequest) -> OutputSize:
     """The size that is asked for, with what the pipeline makes by itself where nothing is stated.
 
     Raises:
@@ -72,14 +72,14 @@ def resolve_size(spec: ModelSpec, asked: PipelineRequest) -> OutputSize:
     """
     of = spec.pipeline
     if of is None:
-        stated = next(((name, value) for name in ("width", "height", "frames") if (value := getattr(asked, name))), None)
+        stated = next(((name, value) for name in ("width", "height", "frames") if (value := getattr(request, name))), None)
         if stated and spec.library != "diffusers":
             raise BadArgument(*stated, f"0, for {spec.id or 'this model'} makes no pictures or clips")
-        return OutputSize(asked.width, asked.height, asked.frames)
-    size = OutputSize(asked.width or of.width, asked.height or of.height, asked.frames or of.frames)
+        return OutputSize(request.width, request.height, request.frames)
+    size = OutputSize(request.width or of.width, request.height or of.height, request.frames or of.frames)
     for name in ("width", "height"):
         _check_side(name, getattr(size, name), of)
-    _check_frames(asked.frames, of)
+    _check_frames(request.frames, of)
     return size
 
 

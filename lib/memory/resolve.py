@@ -319,14 +319,14 @@ LONGEST_SOUND_S = 86_400
 _MOST_OBLONG = 200  # processors of Qwen's models refuse more
 
 
-def resolve_media(spec: ModelSpec, asked: MediaRequest) -> PromptMedia:
+def resolve_media(spec: ModelSpec, request: MediaRequest) -> PromptMedia:
     """The pictures and the sound of a request, counted.
 
     Raises:
         BadArgument: pictures or sound for a model that takes none or whose rule is not known, or of a shape that no processor takes.
     """
-    heard = _resolve_sound(spec, asked.audio_seconds)
-    return _resolve_images(spec, asked) if asked.images else heard
+    heard = _resolve_sound(spec, request.audio_seconds)
+    return _resolve_images(spec, request) if request.images else heard
 
 
 def _resolve_sound(spec: ModelSpec, seconds: float) -> PromptMedia:

@@ -114,13 +114,13 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     four_bits = weight_format(QLORA[request.double_quantization])
     precision = four_bits.name if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
     of = weights(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
-    held, largest, upcast = of.total, 0, 0
+    weight_bytes, largest, upcast = of.total, 0, 0
     if request.method == "qlora":
         largest = element * of.largest_matrix
         if traits.upcasts and element == HALF:
             upcast = HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
         if traits.quantizes_experts:
-            held -= round(
+            weight_bytes -= round(
                 (element - four_bits.effective_bits / 8)
                 * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX)
             )
@@ -142,7 +142,7 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0
     saved = save_for_backward(tensors, stack, how, element)
     return _Model(
-        held, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, largest, sizes.hidden,
+        weight_bytes, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, largest, sizes.hidden,
         max(1, sizes.layers), sizes.vocabulary, dora,
     )  # fmt: skip
 

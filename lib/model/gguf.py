@@ -192,7 +192,7 @@ def _layers_held(tensors: Mapping[str, StoredTensor]) -> dict[int, set[str]]:
     return found
 
 
-def _layer_count(header: _Header, held: Mapping[int, set[str]]) -> int:
+def _layer_count(header: _Header, tensors: Mapping[int, set[str]]) -> int:
     """Layers that are loaded: those for multi-token prediction are not.
 
     Raises:
@@ -201,8 +201,8 @@ def _layer_count(header: _Header, held: Mapping[int, set[str]]) -> int:
     stated = header.whole("decoder_block_count") or header.whole("block_count")
     if not 0 < stated <= MAX_LAYERS:
         raise BadConfig(f"The GGUF file states {stated:,} layers; from 1 to {MAX_LAYERS:,} are read. {_NEXT}.")
-    if set(held) != set(range(stated)):
-        raise BadConfig(f"The GGUF file states {stated:,} layers and holds tensors of {len(held):,}. {_NEXT}.")
+    if set(tensors) != set(range(stated)):
+        raise BadConfig(f"The GGUF file states {stated:,} layers and holds tensors of {len(tensors):,}. {_NEXT}.")
     extra = header.whole("nextn_predict_layers")
     return stated - extra if extra < stated else stated
 
@@ -262,13 +262,13 @@ def _kind(name: str, shape: tuple[int, ...]) -> TensorKind:
     return "conv" if "conv" in name.rpartition(".weight")[0].rpartition(".")[2] else "linear"
 
 
-def _cache(header: _Header, held: Mapping[int, set[str]]) -> tuple[CacheTerm, ...]:
+def _cache(header: _Header, tensors: Mapping[int, set[str]]) -> tuple[CacheTerm, ...]:
     """What each layer caches, equal layers counted together; nothing where a layer's kind cannot be told."""
     counts: Counter[CacheTerm] = Counter()
     sharing = header.layers - header.whole("attention.shared_kv_layers")
     slides = _sliding(header)
     for layer in range(header.layers):
-        terms = _layer_terms(header, held[layer], layer, window=slides[layer]) if layer < sharing else ()
+        terms = _layer_terms(header, tensors[layer], layer, window=slides[layer]) if layer < sharing else ()
         counts.update(terms)
     return tuple(replace(term, layers=count) for term, count in counts.items())
 
@@ -289,9 +289,9 @@ def _sliding(header: _Header) -> tuple[int, ...]:
     return tuple(window if period == 0 or layer % period != full else 0 for layer in range(header.layers))
 
 
-def _layer_terms(header: _Header, held: set[str], layer: int, *, window: int) -> tuple[CacheTerm, ...]:
-    states = _state_terms(header, held)
-    names = {name.partition(".")[0] for name in held}
+def _layer_terms(header: _Header, tensors: set[str], layer: int, *, window: int) -> tuple[CacheTerm, ...]:
+    states = _state_terms(header, tensors)
+    names = {name.partition(".")[0] for name in tensors}
     recurrent = any(_STATES.match(name) for name in names)
     attends = "attn_k" in names or "attn_kv_a_mqa" in names or ("attn_qkv" in names and not recurrent)
     if not attends:
@@ -316,9 +316,9 @@ def _term(kind: str, holds: str, elements: int, window: int) -> CacheTerm:
     return CacheTerm(kind=kind, holds=holds, layers=0, elements=elements, growth=growth, span=window - 1 if window else 0)
 
 
-def _state_terms(header: _Header, held: set[str]) -> tuple[CacheTerm, ...]:
+def _state_terms(header: _Header, tensors: set[str]) -> tuple[CacheTerm, ...]:
     """Convolution and recurrent state of a layer, as llama.cpp sizes them."""
-    names = {name.partition(".")[0] for name in held}
+    names = {name.partition(".")[0] for name in tensors}
     hidden = header.whole("embedding_length")
     if "shortconv" in names:
         return (_state("convolution state", "convolution state", hidden * (header.whole("shortconv.l_cache") - 1)),)

@@ -296,13 +296,13 @@ class MetaPipeline:
         for part in self._parts.values():
             part.to(dtype)
         self._asked = shape.height, shape.width
-        seen: dict[str, Any] = {}
+        decode_start: dict[str, Any] = {}
         weights = [t for part in self._parts.values() for t in (*part.parameters(), *part.buffers())]
         recorder, kernels, decode = _Recorder(weights), _Kernels(), self.vae.decode
 
         def marked(latents: Tensor, *args: Any, **kwargs: Any) -> Any:
-            seen.setdefault("at", (len(recorder.sizes), recorder.flop + kernels.flop))
-            seen.setdefault("latents", latents)
+            decode_start.setdefault("at", (len(recorder.sizes), recorder.flop + kernels.flop))
+            decode_start.setdefault("latents", latents)
             return decode(latents, *args, **kwargs)
 
         self.vae.decode = marked
@@ -311,14 +311,14 @@ class MetaPipeline:
                 output = self._pipeline(**self._inputs(shape, dtype), num_inference_steps=1, output_type="pt", return_dict=False)[0]
         finally:
             del self.vae.decode
-        storages, flop = seen["at"]
+        storages, flop = decode_start["at"]
         moments = recorder.bytes_alive()
         made = self._shape_of(output, shape)
         return PipelineRun(
             denoise=Stage(moments[:storages], flop),
             decode=Stage(moments[storages:], recorder.flop + kernels.flop - flop),
             made=made,
-            latents=seen["latents"],
+            latents=decode_start["latents"],
         )
 
     def decode_by_tiles(self, latents: Tensor) -> Stage:

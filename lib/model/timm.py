@@ -48,9 +48,9 @@ def resolve_timm(
         raise UnsupportedModel(
             f"{quote_value(id)} is a model of timm without safetensors, so nothing counts its parameters. Give the parameter count instead."
         )
-    kept = {name: tensor for name, tensor in tensors.items() if not name.endswith(_BUFFERS)}
+    parameters = {name: tensor for name, tensor in tensors.items() if not name.endswith(_BUFFERS)}
     by_dtype: Counter[str] = Counter()
-    for tensor in kept.values():
+    for tensor in parameters.values():
         by_dtype[tensor.dtype] += math.prod(tensor.shape) * _WIDTHS.get(tensor.dtype, 4)
     head = (
         str((config.get("pretrained_cfg") or {}).get("classifier") or "head")
@@ -65,9 +65,9 @@ def resolve_timm(
             shape=tensor.shape,
             count=1,
         )
-        for name, tensor in kept.items()
+        for name, tensor in parameters.items()
     )
-    buffers = sum(math.prod(t.shape) * _WIDTHS.get(t.dtype, 4) for name, t in tensors.items() if name not in kept)
+    buffers = sum(math.prod(t.shape) * _WIDTHS.get(t.dtype, 4) for name, t in tensors.items() if name not in parameters)
     return make_tokenless_spec(
         groups,
         id=id,

@@ -270,7 +270,7 @@ _VERDICTS = {
 }
 
 
-def expected_card(run: ExpectedAnswer, asked: str) -> str:
+def expected_card(run: ExpectedAnswer, reference: str) -> str:
     """What is predicted of a run before it, and the memory that it needs beside what it may take."""
     cells = ""
     for kind, name in KINDS:
@@ -284,7 +284,7 @@ def expected_card(run: ExpectedAnswer, asked: str) -> str:
     )
     return (
         '<section class="card expected" aria-label="Expected of this run">'
-        f'<p class="eyebrow">Predicted for {escape(model_name(run["model"], asked))} in {escape(run["precision"])}, '
+        f'<p class="eyebrow">Predicted for {escape(model_name(run["model"], reference))} in {escape(run["precision"])}, '
         f"{whole(run['prompt_tokens'])} prompt and {whole(run['output_tokens'])} output tokens</p>"
         f'<dl class="figures">{cells}</dl>'
         f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run["allowed_bytes"])} of the '
@@ -314,10 +314,10 @@ def _time(run: ExpectedAnswer) -> str:
     return f"Predicted time {format_seconds(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
 
 
-def measure_card(run: MeasureAnswer, asked: str) -> str:
+def measure_card(run: MeasureAnswer, reference: str) -> str:
     """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
     mark, word = _VERDICTS.get(run["verdict"]["code"], ("", run["verdict"]["code"]))
-    name = model_name(run["model"], asked)
+    name = model_name(run["model"], reference)
     what = f"{escape(name)} with {run['weights']} weights in {escape(run['precision'])}, on {escape(run['device'])}"
     caption = f"{whole(run['prompt_tokens'])} prompt tokens, {whole(run['output_tokens'])} output tokens: measured against predicted"
     return (
@@ -342,10 +342,10 @@ def _parts(run: MeasureAnswer) -> str:
     return f'<p class="quiet">{parts} {seen} {beside_it}</p><p class="quiet">{ran}</p>'
 
 
-def measure_text(run: MeasureAnswer, asked: str) -> str:
+def measure_text(run: MeasureAnswer, reference: str) -> str:
     """The result in plain words."""
     head = (
-        f"{model_name(run['model'], asked)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
+        f"{model_name(run['model'], reference)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
         f"{run['prompt_tokens']} prompt and {run['output_tokens']} output tokens"
     )
     return "\n".join([head, run["verdict"]["message"], *map(figure_words, compare_figures(run))])

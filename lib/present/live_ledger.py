@@ -107,12 +107,12 @@ def _summary(drawn: Sequence[Point], figure: FigureName) -> str:
 
 def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | None:
     """Predicted over measured, both logarithmic; none where no row holds both."""
-    found = select_points(rows, figure)
-    if not found:
+    points = select_points(rows, figure)
+    if not points:
         return None
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
-    ends = [_size(figure, end) for point in found for end in (point.measured, point.predicted)]
+    ends = [_size(figure, end) for point in points for end in (point.measured, point.predicted)]
     low, high = min(ends) / _PAD, max(ends) * _PAD
     drawn = Figure()
     quiet: dict[str, Any] = {"mode": "lines", "hoverinfo": "skip"}
@@ -120,8 +120,8 @@ def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | No
     drawn.add_trace(Scatter(x=[low, high], y=[low * (1 - _BAND), high * (1 - _BAND)], line=clear, **quiet))
     drawn.add_trace(Scatter(x=[low, high], y=[low * (1 + _BAND), high * (1 + _BAND)], line=clear, fill="tonexty", fillcolor=shade, **quiet))
     drawn.add_trace(Scatter(x=[low, high], y=[low, high], line={"width": 1.5, "dash": "dash", "color": MARK}, **quiet))
-    for name, colour in _groups(found):
-        drawn.add_trace(_dots(Scatter, [point for point in found if point.row["device"] == name], figure, colour))
+    for name, colour in _groups(points):
+        drawn.add_trace(_dots(Scatter, [point for point in points if point.row["device"] == name], figure, colour))
     ticks = _ticks(low, high)
     axis = AXIS | {
         "type": "log",

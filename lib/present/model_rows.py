@@ -38,16 +38,16 @@ def tensors_table(answer: TensorsAnswer, name: str) -> str:
         )
         for tensor in answer["tensors"]
     ]
-    told = f"{name}: {gib(answer['weights_bytes'])} of weights in {answer['precision']}, {len(rows)} kinds of tensors"
+    caption = f"{name}: {gib(answer['weights_bytes'])} of weights in {answer['precision']}, {len(rows)} kinds of tensors"
     lines = [f"{t['name']}: {t['count']} × {shape_words(t)}, {t['bytes']:,} bytes" for t in answer["tensors"]]
     files = (
         ("Download CSV", "tensors.csv", "text/csv", tensors_csv(answer)),
         ("Download JSON", "tensors.json", "application/json", answer_json(answer)),
     )
-    table = table_markup(f"{told}, largest first", _TENSOR_HEADS, rows, "tensors")
+    table = table_markup(f"{caption}, largest first", _TENSOR_HEADS, rows, "tensors")
     return (
-        f"<p>{escape(told)}.</p><details><summary>Every tensor as a table</summary>{table}</details>"
-        f"{answer_actions(text=chr(10).join([told, *lines]), query=None, files=files)}"
+        f"<p>{escape(caption)}.</p><details><summary>Every tensor as a table</summary>{table}</details>"
+        f"{answer_actions(text=chr(10).join([caption, *lines]), query=None, files=files)}"
     )
 
 

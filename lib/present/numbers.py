@@ -133,9 +133,9 @@ def span(amount: int, *, days: bool = False) -> str:
     return f"{amount:,} seconds"
 
 
-def deviation(seen: Number, true: Number) -> str:
+def deviation(value: Number, true: Number) -> str:
     """How far a figure lies from another: "12 % less", "3.4 times as much", "the same"."""
-    ratio = Decimal(str(seen)) / Decimal(str(true))
+    ratio = Decimal(str(value)) / Decimal(str(true))
     side = "more" if ratio > 1 else "less"
     off = abs(ratio - 1) * 100
     if off < Decimal("0.5"):

@@ -191,15 +191,15 @@ def write_setup(
         raise BadArgument("platform", platform, ", ".join(PLATFORMS))
     if _ID.fullmatch(str(entry["hardware"])) is None:
         raise BadArgument("hardware", entry["hardware"], "an id of /list_hardware, such as l4x1")
-    chosen = next((name for name in list_frameworks(platform) if name == framework), None)
-    if chosen is None:
+    usable = next((name for name in list_frameworks(platform) if name == framework), None)
+    if usable is None:
         raise BadArgument("framework", framework, f"{', '.join(list_frameworks(platform))} on {platform}")
     versions = load_versions()
     if entry["engine"] != "transformers" and (entry["sdk"] == "docker" or platform in {"jobs", "endpoints"}):
-        if chosen != "pytorch":
+        if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
         return _server(entry, catalog, versions, model, context_tokens, sequences)
-    lines, used = _requirements(entry, chosen, versions, zerogpu)
+    lines, used = _requirements(entry, usable, versions, zerogpu)
     cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
     metadata = (
         versions.python.as_source("Python of a Space, admitted by ZeroGPU too"),
@@ -207,9 +207,9 @@ def write_setup(
         versions["gradio"].source,
     )
     return Setup(
-        framework=chosen,
+        framework=usable,
         front_matter=_front_matter(entry, model, versions) if platform in _SPACES else None,
-        app=_app(entry, model, task) if platform in _SPACES and chosen == "pytorch" else None,
+        app=_app(entry, model, task) if platform in _SPACES and usable == "pytorch" else None,
         requirements="\n".join(lines) + "\n",
         dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
         notes=_notes(platform),

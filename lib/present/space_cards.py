@@ -60,9 +60,9 @@ def status_card(status: SpaceStatus) -> str:
     """The stage in a sentence, hardware and price, what was asked for, sleep, replicas, volumes, models."""
     what = [_SDKS.get(str(status["sdk"]), escape(status["sdk"] or "SDK not told")), "private" if status["private"] else "public"]
     if status["sdk"] == STATIC:
-        told = "<p>A static Space is files that are served, without hardware: there is nothing to switch or size.</p>"
+        note = "<p>A static Space is files that are served, without hardware: there is nothing to switch or size.</p>"
     else:
-        told = _figures(_prices(status))
+        note = _figures(_prices(status))
     facts = [] if status["sdk"] == STATIC else _details(status)
     error = (
         f'<div class="refusal" role="alert"><strong>The platform says:</strong> {escape(status["error"])}</div>' if status["error"] else ""
@@ -71,7 +71,7 @@ def status_card(status: SpaceStatus) -> str:
         '<section class="card space" aria-labelledby="space-stage">'
         f'<p class="eyebrow">{escape(status["space"])} · {" · ".join(what)}</p>'
         f'<h2 id="space-stage">{escape(status["stage_message"])} <code>{escape(status["stage"])}</code></h2>'
-        f'<p class="quiet">{billed_words(status)}</p>{told}{error}{_facts(facts)}'
+        f'<p class="quiet">{billed_words(status)}</p>{note}{error}{_facts(facts)}'
         f"{bullet_list([escape(caveat['message']) for caveat in status['caveats']], 'notes')}</section>"
     )
 

@@ -89,12 +89,12 @@ def front_head(shown: Front) -> str:
     return f'<div class="chart-head"><h2>Price against predicted speed</h2><p class="key">{names}<span>◯ the pick</span></p></div>'
 
 
-def front_foot(shown: Front) -> str:
+def front_foot(front: Front) -> str:
     """How to read the scatter."""
-    outside = sum(place.usd > _end(shown.places) for place in shown.places)
+    outside = sum(place.usd > _end(front.places) for place in front.places)
     dearer = f" {outside} more cost still more and are no faster than the best drawn." if outside else ""
     return (
-        f'<div class="chart-foot"><p class="quiet">Predicted for {escape(shown.shape)}; the bars span the range of the prediction. '
+        f'<div class="chart-foot"><p class="quiet">Predicted for {escape(front.shape)}; the bars span the range of the prediction. '
         f"On the line: nothing else is both as cheap and as fast.{dearer}</p></div>"
     )
 
@@ -105,11 +105,11 @@ def _end(places: Sequence[Place]) -> float:
     return float(max(best, default=0.0) or max((place.usd for place in places), default=0.0)) * _BEYOND or 1.0
 
 
-def draw_front(shown: Front) -> Figure:
+def draw_front(front: Front) -> Figure:
     """Each place with the range of its prediction; the unbeaten ones joined and named."""
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
 
-    places = shown.places
+    places = front.places
     paid = [place.usd for place in places if place.usd > 0]
     free = min(paid, default=1.0) / _FREE_BELOW
     best = sorted((place for place in places if place.pareto), key=lambda place: (place.usd, place.value))
@@ -124,8 +124,8 @@ def draw_front(shown: Front) -> Figure:
         )
     )
     for platform in dict.fromkeys(place.platform for place in places):
-        figure.add_trace(_dots(Scatter, [place for place in places if place.platform == platform], free, shown.unit))
-    picked = [place for place in places if place.hardware == shown.pick][:1]
+        figure.add_trace(_dots(Scatter, [place for place in places if place.platform == platform], free, front.unit))
+    picked = [place for place in places if place.hardware == front.pick][:1]
     figure.add_trace(
         Scatter(
             x=[place.usd or free for place in picked],
@@ -166,7 +166,7 @@ def draw_front(shown: Front) -> Figure:
         yaxis=AXIS
         | {
             "type": "log",
-            "title": {"text": f"{shown.unit}, all requests"},
+            "title": {"text": f"{front.unit}, all requests"},
             "tickvals": (rates := _rates(places)),
             "ticktext": [f"{rate:,.10g}" for rate in rates],
         },

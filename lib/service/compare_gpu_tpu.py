@@ -183,7 +183,7 @@ def _answer(
     software: TpuSoftware,
 ) -> GpuTpuAnswer:
     asked = OptionQuestion(rental=arguments.rental, max_ttft_s=arguments.max_ttft_s, torchtpu_claim=arguments.torchtpu_claim)
-    listed = [] if options is None else list(option_entries(asked, options, software))
+    entries = [] if options is None else list(option_entries(asked, options, software))
     return {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
@@ -191,7 +191,7 @@ def _answer(
         "score": decision.score,
         "by_stage": {str(stage): side for stage, side in decision.by_stage.items()},
         "reasons": [_reason(reason) for reason in decision.reasons],
-        "options": listed,
+        "options": entries,
         "generations": [] if options is None else [generation_entry(each, catalog, software) for each in options.generations],
         "guidance": None if spec is None or options is None else _guidance(spec, options, software),
         "optimum_tpu": _optimum(options, software),

@@ -180,7 +180,7 @@ def cost_answer(
     """
     rules = catalog.rules
     estimate = estimate_or_none(speed)
-    made = estimate.items_per_s if estimate is not None and estimate.unit == "pictures" else None
+    items_per_s = estimate.items_per_s if estimate is not None and estimate.unit == "pictures" else None
     bill = bill_offer(offer, usage, rules, speed=estimate)
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
@@ -205,7 +205,7 @@ def cost_answer(
         "usd_per_million_output_tokens_one_at_a_time": usd(one),
         "usd_per_million_input_tokens": usd(bill.usd_per_million_input_tokens),
         "usd_per_million_output_tokens_at_traffic": usd(bill.usd_per_million_output_tokens_at_traffic),
-        "usd_per_picture": _item_price(bill, made, HOUR_S),
+        "usd_per_picture": _item_price(bill, items_per_s, HOUR_S),
         "usd_per_audio_hour": _item_price(bill, None if estimate is None else estimate.real_time_factor, 1),
         "left_running_usd_per_month": usd(bill.left_running_usd_per_month),
         "concurrency": usage.concurrency,

@@ -95,27 +95,27 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
         output_tokens=measured.output_tokens or arguments.output_tokens,
         concurrency=measured.concurrency or arguments.concurrency,
     )
-    found = diagnose(spec, hardware, request, measured, catalog.accelerators)
+    diagnosis = diagnose(spec, hardware, request, measured, catalog.accelerators)
     return {
         "schema": SCHEMA,
         "model": spec.id,
         "hardware": hardware.id,
-        "precision": found.speed.precision,
-        "engine": found.speed.engine,
+        "precision": diagnosis.speed.precision,
+        "engine": diagnosis.speed.engine,
         "prompt_tokens": request.prompt_tokens,
         "output_tokens": request.output_tokens,
-        "concurrency": found.speed.request.concurrency,
-        "parts": [_part(part, found.total_ms) for part in found.parts],
-        "total_ms": found.total_ms,
-        "dominant": None if found.dominant is None else found.dominant.name,
-        "bound": found.speed.bound,
-        "ridge_batch": found.ridge,
+        "concurrency": diagnosis.speed.request.concurrency,
+        "parts": [_part(part, diagnosis.total_ms) for part in diagnosis.parts],
+        "total_ms": diagnosis.total_ms,
+        "dominant": None if diagnosis.dominant is None else diagnosis.dominant.name,
+        "bound": diagnosis.speed.bound,
+        "ridge_batch": diagnosis.ridge,
         "read_from": measured.origin,
-        "reasons": reason_entries(found.reasons),
-        "next_steps": reason_entries(found.next_steps),
-        "precisions": [_format(effect) for effect in found.formats],
-        "caveats": caveat_entries(found.caveats),
-        "sources": source_entries(found.speed.sources),
+        "reasons": reason_entries(diagnosis.reasons),
+        "next_steps": reason_entries(diagnosis.next_steps),
+        "precisions": [_format(effect) for effect in diagnosis.formats],
+        "caveats": caveat_entries(diagnosis.caveats),
+        "sources": source_entries(diagnosis.speed.sources),
     }
 
 

@@ -258,7 +258,7 @@ def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer
     """
     case = measurement_case(app, arguments)
     run, prediction, need = case.run, case.expected, case.need
-    seen = Source(what="free memory", source=f"looked at on {run.device.name}", checked=datetime.now(UTC).date().isoformat())
+    free_memory = Source(what="free memory", source=f"looked at on {run.device.name}", checked=datetime.now(UTC).date().isoformat())
     return {
         "schema": SCHEMA,
         "model": run.spec.id,
@@ -280,5 +280,5 @@ def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer
         "free_bytes": run.device.free_bytes,
         "limit_s": case.ask.limit_s,
         "caveats": caveat_entries(prediction.caveats),
-        "sources": source_entries((seen, *prediction.sources)),
+        "sources": source_entries((free_memory, *prediction.sources)),
     }

@@ -105,34 +105,34 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         speed = predict_usage(app.predict, spec, offer, request, used, catalog.accelerators)
         return _ConfiguredOffer(offer=offer, request=request, usage=used, speed=speed)
 
-    chosen = configure(*_choose_offer(arguments, spec, judged, catalog))
-    best = tuple(configure(entry.offer, entry) for entry in _best(judged, beside, chosen.offer))
+    configuration = configure(*_choose_offer(arguments, spec, judged, catalog))
+    best = tuple(configure(entry.offer, entry) for entry in _best(judged, beside, configuration.offer))
     prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
-    options = _options(chosen, best, prices if PROVIDERS in beside else (), usage)
+    options = _options(configuration, best, prices if PROVIDERS in beside else (), usage)
     view = Outlook(options=options, axis=arguments.axis, usage=usage, rules=catalog.rules)
-    always_on = replace(chosen.usage, sleep_after_s=Decimal(0))
+    always_on = replace(configuration.usage, sleep_after_s=Decimal(0))
     bill = cost_answer(
-        chosen.offer,
+        configuration.offer,
         always_on,
         catalog,
         spec=spec,
-        request=chosen.request,
-        speed=chosen.speed,
-        loads=predict_loads(app.predict, spec, chosen.offer, chosen.request, chosen.usage, catalog.accelerators),
-        zerogpu_speed=next((one.estimate for one in (chosen, *best) if one.offer.platform == "zerogpu"), None),
+        request=configuration.request,
+        speed=configuration.speed,
+        loads=predict_loads(app.predict, spec, configuration.offer, configuration.request, configuration.usage, catalog.accelerators),
+        zerogpu_speed=next((one.estimate for one in (configuration, *best) if one.offer.platform == "zerogpu"), None),
         offered=offered,
         own_price=own,
     )
-    deployment = deploy(app, catalog, spec, chosen.offer, chosen.request, always_on, prices[0] if prices else None)
-    runs_as = {id(one.offer): f"{one.request.precision} with {one.request.engine}" for one in (chosen, *best)}
+    deployment = deploy(app, catalog, spec, configuration.offer, configuration.request, always_on, prices[0] if prices else None)
+    runs_as = {id(one.offer): f"{one.request.precision} with {one.request.engine}" for one in (configuration, *best)}
     return outlook_answer(
         view,
         bill,
         line_entries(view, runs_as),
         find_savings(deployment),
         spec=spec,
-        offer=chosen.offer,
-        chosen="recommended" if arguments.hardware == AUTO else _rejection(chosen.offer, judged),
+        offer=configuration.offer,
+        chosen="recommended" if arguments.hardware == AUTO else _rejection(configuration.offer, judged),
     )
 
 

@@ -372,7 +372,7 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         AdvisorError: an argument that is wrong, or hardware that does not hold the model.
     """
     spec, hardware = app.models(arguments.model), check_hardware(app.catalog(), arguments.hardware)
-    asked = arguments.question("continuous")
+    question = arguments.question("continuous")
     servers: dict[Policy, Server] = {policy: _server(app, spec, hardware, arguments.question(policy), arguments) for policy in POLICIES}
     server = servers["continuous"]
     caveats, sources = _prediction(app, spec, server, arguments)
@@ -385,8 +385,8 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         "precision": server.deployment.precision,
         "engine": server.deployment.layout.engine,
         "usd_per_hour": usd(server.usd_per_hour),
-        "most_requests_per_s": most_requests_per_s(server, asked.shape),
-        "lone_request_s": lone_request_s(server, asked.shape),
+        "most_requests_per_s": most_requests_per_s(server, question.shape),
+        "lone_request_s": lone_request_s(server, question.shape),
         "points": [],
         "done": 0,
         "total": len(LOADS) * len(POLICIES),
@@ -394,12 +394,12 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         "sources": source_entries(sources),
     }
     points: list[SweepPoint] = []
-    for point in _in_turns(app, sweep_loads(servers, asked)):
+    for point in _in_turns(app, sweep_loads(servers, question)):
         points.append(point)
         answer["points"].append(_load_entry(point))
         answer["done"] += 1
         if answer["done"] % len(POLICIES) == 0:
-            answer["caveats"] = caveat_entries((*describe_points(points), *describe_caveats(server, asked, None), *caveats))
+            answer["caveats"] = caveat_entries((*describe_points(points), *describe_caveats(server, question, None), *caveats))
             yield answer
 
 

@@ -126,18 +126,18 @@ def _check_memory(of: Deployment, hardware: Offer | Cards) -> int | None:
     memory, layout, request = usable_memory(hardware), of.layout, of.request
     if memory is None:
         return None
-    asked = MemoryRequest(
+    memory_request = MemoryRequest(
         precision=request.precision,
         engine=request.engine,
         context_tokens=request.prompt_tokens + request.output_tokens,
         devices=layout.tensor_parallel * layout.pipeline_stages,
     )
     check_room(
-        cache_room(of.spec, asked, memory, of.devices.silicon),
+        cache_room(of.spec, memory_request, memory, of.devices.silicon),
         hardware,
         RequestShape(prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens),
     )
-    most = count_sequences(of.spec, asked, memory, of.devices.silicon)
+    most = count_sequences(of.spec, memory_request, memory, of.devices.silicon)
     return None if most is None else most * layout.replicas
 
 

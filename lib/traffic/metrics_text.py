@@ -104,18 +104,18 @@ def _prometheus(text: str) -> MeasuredTimes | None:
     vllm = any(name.startswith("vllm:") for name in values)
     if not vllm and not any(name.startswith("tgi_") for name in values):
         return None
-    found = {field: _mean(values, names) for field, names in (_VLLM if vllm else _TGI).items()}
+    figures = {field: _mean(values, names) for field, names in (_VLLM if vllm else _TGI).items()}
     running = values.get("vllm:num_requests_running" if vllm else "tgi_batch_current_size", 0.0)
-    ttft_ms = _ms(found.get("ttft_ms"))
+    ttft_ms = _ms(figures.get("ttft_ms"))
     if not vllm:
-        ttft_ms = _ms(_mean(values, (_TGI_PREFILL,))) + _ms(found["queue_ms"])
+        ttft_ms = _ms(_mean(values, (_TGI_PREFILL,))) + _ms(figures["queue_ms"])
     return MeasuredTimes(
-        preprocess_ms=_ms(found.get("preprocess_ms")),
-        queue_ms=_ms(found["queue_ms"]),
+        preprocess_ms=_ms(figures.get("preprocess_ms")),
+        queue_ms=_ms(figures["queue_ms"]),
         ttft_ms=ttft_ms,
-        tpot_ms=_ms(found["tpot_ms"]),
-        prompt_tokens=_count(found["prompt_tokens"]),
-        output_tokens=_count(found["output_tokens"]),
+        tpot_ms=_ms(figures["tpot_ms"]),
+        prompt_tokens=_count(figures["prompt_tokens"]),
+        output_tokens=_count(figures["output_tokens"]),
         concurrency=_count(running),
         origin="vllm" if vllm else "tgi",
     )
@@ -157,16 +157,16 @@ def _benchmark(text: str) -> MeasuredTimes | None:
         read = read[-1] if read else {}
     if not isinstance(read, dict):
         return None
-    found = {field: next((value for name in names if (value := _plain(read, name))), 0.0) for field, names in _BENCHMARK.items()}
+    figures = {field: next((value for name in names if (value := _plain(read, name))), 0.0) for field, names in _BENCHMARK.items()}
     completed = _plain(read, "completed")
     tokens = {
         field: _count(total / completed) if completed and (total := _plain(read, name)) else None
         for field, name in (("prompt_tokens", "total_input_tokens"), ("output_tokens", "total_output_tokens"))
     }
     return MeasuredTimes(
-        ttft_ms=found["ttft_ms"],
-        tpot_ms=found["tpot_ms"],
-        concurrency=_count(found["concurrency"]),
+        ttft_ms=figures["ttft_ms"],
+        tpot_ms=figures["tpot_ms"],
+        concurrency=_count(figures["concurrency"]),
         prompt_tokens=tokens["prompt_tokens"],
         output_tokens=tokens["output_tokens"],
         origin="benchmark",

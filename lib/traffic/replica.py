@@ -333,19 +333,19 @@ class ContinuousReplica(Replica):
         budget = max(1, self.plan.token_budget - len(self.decoding))
         chunks, attention_s = [], 0.0
         for job in self.reading:
-            taken = min(budget, job.to_read - job.read)
-            if taken <= 0:
+            tokens = min(budget, job.to_read - job.read)
+            if tokens <= 0:
                 break
             if job.started_s is None:
                 job.started_s = self.env.now
-            chunks.append((job, taken))
-            attention_s += self.steps.attention_s(job.read, job.read + taken)
-            budget -= taken
-        read = sum(taken for _, taken in chunks)
+            chunks.append((job, tokens))
+            attention_s += self.steps.attention_s(job.read, job.read + tokens)
+            budget -= tokens
+        read = sum(tokens for _, tokens in chunks)
         yield self._work(self.steps.step_s(len(self.decoding), read, self._mean_cached()) + attention_s)
         self._advance(1)
-        for job, taken in chunks:
-            job.read += taken
+        for job, tokens in chunks:
+            job.read += tokens
         for job in [job for job, _ in chunks if job.read == job.to_read]:
             self.reading.remove(job)
             job.cached = job.to_read

@@ -118,11 +118,11 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
     ttft, latency, wait = first - arrived + outside, done - arrived + outside, started - arrived
     several = output > 1
     tpot = (done - first)[several] / (output[several] - 1)
-    kept = np.ones(len(jobs), dtype=np.bool_)
+    in_time = np.ones(len(jobs), dtype=np.bool_)
     if target.ttft_s > 0:
-        kept &= ttft <= target.ttft_s
+        in_time &= ttft <= target.ttft_s
     if target.tpot_s > 0:
-        kept[several] &= tpot <= target.tpot_s
+        in_time[several] &= tpot <= target.tpot_s
     begin, end = _steady_window(done - started, duration_s) or (0.0, span)
     seconds = end - begin
     tokens = float((_tokens_until(end, first, done, output) - _tokens_until(begin, first, done, output)).sum())
@@ -150,8 +150,8 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         ttft=_spread(ttft),
         tpot=_spread(tpot) if len(tpot) else None,
         latency=_spread(latency),
-        goodput_per_s=float((kept & answered).sum()) / seconds if target.stated else None,
-        on_target=float(kept.mean()) if target.stated else None,
+        goodput_per_s=float((in_time & answered).sum()) / seconds if target.stated else None,
+        on_target=float(in_time.mean()) if target.stated else None,
         billed_s=billed,
         cold_starts=sum(one.cold_starts for one in of.replicas),
         preemptions=sum(job.preemptions for job in jobs),

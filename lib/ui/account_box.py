@@ -81,9 +81,9 @@ def stop_choices(answer: AccountOverview) -> list[tuple[str, str]]:
     return [(stop_label(row), f"{row['kind']} {row['name']}") for row in answer["resources"] if row["can_stop"]]
 
 
-def stop_markup(services: Services, chosen: str, token: str | None) -> tuple[str, bool]:
+def stop_markup(services: Services, resource: str, token: str | None) -> tuple[str, bool]:
     """Stop it; whether it was done."""
-    kind, _, name = chosen.partition(" ")
+    kind, _, name = resource.partition(" ")
     try:
         return stopped_note(services.account.stop_resource(kind, name, token=token)), True
     except NotSignedIn:

@@ -180,7 +180,7 @@ def _whole(value: Any) -> Any:
 
 def recent_history(history: Sequence[Message]) -> History:
     """The newest part of the conversation that is sent along: questions with their answers. What was never answered is left out."""
-    found: History = []
+    messages: History = []
     room = _KEPT_CHARACTERS
     for asked, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
         pair = [{**message, "content": strip_controls(message["content"])} for message in (asked, answer)]
@@ -189,8 +189,8 @@ def recent_history(history: Sequence[Message]) -> History:
         room -= sum(len(message["content"]) for message in pair)
         if room < 0:
             break
-        found = [*pair, *found]
-    return found
+        messages = [*pair, *messages]
+    return messages
 
 
 def strip_controls(text: str) -> str:

@@ -188,15 +188,15 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
     """The answer for the questions of the tab (`memory`, its values) and of the box; a refusal becomes a sentence."""
     if not model:
         return hint_note(CHOOSE_FOR_SOLVE)
-    asked = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
-    if asked["mode"] != "inference":
+    arguments = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
+    if arguments["mode"] != "inference":
         return hint_note(SOLVE_OF_INFERENCE)
     hardware, ttft, rate = own
-    shared = {name: asked[name] for name in _SHARED}
-    shared["engine"] = "transformers" if asked["engine"] == "auto" else asked["engine"]
+    shared = {name: arguments[name] for name in _SHARED}
+    shared["engine"] = "transformers" if arguments["engine"] == "auto" else arguments["engine"]
     limits = {"max_ttft_s": ttft or 0, "min_tokens_per_s": rate or 0}
     try:
-        answer = services.solve(model, hardware or "", concurrency=asked["concurrency"], **limits, **shared)
+        answer = services.solve(model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No solution.")
     return solve_card(answer, model_name(answer["model"], model)) + ways_table(answer)

@@ -182,8 +182,8 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
     if not model:
         return MemoryMarkup(need=hint_note(CHOOSE))
     try:
-        asked = memory_question(services, model, values)
-        answer = services.estimate_memory_on(model, **asked.arguments)
+        question = memory_question(services, model, values)
+        answer = services.estimate_memory_on(model, **question.arguments)
     except AdvisorError as refused:
         return MemoryMarkup(need=ask.word_refusal(refused, "No memory estimate."))
     name = model_name(answer["model"], model)
@@ -196,7 +196,7 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
         ),
     )
     return MemoryMarkup(
-        need=memory_card(answer, name, asked.arguments["devices"], asked.arguments["mode"], asked.configured) + acts,
+        need=memory_card(answer, name, question.arguments["devices"], question.arguments["mode"], question.configured) + acts,
         tiers=tiers_table(answer["fits"], answer),
         explain=memory_explanation(answer),
     )

@@ -180,15 +180,20 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         return model_changed(services, model, config, context, before)
 
     opening = page.load(open_page, None, view.outputs(), api_name="page_opened", **AT_ONCE)
-    named = [view.model.model, view.model.config, view.workload.context, view.model.limit]
+    inputs = [view.model.model, view.model.config, view.workload.context, view.model.limit]
     # A name that is entered is the model; a config is one only where its box is open.
     by_name = view.model.model.submit(
-        change_model, named, view.model_outputs(), js="(model, _, ...rest) => [model, '', ...rest]", api_name="model_named", **AT_ONCE
+        change_model,
+        inputs,
+        view.model_outputs(),
+        js="(model, _, ...rest) => [model, '', ...rest]",
+        api_name="model_named",
+        **AT_ONCE,
     )
     changing = gr.on(
         [view.model.config.submit, view.model.check.click, view.model.token.submit],
         change_model,
-        named,
+        inputs,
         view.model_outputs(),
         js="(...values) => advisor.find(...values)",
         trigger_mode="always_last",

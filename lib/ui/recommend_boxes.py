@@ -57,20 +57,20 @@ def setup_html(services: Services, model: str, framework: str, values: Sequence[
     """The files for the pick, or for the hardware that is looked at; a refusal becomes a sentence."""
     if not model:
         return hint_note(CHOOSE_FOR_CODE)
-    asked = workload.recommend_arguments(values)
+    arguments = workload.recommend_arguments(values)
     try:
         entry = workload.choose_hardware(services, model, values).entry
         if entry is None:
             return hint_note("This hardware does not qualify, or nothing does, so there is nothing to set up.")
-        answer = services.recommend(model, **asked)
+        answer = services.recommend(model, **arguments)
         setup = write_setup(
             entry,
             services.catalog(),
             model=answer["model"],
             task=answer["task"],
             framework=framework,
-            context_tokens=int(asked["context_tokens"]),
-            sequences=int(asked["concurrency"]),
+            context_tokens=int(arguments["context_tokens"]),
+            sequences=int(arguments["concurrency"]),
         )
         return setup_code(setup)
     except AdvisorError as refused:

@@ -97,14 +97,14 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
     token = view.login.token
 
     def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None, hardware: str | None) -> dict[Any, Any]:
-        found = space_look.space_markup(services, space, login.token_of(pasted, signed))
-        sleeps = found.sleep_time_s if found.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
+        markup = space_look.space_markup(services, space, login.token_of(pasted, signed))
+        sleeps = markup.sleep_time_s if markup.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
         return {
-            view.status: found.status,
-            view.seen: found.space,
-            view.sized: hint_note("Working out the right size …") if found.space else "",
+            view.status: markup.status,
+            view.seen: markup.space,
+            view.sized: hint_note("Working out the right size …") if markup.space else "",
             view.use: gr.update(visible=False),
-            form.box: gr.update(visible=bool(found.space)),
+            form.box: gr.update(visible=bool(markup.space)),
             form.tier: _tier_update(services, hardware),
             form.sleep: sleeps,
             form.progress: "",
@@ -112,9 +112,9 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
         }
 
     def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, model: str | None, *values: Any) -> dict[Any, Any]:
-        found = space_look.size_markup(services, space, model, values, login.token_of(pasted, signed))
+        markup = space_look.size_markup(services, space, model, values, login.token_of(pasted, signed))
         emptied = "" if pasted else gr.skip()  # the last step of looking; a token that is pasted meanwhile stays
-        return {view.sized: found.card, view.pick: found.tier, view.use: gr.update(visible=bool(found.tier)), token: emptied}
+        return {view.sized: markup.card, view.pick: markup.tier, view.use: gr.update(visible=bool(markup.tier)), token: emptied}
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]

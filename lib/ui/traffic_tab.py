@@ -240,20 +240,20 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
     Raises:
         AdvisorError: nothing runs the model.
     """
-    named, asked = workload.tab_arguments(values, ask.TRAFFIC), workload.recommend_arguments(values)
-    if named["arrivals"] != "closed":
-        named["clients"] = 0
-    if named["arrivals"] != "recorded":
-        named["trace"] = ""
-    usual = prompt_and_output_tokens(int(asked["context_tokens"]))
-    engine = asked["engine"] if asked["engine"] in ENGINES and not TRAITS[asked["engine"]].timed_as else "vllm"
+    own, arguments = workload.tab_arguments(values, ask.TRAFFIC), workload.recommend_arguments(values)
+    if own["arrivals"] != "closed":
+        own["clients"] = 0
+    if own["arrivals"] != "recorded":
+        own["trace"] = ""
+    usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
+    engine = arguments["engine"] if arguments["engine"] in ENGINES and not TRAITS[arguments["engine"]].timed_as else "vllm"
     return {
-        **named,
+        **own,
         "hardware": choose_server_hardware(services, model, values),
-        "prompt_tokens": asked["prompt_tokens"] or usual[0],
-        "output_tokens": asked["output_tokens"] or usual[1],
+        "prompt_tokens": arguments["prompt_tokens"] or usual[0],
+        "output_tokens": arguments["output_tokens"] or usual[1],
         "engine": engine,
-        "precision": asked["precision"],
+        "precision": arguments["precision"],
     }
 
 
@@ -281,27 +281,27 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         return
     try:
         yield TrafficScene(status=progress_line("Simulating the requests.", 0, _STEPS), busy=True, cleared=True)
-        asked = traffic_arguments(services, model, values)
-        answer = services.simulate_batching(model, **asked)
+        arguments = traffic_arguments(services, model, values)
+        answer = services.simulate_batching(model, **arguments)
         name = model_name(answer["model"], model)
-        of_loads = {argument: asked[argument] for argument in OF_LOADS}
+        of_loads = {argument: arguments[argument] for argument in OF_LOADS}
         done = 1
         card = ""
-        with close_on_exit(services.stream_loads(model, asked["hardware"], **of_loads)) as loads:
+        with close_on_exit(services.stream_loads(model, arguments["hardware"], **of_loads)) as loads:
             for answered in loads:
                 if not card:
                     card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
                     yield TrafficScene(status=_progress(done), card=card, notes=answer_details(answer), busy=True)
                 done += 1
-                drawn = draw_loads(answered, measure, float(asked["requests_per_s"]))
+                drawn = draw_loads(answered, measure, float(arguments["requests_per_s"]))
                 yield TrafficScene(status=_progress(done), head=loads_head(measure), chart=drawn, loads=answered, busy=True)
         card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
         yield TrafficScene(status=_progress(done), card=card, table=loads_table(answered), busy=True)
         needs = ""
-        if asked["arrivals"] in {"poisson", "bursty"} and (asked["max_ttft_s"] or asked["max_tpot_s"]):
-            with close_on_exit(services.stream_needs(model, **asked)) as tiers:
+        if arguments["arrivals"] in {"poisson", "bursty"} and (arguments["max_ttft_s"] or arguments["max_tpot_s"]):
+            with close_on_exit(services.stream_needs(model, **arguments)) as tiers:
                 for need in tiers:
-                    needs = needs_table(need, float(asked["requests_per_s"]))
+                    needs = needs_table(need, float(arguments["requests_per_s"]))
                     yield TrafficScene(status=_progress(done), needs=needs, busy=True)
         yield TrafficScene(chart=drawn, needs=needs)  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
