@@ -123,6 +123,9 @@ _PREDICTION = {
     "waveform_convolutions": "Too fast: the convolutions that read the waveform run at up to 64 positions for each one that is counted "
     "(1.5 times the counted work in wav2vec2-base), at rates below those of matrix products. Published runs of such models on an A100 hear "
     "450 to 690 seconds of sound a second, everything around the model included.",
+    "prompts_of_2024": "Prompts are probably read faster than this: the points of llama.cpp are of 2024. On an RTX 4090, build 8720 of "
+    "2026 reads dense models (Qwen3.5 9B, 27B) 1.5 times as fast as predicted, and 1.8 times after 32,768 tokens; a mixture of experts "
+    "(35B-A3B) 0.7 to 1.4 times (llama-bench, github.com/jiegec/kb, docs/software/llm_local_serving.md, read 2026-11-23).",
     "cpu_estimate": "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
     "emulated_dtype": "{silicon} has no units for {precision} and emulates it, several times slower than fp16, which takes as much memory.",
     "emulated_dtype:converted": "{silicon} has no units for {precision}: it is converted, so it is no faster than {timed_as}.",

@@ -115,6 +115,7 @@ def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
         (hears and card.kind == "cpu" and of.work.decoder is not None, Caveat("cpu_estimate", variant="speech")),
         (hears and of.work.decoder is None, Caveat("waveform_convolutions")),
         (spec.library == "gguf", Caveat("gguf_engine")),
+        (engine == "llama.cpp" and card.vendor == "NVIDIA", Caveat("prompts_of_2024")),
         (engine == "host" and weight_format(of.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),

@@ -139,6 +139,20 @@ def test_sound_says_what_its_times_leave_open() -> None:
     assert not {"waveform_convolutions", "cpu_estimate"} & codes(QUESTION("openai/whisper-base", "l4x1"))
 
 
+def test_prompts_of_llama_cpp_say_how_far_newer_builds_are_ahead() -> None:
+    """RTX 4090, build 8720, Qwen3.5-27B Q4_K: 1,024 tokens at 2,848 tokens/s at once and at 1,431 after 32,768 (github.com/jiegec/kb)."""
+
+    def seconds(prompt_tokens: int) -> float:
+        asked = {"precision": "gguf:Q4_K_M", "engine": "llama.cpp", "prompt_tokens": prompt_tokens, "output_tokens": 1}
+        answer = QUESTION("Qwen/Qwen3.5-27B", "RTX-4090", **asked)
+        assert "prompts_of_2024" in codes(answer)
+        return float(answer["ttft_s"])
+
+    assert seconds(1024) * 2848 / 1024 == pytest.approx(1.5, abs=0.2)
+    assert (seconds(33_792) - seconds(32_768)) * 1431 / 1024 == pytest.approx(1.8, abs=0.2)
+    assert "prompts_of_2024" not in codes(QUESTION("Qwen/Qwen3-8B", "l4x1", engine="vllm"))
+
+
 def test_hardware_decides_the_engine_where_it_must() -> None:
     """A TPU answers for vllm-tpu, with a caveat; vllm-tpu on a GPU is refused."""
     assert QUESTION(LLAMA, "TPU-v6ex4")["engine"] == "vllm-tpu"
