@@ -188,8 +188,23 @@
     const more = box.querySelector("[data-more]");
     if (more) more.hidden = Boolean(words.length || table.dataset.all);
   };
-  const sortRows = (head) => {
-    const table = head.closest("table"), down = head.getAttribute("aria-sort") === "ascending", at = head.cellIndex;
+  // How a visitor sorted each table, and what is searched in it: an answer that comes later is shown in the same way.
+  const handled = {};
+  const remembered = (box) => (handled[`${box.closest("[id]")?.id} ${box.querySelector("table").className}`] ??= {});
+  const handleAgain = () => {
+    for (const box of document.querySelectorAll(".table-box:not([data-handled])")) {
+      box.dataset.handled = "yes";
+      const { column, down, words, all } = remembered(box), search = box.querySelector("[data-search]");
+      const head = [...box.querySelectorAll("thead th")].find((one) => one.textContent === column);
+      if (words && search) search.value = words;
+      if (all) box.querySelector("table").dataset.all = all;
+      if (head) sortRows(head, down);
+      else if (words || all) showRows(box);
+    }
+  };
+  const sortRows = (head, down = head.getAttribute("aria-sort") === "ascending") => {
+    const table = head.closest("table"), at = head.cellIndex;
+    Object.assign(remembered(table.closest(".table-box")), { column: head.textContent, down });
     for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     const keyed = [...table.tBodies[0].rows].map((row) => [row.cells[at].dataset.key ?? "", row]);
@@ -204,13 +219,16 @@
     if (head) sortRows(head);
     if (!more) return;
     const box = more.closest(".table-box"), table = box.querySelector("table");
-    table.dataset.all = "yes";
+    remembered(box).all = table.dataset.all = "yes";
     showRows(box);
     table.setAttribute("tabindex", "-1");
     table.focus({ preventScroll: true });
   });
   document.addEventListener("input", (event) => {
-    if (event.target instanceof Element && event.target.matches("[data-search]")) showRows(event.target.closest(".table-box"));
+    if (!(event.target instanceof Element && event.target.matches("[data-search]"))) return;
+    const box = event.target.closest(".table-box");
+    remembered(box).words = event.target.value;
+    showRows(box);
   });
   // Back and forward: another tab is shown, another question is asked anew.
   window.addEventListener("popstate", () => {
@@ -311,6 +329,7 @@
   let choices = 0;
   const tie = () => {
     rove();
+    handleAgain();
     // Gradio names each choice apart: one name makes the choices of a field one stop, and has the arrow keys go through them.
     for (const choice of document.querySelectorAll("fieldset input[type=radio]")) {
       const name = (choice.closest("fieldset").dataset.choice ??= `choice-${(choices += 1)}`);

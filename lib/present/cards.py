@@ -205,7 +205,10 @@ def recommendation_notes(answer: RecommendationAnswer) -> str:
             f"<h3>Or rent no hardware</h3>{bullet_list([escape(reason['message']) for reason in provider['reasons']] + known, 'notes')}"
         )
     notes = bullet_list([escape(note["message"]) for note in answer["notes"]], "notes")
-    return f'<section class="card aside">{notes}{without}</section>' if notes or without else ""
+    if not notes and not without:
+        return ""
+    title = "How these are ordered" + (", and a way without hardware" if without else "")
+    return f'<details class="rest"><summary>{title}</summary><section class="card aside">{notes}{without}</section></details>'
 
 
 def no_pick_card(model: str) -> str:

@@ -40,7 +40,7 @@ def _ahead(score: int) -> str:
     if score == 0:
         return "The reasons balance"
     side = "TPU" if score > 0 else "GPU"
-    return f"The reasons for a {side} weigh {abs(score)} more (from 2 on that decides)"
+    return f"The reasons for a {side} weigh {abs(score)} point{'s' if abs(score) > 1 else ''} more; 2 points decide"
 
 
 def reasons_table(answer: GpuTpuAnswer) -> str:

@@ -15,7 +15,8 @@ from lib.present.markup import bullet_list, escape
 from lib.present.memory_charts import PARTS, memory_bar
 from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, whole
 
-_SHOWN = 5
+FIRST_ROWS = 5
+"""Rows of a long table that are shown until more are asked for."""
 _CSV_FIELDS = (
     "rank",
     "name",
@@ -126,7 +127,7 @@ def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None, links
     heads = ("Hardware", "Price per hour", "Memory", "Runs as, speed", "Why")
     rows = [_ranked_row(entry, pick, links(entry)) for entry in entries]
     keys = [_ranked_keys(entry) for entry in entries]
-    tools = TableTools(keys=keys, first=_SHOWN, more="more that qualify", search="Search" if len(rows) > _SHOWN else "")
+    tools = TableTools(keys=keys, first=FIRST_ROWS, more="more that qualify", search="Search" if len(rows) > FIRST_ROWS else "")
     return table_markup("Everything that qualifies, best first", heads, rows, "ranked", tools)
 
 
@@ -205,15 +206,18 @@ def rejected_table(entries: Sequence[RejectedEntry]) -> str:
 
 
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
-    """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched."""
-    by_price = sorted(fits, key=lambda fit: (fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
+    """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; what fits stands first."""
+    by_price = sorted(fits, key=lambda fit: (not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
     rows = [_tier_row(fit, memory) for fit in by_price]
+    fitting = sum(fit["fits"] for fit in fits)
     return table_markup(
         "Where it fits, cheapest first",
         ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Concurrent requests", "Per hour"),
         rows,
         "tiers",
-        TableTools(keys=[_tier_keys(fit) for fit in by_price], search="Search"),
+        TableTools(
+            keys=[_tier_keys(fit) for fit in by_price], first=FIRST_ROWS, more=f"more, {fitting} of all {len(rows)} fit", search="Search"
+        ),
     )
 
 

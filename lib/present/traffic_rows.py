@@ -11,7 +11,7 @@ from lib.present.markup import bullet_list, escape, hint_note
 from lib.present.memory_charts import AXIS, MARK, figure_layout
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
 from lib.present.sentences import sentence
-from lib.present.tables import csv_text, hardware_name, table_markup
+from lib.present.tables import FIRST_ROWS, Key, TableTools, csv_text, hardware_name, table_markup
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -213,7 +213,14 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     heads = ("Hardware", "Replicas", "All per hour", "TTFT p99", "TPOT p99", "USD per million")
     unsteady = sum(tier["replicas"] is not None and not tier["steady"] for tier in need["tiers"])
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need["tiers"])})) if unsteady else ""
-    return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs") + (hint_note(note) if note else "")
+    tools = TableTools(keys=[_tier_keys(tier) for tier in need["tiers"]], first=FIRST_ROWS, more="more, dearer")
+    return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs", tools) + (hint_note(note) if note else "")
+
+
+def _tier_keys(tier: TierNeedEntry) -> tuple[Key, ...]:
+    kept = tier["replicas"] is not None
+    price = tier["usd_per_hour"] if kept else None
+    return tier["name"], tier["replicas"], price, tier["ttft_p99_s"], tier["tpot_p99_s"], tier["usd_per_million_tokens"]
 
 
 def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:

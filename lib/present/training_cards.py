@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
 from lib.present.markup import escape, hint_note
-from lib.present.numbers import count, gib, share, tokens_per_s, usd, usd_per_hour
+from lib.present.numbers import count, gib, share, usd, usd_per_hour
 from lib.present.setup_files import load_versions
 from lib.present.snippets import code_blocks, python_literal
-from lib.present.tables import csv_text, hardware_name, table_markup
+from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
 
 if TYPE_CHECKING:
     from lib.workload import TrainingRequest
@@ -81,7 +81,6 @@ LABELS = {
     "weights": "Weights", "master": "Master weights and copies", "adapters": "Adapters", "gradients": "Gradients",
     "optimizer": "Optimizer", "activations": "Saved activations", "loss": "Logits and loss", "runtime": "CUDA context, fragments",
 }  # fmt: skip
-_SHOWN = 5
 _CSV = (
     "hardware", "platform", "devices", "verdict", "capacity_bytes", "needed_bytes", "longest_sequence_tokens", "largest_micro_batch",
     "tokens_per_s", "hours", "usd_per_hour", "usd",
@@ -125,11 +124,11 @@ def options_table(options: Sequence[TrainingOptionEntry]) -> str:
         return hint_note("No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed.")
     heads = ("Hardware", "Verdict", "Memory", "Tokens/s", "Hours", "Price", "Longest sequence", "Largest micro-batch")
     rows = [_row(option) for option in ([one for one in options if one["verdict"] != "no"] or options[:3])]
-    first = table_markup("Hardware that fits, cheapest training run first", heads, rows[:_SHOWN], "training-options")
-    if len(rows) <= _SHOWN:
+    first = table_markup("Hardware that fits, cheapest training run first", heads, rows[:FIRST_ROWS], "training-options")
+    if len(rows) <= FIRST_ROWS:
         return first
-    more = table_markup("More that fits", heads, rows[_SHOWN:], "training-options more")
-    return f'{first}<details class="rest"><summary>{len(rows) - _SHOWN} more that fit</summary>{more}</details>'
+    more = table_markup("More that fits", heads, rows[FIRST_ROWS:], "training-options more")
+    return f'{first}<details class="rest"><summary>{len(rows) - FIRST_ROWS} more that fit</summary>{more}</details>'
 
 
 def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
@@ -142,7 +141,7 @@ def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
         name + cards,
         f"<strong>{VERDICTS[option['verdict']]}</strong>",
         f"{gib(option['needed_bytes'])}<small>of {gib(option['capacity_bytes'])}</small>",
-        "–" if speed is None else tokens_per_s(speed),
+        "–" if speed is None else f"{speed:,.0f}",
         "–" if hours is None else f"{hours:,.1f}",
         price,
         f"{option['longest_sequence_tokens']:,}",
@@ -161,7 +160,7 @@ def changes_table(changes: Sequence[ChangeEntry]) -> str:
 
 
 def _ratio(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.0%} of today's"
+    return "–" if ratio is None else f"{100 * ratio:.0f} % of today's"
 
 
 def recipe(answer: TrainingAnswer) -> str:

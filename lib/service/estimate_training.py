@@ -178,7 +178,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
 
 _SOURCES = (
     Source(what="memory of a step", source=law.LAW.source, checked=CHECKED),
-    Source(what="allocator and speed", source="published runs, lib/data/training_constants.json", checked=CHECKED),
+    Source(what="allocator and speed", source="published training runs", checked=CHECKED),
 )
 
 

@@ -329,8 +329,10 @@ def _changes(outlook: Outlook, bills: Sequence[Sequence[Decimal | None]], lines:
     """Each point once: where both ways of the chosen hardware meet another at the same place, and where a quota ends."""
     changes: dict[tuple[float, str], ChangeEntry] = {}
     for change in outlook.changes(bills):
-        other = change.after if outlook.options[change.before].offer is outlook.options[0].offer else change.before
-        changes.setdefault((float(change.at), lines[other]["label"]), _change(change, lines, outlook))
+        named = change.before  # a quota ends for each of the other ways at one place
+        if not change.ends and outlook.options[change.before].offer is outlook.options[0].offer:
+            named = change.after
+        changes.setdefault((float(change.at), lines[named]["label"]), _change(change, lines, outlook))
     return list(changes.values())
 
 

@@ -17,7 +17,8 @@ from lib.ui import compare_box, workload
 from lib.ui import fields as ask
 from lib.ui.compare_box import CompareView
 from lib.ui.events import Ticks, follow
-from lib.ui.fields import Value, link_query
+from lib.ui.fields import Value
+from lib.ui.links import link_query
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:

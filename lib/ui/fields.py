@@ -1,8 +1,4 @@
-"""The questions of each tab: arguments of the API, their defaults, their ranges, the words people choose from, and links to an answer.
-
-A link carries the questions as query parameters of the page. It comes from anyone, so a parameter is used only when it names a field and
-reads as that field's type and range; whatever does not is left at its default, and the page says which ones.
-"""
+"""The questions of each tab: arguments of the API, their defaults, their ranges, and the words people choose from."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlencode
 
 from lib import precision as precisions
 from lib.catalog import Catalog
@@ -72,11 +67,6 @@ def arguments(fields: Sequence[Field], values: Sequence[Value]) -> dict[str, Any
     return {name: ",".join(value) if isinstance(value, list) else value for name, value in named.items()}
 
 
-def link_text(value: Value) -> str:
-    """A value as a link carries it."""
-    return ",".join(value) if isinstance(value, list) else str(value)
-
-
 def label_argument(sentence: str, labels: Mapping[str, str]) -> str:
     """A refused argument by the label of its field: "iterations was '1'." becomes "Timed products was '1'."."""
     name, was, rest = sentence.partition(" was ")
@@ -86,28 +76,6 @@ def label_argument(sentence: str, labels: Mapping[str, str]) -> str:
 def word_refusal(refused: Exception, failed: str) -> str:
     """The markup of a refusal, with the label of a field in place of its argument, under what failed ("No bill.")."""
     return refusal_note(label_argument(str(refused), LABELS), failed)
-
-
-def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str | None:
-    """The query of a link to this answer, defaults left out; `None` when the model is too long for one (a pasted config)."""
-    if len(model) > MODEL_LENGTH:
-        return None
-    asked = {
-        field.name: link_text(value) for field, value in zip(fields, values, strict=True) if value != field.default and value is not None
-    }
-    return "?" + urlencode({"tab": tab, "model": model, **asked})
-
-
-def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:
-    """Values for the fields from a link's parameters, and the names of those that could not be used."""
-    values: list[Value] = []
-    unread: list[str] = []
-    for field in fields:
-        value = field.read(params[field.name]) if field.name in params else field.default
-        if value is None:
-            unread.append(field.name)
-        values.append(field.default if value is None else value)
-    return values, unread
 
 
 EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"
@@ -271,7 +239,7 @@ SHAPE_WORDS: tuple[tuple[str, str], ...] = (
 )
 KERNEL_WORDS: tuple[tuple[str, str], ...] = (("None", "none"), ("CUDA", "cuda"), ("Triton", "triton"), ("Pallas", "pallas"))
 PRECISION_NEEDED: tuple[tuple[str, str], ...] = (
-    ("As in the workload", "auto"), ("BF16", "bf16"), ("FP16", "fp16"), ("FP8", "fp8"), ("INT8", "int8"), ("INT4", "int4"),
+    ("As above", "auto"), ("BF16", "bf16"), ("FP16", "fp16"), ("FP8", "fp8"), ("INT8", "int8"), ("INT4", "int4"),
     ("FP4", "fp4"), ("FP32", "fp32"), ("FP64", "fp64"),
 )  # fmt: skip
 PLACE_WORDS: tuple[tuple[str, str], ...] = (

@@ -27,7 +27,8 @@ from lib.present.tables import answer_json
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
-from lib.ui.fields import Value, link_query
+from lib.ui.fields import Value
+from lib.ui.links import link_query
 from lib.ui.model_field import ModelReference
 
 if TYPE_CHECKING:

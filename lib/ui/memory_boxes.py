@@ -31,7 +31,8 @@ from lib.present.solve_cards import solve_card, ways_table
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, follow
-from lib.ui.fields import Value, link_query, word_refusal
+from lib.ui.fields import Value, word_refusal
+from lib.ui.links import link_query
 from lib.ui.live_run import close_on_exit
 from lib.ui.model_field import ModelReference
 

@@ -16,7 +16,8 @@ from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
 from lib.ui.events import Ticks, follow
-from lib.ui.fields import Value, link_query
+from lib.ui.fields import Value
+from lib.ui.links import link_query
 from lib.ui.model_field import ModelReference
 from lib.workload import MEDIA_ARGUMENTS
 

@@ -29,6 +29,7 @@ from lib.ui.events import AT_ONCE, Page, Ticks, build_ticks, changes, explain_ma
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.http.api import endpoints
+from lib.ui.links import read_link
 from lib.ui.live_tab import LiveView
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView
@@ -254,7 +255,7 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     The answer of the first tab is there at once; other tabs are asked by the page when it shows them.
     """
     tab = params.get("tab", "")
-    values, unread = ask.read_link(ask.every_field(services.catalog()), params)
+    values, unread = read_link(ask.every_field(services.catalog()), params)
     pasted = params.get("config") == PASTED
     model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
     facts, reference, limit, *shown, slider = model_changed(services, model, None, values[0])

@@ -16,7 +16,8 @@ from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table,
 from lib.ui import fields as ask
 from lib.ui import recommend_boxes, workload
 from lib.ui.events import Ticks, follow
-from lib.ui.fields import Value, arguments, link_query
+from lib.ui.fields import Value, arguments
+from lib.ui.links import link_query
 from lib.ui.model_field import ModelReference
 from lib.ui.recommend_boxes import CodeView, RooflineView
 

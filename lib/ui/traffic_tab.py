@@ -28,7 +28,8 @@ from lib.present.traffic_rows import (
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Ticks, follow
-from lib.ui.fields import Value, link_query
+from lib.ui.fields import Value
+from lib.ui.links import link_query
 from lib.ui.live_run import close_on_exit
 from lib.ui.model_field import ModelReference
 from lib.workload import prompt_and_output_tokens

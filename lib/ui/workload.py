@@ -91,7 +91,7 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
         visitors = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120)
         choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
-        hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120)
+        hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120, elem_id="q-hardware")
         with gr.Row(visible=False, elem_id="made") as pictures_row:
             width, height = number("width", "0: automatic"), number("height", "0: automatic")
             denoising = number("denoising", "0: automatic")

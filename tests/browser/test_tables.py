@@ -35,6 +35,12 @@ def test_a_table_is_sorted_searched_and_opened(open_page: Open, width: int, sche
     page.locator("#ranked").get_by_label("Search").fill("")
     page.locator("#ranked [data-more]").press("Enter")
     expect(table.locator("tbody tr:not(:visible)")).to_have_count(0)
+    page.evaluate("document.querySelector('#ranked table').dataset.before = 'yes'")
+    page.locator("#q-requests input").evaluate("field => { field.value = 5000; field.dispatchEvent(new Event('input', {bubbles: true})); }")
+    expect(page.locator("#ranked table:not([data-before])")).to_be_visible()  # another answer: sorted as before, all of it shown
+    expect(head).to_have_attribute("aria-sort", "descending")
+    expect(table.locator("tbody tr:not(:visible)")).to_have_count(0)
+    assert _prices(rows) == sorted(_prices(rows), reverse=True)
     open_box(page, re.compile("What does not qualify"))
     why = page.get_by_label(re.compile("Why not"))
     refused = page.locator("#rejected tbody tr")

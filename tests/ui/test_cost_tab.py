@@ -24,7 +24,7 @@ from lib.present.speed_charts import Front, Place, draw_front, draw_roofline, ro
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui import cost_tab, page, recommend_boxes
+from lib.ui import cost_tab, links, page, recommend_boxes
 from lib.ui import fields as ask
 
 asked = partial(page_values.asked, "cost")
@@ -68,7 +68,7 @@ def test_a_link_repeats_the_question(services: Services) -> None:
     query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
     assert query is not None
     params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
-    every = dict(zip([field.name for field in ask.ALL_FIELDS], ask.read_link(ask.every_field(load()), params)[0], strict=True))
+    every = dict(zip([field.name for field in ask.ALL_FIELDS], links.read_link(ask.every_field(load()), params)[0], strict=True))
     assert [every[field.name] for field in page_values.fields_of("cost")] == values
 
 

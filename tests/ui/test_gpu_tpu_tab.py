@@ -11,7 +11,7 @@ import pytest
 
 from lib.service.app import Services
 from lib.ui import fields as ask
-from lib.ui import page
+from lib.ui import links, page
 from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_markup
 from lib.ui.space_look import tpu_link
 
@@ -77,7 +77,7 @@ def test_what_comes_from_outside_is_escaped(whole: Services) -> None:
 def test_a_link_repeats_the_question(whole: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers."""
     values = asked(framework="jax", places=["on_gcp", "multi_cloud"], chips=256, region="europe-west4")
-    query = ask.link_query("tpu", LLAMA, page_values.fields_of("tpu"), values)
+    query = links.link_query("tpu", LLAMA, page_values.fields_of("tpu"), values)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
     opened = page.answer_link(whole, params)

@@ -29,6 +29,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from lib.ui import fields as ask
+from lib.ui.links import read_link
 from lib.ui.recommend_tab import recommend_markup
 from lib.ui.theme import ASSETS, style_sheet
 
@@ -168,7 +169,7 @@ class FirstView:
 
     def markup(self) -> str:
         """The layer with its own style."""
-        values, _ = ask.read_link(ask.QUESTION, {})
+        values, _ = read_link(ask.QUESTION, {})
         pick = recommend_markup(self._services, ask.EXAMPLE, values).pick.partition('<div class="actions"')[0]
         layer = (ASSETS / "first.html").read_text(encoding="utf-8")
         title = (ASSETS / "header.html").read_text(encoding="utf-8")
