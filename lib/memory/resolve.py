@@ -250,7 +250,7 @@ def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> 
     """A prompt and answer that the model cannot hold; in an encoder-decoder the answer alone has to fit, an encoder answers nothing."""
     answers = spec.work not in {"text encoder", "other encoder"}
     tokens = (output_tokens if answers else 0) + (0 if spec.has_encoder else prompt_tokens)
-    if spec.context_limit is None or tokens <= spec.context_limit:
+    if spec.context_limit is None or tokens <= spec.context_limit or spec.picture_pass is not None:  # beside a picture a text is cut
         return []
     return [Caveat("beyond_context", {"asked_tokens": tokens, "limit_tokens": spec.context_limit})]
 

@@ -31,6 +31,9 @@ def test_a_prompt_beyond_the_limit() -> None:
     whisper = "openai/whisper-large-v3"  # 448 tokens of text
     assert "beyond_context" not in codes(SERVICES.estimate_speed(whisper, "l4x1", prompt_tokens=1500, output_tokens=200))
     assert "beyond_context" in codes(SERVICES.estimate_speed(whisper, "l4x1", output_tokens=449))
+    cache = SERVICES.estimate_memory(whisper)["parts"][1]
+    assert (cache["inputs"]["T"], cache["bytes"]) == ("448 tokens", 32 * 2 * 1280 * 2 * (448 + 1500))
+    assert "beyond_context" not in codes(SERVICES.estimate_speed("openai/clip-vit-large-patch14", "l4x1"))
 
 
 def test_an_encoder_that_is_not_there() -> None:
