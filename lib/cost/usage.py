@@ -273,8 +273,8 @@ def measure_utilisation(usage: Usage, speed: SpeedEstimate | None, billed_hours:
 
 def find_best_load(usd_per_hour: Decimal, speeds: Iterable[SpeedEstimate]) -> BestLoad | None:
     """The cheapest of these loads of one machine that keeps the targets; the smaller one where two cost the same."""
-    kept = [load for load in map(_keep_targets, speeds) if load is not None]
-    best = max(kept, key=lambda load: (load[0], -load[1].request.concurrency), default=None)
+    in_target = [load for load in map(_keep_targets, speeds) if load is not None]
+    best = max(in_target, key=lambda load: (load[0], -load[1].request.concurrency), default=None)
     if best is None:
         return None
     rate, speed, tpot_s = best

@@ -91,8 +91,8 @@ class PerDevice:
         if self.on_gpu is None:
             return 0
         cache = self.cache.share(tokens, batch)
-        kept = cache - parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
-        return self.host_weights + kept + self.activation.host_buffer(tokens) + CPU_NATIVE.typical
+        on_host = cache - parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
+        return self.host_weights + on_host + self.activation.host_buffer(tokens) + CPU_NATIVE.typical
 
     def dealt(self, cache: int) -> int:
         """The fullest device's part of a cache whose layers are dealt out whole."""

@@ -176,7 +176,7 @@ def _generate(model: PreTrainedModel, depth: Depth, lengths: Lengths, output_tok
     ahead = output_tokens - 1 - _STEPS
     if ahead > 0 and not model.config.is_encoder_decoder:
         del cache
-        depth.held.clear()
+        depth.stand_ins.clear()
         _, cache, states = _prefill(model, depth, lengths._replace(tokens=lengths.tokens + ahead))
     elif ahead > 0:
         ids, inputs = step_inputs(model, cache, states)
@@ -301,7 +301,7 @@ def _train(model: PreTrainedModel, depth: Depth, training: Training, lengths: Le
     loss.backward()
     depth.count_backward()
     backward = counter.phase(start)
-    depth.held.clear()
+    depth.stand_ins.clear()
     gradients = sum(p.grad.nbytes for p in trained if p.grad is not None)
     del loss, inputs
     start = counter.begin()

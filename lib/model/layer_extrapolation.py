@@ -114,7 +114,7 @@ class Depth:
     training: bool
     phase: str = ""
     kinds: dict[tuple[int, str], KindShare] = field(default_factory=dict)
-    held: dict[int, tuple[Layer, Tensor]] = field(default_factory=dict)
+    stand_ins: dict[int, tuple[Layer, Tensor]] = field(default_factory=dict)
     passed_back: list[KindShare] = field(default_factory=list)
     entered: tuple[KindShare, int] | None = None
 
@@ -177,14 +177,14 @@ class Depth:
 
     def _hold(self, layer: Layer, more_bytes: int) -> None:
         """So many bytes more, or fewer, for a layer that stands aside."""
-        before = self.held.pop(id(layer), None)
+        before = self.stand_ins.pop(id(layer), None)
         size = max(0, more_bytes + (0 if before is None else before[1].nbytes))
         del before
-        self.held[id(layer)] = layer, torch.empty(size, dtype=torch.uint8)
+        self.stand_ins[id(layer)] = layer, torch.empty(size, dtype=torch.uint8)
 
     def _backward(self, layer: Layer, kind: KindShare) -> None:
         """The gradient passes a layer that stands aside: what it saved goes, gradients of its own appear."""
-        self.held.pop(id(layer), None)
+        self.stand_ins.pop(id(layer), None)
         self.passed_back.append(kind)
         before = self.counter.operations
         for parameter in layer.module.parameters():
@@ -194,7 +194,7 @@ class Depth:
 
     def let_casts_go(self) -> None:
         """Autocast keeps 16-bit copies of trained weights until it ends; where layers recompute, nothing else holds them."""
-        for layer, _ in list(self.held.values()):
+        for layer, _ in list(self.stand_ins.values()):
             matrices = (m.weight for m in layer.module.modules() if isinstance(m, (nn.Linear, Conv1D)))
             casts = sum(w.numel() * torch.bfloat16.itemsize for w in matrices if w.requires_grad and w.dtype is float32)
             self._hold(layer, -casts)

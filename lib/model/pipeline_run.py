@@ -202,7 +202,7 @@ class PipelineRun:
 
     denoise: Stage
     decode: Stage
-    made: Shape
+    output: Shape
     latents: Tensor
     """What the VAE was given."""
 
@@ -274,7 +274,7 @@ class MetaPipeline:
 
     def default_shape(self) -> Shape:
         """What a call makes that says nothing of size and frames, as a run of it shows."""
-        return self.call(Shape(), torch.bfloat16).made
+        return self.call(Shape(), torch.bfloat16).output
 
     @property
     def steps(self) -> int:
@@ -317,7 +317,7 @@ class MetaPipeline:
         return PipelineRun(
             denoise=Stage(moments[:storages], flop),
             decode=Stage(moments[storages:], recorder.flop + kernels.flop - flop),
-            made=made,
+            output=made,
             latents=decode_start["latents"],
         )
 

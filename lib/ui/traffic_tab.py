@@ -264,10 +264,10 @@ def choose_server_hardware(services: Services, model: str, values: Sequence[Valu
     Raises:
         AdvisorError: nothing runs the model.
     """
-    chosen = workload.choose_hardware(services, model, values)
-    entry = chosen.entry
-    if chosen.named or (entry is not None and entry["platform"] != "zerogpu" and entry["accelerator"]):
-        return chosen.hardware
+    choice = workload.choose_hardware(services, model, values)
+    entry = choice.entry
+    if choice.by_visitor or (entry is not None and entry["platform"] != "zerogpu" and entry["accelerator"]):
+        return choice.hardware
     judged = services.recommend(model, **workload.recommend_arguments(values))
     best = next((entry for entry in judged["ranked"] if entry["platform"] == "spaces" and entry["accelerator"]), None)
     if best is None:

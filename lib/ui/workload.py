@@ -145,12 +145,12 @@ def tab_arguments(values: Sequence[Value], of: Sequence[ask.Field]) -> dict[str,
 class HardwareChoice:
     """The hardware that a question leads to: its name for other endpoints ("" where nothing qualifies), and its configuration.
 
-    `entry` is `None` where it does not do the work; `named` tells that a visitor named it.
+    `entry` is `None` where it does not do the work; `by_visitor` tells that a visitor named it.
     """
 
     hardware: str
     entry: RankedEntry | None
-    named: bool
+    by_visitor: bool
 
 
 def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> HardwareChoice:
@@ -162,9 +162,9 @@ def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> 
     asked, hardware = recommend_arguments(values), str(arguments(QUESTION, values[: len(QUESTION)])["hardware"])
     if hardware == "auto":
         pick = services.recommend(model, **asked)["pick"]
-        return HardwareChoice(hardware="" if pick is None else entry_name(pick), entry=pick, named=False)
+        return HardwareChoice(hardware="" if pick is None else entry_name(pick), entry=pick, by_visitor=False)
     answer = services.recommend(model, **{**asked, "platforms": "all"})
-    return HardwareChoice(hardware=hardware, entry=find_entry(answer, hardware), named=True)
+    return HardwareChoice(hardware=hardware, entry=find_entry(answer, hardware), by_visitor=True)
 
 
 def find_entry(answer: RecommendationAnswer, hardware: str) -> RankedEntry | None:
