@@ -58,6 +58,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
         return {number: fn.api_name for number, fn in page.fns.items() if fn.api_name and fn.api_visibility == "public"}
 
     return {
+        "_frontend": False,  # else Gradio asks for the page once, and on a busy machine ends the app if that takes more than 3 s
         "app_kwargs": {
             "routes": [
                 *direct_routes(public_endpoints),
