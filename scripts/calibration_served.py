@@ -60,10 +60,17 @@ BILLION = 1e9
 SERVED_WEIGHT = 0.35
 """Of one point against a public one: there are many of few models."""
 MOST_OF_A_NODE = 8
+SHORTEST = 0.8
+"""Share of a stated length from which the benchmark of InferenceX draws lengths, evenly up to all of it."""
+DRAWN_MEAN = (1.0 + SHORTEST) / 2.0
 DRAWN_SHAPES = frozenset({("1024", "1024"), ("1024", "8192"), ("8192", "1024")})
 """Shapes of InferenceX, whose benchmark draws lengths from 80 to 100 % of these. The others are aiconfigurator's own runs, with requests of
 one length (github.com/ai-dynamo/aiconfigurator at 5e16187, src/aiconfigurator/eval/benchmarks/genai_perf_runner.py: both standard
 deviations 0, ten requests for each in flight)."""
+BALANCED_STEPS = {"DeepSeek": 60.0, "gpt-oss-120b": 50.0}
+"""Steps that TensorRT-LLM waits at most until each copy of attention has a prompt to read, half of them on average, for it counts on while
+nobody waits (`_balance_adp_requests` of its pyexecutor/py_executor.py). `timeout_iters: 60` in dsr1_fp4_b200_trt.sh, dsr1_fp8_b200_trt.sh
+and dsr1_fp8_h200_trt.sh, the default of 50 in gptoss_fp4_b200_trt.sh; the repository is that of `_held_steps`."""
 
 
 def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int, bool, bool]:
@@ -88,7 +95,7 @@ def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int,
     return devices, whole("concurrency") * copies, copies > 1, spread > 1
 
 
-def _held_steps(row: Mapping[str, str], model: str, requests: float) -> float:
+def _held_steps(row: Mapping[str, str], model: str, requests: float, *, copied: bool) -> float:
     """Decode steps that the benchmark's own scripts let a new request wait for company; the engines' defaults are 0.
 
     SGLang looks for requests every so many steps (`--scheduler-recv-interval`, half of it on average), TensorRT-LLM gathers them for so
@@ -98,6 +105,8 @@ def _held_steps(row: Mapping[str, str], model: str, requests: float) -> float:
     """
     card, shape = row["accelerator"], (row["prompt_tokens"], row["output_tokens"])
     short = shape == ("1024", "1024")
+    if row["backend"] == "trtllm" and copied and shape in DRAWN_SHAPES:
+        return BALANCED_STEPS.get(model, 0.0) / 2
     if row["backend"] == "trtllm" and card == "b200_sxm" and short:
         if model == "Llama-3.1-70B":
             return 20.0 if float(row["tp_size"]) < MOST_OF_A_NODE else 0.0
@@ -141,6 +150,8 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
     small = kernel in {"fp8", "fp4"} and m.kv_heads > 1  # servers keep the cache in fp8 with these, latent caches in 16 bits
     rate, bus = find_link_rate(card)
     table, routed = float(m.vocabulary * m.hidden), m.routed * BILLION
+    equal = (row["prompt_tokens"], row["output_tokens"]) not in DRAWN_SHAPES
+    prompt, output = (float(row[column]) * (1.0 if equal else DRAWN_MEAN) for column in ("prompt_tokens", "output_tokens"))
     weights = read_bytes(parameters=m.parameters * BILLION, table=table, tied=False, bits=bits, kernel=kernel)
     case: dict[str, float] = {
         "engine": ENGINES.index(engine), "kernel": KERNELS.index(kernel), "eager": False,
@@ -154,9 +165,9 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         "cache_copied": False, "cache_repeats": 1, "packed_parameters": 0, "fused_rows": ALL_ROWS, "emulated": False, "converted": False,
         "memory": float(card.memory_usable or 0), "link": rate, "over_pcie": bus,
         "tensor_parallel": devices, "pipeline_stages": 1, "replicas": 1,
-        "row_split": False, "pipelined": False, "prompt_tokens": float(row["prompt_tokens"]), "output_tokens": float(row["output_tokens"]),
+        "row_split": False, "pipelined": False, "prompt_tokens": prompt, "output_tokens": output,
         "running_requests": requests, "static_cache_tokens": 0,
-        "held_steps": _held_steps(row, model, requests), "equal_lengths": (row["prompt_tokens"], row["output_tokens"]) not in DRAWN_SHAPES,
+        "held_steps": _held_steps(row, model, requests, copied=copied), "equal_lengths": equal,
     }  # fmt: skip
     key = (
         row["backend"],

@@ -3,9 +3,9 @@
     python -m scripts.check_traffic FACTS [ENGINE]
 
 Each row states a model, cards, lengths and N requests in flight, and the means of the time to first token and of the time per output
-token. The simulation runs the benchmark as it was run: N clients, 10 · N requests, lengths uniform from 80 to 100 % of those stated, 8192
-tokens in a step at most. The cache gets the cards' memory less the weights; the steps take the times of the laws with the constants of
-`lib/data/speed_constants.json`, which were fitted on these rows among others. Nothing is fitted here.
+token. The simulation runs the benchmark as it was run: N clients, 10 · N requests, lengths uniform from 80 to 100 % of those stated or all
+of one length, 8192 tokens in a step at most. The cache gets the cards' memory less the weights; the steps take the times of the laws with
+the constants of `lib/data/speed_constants.json`, which were fitted on these rows among others. Nothing is fitted here.
 
 Source of the procedure: github.com/InferenceMAX/InferenceMAX, benchmarks/*_slurm.sh and benchmark_lib.sh (25ef611, 145ff60).
 """
@@ -30,10 +30,9 @@ from lib.traffic.replica import ServerPlan
 from lib.traffic.result import TrafficResult, summarise
 from lib.traffic.simulation import Simulation, run_all
 from scripts.calibration_points import Point, law_inputs
-from scripts.calibration_served import served
+from scripts.calibration_served import DRAWN_MEAN, SHORTEST, served
 
 REQUESTS_EACH = 10
-SHORTEST = 0.8  # of the stated lengths
 TOKEN_BUDGET = 8192
 SEED = 0
 CLAIMED = 0.92  # of the memory, as in lib.laws.serving.running_requests
@@ -51,15 +50,21 @@ class _Bytes:
         return int(np.asarray(cache_bytes(self.inputs, float(tokens))).flat[0])
 
 
+def _longest(inputs: LawInputs) -> tuple[int, int]:
+    """Tokens of the longest prompt and of the longest answer: those that the row states."""
+    mean = 1.0 if inputs.equal_lengths[0] else DRAWN_MEAN
+    return round(float(inputs.prompt_tokens[0]) / mean), round(float(inputs.output_tokens[0]) / mean)
+
+
 def _room(inputs: LawInputs) -> _Bytes:
     held = CLAIMED * inputs.memory * inputs.tensor_parallel - inputs.dense_bytes - inputs.expert_bytes
     room = _Bytes(inputs=inputs, capacity_bytes=int(held[0]))
-    longest = room.sequence_bytes(int(inputs.prompt_tokens[0] + inputs.output_tokens[0]))
+    longest = room.sequence_bytes(sum(_longest(inputs)))
     return room if room.capacity_bytes > longest else replace(room, capacity_bytes=10**18)  # it ran, so its weights are smaller than stated
 
 
 def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
-    prompt, output = int(inputs.prompt_tokens[0]), int(inputs.output_tokens[0])
+    prompt, output = _longest(inputs)
     alone = time_serving(replace(inputs, running_requests=np.ones(1)), constants)
     return tabulate_steps(
         inputs,
@@ -67,23 +72,25 @@ def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
         sequences=clients,
         prefill_tokens=TOKEN_BUDGET,
         longest=prompt + output,
-        prompt_tokens=prompt,
+        prompt_tokens=round(float(inputs.prompt_tokens[0])),
         ttft_s=float(alone.first_token.total[0]),
     )
 
 
-def _lengths(prompt: int, output: int) -> Iterator[tuple[int, int]]:
+def _lengths(inputs: LawInputs) -> Iterator[tuple[int, int]]:
     """Lengths of one request after another."""
     random = np.random.default_rng(SEED)
+    least = 1.0 if inputs.equal_lengths[0] else SHORTEST
+    prompt, output = _longest(inputs)
     while True:
-        yield int(random.integers(int(prompt * SHORTEST), prompt + 1)), int(random.integers(int(output * SHORTEST), output + 1))
+        yield int(random.integers(int(prompt * least), prompt + 1)), int(random.integers(int(output * least), output + 1))
 
 
 def simulate(inputs: LawInputs, constants: Constants, engine: str) -> TrafficResult:
     """One row in a closed loop."""
     clients = int(inputs.running_requests[0])
     plan = ServerPlan(max_batch_size=max(clients, MAX_NUM_SEQS.get(engine, 256)), token_budget=TOKEN_BUDGET)
-    drawn = islice(_lengths(int(inputs.prompt_tokens[0]), int(inputs.output_tokens[0])), REQUESTS_EACH * clients)
+    drawn = islice(_lengths(inputs), REQUESTS_EACH * clients)
     of = run_all(Simulation(plan, _steps(inputs, constants, clients), _room(inputs), clients=clients, lengths=drawn))
     result = summarise(of, duration_s=0.0)
     assert result is not None  # noqa: S101 every client was answered

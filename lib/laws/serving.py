@@ -126,11 +126,10 @@ def time_to_first_token(
         q  share of the other prompts that are ahead     κ  decode steps waited for     τ  fixed time of a request in this engine
         φ  prompts ahead where all requests are of one length     w  chance that others decode (`chance_of_decoding`)
 
-    While others decode, a request waits for the rest of the step that runs (half of one on average), for the step that an asynchronous
-    scheduler has put behind it already, and its prompt shares a step with their tokens: for no more steps than an answer has. A lone
-    request waits for nothing. Prompts are
-    ahead where requests come together: in a benchmark of r rounds that starts all b at once, (b - 1) / 2 in the first round, so q = 1 / 2r;
-    the fit finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart.
+    While others decode, a request waits for the rest of the step that runs (half of one on average), and for the step that an asynchronous
+    scheduler has put behind it already: for no more steps than an answer has. A lone request waits for nothing. Prompts are ahead where
+    requests come together: in a benchmark of r rounds that starts all b at once, (b - 1) / 2 in the first round, so q = 1 / 2r; the fit
+    finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart.
     Where every request has exactly one length, those that were read in adjacent steps also end in adjacent steps, and their successors
     arrive while prompts are being read: the steps waited for hold φ prompts more, whatever b is. φ = 0 where lengths differ.
     Limits: arrivals in bursts wait longer (`lib.traffic` simulates them).
