@@ -45,8 +45,8 @@ PRIORS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 """Start and width of each family, orders of magnitude from published measurements; the engines below start elsewhere.
 
-`steps_waited` is held near its start, one step: half of the step that runs, and behind an asynchronous scheduler a whole one more. Left free
-it becomes 2.9 and stands in for launches and fixed times, which do not grow with a model's time per token.
+`steps_waited` is held near its start, one step: half of the step that runs, and behind an asynchronous scheduler a whole one more. Left
+free it becomes 2.9 and stands in for launches and fixed times, which do not grow with a model's time per token.
 """
 STARTS = {
     ("launch_layer_s", "transformers"): 7e-4, ("launch_layer_s", "autoawq"): 2e-4, ("launch_layer_s", "tgi"): 2e-4,
