@@ -190,7 +190,7 @@ def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, f
         "row_split": p["parallelism"] == "row-split", "pipelined": p["parallelism"] == "layer-split" and engine == "llama.cpp",
         "prompt_tokens": p["prompt_tokens"] or 1, "output_tokens": p["output_tokens"] or 1,
         "running_requests": max(p["batch_or_concurrency"] or 0, 1),
-        "static_cache_tokens": p.get("static_kv_read_tokens") or 0, "held_steps": 0, "equal_lengths": False,
+        "static_cache_tokens": p.get("static_kv_read_tokens") or 0, "held_steps": 0, "bunched_arrivals": False,
     }  # fmt: skip
     return case, (card.id, 1.0, arithmetic)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +68,7 @@ DRAWN_SHAPES = frozenset({("1024", "1024"), ("1024", "8192"), ("8192", "1024")})
 """Shapes of InferenceX, whose benchmark draws lengths from 80 to 100 % of these. The others are aiconfigurator's own runs, with requests of
 one length (github.com/ai-dynamo/aiconfigurator at 5e16187, src/aiconfigurator/eval/benchmarks/genai_perf_runner.py: both standard
 deviations 0, ten requests for each in flight)."""
+AHEAD_SINCE = (0, 14)
 BALANCED_STEPS = {"DeepSeek": 60.0, "gpt-oss-120b": 50.0}
 """Steps that TensorRT-LLM waits at most until each copy of attention has a prompt to read, half of them on average, for it counts on while
 nobody waits (`_balance_adp_requests` of its pyexecutor/py_executor.py). `timeout_iters: 60` in dsr1_fp4_b200_trt.sh, dsr1_fp8_b200_trt.sh
@@ -93,6 +95,16 @@ def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int,
     elif experts and not row["attention_dp_size"] and split < both:
         copies = both // split
     return devices, whole("concurrency") * copies, copies > 1, spread > 1
+
+
+def _schedules_late(row: Mapping[str, str]) -> bool:
+    """Whether the engine schedules a step only when the last one has ended; those of these rows else schedule a step ahead by default.
+
+    Sources: release notes of vLLM 0.14.0 ("Async scheduling is now enabled by default"); TensorRT-LLM, features/overlap-scheduler.html
+    ("Enabled by default", "one extra decoding step"), which names SGLang's scheduler since 0.4 as its model. Read on 2026-11-23.
+    """
+    version = re.match(r"(\d+)\.(\d+)", row["backend_version"])
+    return row["backend"] == "vllm" and version is not None and (int(version[1]), int(version[2])) < AHEAD_SINCE
 
 
 def _held_steps(row: Mapping[str, str], model: str, requests: float, *, copied: bool) -> float:
@@ -167,7 +179,7 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         "tensor_parallel": devices, "pipeline_stages": 1, "replicas": 1,
         "row_split": False, "pipelined": False, "prompt_tokens": prompt, "output_tokens": output,
         "running_requests": requests, "static_cache_tokens": 0,
-        "held_steps": _held_steps(row, model, requests, copied=copied), "equal_lengths": equal,
+        "held_steps": _held_steps(row, model, requests, copied=copied), "bunched_arrivals": equal and not _schedules_late(row),
     }  # fmt: skip
     key = (
         row["backend"],

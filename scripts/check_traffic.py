@@ -30,7 +30,7 @@ from lib.traffic.replica import ServerPlan
 from lib.traffic.result import TrafficResult, summarise
 from lib.traffic.simulation import Simulation, run_all
 from scripts.calibration_points import Point, law_inputs
-from scripts.calibration_served import DRAWN_MEAN, SHORTEST, served
+from scripts.calibration_served import DRAWN_MEAN, DRAWN_SHAPES, SHORTEST, served
 
 REQUESTS_EACH = 10
 TOKEN_BUDGET = 8192
@@ -50,21 +50,23 @@ class _Bytes:
         return int(np.asarray(cache_bytes(self.inputs, float(tokens))).flat[0])
 
 
-def _longest(inputs: LawInputs) -> tuple[int, int]:
-    """Tokens of the longest prompt and of the longest answer: those that the row states."""
-    mean = 1.0 if inputs.equal_lengths[0] else DRAWN_MEAN
-    return round(float(inputs.prompt_tokens[0]) / mean), round(float(inputs.output_tokens[0]) / mean)
+def _longest(inputs: LawInputs) -> tuple[int, int, float]:
+    """Tokens of the longest prompt and of the longest answer, those that the row states, and the share of them that the shortest have."""
+    prompt, output = float(inputs.prompt_tokens[0]), float(inputs.output_tokens[0])
+    stated = round(prompt / DRAWN_MEAN), round(output / DRAWN_MEAN)
+    drawn = (str(stated[0]), str(stated[1])) in DRAWN_SHAPES
+    return (*stated, SHORTEST) if drawn else (round(prompt), round(output), 1.0)
 
 
 def _room(inputs: LawInputs) -> _Bytes:
     held = CLAIMED * inputs.memory * inputs.tensor_parallel - inputs.dense_bytes - inputs.expert_bytes
     room = _Bytes(inputs=inputs, capacity_bytes=int(held[0]))
-    longest = room.sequence_bytes(sum(_longest(inputs)))
+    longest = room.sequence_bytes(sum(_longest(inputs)[:2]))
     return room if room.capacity_bytes > longest else replace(room, capacity_bytes=10**18)  # it ran, so its weights are smaller than stated
 
 
 def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
-    prompt, output = _longest(inputs)
+    prompt, output, _ = _longest(inputs)
     alone = time_serving(replace(inputs, running_requests=np.ones(1)), constants)
     return tabulate_steps(
         inputs,
@@ -80,8 +82,7 @@ def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
 def _lengths(inputs: LawInputs) -> Iterator[tuple[int, int]]:
     """Lengths of one request after another."""
     random = np.random.default_rng(SEED)
-    least = 1.0 if inputs.equal_lengths[0] else SHORTEST
-    prompt, output = _longest(inputs)
+    prompt, output, least = _longest(inputs)
     while True:
         yield int(random.integers(int(prompt * least), prompt + 1)), int(random.integers(int(output * least), output + 1))
 

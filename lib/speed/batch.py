@@ -72,7 +72,7 @@ class LawInputs:
     is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's two ways.
     Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), the decode
     steps that a server is told to let new requests wait so that they come together (0 by every engine's default), and whether all requests
-    are of exactly one length, as in some benchmarks.
+    are of exactly one length at an engine that schedules a step ahead, as in some benchmarks.
     """
 
     engine: NDArray[np.int64]
@@ -117,7 +117,7 @@ class LawInputs:
     running_requests: Array
     static_cache_tokens: Array
     held_steps: Array
-    equal_lengths: NDArray[np.bool_]
+    bunched_arrivals: NDArray[np.bool_]
 
     def __len__(self) -> int:
         """n, the number of rows."""
@@ -129,7 +129,7 @@ class LawInputs:
 
 
 DTYPES = dict.fromkeys(
-    ("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "equal_lengths"), np.bool_
+    ("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "bunched_arrivals"), np.bool_
 ) | {
     "engine": np.int64,
     "kernel": np.int64,
@@ -292,7 +292,7 @@ def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens:
         "tensor_parallel": layout.tensor_parallel, "pipeline_stages": layout.pipeline_stages,
         "replicas": min(layout.replicas, of.running_requests), "row_split": False, "pipelined": layout.pipelined,
         "prompt_tokens": prompt_tokens, "output_tokens": output_tokens, "running_requests": of.running_requests,
-        "static_cache_tokens": 0.0, "held_steps": 0.0, "equal_lengths": False,
+        "static_cache_tokens": 0.0, "held_steps": 0.0, "bunched_arrivals": False,
     }  # fmt: skip
 
 

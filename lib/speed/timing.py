@@ -294,7 +294,7 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
         requests=batch,
         decoding=decoding,
         queued=np.exp(k.prefill_queue[0]),
-        bunched=np.exp(k.bunched[0]) * i.equal_lengths,
+        bunched=np.exp(k.bunched[0]) * i.bunched_arrivals,
         tpot_s=tpot_s,
         steps=steps_waited(i, k),
         output_tokens=i.output_tokens,

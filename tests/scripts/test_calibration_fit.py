@@ -121,26 +121,36 @@ def test_constants_of_other_engines_are_refused() -> None:
 
 
 ROW = "backend,model,accelerator,precision,gemm_quant_mode,prompt_tokens,output_tokens,concurrency,tp_size,attention_dp_size,moe_tp_size,"
-ROW += "moe_ep_size,mean_ttft_ms,mean_tpot_ms\n{},b200_sxm,fp4,nvfp4,{},4,{},{},4,300,20\n"
+ROW += "moe_ep_size,mean_ttft_ms,mean_tpot_ms,backend_version\n{},b200_sxm,fp4,nvfp4,{},4,{},{},4,300,20,{}\n"
 
 
 @pytest.mark.parametrize(
-    ("model", "request_", "layout", "tokens", "equal", "waits"),
+    ("model", "request_", "layout", "version", "tokens", "bunched", "waits"),
     [
-        ("trtllm,nvidia/DeepSeek-R1", "1024,8192", "1,4,1", (921.6, 7372.8), False, 30.0),  # half of timeout_iters: 60
-        ("trtllm,nvidia/DeepSeek-R1", "1024,8192", "4,1,1", (921.6, 7372.8), False, 0.0),  # attention is not copied
-        ("trtllm,nvidia/DeepSeek-R1", "4000,1000", "1,4,1", (4000.0, 1000.0), True, 0.0),  # a run of one length, by other scripts
-        ("vllm,moonshotai/Kimi-K2.5", "8192,1024", "1,4,1", (7372.8, 921.6), False, 0.0),  # 80 to 100 % of the stated lengths: 90 %
+        ("trtllm,nvidia/DeepSeek-R1", "1024,8192", "1,4,1", "1.2", (921.6, 7372.8), False, 30.0),  # half of timeout_iters: 60
+        ("trtllm,nvidia/DeepSeek-R1", "1024,8192", "4,1,1", "1.2", (921.6, 7372.8), False, 0.0),  # attention is not copied
+        ("trtllm,nvidia/DeepSeek-R1", "4000,1000", "1,4,1", "1.3", (4000.0, 1000.0), True, 0.0),  # a run of one length, by other scripts
+        (
+            "vllm,moonshotai/Kimi-K2.5",
+            "8192,1024",
+            "1,4,1",
+            "0.17.0",
+            (7372.8, 921.6),
+            False,
+            0.0,
+        ),  # drawn: 90 % of those stated
+        ("vllm,Qwen/Qwen3-235B-A22B", "2000,500", "4,1,1", "0.12.0", (2000.0, 500.0), False, 0.0),  # of one length, scheduled late
+        ("vllm,Qwen/Qwen3-235B-A22B", "2000,500", "4,1,1", "0.14.0", (2000.0, 500.0), True, 0.0),  # scheduled a step ahead
     ],
 )
 def test_a_served_row_is_read_as_it_was_run(
-    tmp_path: Path, model: str, request_: str, layout: str, tokens: tuple[float, float], equal: bool, waits: float
+    tmp_path: Path, model: str, request_: str, layout: str, version: str, tokens: tuple[float, float], bunched: bool, waits: float
 ) -> None:
     """Drawn lengths count at their mean; what the benchmark's own script made requests wait for is known. Both times are one case."""
-    (tmp_path / "served_throughput.csv").write_text(ROW.format(model, request_, *layout.rsplit(",", 1)), encoding="utf-8")
+    (tmp_path / "served_throughput.csv").write_text(ROW.format(model, request_, *layout.rsplit(",", 1), version), encoding="utf-8")
     between, first = served(tmp_path)
     assert (first.metric, between.metric) == ("served_first", "served_between")
     assert (first.value, between.value) == pytest.approx((300.0, 20.0))
     assert first.case == between.case
     assert (first.case["prompt_tokens"], first.case["output_tokens"]) == pytest.approx(tokens)
-    assert (first.case["equal_lengths"], first.case["held_steps"]) == (equal, waits)
+    assert (first.case["bunched_arrivals"], first.case["held_steps"]) == (bunched, waits)
