@@ -52,7 +52,7 @@ def explain_terms(markup: str) -> str:
             _follow_tag(piece, silent)
             pieces.append(piece)
         else:
-            pieces.append(piece if silent else _WORD.sub(lambda found: _explain(found[0], mentions), piece))
+            pieces.append(piece if silent else _WORD.sub(lambda match: _explain(match[0], mentions), piece))
     return "".join(pieces)
 
 
@@ -78,34 +78,34 @@ def _explain(word: str, mentions: set[str]) -> str:
 
 def glossary_list() -> str:
     """All terms, for those who look one up."""
-    listed = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(words)}</dd></div>" for term, words in TERMS.items())
-    return f'<details class="colophon" id="glossary"><summary>Words of the field</summary><dl class="facts">{listed}</dl></details>'
+    entries = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(words)}</dd></div>" for term, words in TERMS.items())
+    return f'<details class="colophon" id="glossary"><summary>Words of the field</summary><dl class="facts">{entries}</dl></details>'
 
 
 TITLE = "What this Space sends and keeps"
 _SENT = (
     "To huggingface.co: the name of the model or Space that you ask about, what you type to search for one, and your token with requests "
-    "about Spaces, your account and models that are closed to strangers, if you gave one (the list of an account also asks "
+    "about Spaces, your account and gated or private models, if you gave one (the list of an account also asks "
     "api.endpoints.huggingface.cloud). To nobody else: no analytics, nothing from third parties. A pasted config.json is sent nowhere."
 )
 _KEPT = (
     "Kept here: what was measured on the Live demo (the architecture, a public model's name, the device and the figures, never who asked "
-    "or what was said), and in memory what the Hub answered. Your browser alone keeps your last questions and the theme."
-    " A line of the log holds the kind of a question, how it ended and how long it "
-    "took."
+    "or what was said), and in memory what the Hub answered. Your last questions and the theme are stored in your "
+    "browser only. The log has a line for each question: its kind, how it ended and how long it took."
 )
 _ACTS = (
-    "A pasted token acts for the request that it comes with and is kept nowhere; what it read of a closed model is remembered for "
-    "that token alone. A sign-in lives in a cookie of your browser until you sign out. It asks for manage-repos, the Hub's scope for the "
-    "settings of repositories, a Space's hardware among them; it covers more, but nothing is created, renamed or deleted here."
+    "A pasted token is used for the request that it comes with and is not stored; what it read of a gated or private model is remembered "
+    "for that token alone. A sign-in is stored in a cookie of your browser until you sign out. It asks for manage-repos, the Hub's "
+    "permission to change the settings of repositories, such as a Space's hardware. That permission covers more, but this app creates, "
+    "renames and deletes nothing."
 )
 _ACTS_OFF = (
     "Changing a Space is switched off in this copy of the app. A pasted token is used to look at your private Spaces, for the request that "
-    "it comes with, and is kept nowhere."
+    "it comes with, and is not stored."
 )
 
 
 def privacy_note(*, account_actions: bool) -> str:
     """A box to open at the foot of the page."""
-    told = [escape(sentence) for sentence in (_SENT, _KEPT, _ACTS if account_actions else _ACTS_OFF)]
-    return f'<details class="colophon" id="privacy"><summary>{escape(TITLE)}</summary>{bullet_list(told, "notes")}</details>'
+    sentences = [escape(sentence) for sentence in (_SENT, _KEPT, _ACTS if account_actions else _ACTS_OFF)]
+    return f'<details class="colophon" id="privacy"><summary>{escape(TITLE)}</summary>{bullet_list(sentences, "notes")}</details>'

@@ -39,8 +39,8 @@ def break_even_sentence(point: BreakEvenPoint) -> str:
     if point.usd_per_month is None:
         return f"{_capital(below)} is free {where}; this account cannot pay for more."
     if point.below == "sleeping" and point.above == "always_on":
-        return f"{_capital(below)} saves more than a hundredth {where}; from there on it is awake nearly all the time."
-    return f"{_capital(below)} costs less than {above} {where} ({format_dollars(point.usd_per_month)} a month there).{beyond}"
+        return f"{_capital(below)} saves more than 1 % {where}; beyond that it is awake nearly all the time."
+    return f"{_capital(below)} costs less than {above} {where} ({format_dollars(point.usd_per_month)} a month at that traffic).{beyond}"
 
 
 def _share_at_crossing(point: BreakEvenPoint) -> str:
@@ -76,31 +76,31 @@ SAVING = {
     "provider": "Pay {provider} per token instead of renting hardware",
     "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests_per_visitor!s} such requests each a day",
     "more_at_once": "Serve {at_once!s} requests at a time with {engine} on {offer} instead of renting more replicas",
-    "cheaper_tier": "Move to {offer}, which holds it as it is",
-    "l4_over_a10g": "Take the L4 ({offer}) instead of the A10G: the same memory for less",
+    "cheaper_tier": "Move to {offer}, which holds the model unchanged",
+    "l4_over_a10g": "Use the L4 ({offer}) instead of the A10G: the same memory for less",
     "fp8": "Store the weights in fp8 ({precision}) and move to {offer}",
     "int8": "Store the weights in eight bits ({precision}) and move to {offer}",
     "int4": "Store the weights in four bits ({precision}) and move to {offer}",
-    "shorter_context": "Hold {context_tokens!s} tokens of context and move to {offer}",
-    "smaller_batch": "Serve {batch_size!s} at a time and move to {offer}",
-    "cache_precision": "Keep the cache in {kv_precision} and move to {offer}",
+    "shorter_context": "Limit the context to {context_tokens!s} tokens and move to {offer}",
+    "smaller_batch": "Serve {batch_size!s} requests at a time and move to {offer}",
+    "cache_precision": "Store the KV cache in {kv_precision} and move to {offer}",
     "sleep": "Let it sleep after {sleep_after_s:f} s without requests (it wakes {wakes_per_day:.1f} times a day)",
     "development_tier": "Develop on {offer} in four bits, {hours_per_month:f} hours a month (a working week, if you stated none)",
 }
 GAINS = {
-    "compute": "On the same card it is faster too: it multiplies this format natively, and the work is bound by compute.",
+    "compute": "On the same card it is faster too: it multiplies this format natively, and the work is limited by compute.",
     "bandwidth": "On the same card it makes tokens faster too: fewer bytes are read per token, and the engine reads the packed weights.",
-    "memory_only": "It saves memory only: no speed is gained.",
+    "memory_only": "It saves memory only; it is not faster.",
 }
 SACRIFICES = {
-    "provider": "Speed and limits are the provider's, and what is asked goes there.",
-    "zerogpu": "Visitors wait for a free card and stop at their quota.",
+    "provider": "The provider sets speed and limits, and your requests go there.",
+    "zerogpu": "Visitors wait for a free card, and their daily quota limits them.",
     "more_at_once": "Each answer is written more slowly, as requests share the card.",
     "fp8": "Answers change a little.",
     "int8": "Answers change a little.",
     "int4": "Answers get measurably worse: try it on your own task.",
     "shorter_context": "Longer requests are refused.",
-    "smaller_batch": "The others wait.",
+    "smaller_batch": "Other requests wait.",
     "cache_precision": "Answers change a little, most at long context.",
     "sleep": "The request that wakes it waits for the start-up.",
     "development_tier": "Only while you work on it; its answers are those of a four-bit model.",
@@ -108,7 +108,7 @@ SACRIFICES = {
 """What a way gives up, in words: no figure is claimed where none was measured."""
 NO_SAVING = {
     "price_unknown": "no price per token is known",
-    "traffic_not_stated": "it needs the requests per day",
+    "traffic_not_stated": "state the requests per day to judge it",
     "not_for_this_account": "this account cannot host it",
     "not_on_this_platform": "it is not offered on this platform",
     "one_replica_serves": "one replica serves the traffic",
@@ -116,7 +116,7 @@ NO_SAVING = {
     "quota_too_small": "one request takes more than a visitor's daily quota",
     "none_holds_it": "no cheaper tier holds the model",
     "no_cheaper_tier": "it opens no cheaper tier",
-    "already_as_small": "it is that small already",
+    "already_as_small": "it is already that small",
     "stored_file": "a GGUF file is run as it is stored; name a smaller file of the repository instead",
     "costs_as_much": "it costs as much or more",
 }

@@ -276,13 +276,13 @@ def _server(entry: RankedEntry, catalog: Catalog, versions: Versions, model: str
     answers = "/embed and /rerank" if engine == "tei" else "/v1 in the format of OpenAI's API"
     notes = [f"The server answers on port {PORT} at {answers}."]
     if ":" in name:
-        notes.append("The GGUF file is the one that was named.")
+        notes.append("The command uses the GGUF file that you named.")
     elif weight_format(precision).law == "gguf":
-        notes.append("-hf takes a repository of GGUF files: put the one that holds this model in place of its own.")
+        notes.append("-hf takes a repository of GGUF files: replace the model's repository by one that holds its GGUF files.")
     elif weight_format(precision).law not in MADE_WHILE_LOADING:
-        notes.append(f"{precision} is a checkpoint of its own: put the repository that holds it in place of the model's, if they differ.")
+        notes.append(f"{precision} needs its own checkpoint: replace the model's repository by the one that holds it, if they differ.")
     where = {
-        "jobs": "A Job ends after its timeout, and costs until it does; the port is reached through the Jobs proxy with a token.",
+        "jobs": "A Job is billed until it ends, at the latest at its timeout; the port is reached through the Jobs proxy with a token.",
         "endpoints": "Check the region in `hf endpoints hardware`; the Endpoint scales to zero after an hour without requests.",
     }
     notes.append(where.get(platform, "For a gated model, add HF_TOKEN to the secrets of the Space."))
@@ -301,7 +301,7 @@ def _server(entry: RankedEntry, catalog: Catalog, versions: Versions, model: str
 def _notes(platform: str) -> tuple[str, ...]:
     return {
         "zerogpu": ("Decorate what runs on the GPU with @spaces.GPU, and import spaces before torch.",),
-        "endpoints": ("An Inference Endpoint is not a Space: requirements.txt lies beside its handler.py.",),
+        "endpoints": ("An Inference Endpoint is not a Space: put requirements.txt beside its handler.py.",),
         "jobs": ("A Job is not a Space: `hf jobs uv run` reads the packages from the head of the script, or from --with.",),
         "tpu": ("Cloud TPU is not a Space: install this on the TPU VM.",),
     }.get(platform, ("Volumes keep files: a bucket mounted at /data survives a restart, the disk of the Space does not.",))
@@ -318,7 +318,6 @@ def _front_matter(entry: RankedEntry, model: str, versions: Versions) -> str:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
     hardware = ZEROGPU_TIER if entry["platform"] == "zerogpu" else str(entry["hardware"])
-    listed = hardware in versions.suggested_hardware.values
     metadata: dict[str, object] = {"title": _title(model)}
     if entry["sdk"] == "docker":
         metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if entry["engine"] == "transformers" else PORT}
@@ -327,7 +326,7 @@ def _front_matter(entry: RankedEntry, model: str, versions: Versions) -> str:
         metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": versions.python.version, "app_file": "app.py"}
     read = versions.suggested_hardware.checked
     why = f"# the values documented for suggested_hardware lack {hardware} ({read}): choose it in the settings"
-    if listed:
+    if hardware in versions.suggested_hardware.values:
         metadata["suggested_hardware"] = hardware
         why = f"# suggested_hardware is advice and assigns nothing: choose {hardware} in the settings"
     if _HUB_ID.fullmatch(model.partition(":")[0]):
@@ -393,7 +392,7 @@ def _pytorch_tpu(engine: str, versions: Versions) -> tuple[list[str], tuple[str,
         return ["# brings its own torch and libtpu: pin no other", versions["vllm-tpu"].line()], ("vllm-tpu",)
     tpu = versions["torch_tpu"]
     return [
-        f'# the device is "tpu"; works with {tpu.brings}. PyTorch/XLA is to be replaced by it',
+        f'# the device is "tpu"; works with {tpu.brings}. it will replace PyTorch/XLA',
         tpu.line(),
         versions["torch"].line(),
         versions["transformers"].line(),
@@ -404,7 +403,10 @@ def _jax(entry: RankedEntry, versions: Versions) -> tuple[list[str], tuple[str, 
     jax, flax = versions["jax"], versions["flax"].line()
     port = _PORT.format(framework="JAX")
     if entry["platform"] == "tpu":
-        return ["# brings libtpu 0.0.42: not beside torch_tpu, which needs 0.0.50 or newer", jax.line("tpu"), port, flax], ("jax", "flax")
+        return ["# do not install torch_tpu beside it: it needs a newer libtpu", jax.line("tpu"), port, flax], (
+            "jax",
+            "flax",
+        )
     if entry["accelerator"] is None:
         return [jax.line(), port, flax], ("jax", "flax")
     return ["# brings CUDA 13; if jax.devices() shows no GPU, the host's driver is older: write cuda12", jax.line("cuda13"), port, flax], (
@@ -418,4 +420,4 @@ def _tensorflow(entry: RankedEntry, versions: Versions) -> tuple[list[str], tupl
     port = _PORT.format(framework="TensorFlow")
     if entry["accelerator"] is None:
         return [tensorflow.line(), port], ("tensorflow",)
-    return ["# and-cuda brings CUDA 12; without it no GPU is seen", tensorflow.line("and-cuda"), port], ("tensorflow",)
+    return ["# and-cuda brings CUDA 12; without it TensorFlow finds no GPU", tensorflow.line("and-cuda"), port], ("tensorflow",)

@@ -1,6 +1,6 @@
 """Code to copy that rents a slice of Cloud TPU and runs a model on it, or runs it on GPUs: written for the visitor's choice.
 
-    tpu_recipes(choice)[0].code
+    tpu_recipes(choice)[0]["code"]
 
 Every variable part stands in one block of environment variables; text from outside is quoted for the shell. Releases are those of
 `lib/data/frameworks.json`, or stand beside their source below. The commands follow docs.vllm.ai/projects/tpu (setup and quickstart, read
@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog.gpu_or_tpu import OptimumTpu, TpuTerms
 from lib.catalog.offers import Offer, TpuSlice
 from lib.present.setup_files import load_versions
@@ -25,20 +26,8 @@ MAXTEXT = "0.2.0"  # the release whose installation guide was read
 JETSTREAM = "0.2.2"  # PyPI google-jetstream, the last release
 PYTHON = "3.12"
 PORT = 8000
-Language = Literal["bash", "python", "yaml"]
 _NAME = re.compile(r"[^a-z0-9-]+")
 _SERVED = "vllm"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """One thing to do, ready to copy."""
-
-    name: str
-    title: str
-    language: Language
-    code: str
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +54,7 @@ class RecipeChoice:
             ValueError: the offer is not a slice; callers choose among slices.
         """
         if self.offer.tpu is None:
-            raise ValueError(f"{self.offer.id} is no slice of TPU")
+            raise ValueError(f"{self.offer.id} is no TPU slice")
         return self.offer.tpu
 
     @property
@@ -85,12 +74,12 @@ class RecipeChoice:
         if not self.checkpoint_precision:
             return ()
         note = (
-            f"{self.offer.id} is counted with weights in {self.checkpoint_precision}: put a checkpoint made in that precision in place of "
+            f"Memory on {self.offer.id} is counted for weights in {self.checkpoint_precision}: replace {self.named_model} by a checkpoint "
         )
-        return (note + f"{self.named_model}. Its weights as stored are not what was counted, and may not fit.",)
+        return (note + "in that precision. Its weights as stored were not counted and may not fit.",)
 
 
-def tpu_recipes(choice: RecipeChoice) -> tuple[Recipe, ...]:
+def tpu_recipes(choice: RecipeChoice) -> tuple[RecipeEntry, ...]:
     """Every recipe for a slice, in the order in which one needs them."""
     by_api = () if choice.tpu.generation.runtime_version is None else (queued_resource(choice), tpu_vm(choice))
     return (
@@ -102,11 +91,11 @@ def tpu_recipes(choice: RecipeChoice) -> tuple[Recipe, ...]:
         torch_xla(choice),
         jax_maxtext(choice),
         optimum_tpu(choice),
-        jetstream(choice),
+        jetstream(),
     )
 
 
-def environment(choice: RecipeChoice) -> Recipe:
+def environment(choice: RecipeChoice) -> RecipeEntry:
     """Variables, APIs, roles and quota: the block that the other commands rely on."""
     generation = choice.tpu.generation
     lines = [
@@ -128,19 +117,19 @@ def environment(choice: RecipeChoice) -> Recipe:
         'gcloud beta quotas info list --project="$PROJECT_ID" --service=tpu.googleapis.com',
     ]
     quota = "preemptible quota" if choice.spot else "on-demand quota"
-    elsewhere = f"{generation.name} is not rented in {choice.region}: the zone is one where it is."
-    notes = (
+    elsewhere = f"{generation.name} is not rented in {choice.region}: this zone is elsewhere, where it is rented."
+    notes = [
         *choice.checkpoint_notes,
         *(() if not choice.region or choice.zone.startswith(f"{choice.region}-") else (elsewhere,)),
         f"Quota: {choice.offer.accelerator_count} chips of {generation.name} as {quota} in {choice.zone}; a new project may have none.",
         "Roles: TPU Admin (roles/tpu.admin) and Service Account User (roles/iam.serviceAccountUser); for GKE also roles/container.admin.",
-        "A price in the list does not prove capacity in the zone: a queued resource waits for it.",
-        *(("TPU7x is rented through GKE and Compute Engine; take the manifest below.",) if generation.runtime_version is None else ()),
-    )
-    return Recipe(name="environment", title="Project, APIs, quota", language="bash", code="\n".join(lines), notes=notes)
+        "A listed price does not mean that the zone has free chips: a queued resource waits for them.",
+        *(("TPU7x is rented through GKE and Compute Engine; use the manifest below.",) if generation.runtime_version is None else ()),
+    ]
+    return RecipeEntry(name="environment", title="Project, APIs, quota", language="bash", code="\n".join(lines), notes=notes)
 
 
-def queued_resource(choice: RecipeChoice) -> Recipe:
+def queued_resource(choice: RecipeChoice) -> RecipeEntry:
     """Ask for a slice, wait until it is there, log in, give it back."""
     spot = " \\\n  --spot" if choice.spot else ""
     workers = " --worker=all" if choice.tpu.hosts > 1 else ""
@@ -159,14 +148,14 @@ gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone="$ZONE"{workers}
 
 # at the end
 gcloud compute tpus queued-resources delete "$QUEUED_RESOURCE_ID" --zone="$ZONE" --force --quiet"""
-    notes = (
-        "Billing runs while the slice is READY, used or not: the last command ends it.",
+    notes = [
+        "Billing runs while the slice is READY, used or not: the last command ends billing.",
         *(("A spot slice can be taken back at any time; its queued resource is then SUSPENDED.",) if choice.spot else ()),
-    )
-    return Recipe(name="queued_resource", title="Queued resource: wait for a slice", language="bash", code=code, notes=notes)
+    ]
+    return RecipeEntry(name="queued_resource", title="Queued resource: wait for a slice", language="bash", code=code, notes=notes)
 
 
-def tpu_vm(choice: RecipeChoice) -> Recipe:
+def tpu_vm(choice: RecipeChoice) -> RecipeEntry:
     """A slice at once, where there is capacity."""
     spot = " --spot" if choice.spot else ""
     code = f"""gcloud compute tpus tpu-vm create "$TPU_NAME" --zone="$ZONE" \\
@@ -178,11 +167,11 @@ gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone="$ZONE"
 gcloud compute tpus tpu-vm delete "$TPU_NAME" --zone="$ZONE" --quiet"""
     machine = choice.tpu.machine_type
     note = "This API is no longer developed; Google's newer way for v5p and v6e is Compute Engine"
-    notes = (f"{note} ({machine}).",) if machine and choice.tpu.generation.id in {"v5p", "v6e"} else ()
-    return Recipe(name="tpu_vm", title="TPU VM at once", language="bash", code=code, notes=notes)
+    notes = [f"{note} ({machine})."] if machine and choice.tpu.generation.id in {"v5p", "v6e"} else []
+    return RecipeEntry(name="tpu_vm", title="TPU VM at once", language="bash", code=code, notes=notes)
 
 
-def vllm_on_tpu(choice: RecipeChoice) -> Recipe:
+def vllm_on_tpu(choice: RecipeChoice) -> RecipeEntry:
     """VLLM with its TPU backend, on the TPU VM."""
     package = load_versions()["vllm-tpu"]
     code = f"""pip install uv
@@ -194,20 +183,20 @@ export VLLM_XLA_CACHE_PATH="$HOME/xla-cache"
 vllm serve {shlex.quote(choice.named_model)} --tensor-parallel-size {choice.devices} \\
   --max-model-len {choice.context_tokens} --port {PORT}"""
     hosts = choice.tpu.hosts
-    notes = (
+    notes = [
         *choice.checkpoint_notes,
         "The first start compiles every shape (20 to 30 minutes); the cache path keeps the result for the next one.",
-        *((f"The slice has {hosts} hosts: vLLM joins them through Ray, or take the GKE manifest.",) if hosts > 1 else ()),
+        *((f"The slice has {hosts} hosts: vLLM connects them through Ray; the GKE manifest is the other way.",) if hosts > 1 else ()),
         *(("vLLM rates this generation as experimental.",) if choice.terms.vllm == "experimental" else ()),
-    )
-    return Recipe(name="vllm", title=f"vLLM on TPU ({package.line()})", language="bash", code=code, notes=notes)
+    ]
+    return RecipeEntry(name="vllm", title=f"vLLM on TPU ({package.line()})", language="bash", code=code, notes=notes)
 
 
-def gke_manifest(choice: RecipeChoice) -> Recipe:
+def gke_manifest(choice: RecipeChoice) -> RecipeEntry:
     """A slice in Kubernetes: vLLM behind a Service on one host, an indexed Job over several."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
-    documents = [_deployment(choice), _service(choice)] if choice.tpu.hosts == 1 else [_headless(choice), _indexed_job(choice)]
+    documents = [_deployment(choice), _service()] if choice.tpu.hosts == 1 else [_headless(), _indexed_job(choice)]
     chips, hosts, machine = choice.offer.accelerator_count, choice.tpu.hosts, choice.tpu.machine_type
     pool = (
         f"gcloud container node-pools create tpu --cluster=my-cluster --location={choice.zone.rsplit('-', 1)[0]} "
@@ -215,13 +204,13 @@ def gke_manifest(choice: RecipeChoice) -> Recipe:
         f"--tpu-topology={choice.tpu.topology} --num-nodes={hosts}"
     )
     several = f"{hosts} hosts of {chips // hosts} chips start as one: the Job runs the same program on each."
-    notes = (
+    notes = [
         *choice.checkpoint_notes,
         f"Node pool: {pool}",
         "Secret: kubectl create secret generic hf --from-literal=token=$HF_TOKEN",
         *((several,) if hosts > 1 else ()),
-    )
-    return Recipe(
+    ]
+    return RecipeEntry(
         name="gke", title="GKE manifest of the slice", language="yaml", code=yaml.safe_dump_all(documents, sort_keys=False), notes=notes
     )
 
@@ -267,14 +256,12 @@ def _deployment(choice: RecipeChoice) -> dict[str, Any]:
     }
 
 
-def _service(choice: RecipeChoice) -> dict[str, Any]:
-    del choice
+def _service() -> dict[str, Any]:
     ports = [{"port": 80, "targetPort": PORT}]
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": _SERVED}, "spec": {"selector": {"app": _SERVED}, "ports": ports}}
 
 
-def _headless(choice: RecipeChoice) -> dict[str, Any]:
-    del choice
+def _headless() -> dict[str, Any]:
     spec = {"clusterIP": "None", "selector": {"job-name": "slice"}}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "slice"}, "spec": spec}
 
@@ -287,7 +274,7 @@ def _indexed_job(choice: RecipeChoice) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "slice"}, "spec": spec}
 
 
-def torch_tpu(choice: RecipeChoice) -> Recipe:
+def torch_tpu(choice: RecipeChoice) -> RecipeEntry:
     """PyTorch on the device "tpu"."""
     versions = load_versions()
     code = f"""# pip install {versions["torch_tpu"].line()} {versions["torch"].line()} {versions["transformers"].line()}
@@ -307,12 +294,12 @@ print(tokenizer.decode(logits[0, -1].argmax()))
 """
     package = versions["torch_tpu"]
     note = f"TorchTPU {package.version} is in beta; it works with {package.brings}. Keep shapes fixed: each new one is compiled."
-    return Recipe(
-        name="torch_tpu", title=f"PyTorch: the device switch (torch_tpu {package.version})", language="python", code=code, notes=(note,)
+    return RecipeEntry(
+        name="torch_tpu", title=f"PyTorch: the device switch (torch_tpu {package.version})", language="python", code=code, notes=[note]
     )
 
 
-def torch_xla(choice: RecipeChoice) -> Recipe:
+def torch_xla(choice: RecipeChoice) -> RecipeEntry:
     """The same with PyTorch/XLA, for programs that use it today."""
     code = f"""# pip install "torch_xla[tpu]=={TORCH_XLA}" torch=={TORCH_XLA} transformers
 import torch
@@ -329,11 +316,11 @@ with torch.no_grad():
 torch_xla.sync()  # lazy tensors run here
 print(tokenizer.decode(logits[0, -1].argmax().cpu()))
 """
-    note = f"PyTorch/XLA {TORCH_XLA} is its last release; TorchTPU is to replace it."
-    return Recipe(name="torch_xla", title=f"PyTorch/XLA {TORCH_XLA}, the equivalent", language="python", code=code, notes=(note,))
+    note = f"PyTorch/XLA {TORCH_XLA} is the last release; TorchTPU will replace it."
+    return RecipeEntry(name="torch_xla", title=f"PyTorch/XLA {TORCH_XLA}, the equivalent", language="python", code=code, notes=[note])
 
 
-def jax_maxtext(choice: RecipeChoice) -> Recipe:
+def jax_maxtext(choice: RecipeChoice) -> RecipeEntry:
     """JAX sees the chips, and MaxText trains on synthetic data."""
     jax = load_versions()["jax"]
     code = f"""pip install uv
@@ -349,41 +336,40 @@ install_maxtext_tpu_github_deps
 python3 -m maxtext.trainers.pre_train.train run_name=first base_output_directory=gs://my-bucket/maxtext \\
   model_name=llama3.1-8b dataset_type=synthetic per_device_batch_size=1 steps=10"""
     hosts = choice.tpu.hosts
-    notes = (
+    notes = [
         f"JAX {jax.version}, MaxText {MAXTEXT}. Ten steps on synthetic data; the bucket takes logs and checkpoints.",
         *((f"Run it on all {hosts} hosts: gcloud compute tpus tpu-vm ssh --worker=all --command=…",) if hosts > 1 else ()),
-    )
-    return Recipe(name="maxtext", title=f"JAX {jax.version} and MaxText {MAXTEXT}", language="bash", code=code, notes=notes)
+    ]
+    return RecipeEntry(name="maxtext", title=f"JAX {jax.version} and MaxText {MAXTEXT}", language="bash", code=code, notes=notes)
 
 
-def optimum_tpu(choice: RecipeChoice) -> Recipe:
+def optimum_tpu(choice: RecipeChoice) -> RecipeEntry:
     """Text Generation Inference on TPU, by Optimum TPU."""
     optimum = choice.optimum
     code = f"""docker run --privileged --net host --shm-size 16GB \\
   -e HF_TOKEN=hf_your_token -v "$HOME/hf_data:/data" \\
   {optimum.image} \\
   --model-id {shlex.quote(choice.named_model)} --max-input-length 512 --max-total-tokens 1024"""
-    known = "is of a family that it lists" if choice.optimum_lists_model else "is not of a family that it lists"
-    notes = (
-        f"Optimum TPU {optimum.version}: {optimum.state}. {choice.named_model} {known}: {', '.join(optimum.models)}.",
+    support = "is of a family that it supports" if choice.optimum_lists_model else "is not of a family that it supports"
+    notes = [
+        f"Optimum TPU {optimum.version}: {optimum.state}. {choice.named_model} {support}: {', '.join(optimum.models)}.",
         *(
-            (f"It knows {', '.join(optimum.generations)}, not {choice.tpu.generation.id}.",)
+            (f"It supports {', '.join(optimum.generations)}, not {choice.tpu.generation.id}.",)
             if choice.tpu.generation.id not in optimum.generations
             else ()
         ),
-    )
-    return Recipe(name="optimum_tpu", title=f"Optimum TPU {optimum.version} (maintenance)", language="bash", code=code, notes=notes)
+    ]
+    return RecipeEntry(name="optimum_tpu", title=f"Optimum TPU {optimum.version} (maintenance)", language="bash", code=code, notes=notes)
 
 
-def jetstream(choice: RecipeChoice) -> Recipe:
+def jetstream() -> RecipeEntry:
     """JetStream, for those who still run it."""
-    del choice
-    code = f"""# JetStream is archived since 2026-02-01: take vLLM on TPU for anything new
+    code = f"""# JetStream is archived since 2026-02-01: use vLLM on TPU for new projects
 git clone -b jetstream-v{JETSTREAM} https://github.com/google/maxtext.git
 git clone -b v{JETSTREAM} https://github.com/google/JetStream.git
 cd maxtext && bash setup.sh"""
-    notes = ("Archived: its features moved to tpu-inference, the backend of vLLM on TPU.",)
-    return Recipe(name="jetstream", title=f"JetStream {JETSTREAM} (archived)", language="bash", code=code, notes=notes)
+    notes = ["Archived: its features moved to tpu-inference, the backend of vLLM on TPU."]
+    return RecipeEntry(name="jetstream", title=f"JetStream {JETSTREAM} (archived)", language="bash", code=code, notes=notes)
 
 
 def _resource_name(text: str) -> str:

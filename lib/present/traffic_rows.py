@@ -119,16 +119,16 @@ def optional_seconds(value: float | None) -> str:
 def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
     """One simulation: the 99th percentiles, the rate, the queue, the cache, the price."""
     late = any(caveat["code"] == "queue_grows" for caveat in answer["caveats"])
-    figure, rest = ("More arrives than is served", "") if late else (seconds(answer["ttft_p99_s"]), " to the first token at p99")
+    figure, rest = ("More requests arrive than are served", "") if late else (seconds(answer["ttft_p99_s"]), " to the first token at p99")
     price, share = answer["usd_per_million_tokens"], answer["on_target"]
     figures = [
         ("TTFT p50, p95, p99", _three(answer["ttft_p50_s"], answer["ttft_p95_s"], answer["ttft_p99_s"])),
         ("TPOT p50, p95, p99", _three(answer["tpot_p50_s"], answer["tpot_p95_s"], answer["tpot_p99_s"])),
         ("Latency p50, p95, p99", _three(answer["latency_p50_s"], answer["latency_p95_s"], answer["latency_p99_s"])),
         ("Throughput", tokens_per_s(answer["throughput_tokens_per_s"])),
-        ("Waiting, mean and most", f"{answer['queue_mean']:.2g}, {whole(answer['queue_longest'])}"),
+        ("Waiting requests, mean and maximum", f"{answer['queue_mean']:.2g}, {whole(answer['queue_longest'])}"),
         ("Engine busy", f"{100 * answer['utilisation']:.0f} %"),
-        ("Cache at its fullest", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
+        ("KV cache at its peak", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
     ]
     if share is not None and answer["goodput_per_s"] is not None:
         figures.append(("Goodput, within the targets", f"{per_s(answer['goodput_per_s'])} ({100 * share:.0f} %)"))
@@ -144,7 +144,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
         f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
-        f"{seconds(answer['span_s'])}{_counted(answer)} · at most about {per_s(answer['most_requests_per_s'])} by the laws</p>"
+        f"{seconds(answer['span_s'])}{_counted(answer)} · serves about {per_s(answer['most_requests_per_s'])} at most (estimate)</p>"
         f'<dl class="figures">{cells}</dl></section>'
     )
 
@@ -210,7 +210,7 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need["max_ttft_s"]), ("TPOT", need["max_tpot_s"])) if limit > 0]
     caption = f"What {rate:,.3g} requests per second need at p99 within {' and '.join(targets)}, cheapest first"
-    heads = ("Hardware", "Replicas", "All per hour", "TTFT p99", "TPOT p99", "USD per million")
+    heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per million")
     unsteady = sum(tier["replicas"] is not None and not tier["steady"] for tier in need["tiers"])
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need["tiers"])})) if unsteady else ""
     tools = TableTools(keys=[_tier_keys(tier) for tier in need["tiers"]], first=FIRST_ROWS, more="more, dearer")
@@ -218,8 +218,7 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
 
 
 def _tier_keys(tier: TierNeedEntry) -> tuple[Key, ...]:
-    kept = tier["replicas"] is not None
-    price = tier["usd_per_hour"] if kept else None
+    price = None if tier["replicas"] is None else tier["usd_per_hour"]
     return tier["name"], tier["replicas"], price, tier["ttft_p99_s"], tier["tpot_p99_s"], tier["usd_per_million_tokens"]
 
 
@@ -258,18 +257,18 @@ def latency_table(answer: LatencyAnswer) -> str:
         (escape(one["precision"]), seconds(one["tpot_ms"] / 1e3), gib(one["weights_bytes"]), escape(one["message"]))
         for one in answer["precisions"]
     ]
-    columns = ("Format", "A step", "Weights", "What it does here")
+    columns = ("Format", "A step", "Weights", "Effect here")
     return parts + (table_markup("Smaller formats: latency or only memory", columns, formats, "formats") if formats else "")
 
 
 def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:
     expected, low, high = part["expected_ms"], part["low_ms"], part["high_ms"]
-    shown = "–" if expected is None or low is None or high is None else _range(expected, low, high)
+    span = "–" if expected is None or low is None or high is None else _range(expected, low, high)
     return (
         PART_NAMES[part["name"]],
         seconds(part["measured_ms"] / 1e3) if part["measured_ms"] > 0 else "–",
         "–" if not part["share"] else f"{100 * part['share']:.0f} %",
-        shown,
+        span,
         VERDICTS[part["verdict"]],
     )
 

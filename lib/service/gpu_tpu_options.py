@@ -195,14 +195,7 @@ def slice_recipes(question: RecipeQuestion, options: TpuOptions | None, catalog:
         optimum_lists_model=options is not None and options.runs_on_optimum,
         checkpoint_precision=entry.precision if entry is not None and needs_checkpoint(entry) else "",
     )
-    for recipe in tpu_recipes(choice):
-        yield {
-            "name": recipe.name,
-            "title": recipe.title,
-            "language": recipe.language,
-            "code": recipe.code,
-            "notes": list(recipe.notes),
-        }
+    yield from tpu_recipes(choice)
 
 
 def gpu_recipes(question: RecipeQuestion, options: TpuOptions, catalog: Catalog) -> Iterable[RecipeEntry]:

@@ -230,7 +230,7 @@ def test_prices_in_different_precisions_are_named() -> None:
     assert "v5litepod-1 in int8-channel" in caveat["message"]
     assert "in bf16" in caveat["message"]
     vllm = next(recipe for recipe in ASK(LLAMA)["recipes"] if recipe["name"] == "vllm")
-    assert "put a checkpoint made in that precision in place of" in vllm["notes"][0]
+    assert "by a checkpoint in that precision" in vllm["notes"][0]
     assert "precisions_differ" not in {one["code"] for one in ASK(LLAMA, precision="bf16")["caveats"]}
 
 
