@@ -20,6 +20,8 @@ _TYPE = re.compile(r"(?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|FP16|FP32|MXFP4\w*
 _NOT_MODELS = ("mmproj", "imatrix")
 _DEFAULT = "Q4_K_M"
 _LISTED = 12
+_COMPARED = 200
+"""Names that a misspelt one is compared with: 50,000 of them, which a repository may hold, would take a processor 15 s."""
 
 
 class GgufFile(NamedTuple):
@@ -87,7 +89,7 @@ def choose_gguf(files: Mapping[str, int | None], label: str = "") -> tuple[str, 
             )
     if not models:
         raise UnknownModel(f"The repository holds no GGUF files, so none is called {quote_value(label)}. Name the repository alone.")
-    near = difflib.get_close_matches(folded, [one.label.casefold() for one in models], n=3, cutoff=0.6)
+    near = difflib.get_close_matches(folded, [one.label.casefold() for one in models[:_COMPARED]], n=3, cutoff=0.6)
     nearest = [one for one in models if one.label.casefold() in near]
     hint = f"The nearest: {_words(nearest)}. " if nearest and len(models) > len(nearest) else ""
     raise UnknownModel(f"The repository holds no GGUF file {quote_value(label)}. {hint}It holds: {_words(models)}.")

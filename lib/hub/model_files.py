@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SECONDS = 25.0
 _MAX_COMPONENTS = 40
-_cache: Cache[tuple[str, str, str | None, str], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: 1000 + model.tensor_count)
+_cache: Cache[tuple[str, str, str | None, str], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: model.weight)
 
 
 def read_model(

@@ -124,6 +124,13 @@ class HubModel:
         return sum(len(part.weights.tensors) for part in self.components)
 
     @property
+    def weight(self) -> int:
+        """Memory that it takes, in tensors of 400 bytes each: a repository of anybody's may hold long texts and many names instead."""
+        names = [*self.files, *(copy.pattern for copy in self.other_weights), *self.published_parameters, *self.gguf]
+        texts = [*names, *self.documents.values(), *map(str, self.gguf.values()), *(part.config_text or "" for part in self.components)]
+        return 1000 + self.tensor_count + sum(200 + len(text) for text in texts) // 400
+
+    @property
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor; names carry their component's folder ("unet/conv_in.weight") except those of the root."""
         return {

@@ -63,7 +63,7 @@ def spec_from_hub(repository: HubModel) -> ModelSpec:
         BadConfig: its configuration cannot be read or built.
         HubGarbage: its quantization file is not a JSON object.
     """
-    files = tuple((one.label, one.total_bytes or 0) for one in list_gguf(repository.files))
+    files = tuple((one.label, one.total_bytes or 0) for one in list_gguf(repository.files)[:_MOST_FILES])
     return replace(_spec(repository), gguf_files=files)
 
 
@@ -256,6 +256,7 @@ def _today() -> str:
 
 MAX_REMEMBERED = 256
 _LISTED, _LISTED_COPIES = 12, 5
+_MOST_FILES = 500  # GGUF files that an answer lists, the smallest: a repository may hold 50,000, and each remembered model its list
 MAX_WAITING = 64  # with all that wait elsewhere fewer than the threads of `lib.ui.http` (`CALLS_AT_ONCE`): the rest answers meanwhile
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
 MAX_WAITING_TO_RUN = 12
@@ -285,7 +286,7 @@ class Models:
         self._read: SingleFlight[HubModel] = SingleFlight(
             keep=0, workers=MAX_READING, waiting=MAX_WAITING_TO_READ, patience=PATIENCE_S, name="hub", caller=caller
         )
-        self._own: Cache[Hashable, HubModel] = Cache(most=_OWN_TENSORS, seconds=_OWN_S, weight=lambda model: 1000 + model.tensor_count)
+        self._own: Cache[Hashable, HubModel] = Cache(most=_OWN_TENSORS, seconds=_OWN_S, weight=lambda model: model.weight)
         self._secret = secrets.token_bytes(32)
 
     def __call__(self, model: object) -> ModelSpec:

@@ -71,3 +71,12 @@ def test_a_repository_without_gguf_files_says_so() -> None:
     """The sentence says what to name."""
     with pytest.raises(UnknownModel, match=r"holds no GGUF files, so none is called 'Q8_0'. Name the repository alone"):
         choose_gguf({"model.safetensors": 1}, "Q8_0")
+
+
+def test_a_wrong_name_is_compared_with_few_of_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository may hold 50,000: comparing with each would hold up everybody who waits for the Hub."""
+    compared: list[int] = []
+    monkeypatch.setattr("difflib.get_close_matches", lambda _, names, **_options: compared.append(len(names)) or [])
+    with pytest.raises(UnknownModel, match="and 4988 more"):
+        choose_gguf({f"m-{at:05d}.gguf": 9 for at in range(5_000)}, "m-x")
+    assert compared == [200]

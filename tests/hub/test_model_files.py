@@ -154,6 +154,17 @@ def test_a_file_written_by_safetensors_is_read(hub: StandIn) -> None:
     assert {name: tensor.shape for name, tensor in model.tensors.items()} == {"w": (3, 5), "b": (7,), "n": ()}
 
 
+def test_long_texts_and_many_names_count_as_memory(hub: StandIn) -> None:
+    """What is remembered is bounded by it: 400 repositories of one tensor and 4 MiB of blanks would fill a small machine."""
+    hub.add(tiny("org/plain", config__json=b"{}"))
+    hub.add(tiny("org/long", config__json=b"{}" + b" " * 2**20))
+    many = {f"{'folder' * 20}/{at}.txt": b"" for at in range(5_000)} | {"config.json": b"{}"}
+    hub.add(Repo(id="org/many", files=dict(many)))
+    plain = read_model("org/plain").weight
+    assert read_model("org/long").weight > plain + 2 * 2**20 // 400  # the text stands in the documents and in its component
+    assert read_model("org/many").weight > plain + sum(map(len, many)) // 400
+
+
 def test_a_long_header_takes_a_second_request(hub: StandIn) -> None:
     """A single file has no index to foretell its header; the rest is asked for."""
     many = {f"layer.{at}.weight": ("F32", (1,)) for at in range(6000)}

@@ -163,6 +163,14 @@ def test_a_gguf_file_is_named_after_a_colon(hub: StandIn) -> None:
         models.config("org/m-GGUF:Q8_0")
 
 
+def test_of_very_many_gguf_files_some_are_listed(hub: StandIn) -> None:
+    """Any of them can be named all the same."""
+    file = qwen3_06b()
+    hub.add(Repo(id="org/many", files={f"m-{at:04d}-Q8_0.gguf": file for at in range(600)}))
+    spec = Models()("org/many:m-0599-Q8_0.gguf")
+    assert (spec.id, len(spec.gguf_files)) == ("org/many:m-0599-Q8_0.gguf", 500)
+
+
 def test_a_gguf_header_that_claims_more_than_its_file_is_refused(hub: StandIn) -> None:
     """Tensors beyond the end of the file."""
     whole = qwen3_06b()
