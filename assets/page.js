@@ -10,14 +10,14 @@
   const writes = (value) => (Array.isArray(value) ? value.join(",") : String(value));
 
   // What the address says: the tab, the model, and what differs from the defaults.
-  const queryOf = (reference, typed, values) => {
+  const queryOf = (reference, typed, values, bad) => {
     const query = new URLSearchParams();
     if (tab !== "recommend") query.set("tab", tab);
     const model = reference || typed || "";
     if (model.trimStart().startsWith("{") || model.length > MAP.longest) query.set("config", "pasted");
     else if (model) query.set("model", model);
     MAP.fields.forEach((field, n) => {
-      if (values[n] !== null && values[n] !== undefined && !same(values[n], field.default) && field.name !== "trace") query.set(field.name, writes(values[n]));
+      if (values[n] !== null && values[n] !== undefined && !same(values[n], field.default) && ![...bad, "trace"].includes(field.name)) query.set(field.name, writes(values[n]));
     });
     const kept = new URLSearchParams(location.search);
     for (const name of ["space", "tier", "__theme", "units"]) if (kept.has(name) && (name === "__theme" || name === "units" || tab === "space")) query.set(name, kept.get(name));
@@ -46,32 +46,29 @@
   };
 
   const spelt = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
-  // A number out of its range is said beside its field, and nothing is asked while there is one.
-  const checked = (values) => {
-    let good = true;
-    MAP.fields.forEach((field, n) => {
-      if (field.high === undefined) return;
-      const box = document.getElementById(`q-${field.name}`);
-      const input = box?.querySelector('input[type="number"]');
-      if (!input) return;
-      const low = input.min === "" ? field.low : Number(input.min), high = input.max === "" ? field.high : Number(input.max);
-      const bad = values[n] !== null && values[n] !== "" && !(Number(values[n]) >= low && Number(values[n]) <= high);
-      let said = box.querySelector(".field-error");
-      if (bad && !said) {
-        said = box.appendChild(document.createElement("p"));
-        said.className = "field-error";
-        said.id = `q-${field.name}-error`;
-        said.setAttribute("role", "alert");
-      }
-      if (bad) said.textContent = `${field.label} was ${values[n]}. Accepted: ${spelt(low)} to ${spelt(high)}.`;
-      else said?.remove();
-      input.toggleAttribute("aria-invalid", bad);
-      if (bad) input.setAttribute("aria-describedby", `q-${field.name}-error`);
-      else input.removeAttribute("aria-describedby");
-      good &&= !bad;
-    });
-    return good;
-  };
+  // A number out of its range is said beside its field. Returns the bad ones: what does not show its reason stops no answer (the service
+  // refuses it in words), and a number of a box only that box's.
+  const findBad = () => MAP.numbers.filter((field) => {
+    const box = document.getElementById(`q-${field.name}`);
+    const input = box?.querySelector('input[type="number"]');
+    if (!input) return false;
+    const low = input.min === "" ? field.low : Number(input.min), high = input.max === "" ? field.high : Number(input.max);
+    const bad = input.value !== "" && !(Number(input.value) >= low && Number(input.value) <= high);
+    let said = box.querySelector(".field-error");
+    if (bad && !said) {
+      said = box.appendChild(document.createElement("p"));
+      said.className = "field-error";
+      said.id = `q-${field.name}-error`;
+      said.setAttribute("role", "alert");
+    }
+    if (bad) said.textContent = `${field.label} was ${input.value}. Accepted: ${spelt(low)} to ${spelt(high)}.`;
+    else said?.remove();
+    input.toggleAttribute("aria-invalid", bad);
+    if (bad) input.setAttribute("aria-describedby", `q-${field.name}-error`);
+    else input.removeAttribute("aria-describedby");
+    field.shown = input.checkVisibility();
+    return bad;
+  });
 
   const shows = (part) => {
     if (part.tab !== tab || (part.named && !new URLSearchParams(location.search).has(part.named))) return false;
@@ -90,12 +87,13 @@
     tab = tabShown();
     rove();
     wordWorkload(values);
-    if (!checked(values)) return [...ticks];
-    address(queryOf(reference, typed, values), before !== null && before !== tab);
+    const bad = findBad(), stopped = bad.filter((one) => one.shown).map((one) => one.box);
+    if (stopped.includes("")) return [...ticks];
+    address(queryOf(reference, typed, values, bad.map((one) => one.name)), before !== null && before !== tab);
     const question = JSON.stringify([reference, ...values]);
     MAP.parts.forEach((part, n) => {
       const asked = part.once ? "once" : question;
-      if (!shows(part) || answered[part.name] === asked) return;
+      if (!shows(part) || stopped.includes(part.name) || answered[part.name] === asked) return;
       answered[part.name] = asked;
       ticks[n] += 1;
     });

@@ -12,10 +12,12 @@ from lib.engines import ENGINES
 from lib.errors import AdvisorError
 from lib.present.cost_rows import comparison_card, comparison_laws, comparison_table
 from lib.present.markup import hint_note
+from lib.service.arguments import MAX_CONCURRENCY, MAX_TOKENS_PER_S
+from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import follow
-from lib.ui.fields import Value
+from lib.ui.fields import Field, Value
 from lib.ui.model_field import ModelReference
 from lib.workload import prompt_and_output_tokens
 
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
 CHOOSE = "Name a model above, or type the measured tokens per second of both."
 TRAFFIC = ("requests_per_day", "hours_per_day", "days_per_month")
 PER_SIDE = 8
+
+
+def _side_fields(name: str, at_once: int) -> tuple[Field, ...]:
+    """Each label names its side, because a screen reader reads it without the column."""
+    side, high = name.lower(), MAX_SECONDS
+    requests, rate = f"{name}: concurrent requests", f"{name}: measured tokens/s of a replica"
+    return (
+        Field(argument="concurrency", name=f"{side}-batch", default=at_once, low=1, high=MAX_CONCURRENCY, label=requests),
+        Field(argument="tokens_per_s", name=f"{side}-rate", default=0.0, high=MAX_TOKENS_PER_S, label=rate),
+        Field(argument="latency_p50_s", name=f"{side}-p50", default=0.0, high=high, label=f"{name}: p50, s"),
+        Field(argument="latency_p99_s", name=f"{side}-p99", default=0.0, high=high, label=f"{name}: p99, s"),
+    )  # fmt: skip
+
+
+EFFORT = Field(argument="effort_usd", name="effort", default=0.0, high=MAX_EFFORT_USD, label="Effort, USD")
+BEFORE, AFTER = _side_fields("Before", 1), _side_fields("After", 8)
+COMPARE = (EFFORT, *BEFORE, *AFTER)
+"""The numbers of the box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,26 +90,25 @@ def build(services: Services) -> CompareView:
             )
         )
         with gr.Row():
-            before = _side("Before", rented, "transformers", 1)
-            after = _side("After", rented, "vllm", 8)
-        effort = gr.Number(0, label="Effort, USD", info="What the change costs once.", elem_id="compare-effort")
+            before = _side("Before", rented, "transformers", BEFORE)
+            after = _side("After", rented, "vllm", AFTER)
+        effort = workload.number(EFFORT, "What the change costs once.")
         answer = gr.HTML(elem_id="compared")
     return CompareView(before=before, after=after, effort=effort, answer=answer)
 
 
-def _side(name: str, rented: list[tuple[str, str]], engine: str, at_once: int) -> SideInputs:
-    """Each label names its side, because a screen reader reads it without the column."""
+def _side(name: str, rented: list[tuple[str, str]], engine: str, numbers: Sequence[Field]) -> SideInputs:
+    at_once, *measured = numbers
     with gr.Column(min_width=260, elem_classes="controls"):
         model = gr.Textbox(label=f"{name}: another model", info="Empty: the model above.", max_lines=1, max_length=ask.MODEL_LENGTH)
         hardware = gr.Dropdown(rented, value="spaces:l4x1", label=f"{name}: hardware")
         precision = gr.Dropdown(ask.precision_choices(), value="auto", label=f"{name}: precision")
         with gr.Row(elem_classes="pair"):
             runs = gr.Dropdown(list(ENGINES), value=engine, label=f"{name}: engine", min_width=130)
-            concurrency = gr.Number(at_once, label=f"{name}: concurrent requests", precision=0, min_width=100)
-        rate = gr.Number(0, label=f"{name}: measured tokens/s of a replica")
+            concurrency = workload.number(at_once)
+        rate = workload.number(measured[0])
         with gr.Row(elem_classes="pair"):
-            p50 = gr.Number(0, label=f"{name}: p50, s", min_width=100)
-            p99 = gr.Number(0, label=f"{name}: p99, s", min_width=100)
+            p50, p99 = (workload.number(field, step=0.1) for field in measured[1:])
     return SideInputs(
         model=model, hardware=hardware, precision=precision, engine=runs, concurrency=concurrency, rate=rate, p50=p50, p99=p99
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,15 +67,14 @@ def arguments(fields: Sequence[Field], values: Sequence[Value]) -> dict[str, Any
     return {name: ",".join(value) if isinstance(value, list) else value for name, value in named.items()}
 
 
-def label_argument(sentence: str, labels: Mapping[str, str]) -> str:
-    """A refused argument by the label of its field: "iterations was '1'." becomes "Timed products was '1'."."""
+def word_refusal(refused: Exception | str, failed: str = "", box: Sequence[Field] = ()) -> str:
+    """The markup of a refusal, under what failed ("No bill."), with the label of a field (first of the box's) in place of its argument.
+
+    "iterations was '1'." becomes "Timed products was '1'.".
+    """
+    sentence, labels = str(refused), {**LABELS, **{field.argument: field.label for field in box}}
     name, was, rest = sentence.partition(" was ")
-    return f"{labels[name]} was {rest}" if was and name in labels else sentence
-
-
-def word_refusal(refused: Exception, failed: str) -> str:
-    """The markup of a refusal, with the label of a field in place of its argument, under what failed ("No bill.")."""
-    return refusal_note(label_argument(str(refused), LABELS), failed)
+    return refusal_note(f"{labels[name]} was {rest}" if was and name in labels else sentence, failed)
 
 
 EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"

@@ -36,10 +36,13 @@ from lib.present.live_heartbeat import explain_published_time, heartbeat_card, h
 from lib.present.live_ledger import FIGURES, draw_scatter, newest_table, scatter_head, storage_line
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.tables import answer_json
+from lib.service.heartbeat import MAX_BATCH, MAX_ITERATIONS, MAX_SIDE, MAX_WARMUP
+from lib.service.measure import MAX_OUTPUT, MAX_PROMPT
 from lib.ui.events import AT_ONCE
-from lib.ui.fields import label_argument
+from lib.ui.fields import Field, arguments, word_refusal
 from lib.ui.live_run import RunScene, close_on_exit, queue_options, scene_updates, scenes
 from lib.ui.model_field import ModelReference
+from lib.ui.workload import number
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -51,7 +54,11 @@ if TYPE_CHECKING:
 
 
 CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."
-LABELS = {"prompt_tokens": "Prompt tokens", "output_tokens": "Output tokens"}
+MEASURE = (
+    Field(argument="prompt_tokens", name="measure-prompt", default=512, low=1, high=MAX_PROMPT, label="Prompt tokens"),
+    Field(argument="output_tokens", name="measure-answer", default=64, low=1, high=MAX_OUTPUT, label="Output tokens"),
+)
+"""The numbers of Measure."""
 PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
 
 
@@ -83,8 +90,7 @@ def build_measure() -> MeasureView:
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             with gr.Row(elem_classes="pair"):
-                prompt = gr.Number(512, label=LABELS["prompt_tokens"], minimum=1, precision=0, min_width=100)
-                answer = gr.Number(64, label=LABELS["output_tokens"], minimum=1, precision=0, min_width=100)
+                prompt, answer = (number(field) for field in MEASURE)
             precision = gr.Dropdown(PRECISIONS, value="bf16", label="Number format of the weights")
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
@@ -111,7 +117,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     except (DoesNotFit, TooLong) as refused:
         markup = refusal_note(str(refused))
     except AdvisorError as refused:
-        return refusal_note(label_argument(str(refused), LABELS))
+        return word_refusal(refused, box=MEASURE)
     return markup + instead_link(services.live.suggest_measurement(model, prompt, answer, precision))
 
 
@@ -127,7 +133,7 @@ def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, pre
             for item in items:
                 yield _measure_scene(item, model)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(label_argument(sentence, LABELS))))
+    yield from scenes(run, DEVICE, lambda refused: RunScene(status=word_refusal(refused, box=MEASURE)))
 
 
 def _measure_scene(item: Any, model: str) -> RunScene:
@@ -165,15 +171,14 @@ def wire_measure(view: MeasureView, services: Services, model: ModelReference) -
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
 CHIP = "TPU-v6e"
 HINT = "One matrix product, timed over and over, beside the time that nothing can beat. With the sizes as they are it takes some seconds."
-HEARTBEAT_LABELS = {
-    "batch": "Batch",
-    "hidden": "Hidden",
-    "intermediate": "Intermediate",
-    "iterations": "Timed products",
-    "warmup": "Warm-up products",
-}
-SIZES = tuple(HEARTBEAT_LABELS)
-"""Arguments of the heartbeat in the order of the fields, after the type."""
+HEARTBEAT = (
+    Field(argument="batch", name="beat-batch", default=128, low=1, high=MAX_BATCH, label="Batch"),
+    Field(argument="hidden", name="beat-hidden", default=4096, low=1, high=MAX_SIDE, label="Hidden"),
+    Field(argument="intermediate", name="beat-intermediate", default=16384, low=1, high=MAX_SIDE, label="Intermediate"),
+    Field(argument="iterations", name="beat-iterations", default=100, low=3, high=MAX_ITERATIONS, label="Timed products"),
+    Field(argument="warmup", name="beat-warmup", default=5, low=0, high=MAX_WARMUP, label="Warm-up products"),
+)
+"""The numbers of the heartbeat, after the type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,12 +209,10 @@ def build_heartbeat(services: Services) -> HeartbeatView:
             dtype = gr.Radio([(SHORT[name], name) for name in DTYPES], value="float32", label="Number format", elem_classes="segments")
             with gr.Accordion("Sizes and repetitions", open=False, elem_classes="quiet-accordion"):
                 with gr.Row(elem_classes="pair"):
-                    batch = gr.Number(128, label=HEARTBEAT_LABELS["batch"], minimum=1, precision=0, min_width=100)
-                    hidden = gr.Number(4096, label=HEARTBEAT_LABELS["hidden"], minimum=1, precision=0, min_width=100)
-                intermediate = gr.Number(16384, label=HEARTBEAT_LABELS["intermediate"], minimum=1, precision=0)
+                    sizes = [number(field) for field in HEARTBEAT[:2]]
+                sizes.append(number(HEARTBEAT[2]))
                 with gr.Row(elem_classes="pair"):
-                    iterations = gr.Number(100, label=HEARTBEAT_LABELS["iterations"], minimum=3, precision=0, min_width=100)
-                    warmup = gr.Number(5, label=HEARTBEAT_LABELS["warmup"], minimum=0, precision=0, min_width=100)
+                    sizes += [number(field) for field in HEARTBEAT[3:]]
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")
@@ -220,13 +223,12 @@ def build_heartbeat(services: Services) -> HeartbeatView:
                 gr.HTML(f'<p class="story">{escape(explain_published_time(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")
             with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
                 gr.HTML(script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
-    sizes = (batch, hidden, intermediate, iterations, warmup)
-    return HeartbeatView(dtype=dtype, sizes=sizes, run=run, stop=stop, status=status, card=card)
+    return HeartbeatView(dtype=dtype, sizes=tuple(sizes), run=run, stop=stop, status=status, card=card)
 
 
 def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
     """Run it and show how far it is; what is refused or fails stands in place of the result."""
-    asked = dict(zip(SIZES, sizes, strict=True))
+    asked = arguments(HEARTBEAT, sizes)
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=progress_line("Looking at the device."), card="", busy=True)
@@ -234,7 +236,7 @@ def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> It
             for item in items:
                 yield _heartbeat_scene(item)
 
-    yield from scenes(run, DEVICE, lambda sentence: RunScene(status=refusal_note(label_argument(sentence, HEARTBEAT_LABELS))))
+    yield from scenes(run, DEVICE, lambda refused: RunScene(status=word_refusal(refused, box=HEARTBEAT)))
 
 
 def _heartbeat_scene(item: Any) -> RunScene:

@@ -18,8 +18,11 @@ from lib.live.device_queue import CHAT
 from lib.present.live_cards import chat_card, chat_text, progress_line, stopped_line
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
+from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS
 from lib.ui.events import AT_ONCE
+from lib.ui.fields import Field
 from lib.ui.live_run import close_on_exit, queue_options, scene_updates, scenes
+from lib.ui.workload import slider
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -30,9 +33,8 @@ if TYPE_CHECKING:
 Message = dict[str, str]
 History = list[Message]
 
-MOST_CHARACTERS = 16_000
-MOST_TOKENS, USUAL_TOKENS = 1024, 256
-MOST_TEMPERATURE, USUAL_TEMPERATURE = 2.0, 0.7
+LENGTH = Field(argument="max_new_tokens", name="chat-length", default=256, low=1, high=MOST_TOKENS, label="Longest answer, tokens")
+TEMPERATURE = Field(argument="temperature", name="chat-temperature", default=0.7, low=0, high=MOST_TEMPERATURE, label="Temperature")
 _KEPT = 60  # messages that go along; the service takes a hundred, and cuts what does not fit the model
 _KEPT_CHARACTERS = 48_000
 HINT = "After each answer its figures stand here: first token, speed and peak memory, each beside its prediction for exactly that run."
@@ -121,16 +123,8 @@ def build() -> ChatView:
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="chat-stop")
                 fresh = gr.Button("New conversation", elem_id="fresh")
             with gr.Accordion("Answer length and temperature", open=False, elem_classes="quiet-accordion"):
-                length = gr.Slider(1, MOST_TOKENS, value=USUAL_TOKENS, step=1, buttons=[], label="Longest answer, tokens")
-                temperature = gr.Slider(
-                    0,
-                    MOST_TEMPERATURE,
-                    value=USUAL_TEMPERATURE,
-                    step=0.1,
-                    buttons=[],
-                    label="Temperature",
-                    info="0 takes the likeliest token.",
-                )
+                length = slider(LENGTH)
+                temperature = slider(TEMPERATURE, "0 takes the likeliest token.", step=0.1)
         card = gr.HTML(hint_note(HINT), elem_id="chat-card")
     return ChatView(
         talk=talk,

@@ -153,6 +153,11 @@ def wire_tensors(
 
 CHOOSE_FOR_SOLVE = "Name a model above to see the limits of this hardware for it."
 SOLVE_OF_INFERENCE = "These are questions about inference. Set *Use* to inference to ask them."
+SOLVE = (
+    ask.Field(argument="max_ttft_s", name="solve-ttft", default=0.0, high=86_400, label="Time to first token, s, at most"),
+    ask.Field(argument="min_tokens_per_s", name="solve-rate", default=0.0, high=1_000_000, label="Tokens per second, at least"),
+)
+"""The numbers of the box."""
 _SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers")
 
 
@@ -179,8 +184,7 @@ def build_solve(services: Services) -> SolveView:
                 ask.hardware_words(services.catalog()), value="spaces:l4x1", label="On this hardware", allow_custom_value=True,
                 info="Type to search, or name your own cards: RTX-4090x2.",
             )  # fmt: skip
-            ttft = gr.Number(0, label="Time to first token, s, at most", info="0 sets no limit.", min_width=130)
-            rate = gr.Number(0, label="Tokens per second, at least", info="0 sets no limit.", min_width=130)
+            ttft, rate = workload.number(SOLVE[0], "0 sets no limit.", step=0.1), workload.number(SOLVE[1], "0 sets no limit.")
         answer = gr.HTML(elem_id="solved")
     return SolveView(hardware=hardware, ttft=ttft, rate=rate, answer=answer)
 
@@ -199,7 +203,7 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
     try:
         answer = services.solve(model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
-        return ask.word_refusal(refused, "No solution.")
+        return ask.word_refusal(refused, "No solution.", SOLVE)
     return solve_card(answer, model_name(answer["model"], model)) + ways_table(answer)
 
 

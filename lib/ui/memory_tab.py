@@ -115,13 +115,8 @@ def build(services: Services) -> MemoryView:
 def _inputs() -> MemoryInputs:
     mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="Use")
     kv_precision = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")
-    devices = gr.Slider(
-        0, ask.MOST_DEVICES, value=0, step=1, buttons=[], label="GPUs", info="0: as many as the hardware has.", elem_id="q-devices"
-    )
-    gpu_layers = gr.Slider(
-        -1, ask.MOST_GPU_LAYERS, value=-1, step=1, buttons=[], label="Layers on the GPU", info="llama.cpp (-ngl); −1 is everything.",
-        elem_id="q-ngl",
-    )  # fmt: skip
+    devices = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has.")
+    gpu_layers = workload.slider(ask.FIELDS_BY_NAME["ngl"], "llama.cpp (-ngl); −1 is everything.")
     offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory", visible=False)
     return MemoryInputs(kv_precision=kv_precision, mode=mode, devices=devices, gpu_layers=gpu_layers, offload=offload)
 

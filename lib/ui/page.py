@@ -210,7 +210,8 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     ]
     every = [reference.text, view.model.model, *view.every(), *beside]
     settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
-    events = [*changes([*view.every(), *beside]), *(tab.select for tab in view.tab.values()), view.look.click]
+    unasked = [*view.live.heartbeat.sizes, view.live.chat.length, view.live.chat.temperature]  # checked, but nothing answers by itself
+    events = [*changes([*view.every(), *beside, *unasked]), *(tab.select for tab in view.tab.values()), view.look.click]
     hidden = list(ticks.values())
     gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)
     view.go.click(None, None, view.workload.hardware, js="() => advisor.go()", api_name="hardware_taken", **settling)

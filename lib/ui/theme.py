@@ -11,8 +11,9 @@ import gradio as gr
 from gradio.themes.utils.colors import Color
 
 from lib.present.memory_charts import COLOURS
+from lib.ui import compare_box, live_boxes, live_chat, memory_boxes, traffic_tab
 from lib.ui.events import PARTS
-from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH
+from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH, Field
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
@@ -90,15 +91,19 @@ TAB_WORDS = {
 """The tabs by what stands on them."""
 
 
+BOX_FIELDS: dict[str, tuple[Field, ...]] = {
+    "solve": memory_boxes.SOLVE, "compare": compare_box.COMPARE, "latency": traffic_tab.LATENCY,
+    "expected": live_boxes.MEASURE, "heartbeat": live_boxes.HEARTBEAT, "chat": (live_chat.LENGTH, live_chat.TEMPERATURE),
+}  # fmt: skip
+"""Numbers of boxes, which no link carries, by the part that asks them (`PARTS`), or by a box that answers when a button is pressed."""
+
+
 def page_script() -> str:
-    """The page's script, with the fields, tabs and parts of the page written into it."""
-    fields = [
-        {"name": field.name, "default": field.default, "label": field.label}
-        | ({} if field.choices else {"low": field.low, "high": field.high})
-        for field in ALL_FIELDS
-    ]
+    """The page's script, with the fields, numbers, tabs and parts of the page written into it."""
+    numbers = [(field, "") for field in ALL_FIELDS if not field.choices] + [(field, box) for box in BOX_FIELDS for field in BOX_FIELDS[box]]
     page = {
-        "fields": fields,
+        "fields": [{"name": field.name, "default": field.default} for field in ALL_FIELDS],
+        "numbers": [{"name": one.name, "label": one.label, "low": one.low, "high": one.high, "box": box} for one, box in numbers],
         "tabs": TAB_WORDS,
         "parts": [asdict(part) for part in PARTS],
         "longest": MODEL_LENGTH,

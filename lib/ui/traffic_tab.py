@@ -12,7 +12,7 @@ from lib.engines import ENGINES, TRAITS
 from lib.errors import AdvisorError, UnknownHardware
 from lib.present.cards import model_name
 from lib.present.live_cards import answer_details, progress_line, stopped_line
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.present.traffic_rows import (
     batching_card,
@@ -25,6 +25,8 @@ from lib.present.traffic_rows import (
     loads_table,
     needs_table,
 )
+from lib.service.arguments import MAX_CONCURRENCY
+from lib.traffic.metrics_text import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Ticks, follow
@@ -46,11 +48,16 @@ OF_LOADS = (
     "scale_to_zero_after_s", "concurrency_limit", "shared_prefix_tokens", "max_ttft_s", "max_tpot_s",
 )  # fmt: skip
 """Arguments of the loads: all but which requests arrive."""
-TIMES = {
+_TIMES = {
     "preprocess_ms": "Preprocessing, ms", "queue_ms": "Queue, ms", "transfer_ms": "Transfer, ms", "ttft_ms": "TTFT, ms (queue included)",
-    "tpot_ms": "TPOT, ms", "postprocess_ms": "Postprocessing, ms", "concurrency": "Concurrent requests while measured",
+    "tpot_ms": "TPOT, ms", "postprocess_ms": "Postprocessing, ms",
 }  # fmt: skip
-"""What a visitor measured: arguments of `/diagnose_latency` and how the page calls them."""
+_WHILE = "Concurrent requests while measured"
+LATENCY = (
+    *(ask.Field(argument=name, name=f"latency-{name}", default=0.0, high=LONGEST_MS, label=label) for name, label in _TIMES.items()),
+    ask.Field(argument="concurrency", name="latency-batch", default=1, low=1, high=MAX_CONCURRENCY, label=_WHILE),
+)
+"""What a visitor measured."""
 _AT_ONCE = 2
 _STEPS = 14  # the simulation, the loads, the tiers: of the progress bar
 
@@ -220,17 +227,16 @@ def _inputs() -> TrafficInputs:
 def _latency_box() -> LatencyView:
     with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency"):
         gr.HTML(hint_note("Means of a request in ms, as you measured them on this hardware; 0 is not measured. Lengths are those above."))
-        *named, last = TIMES.values()
         with gr.Row(elem_classes="pair"):
-            times = [gr.Number(0, label=label, min_width=130) for label in named[:3]]
+            times = [workload.number(field) for field in LATENCY[:3]]
         with gr.Row(elem_classes="pair"):
-            times += [gr.Number(0, label=label, min_width=130) for label in named[3:]]
-        at_once = gr.Number(1, label=last, precision=0)
+            times += [workload.number(field) for field in LATENCY[3:-1]]
+        times.append(workload.number(LATENCY[-1]))
         metrics = gr.Textbox(
             "", label="Or paste /metrics of vLLM or TGI, or the JSON of vllm bench serve", lines=3, max_lines=8, elem_id="latency-metrics"
         )
         answer = gr.HTML(elem_id="latency-answer")
-    return LatencyView(times=(*times, at_once), metrics=metrics, answer=answer)
+    return LatencyView(times=tuple(times), metrics=metrics, answer=answer)
 
 
 def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
@@ -330,13 +336,13 @@ def latency_html(services: Services, model: str, values: Sequence[Value], own: S
     """Where the latency goes, under the lengths and the hardware of the tab (`values`)."""
     if not model:
         return hint_note(CHOOSE)
-    times = {name: (name == "concurrency") * 1 if value is None else value for name, value in zip(TIMES, own[:-1], strict=True)}
     try:
+        times = ask.arguments(LATENCY, own[:-1])
         asked = traffic_arguments(services, model, values)
         shape = {name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
         answer = services.diagnose_latency(model, asked["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
-        return refusal_note(ask.label_argument(str(refused), {**ask.LABELS, **TIMES}), "No diagnosis.")
+        return ask.word_refusal(refused, "No diagnosis.", LATENCY)
     return latency_card(answer) + latency_table(answer) + answer_details(answer)
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 
-def number(name: str, info: str | None = None, *, step: float = 1) -> gr.Number:
-    """The field of a number.
+def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) -> gr.Number:
+    """The field of a number: one of a tab by its name, or one of a box.
 
     Its range is checked by the page's script, beside the field, and by the service: Gradio's own check would refuse every later event of
     the page, in no words.
     """
-    field = FIELDS_BY_NAME[name]
+    field = FIELDS_BY_NAME[asked] if isinstance(asked, str) else asked
     precision = 0 if isinstance(field.default, int) else None
     return gr.Number(
         field.default,  # type: ignore[arg-type]
@@ -35,8 +35,14 @@ def number(name: str, info: str | None = None, *, step: float = 1) -> gr.Number:
         precision=precision,
         step=step,
         min_width=120,
-        elem_id=f"q-{name}",
+        elem_id=f"q-{field.name}",
     )
+
+
+def slider(field: ask.Field, info: str | None = None, *, step: float = 1) -> gr.Slider:
+    """The slider of a number, over its whole range."""
+    name, start = f"q-{field.name}", field.default
+    return gr.Slider(field.low, field.high, value=start, step=step, buttons=[], label=field.label, info=info, elem_id=name)  # type: ignore[arg-type]
 
 
 def fold_button(label: str, target: str) -> gr.HTML:

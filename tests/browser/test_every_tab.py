@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 import pytest
-from page_checks import BEYOND, OPEN_ALL, SETTLED, STILL, UNFOLD, Open, draw_charts
+from page_checks import BEYOND, OPEN_ALL, SETTLED, STILL, UNFOLD, Open, draw_charts, open_box
 from playwright.sync_api import Page, expect
 
 from lib.ui.fields import TABS
+from lib.ui.theme import BOX_FIELDS
 
 pytestmark = pytest.mark.browser
 
@@ -41,8 +43,10 @@ BEHIND = "#colophon :is(a, summary, button)"
 FIRST_SHOWN = {"live": "[role=tabpanel]", "space": "[role=tabpanel]"}  # these two answer when a button is pressed
 
 # Number fields of the shown tab with a range that the page's script checks: their ids, and whether each has a slider.
-RANGED = """() => [...document.querySelectorAll('[role=tabpanel] [id^="q-"] input[type=number]')].filter(e => e.checkVisibility())
+RANGED = """() => [...document.querySelectorAll('[role=tabpanel] input[type=number]')].filter(e => e.checkVisibility())
   .map(e => e.closest('[id^="q-"]')).map(box => [box.id, Boolean(box.querySelector('input[type=range]'))])"""
+BOXED = {f"q-{field.name}" for fields in BOX_FIELDS.values() for field in fields}
+NUMBERS_IN_BOXES = {"memory": 2, "cost": 9, "traffic": 7, "live": 9}
 
 
 def _unfolded(page: Page) -> None:
@@ -74,12 +78,14 @@ def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("tab", [tab for tab in TABS if tab not in {"live", "space"}])  # these two ask when a button is pressed
+@pytest.mark.parametrize("tab", TABS)
 def test_minus_five_is_refused_beside_each_field(open_page: Open, tab: str) -> None:
-    """Each number of the tab's question gets a sentence with its own name, nothing freezes, and what was there before is answered again."""
-    page = open_page(f"?tab={tab}")
+    """Each number of the tab and its boxes gets a sentence with its own name, nothing freezes, and what was there before is answered."""
+    shown = FIRST_SHOWN.get(tab, ".answers .card")
+    page = open_page(f"?tab={tab}", wait=shown)
     _unfolded(page)
     ranged: list[tuple[str, bool]] = page.evaluate(RANGED)
+    assert len({name for name, _ in ranged} & BOXED) == NUMBERS_IN_BOXES.get(tab, 0)
     fields = {name: page.locator(f"#{name} input[type=number]") for name, _ in ranged}
     before = {name: field.input_value() for name, field in fields.items()}
     for name in [name for name, slides in ranged if slides]:  # Gradio puts a slider's number into its range when it is left
@@ -96,7 +102,25 @@ def test_minus_five_is_refused_beside_each_field(open_page: Open, tab: str) -> N
     expect(page.locator(".field-error")).to_have_count(0)
     page.locator("#q-requests input").fill("250")
     page.wait_for_url(lambda url: "requests=250" in url)
-    expect(page.locator(".answers .card:visible").first).to_be_visible()
+    expect(page.locator(f"{shown}:visible").first).to_be_visible()
+
+
+def test_a_bad_number_stops_what_shows_its_reason(open_page: Open) -> None:
+    """That of a box its box only, that of a tab its tab; no other tab stands still for it, and no link carries it."""
+    page = open_page("?tab=cost")
+    open_box(page, re.compile("^Before and after"))
+    expect(page.locator("#compared .card")).to_be_visible()
+    page.locator("#q-effort input").fill("-5")
+    expect(page.locator("#q-effort").get_by_role("alert")).to_contain_text("Effort, USD was -5. Accepted: 0 to 1,000,000,000.")
+    page.locator("#q-requests input").fill("250")
+    page.wait_for_url(lambda url: "requests=250" in url)
+    open_box(page, "Month, replicas, storage")
+    page.locator("#q-storage input").fill("-5")
+    expect(page.locator("#q-storage").get_by_role("alert")).to_be_visible()
+    page.locator("#q-requests input").fill("300")
+    page.get_by_role("tab", name="Memory", exact=True).click()
+    page.wait_for_url(lambda url: "tab=memory" in url and "requests=300" in url and "storage" not in url)
+    expect(page.locator("#need .card")).to_be_visible()
 
 
 CHOICES = """() => [...new Set([...document.querySelectorAll("[role=tabpanel] input[type=radio]")]

@@ -13,6 +13,7 @@ from page_fake import LLAMA, FakeServices
 from lib.service.app import Services
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
+from lib.ui.theme import BOX_FIELDS
 
 RECOMMEND = page_values.asked("recommend")
 MEMORY = page_values.asked("memory")
@@ -161,6 +162,17 @@ def test_no_link_leads_outside_a_question(services: Any) -> None:
             assert (component.minimum, component.maximum) == (None, None), "Gradio's own check would freeze the page"
         elif isinstance(component, gr.Slider) and field.name != "context":
             assert component.minimum <= field.low <= field.high <= component.maximum
+
+
+def test_each_number_is_checked_beside_its_field(services: Any) -> None:
+    """Those of the boxes too: the page's script is told each visible number's name, its range and its label."""
+    known = {f"q-{name}": field for name, field in ask.FIELDS_BY_NAME.items()}
+    known |= {f"q-{field.name}": field for fields in BOX_FIELDS.values() for field in fields}
+    with gr.Blocks() as blocks:
+        page.build_view(services)
+    numbers = [one for one in blocks.blocks.values() if isinstance(one, (gr.Number, gr.Slider)) and one.visible != "hidden"]
+    assert {str(one.elem_id): one.label for one in numbers} == {name: field.label for name, field in known.items() if not field.choices}
+    assert all(one.value == known[str(one.elem_id)].default for one in numbers)
 
 
 def test_every_question_reaches_the_service_by_name(services: Any) -> None:
