@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 MEDIA = ("pixel_values", "input_features", "input_values")
 IMAGE_SIZE = 224  # where a config names none
-_WINDOW = re.compile(r"(sliding_window|attention_chunk_size|local_attention|attention_window)(?!.*pattern)")  # a pattern counts layers
+_WINDOW = re.compile(r"sliding_window|attention_chunk_size|local_attention|attention_window")
+_COUNTS_LAYERS = "pattern"
 
 
 class Lengths(NamedTuple):
@@ -54,7 +55,8 @@ def own_dtype(module: Module) -> Dtype:
 def attention_windows(config: Any) -> list[int]:
     """Lengths after which some layer of the text decoder changes its mask, in order."""
     text = config.get_text_config(decoder=True)
-    return sorted({value for key, value in vars(text).items() if _WINDOW.search(key) and type(value) is int and value > 1})
+    windows = {key: value for key, value in vars(text).items() if _WINDOW.search(key) and _COUNTS_LAYERS not in key}
+    return sorted({value for value in windows.values() if type(value) is int and value > 1})
 
 
 def position_limit(module: Module) -> int | None:
