@@ -9,11 +9,13 @@
   const same = (a, b) => String(a) === String(b) || (a !== null && a !== "" && b !== "" && !isNaN(a) && !isNaN(b) && Number(a) === Number(b));
   const writes = (value) => (Array.isArray(value) ? value.join(",") : String(value));
 
+  // A token pasted in place of a model gets into no address, for that is kept, logged and passed on.
+  const nameable = (model) => (/^\s*hf_[^/]*$/.test(model) ? "" : model);
   // What the address says: the tab, the model, and what differs from the defaults.
   const queryOf = (reference, typed, values, bad) => {
     const query = new URLSearchParams();
     if (tab !== "recommend") query.set("tab", tab);
-    const model = reference || typed || "";
+    const model = nameable(reference || typed || "");
     if (model.trimStart().startsWith("{") || model.length > MAP.longest) query.set("config", "pasted");
     else if (model) query.set("model", model);
     MAP.fields.forEach((field, n) => {
@@ -404,7 +406,7 @@
     if (!link) return;
     event.preventDefault();
     const query = new URLSearchParams(location.search);
-    query.set("model", document.querySelector("#model input").value);
+    query.set("model", nameable(document.querySelector("#model input").value));
     const address = link.href + encodeURIComponent("/?" + query);
     if (window.self === window.top) location.assign(address); else window.open(address, "_blank", "noopener");
   });

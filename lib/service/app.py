@@ -36,6 +36,7 @@ from lib.service.memory import estimate_memory, estimate_memory_on
 from lib.service.models import Models
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
+from lib.service.references import is_token
 from lib.service.resolve_model import resolve_model, tensors
 from lib.service.right_size import right_size
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
@@ -147,8 +148,8 @@ class Services:
         return self._app.models.bundled
 
     def search_models(self, text: str) -> Sequence[str]:
-        """Ids on the Hub that match; none when the Hub cannot be reached."""
-        return self._app.search(check_text("text", text, "llama"))
+        """Ids on the Hub that match; none when the Hub cannot be reached, or what was pasted is a token, which is no search."""
+        return () if is_token(text) else self._app.search(check_text("text", text, "llama"))
 
     @property
     def account_actions(self) -> bool:

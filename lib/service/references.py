@@ -41,6 +41,11 @@ class Reference:
     file: str = ""
 
 
+def is_token(text: str) -> bool:
+    """Whether the text looks like a token that was pasted into the wrong field."""
+    return text.strip().startswith("hf_") and "/" not in text
+
+
 def read_reference(model: object) -> Reference:
     """Tell the three kinds apart by their form alone; nothing is looked up.
 
@@ -53,7 +58,7 @@ def read_reference(model: object) -> Reference:
     text = model.strip()
     if not text:
         raise UnknownModel(f"The model is empty. Accepted: {ACCEPTED}.")
-    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: neither repeated nor sent to the Hub as an id
+    if is_token(text):  # neither repeated nor sent to the Hub as an id
         raise UnknownModel(f"The model looks like a token, which was not used. Accepted: {ACCEPTED}.")
     if text[0] in '{["':
         return Reference(kind="config", text=text)
@@ -123,7 +128,7 @@ def check_space_id(space_id: object) -> str:
     if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
         raise BadArgument("space_id", describe_value(space_id), ACCEPTED_SPACE)
     text = space_id.strip()
-    if text.startswith("hf_") and "/" not in text:  # pasted into the wrong field: not to be repeated
+    if is_token(text):  # not to be repeated
         raise BadArgument("space_id", "what looks like a token", f"{ACCEPTED_SPACE}; a token has a place of its own")
     name = _of_page(text) if "://" in text else text
     if len(name) > MAX_NAME or not _SPACE_ID.fullmatch(name) or ".." in name:

@@ -177,6 +177,24 @@ def test_a_closed_model_is_answered_to_who_gives_a_token(open_page: Open, hub: S
     expect(other.locator("#facts")).to_contain_text("is gated")
 
 
+def test_a_token_pasted_as_a_model_is_kept_and_searched_nowhere(open_page: Open, hub: SpaceStandIn, log: Path) -> None:
+    """Not in the address, the browser's memory of questions, the log, or a search for suggestions."""
+    page = open_page()
+    model = page.locator("#model input")
+    model.fill("")
+    model.press_sequentially(VISITOR)  # suggestions follow the typing
+    model.press("Enter")
+    expect(page.locator("#facts")).to_contain_text("looks like a token")
+    model.fill("ada/closed")
+    model.press("Enter")
+    page.wait_for_url(re.compile("ada/closed"))
+    stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])")
+    shown = " ".join([stored, page.url, log.read_text(encoding="utf-8"), *(one.path for one in hub.requests)])
+    assert "ada/closed" in shown
+    assert VISITOR not in unquote(shown)
+    assert not any("hf_" in unquote(one.path) for one in hub.requests)
+
+
 def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceStandIn) -> None:
     """Looking and reviewing are free; acting is refused with a sentence, and the server's token goes nowhere."""
     page = open_page("?tab=space", wait="#space-status .hint")
