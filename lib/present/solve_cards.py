@@ -87,7 +87,7 @@ def solve_card(answer: SolveAnswer, model: str) -> str:
         f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code></p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["concurrency"])} × '
         f"{whole(answer['context_tokens'])} tokens take {held}{'' if answer['fits'] else ': it does not fit'}"
-        f"{_speed(answer['ttft_s'], answer['tokens_per_s'])}</p>"
+        f"{' · at full length' if answer['ttft_s'] else ''}{_speed(answer['ttft_s'], answer['tokens_per_s'])}</p>"
         f'<dl class="figures">{cells}</dl></section>'
     )
 
@@ -123,7 +123,7 @@ def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:
 def ways_table(answer: SolveAnswer) -> str:
     """Ways to save memory, the largest saving first, and the assumptions behind the figures."""
     if not answer["memory_savings"]:
-        return ""
+        return caveat_list(answer["caveats"])
     heads = ("Change", "Saved per device", "Memory after", "Effect on speed")
     rows = [_row(way) for way in answer["memory_savings"]]
     return table_markup("Ways to save memory, each on its own", heads, rows, "memory-savings") + caveat_list(answer["caveats"])

@@ -199,6 +199,8 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
     hardware, ttft, rate = own
     shared = {name: arguments[name] for name in _SHARED}
     shared["engine"] = "transformers" if arguments["engine"] == "auto" else arguments["engine"]
+    if arguments["output_tokens"]:
+        shared["output_tokens"] = arguments["output_tokens"]
     limits = {"max_ttft_s": ttft or 0, "min_tokens_per_s": rate or 0}
     try:
         answer = services.solve(model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)

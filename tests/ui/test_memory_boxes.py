@@ -8,6 +8,7 @@ import page_values
 import pytest
 
 from lib.precision import list_formats, loads
+from lib.present.numbers import seconds
 from lib.service.app import Services
 from lib.ui.memory_boxes import CHOOSE_FOR_PRECISIONS, CHOOSE_FOR_SOLVE, SOLVE_OF_INFERENCE, precision_html, solve_html
 from lib.ui.memory_tab import memory_question
@@ -56,6 +57,10 @@ def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
     shown = solve_html(whole, LLAMA, ["spaces:l4x1", 2, 0], MEMORY)
     assert f"{answer['longest_context']['value']:,} tokens" in shown
     assert all(way["effect"] in shown for way in answer["memory_savings"])
+    long = whole.solve(LLAMA, "l4x1", context_tokens=4096, output_tokens=1000)
+    assert f"at full length · {seconds(long['ttft_s'])} to the first token" in solve_html(
+        whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", answer=1000)
+    )
     assert CHOOSE_FOR_SOLVE in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
     assert "There is no hardware called" in solve_html(whole, LLAMA, ["nowhere", 0, 0], MEMORY)
     assert "RTX 4090" in solve_html(whole, LLAMA, ["RTX-4090", None, None], MEMORY)

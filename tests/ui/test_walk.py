@@ -11,7 +11,7 @@ import pytest
 from lib.present.markup import escape
 from lib.present.numbers import gib, usd_per_month
 from lib.service.app import Services
-from lib.ui import cost_tab, memory_tab, recommend_tab, workload
+from lib.ui import compare_box, cost_tab, memory_tab, recommend_tab, workload
 from lib.ui.fields import Value
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -53,6 +53,40 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(whole: Serv
         priced = whole.outlook(model, **question, hardware=hardware, beside="spaces")["bill"]
         assert priced["total_usd_per_month"] == pytest.approx(entry["cost"]["total_usd_per_month"])
         assert priced["usd_per_million_output_tokens"] == pytest.approx(entry["cost"]["usd_per_million_output_tokens"])
+
+
+def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
+    """Every eighth offer and the pick: *Memory* (limits) and *Cost* (compare) say what *Recommend* says of the same requests."""
+    model, named = case
+    question = workload.recommend_arguments(_values("recommend", named, "auto"))
+    answer = whole.recommend(model, **question)
+    for entry in [answer["pick"], *answer["ranked"][::8]]:
+        speed, hardware = entry["speed"], workload.entry_name(entry)
+        shape = {"precision": entry["precision"], "engine": entry["engine"], "concurrency": speed["concurrency"]}
+        prompt, output = speed["prompt_tokens"], speed["output_tokens"]
+        limits = whole.solve(model, hardware, context_tokens=prompt + output, output_tokens=output, **shape)
+        assert (limits["tokens_per_s"], limits["ttft_s"]) == pytest.approx((speed["decode_tokens_per_s"], speed["ttft_s"]))
+        if entry["platform"] == "zerogpu":  # it is not rented by the hour, and the box does not offer it
+            continue
+        side = {"hardware": hardware, **shape}
+        traffic = {name: question[name] for name in compare_box.TRAFFIC if name in question}
+        compared = whole.compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
+        assert compared["latency_p50_s"] == pytest.approx(speed["request_s"])
+        assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
+
+
+@pytest.mark.parametrize("named", [WORKLOADS[0][1], WORKLOADS[2][1], {"context": 8192}], ids=str)
+def test_traffic_of_one_client_is_served_as_predicted(whole: Services, named: dict[str, Any]) -> None:
+    """A request after the other, nothing waits: the medians of *Traffic* are the TTFT and the TPOT of *Recommend*."""
+    ranked = whole.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))["ranked"]
+    entry = next(one for one in ranked if one["engine"] == "vllm" and one["accelerator"])
+    speed = entry["speed"]
+    shape = {name: speed[name] for name in ("prompt_tokens", "output_tokens")} | {"engine": "vllm", "precision": entry["precision"]}
+    one = {"arrivals": "closed", "clients": 1, "max_batch_size": 1, "duration_s": 60}
+    served = whole.simulate_batching(LLAMA, workload.entry_name(entry), **shape, **one)
+    assert speed["concurrency"] == 1
+    assert served["ttft_p50_s"] == pytest.approx(speed["ttft_s"], rel=1e-3)
+    assert served["tpot_p50_s"] == pytest.approx(speed["inter_token_s"], rel=1e-3)
 
 
 def test_without_named_hardware_every_tab_looks_at_the_pick(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
