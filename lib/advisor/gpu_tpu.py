@@ -110,15 +110,15 @@ class Decision:
 
 def decide(work: Work, rules: DecisionRules, findings: Findings | None = None) -> Decision:
     """Weigh the answers. Reasons come constraints first, then by weight."""
-    known = findings or Findings()
-    asked: tuple[Stage, ...] = ("training", "inference") if work.phase == "both" else (work.phase,)
+    facts = findings or Findings()
+    stages: tuple[Stage, ...] = ("training", "inference") if work.phase == "both" else (work.phase,)
     applying = [
-        _weigh(rule, rules, value, known)
-        for question, value in _answers(work, known)
+        _weigh(rule, rules, value, facts)
+        for question, value in _answers(work, facts)
         for rule in rules.rules
-        if rule.question == question and rule.covers(value) and set(rule.stages) & set(asked)
+        if rule.question == question and rule.covers(value) and set(rule.stages) & set(stages)
     ]
-    sides = {stage: _side_of(stage, applying, rules.decisive_score) for stage in asked}
+    sides = {stage: _side_of(stage, applying, rules.decisive_score) for stage in stages}
     return Decision(
         verdict=_verdict(tuple(sides.values())),
         score=sum(_signed(reason) for reason in applying),

@@ -59,8 +59,8 @@ class MemorySaving:
 def find_memory_savings(of: ServingSetup, catalog: Catalog) -> tuple[MemorySaving, ...]:
     """Every way that saves something, the most bytes first."""
     before, speed = of.per_device_bytes(), of.predict()
-    found = [*_settings(of, before, speed), *_kernel(of, before), *_offload(of, before, speed), *_more_devices(of, before, speed, catalog)]
-    return tuple(sorted((one for one in found if one.saved_bytes > 0), key=lambda one: -one.saved_bytes))
+    ways = [*_settings(of, before, speed), *_kernel(of, before), *_offload(of, before, speed), *_more_devices(of, before, speed, catalog)]
+    return tuple(sorted((one for one in ways if one.saved_bytes > 0), key=lambda one: -one.saved_bytes))
 
 
 def _settings(of: ServingSetup, before: int, speed: SpeedEstimate | None) -> Iterator[MemorySaving]:

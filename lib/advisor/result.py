@@ -224,9 +224,9 @@ def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str
     if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
         reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
     if (candidate.step or candidate.note == "converted") and weight_format(precision).law in PUBLISHED_LAWS:
-        known = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
-        variant = "" if published is None else "found" if known else "none"
-        reasons.append(Reason("checkpoint", {"precision": precision, "repository": known}, variant=variant))
+        repository = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
+        variant = "" if published is None else "found" if repository else "none"
+        reasons.append(Reason("checkpoint", {"precision": precision, "repository": repository}, variant=variant))
     return reasons
 
 

@@ -188,8 +188,8 @@ def _serve_at_best(deployment: Deployment, now: Decimal, engine: Engine) -> Atte
     best = find_best_load(price, speeds)
     if best is None or best.concurrency not in loads:
         return none
-    held = replace(request, batch_size=best.concurrency if traits_of(engine).static_batch else 1)
-    tier = fit_tier(loads[best.concurrency], offer, held)
+    batched_request = replace(request, batch_size=best.concurrency if traits_of(engine).static_batch else 1)
+    tier = fit_tier(loads[best.concurrency], offer, batched_request)
     if tier is None:
         return none
     values: dict[str, Value] = {"engine": engine, "at_once": best.concurrency, "ttft_s": best.ttft_s}

@@ -102,13 +102,13 @@ def _refuse_withdrawn(catalog: Catalog, gone: Offer) -> AgainstRules:
 
 def find_nearest_tier(catalog: Catalog, gone: Offer) -> Offer | None:
     """Today's cheapest tier with about as much memory of accelerators, else the one with the most; without a card the largest CPU."""
-    listed = [offer for offer in catalog.on(("spaces",)) if offer.usd_per_hour]
-    successor = next((offer for offer in listed if offer.id == gone.successor), None)
+    tiers = [offer for offer in catalog.on(("spaces",)) if offer.usd_per_hour]
+    successor = next((offer for offer in tiers if offer.id == gone.successor), None)
     if successor is not None:
         return successor
     if gone.vram_bytes is None:
-        return max((offer for offer in listed if offer.silicon is None), key=lambda offer: offer.vcpu or 0, default=None)
-    cards = [offer for offer in listed if offer.vram_bytes]
+        return max((offer for offer in tiers if offer.silicon is None), key=lambda offer: offer.vcpu or 0, default=None)
+    cards = [offer for offer in tiers if offer.vram_bytes]
     enough = [offer for offer in cards if (offer.vram_bytes or 0) >= SAME_MEMORY * gone.vram_bytes]
     if enough:
         return min(enough, key=lambda offer: (offer.usd_per_hour or Decimal(0), offer.accelerator_count, offer.id))

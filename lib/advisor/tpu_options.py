@@ -123,9 +123,9 @@ FIRST_COMPILE, CACHED_COMPILE = "20 to 30 minutes", "5 minutes"
 
 def find_general_values(catalog: Catalog, software: TpuSoftware) -> dict[str, Mapping[str, Value]]:
     """Figures of today's parts that the sentences of the rules name, by question; no model is needed for them."""
-    listed = [offer for offer in catalog.offers if offer.listed and offer.silicon is not None]
-    gpus = [offer.accelerator_count for offer in listed if offer.silicon is not None and offer.silicon.kind == "gpu"]
-    slices = [offer for offer in listed if offer.tpu is not None]
+    offers = [offer for offer in catalog.offers if offer.listed and offer.silicon is not None]
+    gpus = [offer.accelerator_count for offer in offers if offer.silicon is not None and offer.silicon.kind == "gpu"]
+    slices = [offer for offer in offers if offer.tpu is not None]
     trillium = next(offer.tpu.generation for offer in slices if offer.tpu is not None and offer.tpu.generation.id == "v6e")
     chip, terms = catalog.accelerator(trillium.accelerator), software.terms(trillium.id)
     money: dict[str, Value] = {"list_usd": trillium.usd_per_chip_hour[HOME_REGION]}
@@ -175,15 +175,15 @@ def _judge_at_full_length(spec: ModelSpec, workload: Workload, catalog: Catalog)
     output = min(OUTPUT_TOKENS, max(1, longest // 2))
     full = replace(workload, prompt_tokens=max(1, longest - output), output_tokens=output)
     judged = recommend(spec, full, catalog)
-    entries = tuple(_join(held, usual.get((held.offer.platform, held.offer.id))) for held in judged.ranked)
+    entries = tuple(_join(full_length, usual.get((full_length.offer.platform, full_length.offer.id))) for full_length in judged.ranked)
     return replace(judged, ranked=entries)
 
 
-def _join(held: Entry, usual: Entry | None) -> Entry:
+def _join(full_length: Entry, usual: Entry | None) -> Entry:
     """The usual request's entry with the memory of full length; `held` itself where that is another configuration."""
-    if usual is None or any(getattr(usual, name) != getattr(held, name) for name in ("precision", "engine", "devices", "replicas")):
-        return held
-    return replace(usual, memory=held.memory, capacity_bytes=held.capacity_bytes, free_bytes=held.free_bytes)
+    if usual is None or any(getattr(usual, name) != getattr(full_length, name) for name in ("precision", "engine", "devices", "replicas")):
+        return full_length
+    return replace(usual, memory=full_length.memory, capacity_bytes=full_length.capacity_bytes, free_bytes=full_length.free_bytes)
 
 
 def _by_generation(
@@ -251,9 +251,9 @@ def _one_per_silicon(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 def find_support(model: str, accelerator: str, matrix: SupportMatrix) -> Support:
     """What the matrix says of a model on a chip; a model or a chip that it does not list is untested."""
     for row in matrix.rows:
-        named = row.model.casefold()
+        tested_model = row.model.casefold()
         wanted = model.casefold()
-        if row.accelerator == accelerator and (named == wanted or named.startswith(f"{wanted}/")):
+        if row.accelerator == accelerator and (tested_model == wanted or tested_model.startswith(f"{wanted}/")):
             checks = (row.unit_test, row.accuracy)
             if "not enough hbm" in checks:
                 return "not_enough_hbm"
@@ -261,9 +261,9 @@ def find_support(model: str, accelerator: str, matrix: SupportMatrix) -> Support
     return "untested"
 
 
-def _best_support(found: Iterable[Support]) -> Support:
+def _best_support(supports: Iterable[Support]) -> Support:
     """Of several chips: passing on one is passing."""
-    kinds = set(found)
+    kinds = set(supports)
     order: tuple[Support, ...] = ("passing", "not_enough_hbm", "untested")
     return next(kind for kind in order if kind in kinds)
 
@@ -288,10 +288,10 @@ def list_region_prices(offer: Offer, software: TpuSoftware) -> tuple[RegionPrice
         return ()
     chips, generation = offer.accelerator_count, offer.tpu.generation
     terms = software.terms(generation.id)
-    listed = generation.usd_per_chip_hour
-    lowest = min(listed.values())
+    prices = generation.usd_per_chip_hour
+    lowest = min(prices.values())
     rows = []
-    for region, price in sorted(listed.items(), key=lambda item: (item[1], item[0])):
+    for region, price in sorted(prices.items(), key=lambda item: (item[1], item[0])):
         spot = None if terms is None else terms.usd_per_chip_hour_spot.get(region)
         years = {} if terms is None or price > lowest else {each.years: each.usd_per_chip_hour * chips for each in terms.commitments}
         rows.append(

@@ -84,17 +84,17 @@ def _hold(
         if load is placement:
             return load, speed
         device_bytes = placement.headroom.device_bytes
-        held = place_candidate(offer, load.candidate, requirements, model, device_bytes, load.at_once)
-        if isinstance(held, Placement) and held.headroom.comfortable >= placement.headroom.comfortable:
-            return held, speed
+        other = place_candidate(offer, load.candidate, requirements, model, device_bytes, load.at_once)
+        if isinstance(other, Placement) and other.headroom.comfortable >= placement.headroom.comfortable:
+            return other, speed
     return at_hand
 
 
 def count_machines(offer: Offer, load: tuple[Placement, Speed], requirements: Requirements) -> int:
     """Machines that the day's requests and those at the same time take."""
-    asked, together = requirements.workload.requests_per_day, requirements.at_once(offer)
+    requests, together = requirements.workload.requests_per_day, requirements.at_once(offer)
     served = count_served(requirements, load[1], load[0].at_once)
-    of_day = 1 if served is None else math.ceil(asked / served) if served else asked
+    of_day = 1 if served is None else math.ceil(requests / served) if served else requests
     return max(1, of_day, math.ceil(together / load[0].at_once))
 
 
@@ -102,8 +102,8 @@ def _other_loads(offer: Offer, placement: Placement, speed: Speed, requirements:
     """The same configuration at other loads: more at a time where the day's requests want it, fewer where each would be too slow."""
     if placement.candidate.engine not in SERVERS:
         return []
-    served, asked = count_served(requirements, speed, placement.at_once), requirements.workload.requests_per_day
-    more = served is not None and served < asked
+    served, requests = count_served(requirements, speed, placement.at_once), requirements.workload.requests_per_day
+    more = served is not None and served < requests
     fewer = placement.at_once > 1 and not _quick_enough(speed, requirements)
     if not more and not fewer:
         return []

@@ -95,13 +95,13 @@ def _options(
         if request.sharding != "none" and offer is not None and count == 1:
             continue
         devices = 1 if request.sharding == "none" else count if offer is not None else request.devices
-        asked = replace(request, devices=devices)
+        device_request = replace(request, devices=devices)
         key = (devices, capacity)
         if key not in sizes:
-            memory = estimate_training(spec, asked)
-            sizes[key] = (memory, longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity))
+            memory = estimate_training(spec, device_request)
+            sizes[key] = (memory, longest_sequence(spec, device_request, capacity), largest_micro_batch(spec, device_request, capacity))
         memory, longest, largest = sizes[key]
-        speed = predict_step(spec, asked, silicon)
+        speed = predict_step(spec, device_request, silicon)
         hours = total_tokens / speed.tokens_per_s / _HOUR_S if speed is not None else None
         price = offer.usd_per_hour if offer is not None else None
         yield TrainingOption(

@@ -77,13 +77,13 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     token = require_login(_WORDS[action])
     account = open_services().account
     preview = account.preview(space, action, **planned, token=token)
-    _told(preview)
+    _say_preview(preview)
     _confirmed(preview, yes=yes)
     done = act(account, preview, token)
     say(f"Sent. {done['stage_message']}")
-    shown = {(note["code"], note["message"]) for note in preview["caveats"]}
+    in_preview = {(note["code"], note["message"]) for note in preview["caveats"]}
     for note in done["caveats"]:
-        if (note["code"], note["message"]) not in shown:
+        if (note["code"], note["message"]) not in in_preview:
             say(f"note: {note['message']}")
     last, status = watch_stages(account, done["space"], _bound_for(done), token) if watch else (None, DONE)
     print_answer({**done, "watched": last}, action_lines(done, last), as_json=as_json)
@@ -100,7 +100,7 @@ def _bound_for(done: Mapping[str, Any]) -> str:
     return str(done["after"]["hardware"]) if "after" in done else ""
 
 
-def _told(preview: Mapping[str, Any]) -> None:
+def _say_preview(preview: Mapping[str, Any]) -> None:
     for line in preview_lines(preview):
         say(line)
 

@@ -47,8 +47,8 @@ class EndpointCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its own parameters, those of the endpoint that are not among them, and --help."""
         own = {parameter.name for parameter in self.params}
-        listed = pkgutil.resolve_name(self._arguments).listed()
-        self.params += [_option(name, argument) for name, argument in listed.items() if name not in own]
+        arguments = pkgutil.resolve_name(self._arguments).listed()
+        self.params += [_option(name, argument) for name, argument in arguments.items() if name not in own]
         return super().get_params(ctx)
 
 
@@ -145,8 +145,8 @@ def status(*, space: str, watch: bool, as_json: bool) -> None:
         from lib.cli.act import watch_stages  # noqa: PLC0415
 
         _, code = watch_stages(account, space, "", token)
-    found = account.space_status(space, token=token)
-    print_answer(found, status_text(found), as_json=as_json)
+    answer = account.space_status(space, token=token)
+    print_answer(answer, status_text(answer), as_json=as_json)
     end_command(code)
 
 
@@ -233,9 +233,9 @@ def tiers(*, retired: bool, as_json: bool) -> None:
     from lib.cli.show import prices_line, tiers_text  # noqa: PLC0415
 
     services = open_services()
-    found = services.list_hardware("spaces", include_retired=retired)
+    answer = services.list_hardware("spaces", include_retired=retired)
     say(prices_line(services.prices()))
-    print_answer(found, tiers_text(found["hardware"]), as_json=as_json)
+    print_answer(answer, tiers_text(answer["hardware"]), as_json=as_json)
 
 
 @main.command(
@@ -250,7 +250,7 @@ def tiers(*, retired: bool, as_json: bool) -> None:
 @click.option("--files", metavar="FRAMEWORK", help="Also print README front matter and requirements.txt: pytorch, jax or tensorflow.")
 @as_json
 @guard_command
-def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> None:
+def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any) -> None:
     """Recommend hardware for MODEL: a Hub id, a parameter count such as 7B, or the text of a config.json.
 
     Bundled models and parameter counts work offline; a gated model is read with the login of this machine.
@@ -259,15 +259,15 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
     from lib.cli.show import recommendation_text  # noqa: PLC0415
 
     services = open_services()
-    answer: Mapping[str, Any] = services.recommend(model, **asked, token=login())
-    shown = recommendation_text(answer)
+    answer: Mapping[str, Any] = services.recommend(model, **arguments, token=login())
+    text = recommendation_text(answer)
     if files and answer["pick"]:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 
-        sizes = {"context_tokens": asked["context_tokens"], "sequences": asked["concurrency"]}
+        sizes = {"context_tokens": arguments["context_tokens"], "sequences": arguments["concurrency"]}
         written = files_entry(answer["pick"], services.catalog(), files, model=model, **sizes)
-        answer, shown = {**answer, "files": written}, f"{shown}\n\n{files_text(written)}"
-    print_answer(answer, shown, as_json=as_json)
+        answer, text = {**answer, "files": written}, f"{text}\n\n{files_text(written)}"
+    print_answer(answer, text, as_json=as_json)
 
 
 @main.command(
@@ -280,11 +280,11 @@ def recommend(*, model: str, files: str | None, as_json: bool, **asked: Any) -> 
 @click.argument("space_id", metavar="USER/SPACE")
 @as_json
 @guard_command
-def right_size(*, space_id: str, as_json: bool, **asked: Any) -> None:
+def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
     """Say whether a Space's tier fits its models: what moving saves, or the reason to move up."""
     from lib.cli.act import login, open_services  # noqa: PLC0415
     from lib.cli.show import right_size_text  # noqa: PLC0415
 
     say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
-    found = open_services().account.right_size(space_id, **asked, token=login())
-    print_answer(found, right_size_text(found), as_json=as_json)
+    answer = open_services().account.right_size(space_id, **arguments, token=login())
+    print_answer(answer, right_size_text(answer), as_json=as_json)

@@ -69,9 +69,9 @@ def say(text: object = "") -> None:
     click.echo(strip_controls(text), err=True)
 
 
-def print_answer(result: Mapping[str, Any], shown: str, *, as_json: bool) -> None:
+def print_answer(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """The answer, as one JSON object or as text."""
-    click.echo(json.dumps(result, ensure_ascii=True) if as_json else strip_controls(shown))
+    click.echo(json.dumps(result, ensure_ascii=True) if as_json else strip_controls(text))
 
 
 def end_command(status: int) -> NoReturn:

@@ -153,5 +153,5 @@ def _less(pair: tuple[int, int], lines: Sequence[Sequence[Decimal | None]], n: i
 
 
 def _cheapest(bills: Sequence[Decimal | None]) -> int | None:
-    known = [(usd, number) for number, usd in enumerate(bills) if usd is not None]
-    return min(known)[1] if known else None
+    prices = [(usd, number) for number, usd in enumerate(bills) if usd is not None]
+    return min(prices)[1] if prices else None

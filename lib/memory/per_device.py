@@ -82,9 +82,9 @@ class PerDevice:
         table = parts.get("embeddings", 0)
         output = (parts.get("head", 0) or table) if self.request.gpu_layers else 0
         in_layers = self.weights.total - table - parts.get("head", 0)
-        held = parallelism.gpu_part(in_layers, layers=self._layers, on_gpu=on_gpu)
-        self.host_weights = self.weights.total - held - (parts.get("head", 0) if output else 0)
-        return layer_split_bytes(in_layers=held, ends=output, layers=max(1, on_gpu), devices=n)
+        gpu_bytes = parallelism.gpu_part(in_layers, layers=self._layers, on_gpu=on_gpu)
+        self.host_weights = self.weights.total - gpu_bytes - (parts.get("head", 0) if output else 0)
+        return layer_split_bytes(in_layers=gpu_bytes, ends=output, layers=max(1, on_gpu), devices=n)
 
     def host(self, tokens: int, batch: int) -> int:
         """Bytes in the memory of the host beside GPUs that hold some of the layers; 0 where everything lies on the devices."""
@@ -98,8 +98,8 @@ class PerDevice:
         """The fullest device's part of a cache whose layers are dealt out whole."""
         n = self.request.devices
         if self.on_gpu is not None:
-            held = parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
-            return ceil_divide(held * ceil_divide(self.on_gpu, n), max(1, self.on_gpu))
+            gpu_cache = parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
+            return ceil_divide(gpu_cache * ceil_divide(self.on_gpu, n), max(1, self.on_gpu))
         return cache if n == 1 or self.parallel else ceil_divide(cache * ceil_divide(self._layers, n), self._layers)
 
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
@@ -145,8 +145,8 @@ class PerDevice:
         return self._stages.size if self._stages else None
 
     def _weights_on_device(self, batch: int) -> int:
-        held = self.held_weights(batch)
-        return self.device_weights if held is None else sum(held.values())
+        by_component = self.held_weights(batch)
+        return self.device_weights if by_component is None else sum(by_component.values())
 
     def claim(self, tokens: int, batch: int) -> Claim:
         """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""

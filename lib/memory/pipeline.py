@@ -102,9 +102,9 @@ def _check_frames(frames: int, of: Pipeline) -> None:
         raise BadArgument("frames", frames, f"1 more than a multiple of {of.frame_step}, up to {MOST_FRAMES:,}, such as {near:,}")
 
 
-def is_guided(of: Pipeline, asked: PipelineRequest) -> bool:
+def is_guided(of: Pipeline, pictures: PipelineRequest) -> bool:
     """Whether the denoiser is asked with the prompt and without it in each step."""
-    return of.guidance != "embedded" and asked.guidance != "off"
+    return of.guidance != "embedded" and pictures.guidance != "off"
 
 
 class PictureWork(NamedTuple):
@@ -116,18 +116,18 @@ class PictureWork(NamedTuple):
     evaluations_per_step: int
 
 
-def picture_work(of: Pipeline, size: OutputSize, asked: PipelineRequest) -> PictureWork:
+def picture_work(of: Pipeline, size: OutputSize, pictures: PipelineRequest) -> PictureWork:
     """What has to be computed for one picture or clip."""
     terms = work_terms(size.megapixels, latent_frames(size.frames, of.frame_step))
     decoder_flop = sum_terms(of.decoder_flop, terms) + of.encoder_flop
-    return PictureWork(sum_terms(of.flop, terms), decoder_flop, asked.steps or of.steps, 2 if is_guided(of, asked) else 1)
+    return PictureWork(sum_terms(of.flop, terms), decoder_flop, pictures.steps or of.steps, 2 if is_guided(of, pictures) else 1)
 
 
 class PipelineMemory:
     """The stages of a pipeline on one device, as a function of pictures or clips at once."""
 
     def __init__(self, spec: ModelSpec, of: Pipeline, request: ResolvedRequest) -> None:
-        self._of, self._request, self._asked = of, request, request.pictures
+        self._of, self._request, self._pictures = of, request, request.pictures
         self.size = resolve_size(spec, request.pictures)
         self._frames = latent_frames(self.size.frames, of.frame_step)
         self._widths = 2 if request.compute_dtype == "fp32" else 1
@@ -142,7 +142,7 @@ class PipelineMemory:
         sizes = (group_bytes(spec, name, self._request.compute_dtype, keeps_fp32=True) for name in formats)
         denoisers = {fit.component for fit in self._of.fits if fit.stage == "denoise"} | {"transformer_2"}
         for group, formatted, plain in zip(spec.tensors, *sizes, strict=True):
-            takes = group.component in denoisers or (self._asked.quantized == "all" and group.component != "vae")
+            takes = group.component in denoisers or (self._pictures.quantized == "all" and group.component != "vae")
             yield formatted if takes else plain
 
     def all(self, batch: int) -> tuple[StageBytes, ...]:
@@ -156,16 +156,16 @@ class PipelineMemory:
     def _candidates(self, stage: Literal["encode", "denoise", "decode"], batch: int) -> list[StageBytes]:
         fits = [fit for fit in self._of.fits if fit.stage == stage]
         own = [fit for fit in fits if fit.dtype == self._request.compute_dtype] or [fit for fit in fits if not fit.dtype]
-        found = []
+        stages = []
         for component in dict.fromkeys(fit.component for fit in own):
             moments = [fit.coefficients for fit in own if fit.component == component]
             running = [component, "transformer_2"] if stage == "denoise" and "transformer_2" in self.components else [component]
-            found += [StageBytes(stage, self._resident(name), self._temporary(stage, moments, batch)) for name in running]
-        return found or [StageBytes(stage, self._resident(""), 0)]
+            stages += [StageBytes(stage, self._resident(name), self._temporary(stage, moments, batch)) for name in running]
+        return stages or [StageBytes(stage, self._resident(""), 0)]
 
     def _resident(self, component: str) -> dict[str, int]:
         """Weights on the device while a component runs."""
-        offload = self._asked.offload
+        offload = self._pictures.offload
         if offload == "none":
             return self.components
         if component not in self.components:
@@ -181,13 +181,13 @@ class PipelineMemory:
             terms = byte_terms(pictures, megapixels, self._frames)
             return self._widths * max(sum_terms(coefficients, terms) for coefficients in moments)
 
-        if stage == "denoise" and self._of.guidance == "batched" and not is_guided(self._of, self._asked):
+        if stage == "denoise" and self._of.guidance == "batched" and not is_guided(self._of, self._pictures):
             return round(max(0.0, peak(batch / 2, self.size.megapixels)))
         if stage != "decode":
             return round(max(0.0, peak(batch, self.size.megapixels)))
         made = _CHANNELS * self.size.megapixels * 1e6 * max(1, self.size.frames) * self._request.element_bytes
-        at_once = 1 if self._asked.vae_slicing else batch
+        at_once = 1 if self._pictures.vae_slicing else batch
         decoded = peak(at_once, self.size.megapixels)
-        if self._asked.vae_tiling and 0 < self._of.tile < self.size.megapixels:
+        if self._pictures.vae_tiling and 0 < self._of.tile < self.size.megapixels:
             decoded = min(decoded, peak(at_once, self._of.tile) + 2 * at_once * made)
         return round(max(0.0, decoded + (batch - at_once) * made))

@@ -140,8 +140,8 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     if spec.library == "gguf" and request.mode != "inference":
         raise BadArgument("mode", request.mode, "inference for a GGUF file; name the model that it was made from to train it")
     by_default = formats.QLORA[TrainingRequest().double_quantization] if request.mode == "qlora" else AUTO
-    asked = by_default if request.precision == AUTO else request.precision
-    precision = formats.resolve(asked, spec, engine, accelerator)
+    precision_name = by_default if request.precision == AUTO else request.precision
+    precision = formats.resolve(precision_name, spec, engine, accelerator)
     compute = formats.compute_dtype(precision, spec, accelerator)
     if precision == "gguf:F32":
         compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
@@ -204,13 +204,13 @@ def _expert_width(spec: ModelSpec) -> int:
 
 def layer_sizes(spec: ModelSpec) -> LayerSizes:
     """LayerSizes of the decoder; where they are not known, those of a typical one with as many parameters."""
-    known = spec.dimensions.hidden_size > 0
-    d = spec.dimensions if known else typical_decoder(spec.parameters_total)
+    is_known = spec.dimensions.hidden_size > 0
+    d = spec.dimensions if is_known else typical_decoder(spec.parameters_total)
     heads = d.attention_heads
     width = d.head_dim or (d.hidden_size // heads if heads else 0)
     kv_heads = d.kv_heads or heads
     mlp = max(d.intermediate_size, _expert_width(spec))
-    return LayerSizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=known)
+    return LayerSizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=is_known)
 
 
 def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:
@@ -369,8 +369,8 @@ def tower_bytes(vision: VisionInput | None, media: PromptMedia, requests: int, e
     if vision is None or not media.passes:
         return 0
     of, passes = vision.tower, media.passes * requests
-    kept = vision.kept_layers * passes * media.positions * of.hidden_size * element_bytes
-    return kept + prefill_bytes(
+    layer_bytes = vision.kept_layers * passes * media.positions * of.hidden_size * element_bytes
+    return layer_bytes + prefill_bytes(
         tokens=media.positions, batch=passes, element_bytes=element_bytes, hidden=of.hidden_size,
         query_width=of.hidden_size, key_width=of.hidden_size, mlp_width=of.intermediate_size, heads=of.attention_heads, vocabulary=0,
     )  # fmt: skip

@@ -208,11 +208,11 @@ def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
 
 def weights_part(of: PerDevice, batch: int, total: int) -> Part:
     """The part of `MemoryEstimate.weights`."""
-    held = of.held_weights(batch)
+    by_component = of.held_weights(batch)
     inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(of.request.devices)}
     if of.on_gpu is not None:
         inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
-    details = _with_rest(of.weights.by_component if held is None else held, total, "copies on other devices")
+    details = _with_rest(of.weights.by_component if by_component is None else by_component, total, "copies on other devices")
     return Part(name="weights", bytes=total, law=of.weights.law.equation, inputs=inputs, source=of.weights.law.source, details=details)
 
 
@@ -300,8 +300,10 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
     """The estimate at one length and batch."""
     n = of.request.devices
     claim, share = of.claim(tokens, batch), of.cache.share(tokens, batch)
-    held = of.held_weights(batch)
-    weights = sum(held.values()) if held is not None else of.device_weights * n if of.parallel or of.trains else of.weights.total
+    by_component = of.held_weights(batch)
+    weights = (
+        sum(by_component.values()) if by_component is not None else of.device_weights * n if of.parallel or of.trains else of.weights.total
+    )
     cache = share * n if of.parallel else share
     activation, runtime_bytes = claim.activation * n, claim.runtime * n
     if of.on_gpu is not None:

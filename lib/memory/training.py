@@ -255,14 +255,14 @@ def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: Cons
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated
     parts[StepPart.CONTEXT] = CUDA_CONTEXT.typical
     offloaded = of.weights + of.upcast + states.resident if request.sharding == "fsdp_offload" else 0
-    kept = request.micro_batch_tokens * of.width * of.hidden * of.layers if request.checkpointing == "offloaded" else 0
+    offloaded_activations = request.micro_batch_tokens * of.width * of.hidden * of.layers if request.checkpointing == "offloaded" else 0
     return TrainingMemory(
         precision=of.precision,
         parts=parts,
         allocated_bytes=allocated,
         reserved=reserved,
         device=device,
-        host_bytes=states.paged + offloaded + kept,
+        host_bytes=states.paged + offloaded + offloaded_activations,
         trained_parameters=of.trained.parameters,
         tokens_per_step=request.step_tokens,
     )

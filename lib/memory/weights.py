@@ -67,8 +67,8 @@ def group_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp
         queries = d.attention_heads // d.kv_heads if d.kv_heads else 1
         shape = GgufShape(layers=d.layers, queries_per_kv=queries, experts=experts)
         return tuple(bytes_by_group_gguf(spec.tensors, form.name.removeprefix("gguf:"), shape))
-    kept = spec.stored.quantization
-    stored = kept if kept is not None and kept.format == form.name else None
+    quantization = spec.stored.quantization
+    stored = quantization if quantization is not None and quantization.format == form.name else None
     group = stored.group_size if stored else 0
     return tuple(bytes_by_group(spec.tensors, form, rest=compute_dtype, stored=stored is not None, group=group, keeps_fp32=keeps_fp32))
 

@@ -81,9 +81,9 @@ class Linear4bit(nn.Module):
         count = self.inputs * self.outputs
         quantized = torch.empty(-(-count // _PACKED), dtype=torch.uint8, device="meta")
         blocks = -(-count // _BLOCK)
-        held = FLOAT32 * blocks if scales == "single" else blocks + FLOAT32 * (-(-blocks // _SCALES) + 1)
+        scale_bytes = FLOAT32 * blocks if scales == "single" else blocks + FLOAT32 * (-(-blocks // _SCALES) + 1)
         self.weight = nn.Parameter(quantized, requires_grad=False)
-        self.scales = nn.Parameter(torch.empty(held, dtype=torch.uint8, device="meta"), requires_grad=False)
+        self.scales = nn.Parameter(torch.empty(scale_bytes, dtype=torch.uint8, device="meta"), requires_grad=False)
         self.bias = linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
@@ -122,13 +122,13 @@ def adapt(model: PreTrainedModel, rank: int, targets: Sequence[str], *, scales: 
     model.requires_grad_(requires_grad=False)
     modules = _linear_modules(model)
     check_targets(targets, list(modules))
-    chosen = {name: module for name, module in modules.items() if is_targeted(name, targets)}
-    for name, module in chosen.items():
+    target_modules = {name: module for name, module in modules.items() if is_targeted(name, targets)}
+    for name, module in target_modules.items():
         check_rank(rank, name, *reversed(_sizes(module)))
     trained: list[nn.Parameter] = []
-    for name, module in (modules if scales else chosen).items():
+    for name, module in (modules if scales else target_modules).items():
         base: nn.Module = Linear4bit(module, scales) if scales and _is_converted(module) else module
-        if name in chosen:
+        if name in target_modules:
             dtype = cast("Tensor", module.weight).dtype
             adapted = LoraLinear(base, *_sizes(module), rank, torch.float32 if dtype.itemsize == _HALF else dtype)
             trained += [*adapted.down.parameters(), *adapted.up.parameters()]

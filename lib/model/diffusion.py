@@ -129,8 +129,8 @@ def _run(parts: Mapping[str, Component], tensors: tuple[TensorGroup, ...], limit
     from lib.model.pipeline_fits import describe_pipeline  # noqa: PLC0415
 
     if limit_s is not None:
-        known = (spec for name in list_ids() if (spec := find_spec(name)) is not None and spec.pipeline is not None)
-        same = next((spec.pipeline for spec in known if set(spec.tensors) == set(tensors)), None)
+        bundled = (spec for name in list_ids() if (spec := find_spec(name)) is not None and spec.pipeline is not None)
+        same = next((spec.pipeline for spec in bundled if set(spec.tensors) == set(tensors)), None)
         if same is not None:
             return same
     modules = {name: part.built for name, part in parts.items() if isinstance(part.built, Module)}

@@ -126,8 +126,8 @@ def dry_run(
     except AdvisorError:
         raise
     except Exception as error:
-        seen = f"{built.architecture} cannot be executed without values ({type(error).__name__})"
-        raise UnsupportedModel(f"{seen}. The closed forms of the estimate still answer; they do not need a run.") from error
+        refusal = f"{built.architecture} cannot be executed without values ({type(error).__name__})"
+        raise UnsupportedModel(f"{refusal}. The closed forms of the estimate still answer; they do not need a run.") from error
 
 
 def _check_length(built: BuiltModel, tokens: int) -> None:

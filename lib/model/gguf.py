@@ -128,12 +128,12 @@ def resolve_gguf(
     if architecture == "clip" or keys.get("general.type", "model") != "model":
         kind = "a projector for pictures" if architecture == "clip" else str(keys.get("general.type"))
         raise UnsupportedModel(f"The GGUF file holds {quote_value(kind)}, not a model. Name the model's own file instead.")
-    held = _layers_held(tensors)
+    layer_tensors = _layers_held(tensors)
     header = _Header(keys, architecture, 0)
-    header = replace(header, layers=_layer_count(header, held))
+    header = replace(header, layers=_layer_count(header, layer_tensors))
     causal = keys.get(f"{architecture}.attention.causal", True) is not False
     groups = _group(tensors, header, encodes=not causal)
-    terms = _cache(header, held) if causal else ()
+    terms = _cache(header, layer_tensors) if causal else ()
     latent_heads = header.each("attention.head_count_kv", header.whole("attention.head_count"))
     heads = header.whole("attention.head_count")
     hidden = header.whole("embedding_length")
@@ -183,13 +183,13 @@ def resolve_gguf(
 
 def _layers_held(tensors: Mapping[str, StoredTensor]) -> dict[int, set[str]]:
     """Names of the tensors of each layer that makes text; of an encoder-decoder its decoder's."""
-    found: dict[int, set[str]] = {}
+    names: dict[int, set[str]] = {}
     decodes = any(name.startswith("dec.blk.") for name in tensors)
     for name in tensors:
         match = _BLOCK.match(name)
         if match and (match[1] == "dec" or not decodes):
-            found.setdefault(int(match[2]), set()).add(match[3])
-    return found
+            names.setdefault(int(match[2]), set()).add(match[3])
+    return names
 
 
 def _layer_count(header: _Header, tensors: Mapping[int, set[str]]) -> int:

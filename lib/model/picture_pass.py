@@ -55,7 +55,7 @@ def run_picture_pass(built: BuiltModel) -> PicturePass | None:
     if not any(has_argument(model, name) for name in MEDIA) or describe_sound(built.config) is not None:
         return None
     counter, text = _FlopCounter(), Lengths(1, position_limit(model) or 1)
-    seen: list[int] = []
+    lengths: list[int] = []
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -64,13 +64,13 @@ def run_picture_pass(built: BuiltModel) -> PicturePass | None:
                 pixels = next(value for name, value in inputs.items() if name in MEDIA)
                 tower = _tower(model)
                 for layer in layers_of(tower):
-                    wrap(layer.module, _counting(layer.module.forward, pixels, getattr(tower.config, "hidden_size", 0), seen))
+                    wrap(layer.module, _counting(layer.module.forward, pixels, getattr(tower.config, "hidden_size", 0), lengths))
                 with counter:
                     model(**inputs)
         except Exception:  # noqa: BLE001 modelling code raises anything on an input that it cannot take
             return None
     modules = sum(1 for module in model.modules() if module._parameters)  # noqa: SLF001 those of its own, without children's
-    return PicturePass(positions=seen[0], flop=counter.weights, attention_flop=counter.attention, modules=modules) if seen else None
+    return PicturePass(positions=lengths[0], flop=counter.weights, attention_flop=counter.attention, modules=modules) if lengths else None
 
 
 def _tower(model: PreTrainedModel) -> PreTrainedModel:
@@ -79,7 +79,7 @@ def _tower(model: PreTrainedModel) -> PreTrainedModel:
     return towers[-1]
 
 
-def _counting(compute: Any, pixels: Tensor, width: int, seen: list[int]) -> Any:
+def _counting(compute: Any, pixels: Tensor, width: int, lengths: list[int]) -> Any:
     """A layer's forward that notes how many positions it reads; the picture itself (a stage that starts with its own stem) is none."""
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -87,7 +87,7 @@ def _counting(compute: Any, pixels: Tensor, width: int, seen: list[int]) -> Any:
         if hidden is not None and hidden.shape != pixels.shape:
             width_first = hidden.ndim == 4 and hidden.shape[-1] != width  # noqa: PLR2004 batch, width, rows, columns, as convolutions have it
             grid = hidden.shape[2:] if width_first else hidden.shape[1:-1]
-            seen.append(grid.numel())
+            lengths.append(grid.numel())
         return compute(*args, **kwargs)
 
     return forward

@@ -216,14 +216,14 @@ class MetaPipeline:
         Raises:
             UnsupportedModel: the pipeline of this denoiser is not known, or there is no VAE.
         """
-        found = next((parts[name] for name in DENOISERS if name in parts), None)
+        denoiser = next((parts[name] for name in DENOISERS if name in parts), None)
         self.vae: Any = parts.get("vae")
-        if found is None or self.vae is None:
+        if denoiser is None or self.vae is None:
             raise UnsupportedModel("Without a denoiser and a VAE a pipeline cannot be run.")
-        self.denoiser: Any = found
+        self.denoiser: Any = denoiser
         self._parts = parts
-        self._asked = 0, 0
-        self._class = _pipeline_class(found)
+        self._size = 0, 0
+        self._class = _pipeline_class(denoiser)
         self._arguments = inspect.signature(self._class.__call__).parameters
         self._pipeline = self._construct()
         self.spatial, self.temporal = self._compression()
@@ -241,7 +241,7 @@ class MetaPipeline:
 
     def _unpack(self, latents: Tensor, *_: Any) -> Tensor:
         """Latents (batch, channels, height, width) from a row of patches, by the size that was asked for."""
-        height, width = ((side or self._pipeline.default_sample_size * self.spatial) // self.granularity for side in self._asked)
+        height, width = ((side or self._pipeline.default_sample_size * self.spatial) // self.granularity for side in self._size)
         return latents.transpose(1, 2).reshape(latents.shape[0], -1, height, width)
 
     def _compression(self) -> tuple[int, int]:
@@ -249,8 +249,8 @@ class MetaPipeline:
         of = self._pipeline
         spatial = ("vae_scale_factor_spatial", "vae_spatial_compression_ratio", "vae_spatial_scale_factor", "vae_scale_factor")
         temporal = ("vae_scale_factor_temporal", "vae_temporal_compression_ratio", "vae_temporal_scale_factor")
-        found = [next((int(v) for n in names if (v := getattr(of, n, None))), 0) for names in (spatial, temporal)]
-        return found[0] or 8, found[1]
+        factors = [next((int(v) for n in names if (v := getattr(of, n, None))), 0) for names in (spatial, temporal)]
+        return factors[0] or 8, factors[1]
 
     @property
     def granularity(self) -> int:
@@ -295,7 +295,7 @@ class MetaPipeline:
         """
         for part in self._parts.values():
             part.to(dtype)
-        self._asked = shape.height, shape.width
+        self._size = shape.height, shape.width
         decode_start: dict[str, Any] = {}
         weights = [t for part in self._parts.values() for t in (*part.parameters(), *part.buffers())]
         recorder, kernels, decode = _Recorder(weights), _Kernels(), self.vae.decode
@@ -342,10 +342,10 @@ class MetaPipeline:
         height, width = (getattr(self.vae, f"tile_sample_min_{side}", square) for side in ("height", "width"))
         return float(height * width) / 1e6
 
-    def _shape_of(self, output: Any, asked: Shape) -> Shape:
+    def _shape_of(self, output: Any, request: Shape) -> Shape:
         clips = self.temporal or output.ndim > 4  # noqa: PLR2004 (batch, frames, channels, height, width)
         frames = int(output.shape[1]) if clips and output.ndim > 4 else 1 if clips else 0  # noqa: PLR2004
-        return Shape(batch=asked.batch, height=int(output.shape[-2]), width=int(output.shape[-1]), frames=frames, guided=asked.guided)
+        return Shape(batch=request.batch, height=int(output.shape[-2]), width=int(output.shape[-1]), frames=frames, guided=request.guided)
 
     def _inputs(self, shape: Shape, dtype: torch.dtype) -> dict[str, Any]:
         """Arguments of a call: embeddings in place of prompts, and the sizes that are stated."""

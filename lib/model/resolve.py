@@ -129,5 +129,5 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     except AdvisorError:
         raise
     except Exception as error:
-        seen = f"{built.architecture} can be built from this configuration but not be described ({type(error).__name__})"
-        raise BadConfig(f"{seen}. Check its sizes, or give the parameter count instead (such as '7B').") from error
+        refusal = f"{built.architecture} can be built from this configuration but not be described ({type(error).__name__})"
+        raise BadConfig(f"{refusal}. Check its sizes, or give the parameter count instead (such as '7B').") from error

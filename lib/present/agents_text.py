@@ -106,7 +106,7 @@ def agents_text(url: str, mcp: str, endpoints: Sequence[EndpointText]) -> str:
 
 
 def _endpoint_lines(endpoint: EndpointText) -> list[str]:
-    marks = [word for word, said in (("token", endpoint.account), ("waits", endpoint.waits), ("changes", endpoint.writes)) if said]
+    marks = [word for word, holds in (("token", endpoint.account), ("waits", endpoint.waits), ("changes", endpoint.writes)) if holds]
     marked = f" ({', '.join(marks)})" if marks else ""
     required = endpoint.arguments["required"]
     lines = [f"### /{endpoint.name}{marked}", endpoint.summary]
@@ -121,5 +121,5 @@ def _type_words(schema: Mapping[str, Any]) -> str:
         return "one of " + " | ".join(map(str, schema["enum"]))
     if "anyOf" in schema:
         return " or ".join(_type_words(one) for one in schema["anyOf"])
-    said = str(schema.get("type", "anything"))
-    return _TYPE_WORDS.get(said, said)
+    holds = str(schema.get("type", "anything"))
+    return _TYPE_WORDS.get(holds, holds)

@@ -77,11 +77,11 @@ def _gguf_choice(model: ModelAnswer) -> str:
     return f'<p class="model-line">GGUF files: {" <span aria-hidden=true>·</span> ".join(links)}</p>'
 
 
-def model_name(model_id: str, asked: str) -> str:
+def model_name(model_id: str, query: str) -> str:
     """What to call the model in a sentence: its id, or what was asked for when it has none."""
     if model_id:
         return model_id
-    return "the pasted config" if asked.lstrip().startswith("{") else f"a model of {asked.strip()} parameters"
+    return "the pasted config" if query.lstrip().startswith("{") else f"a model of {query.strip()} parameters"
 
 
 def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, configured: str = "") -> str:
@@ -112,8 +112,8 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
 
 def _stages(memory: MemoryAnswer) -> str:
     """What each stage of a pipeline takes of a device; nothing of any other model."""
-    said = [f"{stage['name']} {gib(stage['total_bytes'])}" for stage in memory["stages"]]
-    return f'<p class="quiet">By stage: {", ".join(said)}</p>' if said else ""
+    stages = [f"{stage['name']} {gib(stage['total_bytes'])}" for stage in memory["stages"]]
+    return f'<p class="quiet">By stage: {", ".join(stages)}</p>' if stages else ""
 
 
 def _between(memory: MemoryAnswer) -> str:
@@ -200,9 +200,9 @@ def recommendation_notes(answer: RecommendationAnswer) -> str:
     provider = answer["provider"]
     without = ""
     if provider["suits"]:
-        known = [f"Served by {escape(', '.join(provider['providers']))}."] if provider["providers"] else []
+        served_by = [f"Served by {escape(', '.join(provider['providers']))}."] if provider["providers"] else []
         without = (
-            f"<h3>Or rent no hardware</h3>{bullet_list([escape(reason['message']) for reason in provider['reasons']] + known, 'notes')}"
+            f"<h3>Or rent no hardware</h3>{bullet_list([escape(reason['message']) for reason in provider['reasons']] + served_by, 'notes')}"
         )
     notes = bullet_list([escape(note["message"]) for note in answer["notes"]], "notes")
     if not notes and not without:
@@ -240,7 +240,7 @@ def memory_explanation(memory: MemoryAnswer) -> str:
 
 def _part(part: PartEntry) -> str:
     key = _KEYS.get(part["name"], "runtime")
-    label = next(label for known, label, _ in PARTS if known == key)
+    label = next(label for part_name, label, _ in PARTS if part_name == key)
     inputs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in part["inputs"].items())
     return (
         f'<section class="law"><h3><i class="swatch {key}"></i>{label} <span>{gib(part["bytes"])}</span></h3>'

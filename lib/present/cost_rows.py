@@ -66,15 +66,15 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         figures.append(("Left running outside its hours", usd_per_month(bill["left_running_usd_per_month"])))
     cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     first = answer["lines"][0]
-    chosen, total = answer["chosen"], bill["total_usd_per_month"]
+    standing, total = answer["chosen"], bill["total_usd_per_month"]
     rest = "visitors pay with their own quota" if bill["payer"] != "owner" else "a month" if total else ""
-    why = "" if chosen in {"", "recommended"} else f'<p class="thumb"><strong>Does not qualify.</strong> {escape(chosen)}</p>'
+    why = "" if standing in {"", "recommended"} else f'<p class="thumb"><strong>Does not qualify.</strong> {escape(standing)}</p>'
     return (
         '<section class="card" aria-label="Bill per month"><h2 class="sr">Bill per month</h2>'
         f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code> costs</p>'
         f'<p class="headline"><span class="figure">{usd_per_month(total)}</span> {rest}</p>'
         f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
-        f"{' · the best Space for this model' if chosen == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
+        f"{' · the best Space for this model' if standing == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
         f'<dl class="figures">{cells}</dl>{why}</section>'
     )
 
@@ -117,12 +117,12 @@ def savings_table(answer: OutlookAnswer) -> str:
         for way, saved in ways
     ]
     title = "Ways to save, most first: savings are not cumulative"
-    shown = table_markup(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
+    table = table_markup(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
     others = [f"<strong>{escape(none['message'])}.</strong> {escape(none['reason'])}" for none in answer["no_savings"]]
     if not others:
-        return shown
-    said = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"
-    return f'{shown}<details class="rest"><summary>{said}</summary>{bullet_list(others, "notes")}</details>'
+        return table
+    summary = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"
+    return f'{table}<details class="rest"><summary>{summary}</summary>{bullet_list(others, "notes")}</details>'
 
 
 def cost_laws(answer: OutlookAnswer) -> str:
@@ -198,11 +198,11 @@ def bills_head(answer: OutlookAnswer) -> str:
 def bills_foot(answer: OutlookAnswer) -> str:
     """The numbered points of the chart as sentences, then what the exact laws say about the chosen hardware."""
     numbered = "".join(f"<li>{escape(change['message'])}</li>" for change in answer["changes"][:_MOST_MARKS])
-    listed = f'<ol class="marks">{numbered}</ol>' if numbered else ""
+    marks = f'<ol class="marks">{numbered}</ol>' if numbered else ""
     dotted = any(_full(line, answer["x"]) is not None for line in answer["lines"])
     at_once = answer["bill"]["concurrency"]
     note = f'<p class="quiet">Dotted: more than the hardware serves, {at_once} at a time.</p>' if dotted else ""
-    return f'<div class="chart-foot">{listed}{note}</div>' if listed or note else ""
+    return f'<div class="chart-foot">{marks}{note}</div>' if marks or note else ""
 
 
 def draw_bills(answer: OutlookAnswer) -> Figure:
@@ -328,8 +328,8 @@ def _runs(one: SideEntry) -> str:
 
 
 def _rate(one: SideEntry) -> str:
-    known = "measured" if one["measured"] else f"estimated, {one['low']:,.3g} to {one['high']:,.3g}"
-    return f"{tokens_per_s(one['tokens_per_s'])}<small>{known}</small>"
+    basis = "measured" if one["measured"] else f"estimated, {one['low']:,.3g} to {one['high']:,.3g}"
+    return f"{tokens_per_s(one['tokens_per_s'])}<small>{basis}</small>"
 
 
 def _hours(one: SideEntry) -> str:

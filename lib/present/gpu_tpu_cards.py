@@ -125,9 +125,9 @@ def options_notes(answer: GpuTpuAnswer) -> str:
     guidance, optimum = answer["guidance"], answer["optimum_tpu"]
     notes = [] if guidance is None else [escape(guidance["message"])]
     if guidance is not None:
-        listed = "lists models of this family" if optimum["lists_this_family"] else "lists no model of this family"
+        support = "lists models of this family" if optimum["lists_this_family"] else "lists no model of this family"
         notes.append(
-            escape(f"Optimum TPU {optimum['version']} {listed}; it is in {optimum['state']}. Its models: {', '.join(optimum['models'])}.")
+            escape(f"Optimum TPU {optimum['version']} {support}; it is in {optimum['state']}. Its models: {', '.join(optimum['models'])}.")
         )
     claims = [option["what_if"]["label"] for option in answer["options"] if option["what_if"] is not None]
     notes += [escape(f"{claims[0]} No other figure here contains it.")] if claims else []
@@ -140,12 +140,12 @@ def generations_table(answer: GpuTpuAnswer) -> str:
     for one in answer["generations"]:
         fitting = [each["hardware"] for each in one["slices"] if each["fits"]]
         chips = _NONE if one["chips_needed"] is None else str(one["chips_needed"])
-        held = f"{gib(one['memory_bytes_per_chip'] or 0)}<small>{one['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s</small>"
+        memory = f"{gib(one['memory_bytes_per_chip'] or 0)}<small>{one['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s</small>"
         slices = ", ".join(f"{each['topology']} ({each['chips']:,})" for each in one["slices"])
         alone = "runs on none of them" if one["chips_needed"] is None else "several slices would share the requests"
         runs = f"<small>{f'runs on {fitting[0]} and larger' if fitting else alone}</small>"
         tested = f"{escape(one['support_message'])}<small>vLLM: {escape(one['vllm'])}</small>"
-        rows.append((escape(one["name"]), chips, held, f'<span class="wraps">{slices}</span>{runs}', tested))
+        rows.append((escape(one["name"]), chips, memory, f'<span class="wraps">{slices}</span>{runs}', tested))
     if not rows:
         return ""
     heads = ("Generation", "Chips needed", "Memory per chip", "Topologies (chips)", "This model on vLLM")
@@ -286,8 +286,8 @@ def _short(card: Accelerator) -> str:
 
 
 def _memory(card: Accelerator) -> tuple[float, str]:
-    held = card.memory_usable or 0
-    return held, f"{gib(held)} usable"
+    usable = card.memory_usable or 0
+    return usable, f"{gib(usable)} usable"
 
 
 def _bandwidth(card: Accelerator) -> tuple[float, str]:

@@ -335,11 +335,11 @@ def _parts(run: MeasureAnswer) -> str:
         f"Predicted peak: weights {gib(guess['weights_bytes'])}, cache {gib(guess['kv_cache_bytes'])}, "
         f"activations {gib(guess['activation_bytes'])}."
     )
-    seen = f"Weights alone, measured: {gib(run['weights_bytes'])}, made in {format_seconds(run['weights_s'])}."
+    weights = f"Weights alone, measured: {gib(run['weights_bytes'])}, made in {format_seconds(run['weights_s'])}."
     beside_it = f"The process held {gib(run['before_bytes'])} without the model." if run["before_bytes"] else ""
     kernel = f" attention {escape(run['attention'])}," if run["attention"] else ""
     ran = f"{escape(run['architecture'])},{kernel} torch {escape(details['torch'])}, transformers {escape(details['transformers'])}."
-    return f'<p class="quiet">{parts} {seen} {beside_it}</p><p class="quiet">{ran}</p>'
+    return f'<p class="quiet">{parts} {weights} {beside_it}</p><p class="quiet">{ran}</p>'
 
 
 def measure_text(run: MeasureAnswer, reference: str) -> str:

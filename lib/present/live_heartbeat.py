@@ -49,14 +49,14 @@ def check_published_time(chip: Accelerator, published_s: float = PUBLISHED_S) ->
 
 def explain_published_time(chip: Accelerator, published_s: float = PUBLISHED_S) -> str:
     """Why the published time timed the dispatch."""
-    seen = check_published_time(chip, published_s)
-    least = seen.least.seconds
+    run = check_published_time(chip, published_s)
+    least = run.least.seconds
     return (
         f"A published run of this product on a {chip.name} took {_ms(published_s)}. It cannot have: the weights alone are "
-        f"{seen.weight_bytes / 1e6:,.0f} MB, which at the chip's {chip.bandwidth / 1e9:,.0f} GB/s take {_ms(seen.least.memory_s)}, and its "
-        f"{seen.flops / 1e9:,.1f} GFLOP take {_ms(seen.least.compute_s or 0.0)} at the peak of its matrix units. At least {_ms(least)}, "
-        f"{least / published_s:,.0f} times as long. Taken at its word, the chip would have read {seen.bandwidth_needed / 1e12:,.0f} TB/s "
-        f"and computed {seen.rate_needed / 1e15:,.1f} PFLOP/s. What was timed is the dispatch: on a TPU (and on a GPU) the call returns "
+        f"{run.weight_bytes / 1e6:,.0f} MB, which at the chip's {chip.bandwidth / 1e9:,.0f} GB/s take {_ms(run.least.memory_s)}, and its "
+        f"{run.flops / 1e9:,.1f} GFLOP take {_ms(run.least.compute_s or 0.0)} at the peak of its matrix units. At least {_ms(least)}, "
+        f"{least / published_s:,.0f} times as long. Taken at its word, the chip would have read {run.bandwidth_needed / 1e12:,.0f} TB/s "
+        f"and computed {run.rate_needed / 1e15:,.1f} PFLOP/s. What was timed is the dispatch: on a TPU (and on a GPU) the call returns "
         "when the work has been handed over, and the clock was stopped there. The script below waits: it reads each product's sum back "
         "before it looks at the clock."
     )

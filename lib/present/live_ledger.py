@@ -81,14 +81,14 @@ def _groups(drawn: Sequence[Point]) -> list[tuple[str, str]]:
 
 def scatter_head(rows: Sequence[LedgerEntry], figure: FigureName) -> str:
     """The heading with the devices' colours, and how well the predictions did."""
-    found = select_points(rows, figure)
-    groups = _groups(found)
-    shown = groups[: len(_COLOURS) - 1] if len(groups) > len(_COLOURS) else groups
-    key = "".join(f'<span><i class="dot" style="background:{colour}"></i>{escape(name)}</span>' for name, colour in shown)
-    rest = f'<span><i class="dot" style="background:{_COLOURS[-1]}"></i>others</span>' if len(shown) < len(groups) else ""
+    points = select_points(rows, figure)
+    groups = _groups(points)
+    coloured = groups[: len(_COLOURS) - 1] if len(groups) > len(_COLOURS) else groups
+    key = "".join(f'<span><i class="dot" style="background:{colour}"></i>{escape(name)}</span>' for name, colour in coloured)
+    rest = f'<span><i class="dot" style="background:{_COLOURS[-1]}"></i>others</span>' if len(coloured) < len(groups) else ""
     return (
         f'<div class="chart-head"><h3>{_NAMES[figure]}: predicted against measured</h3><p class="key">{key}{rest}</p></div>'
-        f'<div class="chart-foot"><p class="quiet">{_summary(found, figure)}</p></div>'
+        f'<div class="chart-foot"><p class="quiet">{_summary(points, figure)}</p></div>'
     )
 
 
@@ -169,9 +169,9 @@ def _ticks(low: float, high: float) -> list[float]:
     """Round values along a logarithmic axis, the coarsest steps that mark it at least three times."""
     for steps in _STEPS:
         every = [value * 10.0**power for power in range(-6, 9) for value in steps]
-        found = [at for at in every if low <= at <= high]
-        if len(found) >= 3:  # noqa: PLR2004  two ends and a middle
-            return found if len(found) <= _MOST_TICKS else found[:: math.ceil(len(found) / _MOST_TICKS)]
+        ticks = [at for at in every if low <= at <= high]
+        if len(ticks) >= 3:  # noqa: PLR2004  two ends and a middle
+            return ticks if len(ticks) <= _MOST_TICKS else ticks[:: math.ceil(len(ticks) / _MOST_TICKS)]
     return [float(f"{low * (high / low) ** part:.2g}") for part in (0.1, 0.5, 0.9)]
 
 

@@ -100,9 +100,9 @@ def link_source(source: str) -> str:
     """A source as markup: text in which every address that it names is a link."""
     pieces: list[str] = []
     end = 0
-    for found in _ANY.finditer(source):
-        to = next(lead for number, (_, lead) in enumerate(_FORMS) if found[f"form{number}"] is not None)
-        address = f'<a href="{escape(to(found))}" target="_blank" rel="noopener noreferrer">{escape(found[0])}</a>'
-        pieces += [escape(source[end : found.start()]), address]
-        end = found.end()
+    for match in _ANY.finditer(source):
+        to = next(lead for number, (_, lead) in enumerate(_FORMS) if match[f"form{number}"] is not None)
+        address = f'<a href="{escape(to(match))}" target="_blank" rel="noopener noreferrer">{escape(match[0])}</a>'
+        pieces += [escape(source[end : match.start()]), address]
+        end = match.end()
     return "".join([*pieces, escape(source[end:])])

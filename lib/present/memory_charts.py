@@ -95,7 +95,7 @@ def draw_growth(
     points: Sequence[tuple[int, MemoryAnswer]],
     capacities: Sequence[tuple[str, int]],
     context: int,
-    chosen: tuple[str, int] | None = None,
+    highlight: tuple[str, int] | None = None,
 ) -> Figure:
     """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
 
@@ -103,7 +103,7 @@ def draw_growth(
         points: (context in tokens, memory answer), ascending.
         capacities: (name of the card, usable bytes of one), those worth a line.
         context: the length asked for, marked.
-        chosen: that of the capacities whose card is looked at: its line is drawn through and named in bold.
+        highlight: that of the capacities whose card is looked at: its line is drawn solid and its name is bold.
     """
     from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only this chart needs
 
@@ -124,11 +124,11 @@ def draw_growth(
             )
         )
     top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
-    near = {*_near(capacities, top), *((chosen,) if chosen else ())}
+    near = {*_near(capacities, top), *((highlight,) if highlight else ())}
     lines = _labelled(sorted(near, key=lambda pair: pair[1]), top)
-    of_chosen = max((capacity for capacity, _ in lines if chosen and capacity <= chosen[1]), default=None)
+    of_highlight = max((capacity for capacity, _ in lines if highlight and capacity <= highlight[1]), default=None)
     for capacity, name in lines:
-        marked = capacity == of_chosen
+        marked = capacity == of_highlight
         figure.add_hline(y=capacity / scale, line={"width": 1.2, "dash": "solid" if marked else "dot", "color": "#8b93a1"})
         figure.add_annotation(
             x=1,

@@ -138,8 +138,8 @@ def _cells(answer: MemoryAnswer, holding: Sequence[FitEntry], current: str, here
 def _names(holding: Sequence[FitEntry], tried: int) -> str:
     if not holding:
         return f"none of {tried}"
-    listed = ", ".join(f"<code>{escape(fit['hardware'])}</code>" for fit in holding)
-    return f"<details><summary>{len(holding)} of {tried}</summary>{listed}</details>"
+    ids = ", ".join(f"<code>{escape(fit['hardware'])}</code>" for fit in holding)
+    return f"<details><summary>{len(holding)} of {tried}</summary>{ids}</details>"
 
 
 def _cheapest(holding: Sequence[FitEntry]) -> tuple[str, str]:

@@ -40,9 +40,9 @@ def shell_command(words: str, positional: Sequence[str] = (), options: Sequence[
 
 def client_call(method: str, arguments: Sequence[str], *, result: str | None = None) -> str:
     """A call of the Hub's client; `result` is what is printed of the answer, which the code calls `answer`."""
-    asked = f"HfApi().{method}({', '.join(arguments)})"
+    call = f"HfApi().{method}({', '.join(arguments)})"
     lines = ["from huggingface_hub import HfApi", ""]
-    lines += [asked] if result is None else [f"answer = {asked}", f"print({result})"]
+    lines += [call] if result is None else [f"answer = {call}", f"print({result})"]
     return "\n".join(lines)
 
 

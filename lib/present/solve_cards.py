@@ -81,12 +81,12 @@ def solve_card(answer: SolveAnswer, model: str) -> str:
         ("Cheapest tier", *_cheapest(answer["cheapest"])),
     )
     cells = "".join(f"<div><dt>{title}</dt><dd>{figure}<small>{escape(why)}</small></dd></div>" for title, figure, why in figures)
-    held = f"{gib(answer['per_device_bytes'])} of {gib(answer['capacity_bytes'])} on each device"
+    memory = f"{gib(answer['per_device_bytes'])} of {gib(answer['capacity_bytes'])} on each device"
     return (
         '<section class="card" aria-label="Limits of this hardware">'
         f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code></p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["concurrency"])} × '
-        f"{whole(answer['context_tokens'])} tokens take {held}{'' if answer['fits'] else ': it does not fit'}"
+        f"{whole(answer['context_tokens'])} tokens take {memory}{'' if answer['fits'] else ': it does not fit'}"
         f"{' · at full length' if answer['ttft_s'] else ''}{_speed(answer['ttft_s'], answer['tokens_per_s'])}</p>"
         f'<dl class="figures">{cells}</dl></section>'
     )
@@ -99,9 +99,9 @@ def _maximum(most: MaximumEntry, unit: str) -> str:
 
 
 def _speed(ttft_s: float | None, rate: float | None) -> str:
-    told = [seconds(ttft_s) + " to the first token"] if ttft_s else []
-    told += [tokens_per_s(rate)] if rate else []
-    return "".join(f" · {one}" for one in told)
+    parts = [seconds(ttft_s) + " to the first token"] if ttft_s else []
+    parts += [tokens_per_s(rate)] if rate else []
+    return "".join(f" · {one}" for one in parts)
 
 
 def _precision_line(answer: SolveAnswer) -> str:

@@ -89,8 +89,8 @@ def _details(status: SpaceStatus) -> list[tuple[str, str]]:
     facts = []
     if status["changing"]:
         bill = f", {usd_per_month(status['requested_usd_per_month'])} per month" if status["requested_usd_per_month"] else ""
-        asked = f"{tier_words(None, status['requested_hardware'])}, {price_words(status['requested_usd_per_hour'])}"
-        facts.append(("Asked for", asked + bill))
+        request = f"{tier_words(None, status['requested_hardware'])}, {price_words(status['requested_usd_per_hour'])}"
+        facts.append(("Asked for", request + bill))
     facts.append(("Sleep", escape(status["sleep_message"])))
     facts.append(("Replicas", _replicas(status)))
     volumes = "<br>".join(_volume(volume) for volume in status["volumes"])
@@ -100,8 +100,8 @@ def _details(status: SpaceStatus) -> list[tuple[str, str]]:
 
 
 def _replicas(status: SpaceStatus) -> str:
-    now, asked = status["replicas"], status["requested_replicas"]
-    words = whole(now, "not told") + (f", {whole(asked)} asked for" if asked is not None and asked != now else "")
+    now, target = status["replicas"], status["requested_replicas"]
+    words = whole(now, "not told") + (f", {whole(target)} asked for" if target is not None and target != now else "")
     if (now or 1) > 1 and status["total_usd_per_hour"]:
         words += f": {usd(status['total_usd_per_hour'])} per hour, {usd_per_month(status['total_usd_per_month'])} per month together"
     return words

@@ -137,8 +137,8 @@ def _clock(progress: Progress) -> str:
 def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:
     state = "done" if index < at or (index == at and arrived) else "now" if index == at else "ahead"
     current = ' aria-current="step"' if state == "now" else ""
-    said = {"done": "done", "now": "now", "ahead": "to come"}[state]
-    return f'<li class="{state}"{current}>{words} <code>{name}</code><span class="sr"> {said}</span></li>'
+    word = {"done": "done", "now": "now", "ahead": "to come"}[state]
+    return f'<li class="{state}"{current}>{words} <code>{name}</code><span class="sr"> {word}</span></li>'
 
 
 def _verdict(progress: Progress) -> tuple[str, str]:

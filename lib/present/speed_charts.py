@@ -82,9 +82,9 @@ def _place(entry: RankedEntry, ends: Sequence[EntrySpeed | SpeedEnd], *, decodes
     )
 
 
-def front_head(shown: Front) -> str:
+def front_head(front: Front) -> str:
     """The heading of the scatter with its key."""
-    where = dict.fromkeys(place.platform for place in shown.places)
+    where = dict.fromkeys(place.platform for place in front.places)
     names = "".join(f'<span><i class="dot" style="background:{COLOURS[name]}"></i>{escape(PLATFORM_NAMES[name])}</span>' for name in where)
     return f'<div class="chart-head"><h2>Price against predicted speed</h2><p class="key">{names}<span>◯ the pick</span></p></div>'
 
@@ -138,7 +138,7 @@ def draw_front(front: Front) -> Figure:
     end = _end(places)
     left = math.log10(free) - 0.15
     decades = math.log10(end) - left, math.log10(max(one.high for one in places) / min(one.low for one in places)) if places else 1.0
-    for place in _named(best, *decades):
+    for place in _choose_labels(best, *decades):
         figure.add_annotation(
             x=math.log10(place.usd or free),
             y=math.log10(place.value),
@@ -174,18 +174,18 @@ def draw_front(front: Front) -> Figure:
     return figure
 
 
-def _named(best: Sequence[Place], price_decades: float, speed_decades: float) -> list[Place]:
+def _choose_labels(best: Sequence[Place], price_decades: float, speed_decades: float) -> list[Place]:
     """Those whose names do not write over the one before: a line above it, or to the right of it by their own length."""
-    named: list[Place] = []
+    labels: list[Place] = []
     for place in best:
-        if named:
-            last, (wide, high) = named[-1], _PLOT_PX
+        if labels:
+            last, (wide, high) = labels[-1], _PLOT_PX
             above = math.log10(place.value / last.value) * high > _LINE_PX * speed_decades
             beside = last.usd and math.log10(place.usd / last.usd) * wide > (len(place.hardware) + 2) * _LETTER_PX * price_decades
             if not (above or beside):
                 continue
-        named.append(place)
-    return named
+        labels.append(place)
+    return labels
 
 
 def _dots(scatter_type: type, places: Sequence[Place], free: float, unit: str) -> Any:
@@ -237,8 +237,8 @@ def _rates(places: Sequence[Place]) -> list[float]:
 
 def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, str]]:
     steps = [value * 10.0**power for power in range(-1, 6) for value in _steps(most / free)]
-    shown = [(at, f"${at:,.10g}") for at in steps if 1.2 * free < at <= most]
-    return [(free, "free"), *shown] if some_free else shown
+    marks = [(at, f"${at:,.10g}") for at in steps if 1.2 * free < at <= most]
+    return [(free, "free"), *marks] if some_free else marks
 
 
 def draw_roofline(answer: RooflineAnswer) -> Figure:

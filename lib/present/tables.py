@@ -144,10 +144,10 @@ def _ranked_keys(entry: RankedEntry) -> tuple[Key, ...]:
 
 
 def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
-    chosen = pick is not None and (entry["hardware"], entry["platform"]) == (pick["hardware"], pick["platform"])
+    is_pick = pick is not None and (entry["hardware"], entry["platform"]) == (pick["hardware"], pick["platform"])
     mark = (
         '<em class="badge pick">pick</em>'
-        if chosen
+        if is_pick
         else '<em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>'
         if entry["pareto"]
         else ""
@@ -169,11 +169,11 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[
 
 def _row_links(entry: RankedEntry, links: list[tuple[str, str]]) -> str:
     """Links of a row, named with its hardware for those who hear them one by one."""
-    listed = "".join(
+    anchors = "".join(
         f'<a data-go href="{escape(query)}">{escape(words)}<span class="sr"> of {escape(entry["name"])}</span></a>'
         for words, query in links
     )
-    return f'<span class="row-links">{listed}</span>' if listed else ""
+    return f'<span class="row-links">{anchors}</span>' if anchors else ""
 
 
 def _pace(name: str, figure: str) -> str:

@@ -203,12 +203,12 @@ def job_command(flavor: str, hours: float) -> str:
 
 
 def _packages(request: TrainingRequest) -> list[str]:
-    known = {package.name: package.version for package in load_versions().packages}
+    versions = {package.name: package.version for package in load_versions().packages}
     names = ["transformers", "accelerate", "trl"]
     names += ["peft"] if request.method != "full" else []
     names += ["bitsandbytes"] if request.method == "qlora" or "8bit" in request.optimizer or "paged" in request.optimizer else []
     names += ["kernels"] if request.attention == "flash" else []
-    return [f"{name}=={RELEASES.get(name) or known[name]}" for name in names]
+    return [f"{name}=={RELEASES.get(name) or versions[name]}" for name in names]
 
 
 def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs: float) -> str:

@@ -109,9 +109,9 @@ def check_choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
     """
     if isinstance(value, str) and len(value) <= MAX_NAME:
         wanted = value.strip().casefold()
-        for known in choices:
-            if known.casefold() == wanted:
-                return known
+        for choice in choices:
+            if choice.casefold() == wanted:
+                return choice
     raise BadArgument(name, describe_value(value).strip(), _near(value, choices))
 
 
@@ -122,11 +122,11 @@ def check_choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[
         BadArgument: not text, empty, or one of them is unknown.
     """
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
-        raise BadArgument(name, describe_value(value), f"a comma-separated list of {_listed(allowed)}")
-    chosen = [check_choice(name, part, allowed) for part in value.split(",") if part.strip()]
-    if not chosen:
-        raise BadArgument(name, describe_value(value), f"a comma-separated list of {_listed(allowed)}")
-    return tuple(dict.fromkeys(chosen))
+        raise BadArgument(name, describe_value(value), f"a comma-separated list of {_join_names(allowed)}")
+    parts = [check_choice(name, part, allowed) for part in value.split(",") if part.strip()]
+    if not parts:
+        raise BadArgument(name, describe_value(value), f"a comma-separated list of {_join_names(allowed)}")
+    return tuple(dict.fromkeys(parts))
 
 
 def check_whole(name: str, value: object, low: int, high: int) -> int:
@@ -181,15 +181,15 @@ def _is_finite(value: float | Decimal) -> bool:
     return isinstance(value, int) or math.isfinite(value)  # an integer of a thousand digits has no float
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
 def _near(value: object, names: Sequence[str]) -> str:
     if len(names) <= _LISTED:
-        return _listed(names)
+        return _join_names(names)
     near = difflib.get_close_matches(value[:MAX_NAME].strip(), names, n=5, cutoff=0.5) if isinstance(value, str) else []
-    return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_listed(near or names[:_LISTED])}"
+    return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_join_names(near or names[:_LISTED])}"
 
 
 def check_offer(catalog: Catalog, hardware: object) -> Offer:

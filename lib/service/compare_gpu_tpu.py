@@ -135,8 +135,8 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     _check_consistent(arguments)
     catalog, software, rules = app.catalog(), load_tpu_software(), load_decision_rules()
     arguments = arguments.model_copy(update={"region": _check_region(arguments.region, catalog)})
-    named = not (isinstance(arguments.model, str) and not arguments.model.strip())
-    spec = app.models(arguments.model) if named else None
+    has_model = not (isinstance(arguments.model, str) and not arguments.model.strip())
+    spec = app.models(arguments.model) if has_model else None
     workload = Workload(
         context_tokens=arguments.context_tokens, concurrency=arguments.concurrency, precision=_WEIGHED.get(arguments.precision, "bf16")
     )
@@ -182,8 +182,8 @@ def _answer(
     catalog: Catalog,
     software: TpuSoftware,
 ) -> GpuTpuAnswer:
-    asked = OptionQuestion(rental=arguments.rental, max_ttft_s=arguments.max_ttft_s, torchtpu_claim=arguments.torchtpu_claim)
-    entries = [] if options is None else list(option_entries(asked, options, software))
+    option_question = OptionQuestion(rental=arguments.rental, max_ttft_s=arguments.max_ttft_s, torchtpu_claim=arguments.torchtpu_claim)
+    entries = [] if options is None else list(option_entries(option_question, options, software))
     return {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
@@ -262,16 +262,16 @@ def _retired(catalog: Catalog) -> list[RetiredEntry]:
 def _recipes(
     arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware
 ) -> Iterable[RecipeEntry]:
-    asked = RecipeQuestion(
+    recipe_question = RecipeQuestion(
         model="" if spec is None else spec.id,
         context_tokens=arguments.context_tokens,
         concurrency=arguments.concurrency,
         region=arguments.region,
         spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
     )
-    yield from slice_recipes(asked, options, catalog, software)
+    yield from slice_recipes(recipe_question, options, catalog, software)
     if options is not None:
-        yield from gpu_recipes(asked, options, catalog)
+        yield from gpu_recipes(recipe_question, options, catalog)
 
 
 def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:

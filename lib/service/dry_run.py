@@ -123,12 +123,12 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
     request = MemoryRequest(precision=_PRECISION, kv_precision=_PRECISION, batch_size=batch)
     first, last, _, weights, moments = memory.estimate_generation(spec, request, prompt, output)
     apart = run.encoder_decoder
-    held = did.prefill.peak_bytes - did.prompt_cache_bytes
+    peak_beside_cache = did.prefill.peak_bytes - did.prompt_cache_bytes
     figures = [
         _figure("parameters", "parameters", run.parameters, spec.parameters_total),
         _figure("weights and buffers", "bytes", run.weights_bytes + run.buffer_bytes, weights),
         _figure("cache at the end", "bytes", did.cache_bytes, None if apart else last.kv_cache.bytes),
-        _figure("activations of the prompt", "bytes", held, None if apart else first.activation.bytes),
+        _figure("activations of the prompt", "bytes", peak_beside_cache, None if apart else first.activation.bytes),
         _figure("peak", "bytes", run.peak_bytes, None if apart else generation_peak_bytes(weights=weights, moments=moments)),
     ]
     work = derive_model_work(spec, _PRECISION, _PRECISION, _PRECISION, recorded=False)
@@ -144,8 +144,8 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
         pairs = attention_flop(width=stack.attention_width, full_layers=layers, windowed_layers=0, window=0, tokens=prompt)
         matrices = linear_flop(parameters=stack.active_parameters + every, tokens=batch * prompt, head_parameters=head, sequences=batch)
         prefill = float(matrices + 2 * batch * pairs)
-        seen = max(prompt + 2, prompt + output - 1)
-        read = 4.0 * stack.attention_width * (stack.full_layers * seen + stack.windowed_layers * min(seen, work.window or seen))
+        length = max(prompt + 2, prompt + output - 1)
+        read = 4.0 * stack.attention_width * (stack.full_layers * length + stack.windowed_layers * min(length, work.window or length))
         decode = float(linear_flop(parameters=stack.active_parameters, tokens=batch)) + batch * read
     figures.append(_figure("prefill", "FLOP", did.prefill.flop, prefill))
     figures.append(_figure("operations of the prefill", "operations", did.prefill.operations))

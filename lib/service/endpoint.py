@@ -138,15 +138,15 @@ def _check(metadata: Iterable[object]) -> Checked | None:
 
 def _parameter(name: str, argument: FieldInfo) -> inspect.Parameter:
     check = _check(argument.metadata)
-    shown = object if check is None else check.shown
+    annotation = object if check is None else check.shown
     missing = inspect.Parameter.empty if argument.is_required() else argument.default
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=missing, annotation=shown)
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=missing, annotation=annotation)
 
 
 def _docstring(function: Callable[..., Any], arguments: type[Arguments]) -> str:
     head, returns, tail = inspect.cleandoc(function.__doc__ or "").partition("\n\nReturns:")
-    listed = "\n".join(f"    {name}: {argument.description}" for name, argument in arguments.listed().items())
-    return f"{head}\n\nArgs:\n{listed}{returns}{tail}"
+    descriptions = "\n".join(f"    {name}: {argument.description}" for name, argument in arguments.listed().items())
+    return f"{head}\n\nArgs:\n{descriptions}{returns}{tail}"
 
 
 def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:

@@ -42,21 +42,21 @@ class OptionQuestion:
     torchtpu_claim: bool
 
 
-def option_entries(asked: OptionQuestion, options: TpuOptions, software: TpuSoftware) -> Iterable[OptionEntry]:
+def option_entries(question: OptionQuestion, options: TpuOptions, software: TpuSoftware) -> Iterable[OptionEntry]:
     """Of each generation the smallest slice and the cheapest per token, then the GPU offers."""
     for generation in options.generations:
-        chosen = {id(entry): entry for entry in (generation.smallest, generation.cheapest) if entry is not None}
-        for entry in chosen.values():
+        slices = {id(entry): entry for entry in (generation.smallest, generation.cheapest) if entry is not None}
+        for entry in slices.values():
             roles = [role for role, one in (("smallest", generation.smallest), ("cheapest", generation.cheapest)) if one is entry]
-            yield _option(asked, entry, " and ".join(roles), generation, software)
+            yield _option(question, entry, " and ".join(roles), generation, software)
     for entry in options.gpu:
-        yield _option(asked, entry, "gpu", None, software)
+        yield _option(question, entry, "gpu", None, software)
 
 
-def _option(asked: OptionQuestion, entry: Entry, role: str, generation: GenerationOption | None, software: TpuSoftware) -> OptionEntry:
+def _option(question: OptionQuestion, entry: Entry, role: str, generation: GenerationOption | None, software: TpuSoftware) -> OptionEntry:
     offer, predicted, memory = entry.offer, entry.speed.predicted, entry.memory
     prices = list_region_prices(offer, software)
-    usd_per_hour = entry.cost.usd_per_hour if generation is None else slice_usd_per_hour(offer, software, asked.rental)
+    usd_per_hour = entry.cost.usd_per_hour if generation is None else slice_usd_per_hour(offer, software, question.rental)
     million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
     ttft = None if predicted is None else predicted.ttft_s.value
     total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
@@ -84,13 +84,13 @@ def _option(asked: OptionQuestion, entry: Entry, role: str, generation: Generati
         "prefill_tokens_per_s": None if predicted is None or not ttft else predicted.request.prompt_tokens / ttft,
         "decode_tokens_per_s": entry.speed.tokens_per_s,
         "throughput_tokens_per_s": total,
-        "within_ttft": within_limit(entry, asked.max_ttft_s),
-        "region": None if generation is None else asked.rental.region,
-        "commitment": "on_demand" if generation is None else asked.rental.commitment,
+        "within_ttft": within_limit(entry, question.max_ttft_s),
+        "region": None if generation is None else question.rental.region,
+        "commitment": "on_demand" if generation is None else question.rental.commitment,
         "usd_per_hour": usd(usd_per_hour),
         "usd_per_million_output_tokens": usd(million),
         "prices": [_region_price(price) for price in prices],
-        "what_if": _what_if(entry, million, software) if asked.torchtpu_claim and generation is not None else None,
+        "what_if": _what_if(entry, million, software) if question.torchtpu_claim and generation is not None else None,
     }
 
 

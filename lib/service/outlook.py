@@ -185,11 +185,11 @@ def _choose_offer(arguments: OutlookArguments, spec: ModelSpec, judged: Recommen
     return offer, next((one for one in judged.ranked if one.offer == offer), None)
 
 
-def _best(judged: Recommendation, platforms: tuple[str, ...], chosen: Offer) -> list[Entry]:
+def _best(judged: Recommendation, platforms: tuple[str, ...], hardware: Offer) -> list[Entry]:
     """The best of each ticked platform but that of the chosen hardware."""
     best: dict[str, Entry] = {}
     for entry in judged.ranked:
-        if entry.offer.platform in platforms and entry.offer.platform != chosen.platform:
+        if entry.offer.platform in platforms and entry.offer.platform != hardware.platform:
             best.setdefault(entry.offer.platform, entry)
     return [best[name] for name in PLATFORMS if name in best]
 
@@ -329,10 +329,10 @@ def _changes(outlook: Outlook, bills: Sequence[Sequence[Decimal | None]], lines:
     """Each point once: where both ways of the chosen hardware meet another at the same place, and where a quota ends."""
     changes: dict[tuple[float, str], ChangeEntry] = {}
     for change in outlook.changes(bills):
-        named = change.before  # a quota ends for each of the other ways at one place
+        number = change.before  # a quota ends for each of the other ways at one place
         if not change.ends and outlook.options[change.before].offer is outlook.options[0].offer:
-            named = change.after
-        changes.setdefault((float(change.at), lines[named]["label"]), _change(change, lines, outlook))
+            number = change.after
+        changes.setdefault((float(change.at), lines[number]["label"]), _change(change, lines, outlook))
     return list(changes.values())
 
 

@@ -160,9 +160,9 @@ def _answer_once(
 
     Everybody gets the same object, which nobody may change.
     """
-    known = None if published is None else dict(published)
+    repositories = None if published is None else dict(published)
     with _TURN:
-        return recommendation_answer(advisor.recommend(spec, workload, catalog, published=known), spec, catalog, limit=limit)
+        return recommendation_answer(advisor.recommend(spec, workload, catalog, published=repositories), spec, catalog, limit=limit)
 
 
 def recommendation_answer(

@@ -86,18 +86,18 @@ def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
 
 
 def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
-    found = _on(run, catalog)
-    if found is None:
+    hardware = _on(run, catalog)
+    if hardware is None:
         return None
-    return found.silicon or getattr(found, "host_cpu", None) or catalog.accelerator(_SOME_CPU)
+    return hardware.silicon or getattr(hardware, "host_cpu", None) or catalog.accelerator(_SOME_CPU)
 
 
 def _name(run: Run, catalog: Catalog) -> str | None:
     """The catalog's id of the hardware, or that of measured silicon."""
-    found, silicon = _on(run, catalog), _silicon(run, catalog)
-    if found is None:
+    hardware, silicon = _on(run, catalog), _silicon(run, catalog)
+    if hardware is None:
         return None
-    return silicon.id if silicon is not None and silicon.reached else found.id
+    return silicon.id if silicon is not None and silicon.reached else hardware.id
 
 
 def _memory(run: Run, catalog: Catalog, tokens: int, encoder: int = 0) -> MemoryEstimate:
@@ -212,8 +212,8 @@ def _check_length(run: Run) -> None:
     if run.spec.cache_terms and not run.spec.has_encoder:
         read += run.output_tokens - 1
     if limit is not None and read > limit:
-        seen = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
-        raise BadArgument("prompt_tokens", seen, f"at most {limit:,} tokens in all, the model's own limit")
+        lengths = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
+        raise BadArgument("prompt_tokens", lengths, f"at most {limit:,} tokens in all, the model's own limit")
 
 
 def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, MemoryNeed]:

@@ -165,7 +165,7 @@ class SingleFlight(Generic[Result]):
         With 0 kept, only those who ask at the same time share a result. `caller()` says who asks on the current thread.
         """
         self._patience, self._most, self._caller = patience, waiting, caller
-        self._known: LRUCache[Hashable, Result] = LRUCache(keep)
+        self._results: LRUCache[Hashable, Result] = LRUCache(keep)
         self._flights: dict[Hashable, _Flight[Result]] = {}
         self._line = FairLine[_Flight[Result]]()
         self._lock = threading.Lock()
@@ -174,7 +174,7 @@ class SingleFlight(Generic[Result]):
     def find_result(self, key: Hashable) -> Result | None:
         """What is remembered under the key, at once."""
         with self._lock:
-            return self._known.get(key)
+            return self._results.get(key)
 
     def __call__(self, key: Hashable, work: Callable[[], Result]) -> Result:
         """The result of `work()`, remembered under the key.
@@ -200,8 +200,8 @@ class SingleFlight(Generic[Result]):
         """
         caller, answer, flight = self._caller(), Future[Result](), None
         with self._lock:
-            if key in self._known:
-                answer.set_result(self._known[key])
+            if key in self._results:
+                answer.set_result(self._results[key])
             else:
                 self._make_room(caller)
                 flight = self._flights.get(key) or self._queue(_Flight(key, work, caller, stop))
@@ -224,10 +224,10 @@ class SingleFlight(Generic[Result]):
         waiters = [(of, answer) for flight in self._flights.values() for of, answer in flight.waiters if not answer.done()]
         if len(waiters) < self._most:
             return
-        held = Counter(of for of, _ in waiters)
-        greediest, most = held.most_common(1)[0]
-        if most < held[caller] + 2:
-            raise Busy.crowded(len(waiters), held[caller])
+        by_caller = Counter(of for of, _ in waiters)
+        greediest, most = by_caller.most_common(1)[0]
+        if most < by_caller[caller] + 2:
+            raise Busy.crowded(len(waiters), by_caller[caller])
         newest = next(answer for of, answer in reversed(waiters) if of == greediest)
         newest.set_exception(Busy.crowded(len(waiters), most))
 
@@ -278,8 +278,8 @@ class SingleFlight(Generic[Result]):
         with self._lock:
             if self._flights.get(flight.key) is flight:
                 del self._flights[flight.key]
-            if refused is None and self._known.maxsize:
-                self._known[flight.key] = done.result()
+            if refused is None and self._results.maxsize:
+                self._results[flight.key] = done.result()
             for _, answer in flight.waiters:
                 if not answer.done():
                     answer.set_exception(refused) if refused is not None else answer.set_result(done.result())

@@ -271,7 +271,7 @@ def watch_space(
     """
     began = time.clock()
     view = first = _View(space=spaces.look(space_id))
-    shown: _View | None = None
+    last_view: _View | None = None
     reported_s = looked = began
     pause = FIRST_S
     while True:
@@ -280,9 +280,9 @@ def watch_space(
         left = view.space.stage != first.space.stage or now - began >= GRACE_S
         done = arrived or (view.rests and left and not find_stage(view.space.stage).running) or now - began >= seconds
         done = done or (view.rests and now - began >= GRACE_S)  # it runs, and not on what was asked for
-        if done or view != shown or now - reported_s >= BEAT_S:
+        if done or view != last_view or now - reported_s >= BEAT_S:
             yield _progress(view, catalog(), now - began, done=done, arrived=arrived)
-            shown, reported_s = view, time.clock()
+            last_view, reported_s = view, time.clock()
         if done:
             return
         due = looked + (CROWDED_S if isinstance(view.trouble, RateLimited) else pause)

@@ -89,7 +89,7 @@ def memory_request(
 
     Each holds `context_tokens`; 0 takes the prompt and the answer.
     """
-    name: EngineName = next((known for known in ENGINES if known == engine), "transformers")
+    name: EngineName = next((candidate for candidate in ENGINES if candidate == engine), "transformers")
     return MemoryRequest(
         precision=precision,
         engine=name,

@@ -235,8 +235,8 @@ def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout
     )
     each = ceil_divide(request.concurrency, layout.replicas)
     wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS.get(layout.engine, 256))
-    held = count_sequences(spec, mean, int(devices.memory), devices.silicon, at_most=wanted)
-    of_one_replica = wanted if held is None else max(1, held)  # where nothing fits, the estimate says so and times one
+    fitting = count_sequences(spec, mean, int(devices.memory), devices.silicon, at_most=wanted)
+    of_one_replica = wanted if fitting is None else max(1, fitting)  # where nothing fits, the estimate says so and times one
     return float(min(request.concurrency, of_one_replica * layout.replicas))
 
 

@@ -130,8 +130,8 @@ class Calibration:
     checked: str
 
 
-def _array(name: str, held: object) -> Array:
-    values = np.array(held, dtype=np.float64)
+def _array(name: str, numbers: object) -> Array:
+    values = np.array(numbers, dtype=np.float64)
     if values.shape != (SIZES[name],) or not np.isfinite(values).all():
         key = KEYS.get(name, name)
         raise BadCatalog(f"speed_constants.json: '{key}' does not hold {SIZES[name]} numbers. Run scripts/calibrate.py again.")

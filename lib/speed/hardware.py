@@ -224,10 +224,10 @@ def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accele
         )
     if cpu is not None and (cpu.reached or cpu.vcpu == offer.vcpu):
         return cpu, ()
-    known = accelerators[TYPICAL_CPUS[1]] if cpu is None else cpu
-    size = known.vcpu or offer.vcpu
-    caveat = Caveat("processor_scaled", {"size": size, "vcpu": offer.vcpu, "silicon": known.name}, variant="" if cpu is None else "part")
-    return _at_size(ById(accelerators), known.id, offer.vcpu), (caveat,)
+    base = accelerators[TYPICAL_CPUS[1]] if cpu is None else cpu
+    size = base.vcpu or offer.vcpu
+    caveat = Caveat("processor_scaled", {"size": size, "vcpu": offer.vcpu, "silicon": base.name}, variant="" if cpu is None else "part")
+    return _at_size(ById(accelerators), base.id, offer.vcpu), (caveat,)
 
 
 @lru_cache(maxsize=256)

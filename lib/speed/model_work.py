@@ -94,9 +94,9 @@ def _bytes_of(groups: list[TensorGroup], spec: ModelSpec, precision: str, comput
         return float(sum(g.stored_bytes for g in groups))
     if form.law == "gguf":
         return total * sum(g.parameters for g in groups) / max(1, spec.parameters_total)
-    kept = spec.stored.quantization
-    stored = kept is not None and kept.format == form.name
-    group = kept.group_size if kept is not None and stored else 0
+    quantization = spec.stored.quantization
+    stored = quantization is not None and quantization.format == form.name
+    group = quantization.group_size if quantization is not None and stored else 0
     return float(weight_bytes(groups, form, rest=compute, stored=stored, group=group))
 
 

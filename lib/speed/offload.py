@@ -52,7 +52,7 @@ def split_model(
     """
     if request.gpu_layers is None or hardware.accelerator is None:
         return None
-    asked = MemoryRequest(
+    memory_request = MemoryRequest(
         precision=request.precision,
         engine=request.engine,
         context_tokens=request.prompt_tokens + request.output_tokens,
@@ -61,18 +61,18 @@ def split_model(
         devices=hardware.accelerator_count,
         gpu_layers=request.gpu_layers,
     )
-    of = per_device(spec, resolve_request(spec, asked, hardware.silicon))
+    of = per_device(spec, resolve_request(spec, memory_request, hardware.silicon))
     parts, on_gpu, layers = of.weights.by_component, of.on_gpu or 0, max(1, spec.dimensions.layers)
     output = parts.get("head", 0) or parts.get("embeddings", 0)
     in_layers = of.weights.total - parts.get("embeddings", 0) - parts.get("head", 0)
-    held = parallelism.gpu_part(in_layers, layers=layers, on_gpu=on_gpu) + (output if request.gpu_layers else 0)
+    gpu_bytes = parallelism.gpu_part(in_layers, layers=layers, on_gpu=on_gpu) + (output if request.gpu_layers else 0)
     read = max(1, in_layers + output)
     host, caveats = _host(hardware, accelerators)
-    fit = fit_memory(spec, asked, usable_memory(hardware) or UNLIMITED, hardware.silicon, host_bytes=host_memory(hardware))
+    fit = fit_memory(spec, memory_request, usable_memory(hardware) or UNLIMITED, hardware.silicon, host_bytes=host_memory(hardware))
     if not fit.fits:
         values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
         caveats = (*caveats, Caveat("does_not_fit", values, variant="offload"))
-    return GpuHostSplit(_unlimited(hardware), host, min(1.0, held / read), read - held, on_gpu, layers, caveats)
+    return GpuHostSplit(_unlimited(hardware), host, min(1.0, gpu_bytes / read), read - gpu_bytes, on_gpu, layers, caveats)
 
 
 def _unlimited(hardware: Offer | Cards) -> Offer | Cards:

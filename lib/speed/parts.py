@@ -127,12 +127,12 @@ def _pass_parts(table: SpeedTable, of_pass: ForwardPass, work: _Work) -> Iterato
         {"parameters a token uses": f"{used:,.0f}", "tokens": f"{work.tokens:,.0f}", "units": of.arithmetic}
         | (_overlap(compute, "reading weights") if overlaps and reads_longer else {}),
     )
-    kept = {"bytes per token": f"{of.work.cache_per_token:,.0f}"}
+    per_token = {"bytes per token": f"{of.work.cache_per_token:,.0f}"}
     if work.cached:
-        asked = {"tokens": f"{work.cached:g}", "sequences": f"{work.sequences:.3g}"}
-        yield _part("reading the cache", cache, forward_pass.CACHE, kept | asked)
+        load = {"tokens": f"{work.cached:g}", "sequences": f"{work.sequences:.3g}"}
+        yield _part("reading the cache", cache, forward_pass.CACHE, per_token | load)
     if copy:
-        yield _part("copying the cache", copy, forward_pass.CACHE_COPY, kept)
+        yield _part("copying the cache", copy, forward_pass.CACHE_COPY, per_token)
     if unpack:
         yield _part("unpacking weights", unpack, forward_pass.UNPACKING, {"packed parameters": f"{inputs.packed_parameters[0]:,.0f}"})
     yield _part(

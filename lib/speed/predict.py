@@ -226,5 +226,5 @@ def _largest_parts(times: ServingTimes, decodes: Array) -> list[Bound]:
         parts = np.stack([of.weights + of.cache, of.compute + attention, of.launch + of.all_reduce])
         return np.asarray(parts.argmax(axis=0))
 
-    chosen = np.where(decodes > 0, largest(times.step, 0.0), largest(times.prefill.matrices, times.prefill.attention))
-    return [names[which] for which in chosen.tolist()]
+    largest_part = np.where(decodes > 0, largest(times.step, 0.0), largest(times.prefill.matrices, times.prefill.attention))
+    return [names[which] for which in largest_part.tolist()]

@@ -122,19 +122,19 @@ def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Ar
     except csv.Error:  # a quoted field without an end
         rows = []
     places = _places(rows[0]) if rows else {}
-    named = bool(places)
-    if named:
+    has_head = bool(places)
+    if has_head:
         rows = rows[1:]
-    if not rows or (named and "at_s" not in places):
+    if not rows or (has_head and "at_s" not in places):
         raise BadArgument("trace", text[:40], f"a CSV whose first line names its columns: {_list_columns()}")
     if len(rows) > MAX_RECORDED:
         raise BadArgument("trace", f"{len(rows):,} requests", f"at most {MAX_RECORDED:,} requests")
     places = places or {name: at for at, name in enumerate(_COLUMNS) if at < len(rows[0])}
     lengths = shape.draw(random)
-    read = [_read(number, row, places, next(lengths)) for number, row in enumerate(rows, start=1 + named)]
-    for number, (before, after) in enumerate(pairwise(read), start=2 + named):
+    read = [_read(number, row, places, next(lengths)) for number, row in enumerate(rows, start=1 + has_head)]
+    for number, (before, after) in enumerate(pairwise(read), start=2 + has_head):
         if after.at_s < before.at_s:
-            raise BadArgument("trace", f"line {number}: {','.join(rows[number - 1 - named])}", "lines in the order of their times")
+            raise BadArgument("trace", f"line {number}: {','.join(rows[number - 1 - has_head])}", "lines in the order of their times")
     if read[-1].at_s - read[0].at_s > MAX_SPAN_S:
         span = f"{read[-1].at_s - read[0].at_s:.3g} s from the first to the last line"
         raise BadArgument("trace", span, f"times in seconds (or dates) within {MAX_SPAN_S:,} s, seven days")
@@ -150,8 +150,8 @@ def _list_columns() -> str:
 def _places(head: list[str]) -> dict[str, int]:
     """Where each column stands, by its name; nothing where the first line names none."""
     names = [cell.strip().casefold() for cell in head]
-    found = {what: next((at for at, name in enumerate(names) if name in known), None) for what, known in _COLUMNS.items()}
-    return {what: at for what, at in found.items() if at is not None}
+    columns = {what: next((at for at, name in enumerate(names) if name in aliases), None) for what, aliases in _COLUMNS.items()}
+    return {what: at for what, at in columns.items() if at is not None}
 
 
 def _read(number: int, row: list[str], places: dict[str, int], drawn: tuple[int, int]) -> Arrival:

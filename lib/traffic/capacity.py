@@ -134,9 +134,9 @@ def sweep_loads(servers: Mapping[Policy, Server], question: TrafficQuestion) -> 
     most = most_requests_per_s(servers["continuous"], question.shape)
     for load in LOADS:
         rate = load * most
-        asked = replace(question, arrivals="poisson", requests_per_s=rate, duration_s=POINT_REQUESTS / rate)
+        at_rate = replace(question, arrivals="poisson", requests_per_s=rate, duration_s=POINT_REQUESTS / rate)
         for policy, server in servers.items():
-            result = summarise_run(run_all(start_simulation(server, asked)), server, asked)
+            result = summarise_run(run_all(start_simulation(server, at_rate)), server, at_rate)
             if result is not None:
                 yield SweepPoint(policy=policy, requests_per_s=rate, result=result)
 

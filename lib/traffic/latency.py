@@ -188,9 +188,9 @@ def _formats(
     """What 8 and 4 bits would do to a step, to the first token and to the weights, by the same laws."""
     row = traits_of(request.engine)
     names = [name for name in dict.fromkeys((row.fp8, row.int8, row.int4)) if name and name != of.precision]
-    asked = [(spec, hardware, replace(request, precision=name)) for name in names]
+    questions = [(spec, hardware, replace(request, precision=name)) for name in names]
     effects = []
-    for name, estimate in zip(names, predict_each(asked, accelerators), strict=True):
+    for name, estimate in zip(names, predict_each(questions, accelerators), strict=True):
         if estimate is None or estimate.tpot_s is None or now.tpot_s is None:
             continue
         step = 1 - estimate.tpot_s.value / now.tpot_s.value

@@ -111,14 +111,14 @@ def resolve_server(
         sequences=plan.batch_limit, prefill_tokens=max(plan.token_budget, together * prompt), longest=longest,
     )  # fmt: skip
     layout = served.deployment.layout
-    asked = MemoryRequest(precision=precision, engine=engine, devices=layout.tensor_parallel * layout.pipeline_stages)
+    memory_request = MemoryRequest(precision=precision, engine=engine, devices=layout.tensor_parallel * layout.pipeline_stages)
     if plan.policy in _STATIC:
-        asked = replace(asked, context_tokens=longest)
-        most = fit_memory(spec, asked, memory, hardware.silicon).max_batch_size
+        memory_request = replace(memory_request, context_tokens=longest)
+        most = fit_memory(spec, memory_request, memory, hardware.silicon).max_batch_size
         plan = replace(plan, max_batch_size=max(1, min(plan.max_batch_size, plan.max_batch_size if most is None else most)))
-        room = cache_room(spec, replace(asked, batch_size=plan.max_batch_size), memory, hardware.silicon)
+        room = cache_room(spec, replace(memory_request, batch_size=plan.max_batch_size), memory, hardware.silicon)
     else:
-        room = cache_room(spec, replace(asked, context_tokens=min(plan.token_budget, longest)), memory, hardware.silicon)
+        room = cache_room(spec, replace(memory_request, context_tokens=min(plan.token_budget, longest)), memory, hardware.silicon)
     check_room(room, hardware, shape)
     return Server(
         hardware=hardware,

@@ -148,12 +148,12 @@ class Simulation:
             able = [one for one in self.replicas if one.has_room(self.queue[0])]
             if not able:
                 return
-            chosen = min(able, key=lambda one: (one.asleep, one.load))
+            replica = min(able, key=lambda one: (one.asleep, one.load))
             job = self.queue.popleft()
             job.assigned_s = self.env.now
-            chosen.waiting.append(job)
+            replica.waiting.append(job)
             self.in_service += 1
-            chosen.notify()
+            replica.notify()
 
     def _batch_is_ready(self) -> bool:
         if not self.queue:

@@ -32,7 +32,7 @@ class AccountView:
     ask: gr.Button
     table: gr.HTML
     stopping: gr.Column
-    chosen: gr.Dropdown
+    to_stop: gr.Dropdown
     review: gr.Button
     card: gr.HTML
     confirm: gr.Button
@@ -48,7 +48,7 @@ def build(*, acts: bool) -> AccountView:
             ask = gr.Button("List what runs", elem_id="list-account", min_width=160)
         table = gr.HTML(hint_note(_HINT), elem_id="account-table")
         with gr.Column(visible=acts), gr.Column(visible=False, elem_id="stop-box") as stopping:
-            chosen = gr.Dropdown([], value=None, label="Stop one of them", info="What is billed now, dearest first.", min_width=240)
+            to_stop = gr.Dropdown([], value=None, label="Stop one of them", info="What is billed now, dearest first.", min_width=240)
             review = gr.Button("Review", elem_id="stop-review")
             card = gr.HTML(elem_id="stop-card")
             confirm = gr.Button("", variant="primary", visible=False, elem_id="stop-confirm")
@@ -57,7 +57,7 @@ def build(*, acts: bool) -> AccountView:
         ask=ask,
         table=table,
         stopping=stopping,
-        chosen=chosen,
+        to_stop=to_stop,
         review=review,
         card=card,
         confirm=confirm,
@@ -100,34 +100,34 @@ def wire(view: AccountView, token: gr.Textbox, services: Services) -> None:
         markup, answer = overview_updates(services, owner, login.token_of(pasted, signed))
         emptied = {view.table: markup, token: "" if pasted else gr.skip(), **cleared}
         if answer is None:
-            return {**emptied, view.stopping: gr.update(visible=False), view.chosen: gr.skip(), view.owner: gr.skip()}
+            return {**emptied, view.stopping: gr.update(visible=False), view.to_stop: gr.skip(), view.owner: gr.skip()}
         choices = stop_choices(answer)
         return {
             **emptied,
             view.stopping: gr.update(visible=bool(choices)),
-            view.chosen: gr.update(choices=choices, value=None),
+            view.to_stop: gr.update(choices=choices, value=None),
             view.owner: gr.update(choices=[OWN, *((name, name) for name in answer["organizations"])]),
         }
 
-    def review(chosen: str | None) -> dict[Any, Any]:
-        if not chosen:
+    def review(item: str | None) -> dict[Any, Any]:
+        if not item:
             return {**cleared, view.card: hint_note("Choose what is to be stopped.")}
-        kind, _, name = chosen.partition(" ")
+        kind, _, name = item.partition(" ")
         return {
             view.card: stop_review(kind, name),
             view.confirm: gr.update(value=stop_button(kind, name), visible=True),
-            view.reviewed: chosen,
+            view.reviewed: item,
         }
 
-    def confirm(signed: gr.OAuthToken | None, pasted: str | None, chosen: str) -> dict[Any, Any]:
-        markup, done = stop_markup(services, chosen, login.token_of(pasted, signed))
-        again = {view.confirm: gr.update(visible=not done), view.reviewed: "" if done else chosen}
+    def confirm(signed: gr.OAuthToken | None, pasted: str | None, item: str) -> dict[Any, Any]:
+        markup, done = stop_markup(services, item, login.token_of(pasted, signed))
+        again = {view.confirm: gr.update(visible=not done), view.reviewed: "" if done else item}
         return {view.card: markup, token: "" if pasted else gr.skip(), **again}
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     steps = list(cleared)
-    asking = [view.table, token, view.stopping, view.chosen, view.owner, *steps]
+    asking = [view.table, token, view.stopping, view.to_stop, view.owner, *steps]
     view.ask.click(ask, [token, view.owner], asking, api_name="account_listed", **quiet)
-    view.chosen.input(lambda: cleared, None, steps, api_name="stop_chosen", **quiet)
-    view.review.click(review, [view.chosen], steps, api_name="stop_reviewed", **quiet)
+    view.to_stop.input(lambda: cleared, None, steps, api_name="stop_chosen", **quiet)
+    view.review.click(review, [view.to_stop], steps, api_name="stop_reviewed", **quiet)
     view.confirm.click(confirm, [token, view.reviewed], [token, *steps], api_name="stop_confirmed", **quiet)

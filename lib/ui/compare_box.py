@@ -135,10 +135,10 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not all(model or side["model"] or side["tokens_per_s"] for side in (before, after)):
         return hint_note(CHOOSE)
-    asked = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
-    usual = prompt_and_output_tokens(int(asked["context_tokens"]))
-    traffic = {name: asked[name] for name in TRAFFIC}
-    traffic |= {"prompt_tokens": asked["prompt_tokens"] or usual[0], "output_tokens": asked["output_tokens"] or usual[1]}
+    arguments = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
+    usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
+    traffic = {name: arguments[name] for name in TRAFFIC}
+    traffic |= {"prompt_tokens": arguments["prompt_tokens"] or usual[0], "output_tokens": arguments["output_tokens"] or usual[1]}
     try:
         answer = services.compare(model, before, after, **traffic, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:

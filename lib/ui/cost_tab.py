@@ -141,11 +141,11 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
         return CostMarkup(bill=hint_note(CHOOSE))
-    asked = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.COST)}
-    asked |= {"beside": asked["beside"] or "spaces", "sleep_after_s": int(asked["sleep_after_s"])}
+    arguments = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.COST)}
+    arguments |= {"beside": arguments["beside"] or "spaces", "sleep_after_s": int(arguments["sleep_after_s"])}
     hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]
     try:
-        answer = services.outlook(model, **asked, hardware=hardware)
+        answer = services.outlook(model, **arguments, hardware=hardware)
     except AdvisorError as refused:
         return CostMarkup(bill=ask.word_refusal(refused, "No bill."))
     name = model_name(answer["model"], model)

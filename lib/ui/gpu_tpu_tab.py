@@ -155,16 +155,16 @@ def _inputs(services: Services) -> GpuTpuInputs:
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     """The workload and the form as arguments of the API: several ticks as a flag each."""
-    asked = workload.recommend_arguments(values)
+    arguments = workload.recommend_arguments(values)
     pairs = zip(ask.GPU_TPU, values[len(ask.QUESTION) :], strict=True)
-    named = {field.argument: field.default if value is None else value for field, value in pairs}
-    named |= {name: asked[name] for name in ("context_tokens", "concurrency", "max_ttft_s")}
-    if named["precision"] == "auto" and asked["precision"] in {word for _, word in ask.PRECISION_NEEDED}:
-        named["precision"] = asked["precision"]
-    ticked = [*_words(named.pop("places")), *_words(named.pop("traits"))]
-    shapes = str(named.pop("shapes"))
+    form = {field.argument: field.default if value is None else value for field, value in pairs}
+    form |= {name: arguments[name] for name in ("context_tokens", "concurrency", "max_ttft_s")}
+    if form["precision"] == "auto" and arguments["precision"] in {word for _, word in ask.PRECISION_NEEDED}:
+        form["precision"] = arguments["precision"]
+    ticked = [*_words(form.pop("places")), *_words(form.pop("traits"))]
+    shapes = str(form.pop("shapes"))
     flags = dict.fromkeys([*ticked, *([FLAGS[shapes]] if shapes in FLAGS else [])], True)
-    return {**named, "torchtpu_claim": named["torchtpu_claim"] == "yes", **flags}
+    return {**form, "torchtpu_claim": form["torchtpu_claim"] == "yes", **flags}
 
 
 def _words(value: Value) -> list[str]:

@@ -35,10 +35,10 @@ def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[V
     """The query of a link to this answer, defaults left out; `None` when the model is too long for one (a pasted config)."""
     if len(model) > MODEL_LENGTH:
         return None
-    asked = {
+    query = {
         field.name: link_text(value) for field, value in zip(fields, values, strict=True) if value != field.default and value is not None
     }
-    return "?" + urlencode({"tab": tab, "model": model, **asked})
+    return "?" + urlencode({"tab": tab, "model": model, **query})
 
 
 def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:

@@ -228,11 +228,11 @@ def build_heartbeat(services: Services) -> HeartbeatView:
 
 def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
     """Run it and show how far it is; what is refused or fails stands in place of the result."""
-    asked = arguments(HEARTBEAT, sizes)
+    run_sizes = arguments(HEARTBEAT, sizes)
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=progress_line("Looking at the device."), card="", busy=True)
-        with close_on_exit(services.live.stream_heartbeat(**asked, dtype=dtype)) as items:
+        with close_on_exit(services.live.stream_heartbeat(**run_sizes, dtype=dtype)) as items:
             for item in items:
                 yield _heartbeat_scene(item)
 
@@ -275,7 +275,7 @@ _LABELS: dict[Format, str] = {"csv": "Download CSV", "parquet": "Download Parque
 class LedgerView:
     """The parts of the ledger."""
 
-    kept: gr.HTML
+    storage: gr.HTML
     box: gr.Column
     figure: gr.Radio
     head: gr.HTML
@@ -284,14 +284,14 @@ class LedgerView:
 
     def outputs(self) -> list[Any]:
         """Where an answer goes, in the order of `LedgerMarkup.updates`."""
-        return [self.kept, self.box, self.head, self.chart, self.rows]
+        return [self.storage, self.box, self.head, self.chart, self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerMarkup:
     """The ledger as markup and a picture; without rows only the line that says so."""
 
-    kept: str
+    storage: str
     head: str = ""
     chart: Figure | None = None
     rows: str = ""
@@ -299,7 +299,7 @@ class LedgerMarkup:
     def updates(self) -> list[Any]:
         """One value for each of `LedgerView.outputs`."""
         return [
-            self.kept,
+            self.storage,
             gr.update(visible=bool(self.rows)),
             self.head,
             gr.update(value=self.chart, visible=self.chart is not None),
@@ -311,23 +311,25 @@ def build_ledger() -> LedgerView:
     """The layout of the ledger."""
     gr.HTML("<h2>What has been measured</h2>", elem_classes="live-head")
     with gr.Column(elem_classes="answers"):
-        kept = gr.HTML(elem_id="ledger-kept")
+        storage = gr.HTML(elem_id="ledger-kept")
         with gr.Column(elem_classes="chart", elem_id="ledger-chart", visible=False) as box:
             figure = gr.Radio(list(FIGURES), value="peak_bytes", label="Show", elem_classes="segments ledger-figure")
             head = gr.HTML()
             chart = gr.Plot(label="Predicted against measured", show_label=False, visible=False)
         rows = gr.HTML(elem_id="ledger-rows")
-    return LedgerView(kept=kept, box=box, figure=figure, head=head, chart=chart, rows=rows)
+    return LedgerView(storage=storage, box=box, figure=figure, head=head, chart=chart, rows=rows)
 
 
 def ledger_markup(services: Services, figure: str) -> LedgerMarkup:
     """The ledger as it is now."""
     wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
     ledger = services.live.ledger
-    rows, kept = ledger.rows(), storage_line(ledger.status())
+    rows, storage = ledger.rows(), storage_line(ledger.status())
     if not rows:
-        return LedgerMarkup(kept=kept)
-    return LedgerMarkup(kept=kept + downloads(), head=scatter_head(rows, wanted), chart=draw_scatter(rows, wanted), rows=newest_table(rows))
+        return LedgerMarkup(storage=storage)
+    return LedgerMarkup(
+        storage=storage + downloads(), head=scatter_head(rows, wanted), chart=draw_scatter(rows, wanted), rows=newest_table(rows)
+    )
 
 
 def downloads() -> str:

@@ -142,26 +142,26 @@ def build() -> ChatView:
 
 def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[Scene]:
     """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
-    asked = (message or "").strip()
-    if not asked:
+    prompt = (message or "").strip()
+    if not prompt:
         yield Scene(history=history, status=hint_note("Write a message first."))
         return
-    talk: History = [*history, {"role": "user", "content": asked}]
-    seen = ""
+    talk: History = [*history, {"role": "user", "content": prompt}]
+    answer_text = ""
 
     def run() -> Iterator[Scene]:
-        nonlocal seen
+        nonlocal answer_text
         yield Scene(history=talk, message="", status=progress_line("Looking at the model and the device."), busy=True)
-        with close_on_exit(services.live.chat(asked, recent_history(history), _whole(longest), temperature)) as pieces:
+        with close_on_exit(services.live.chat(prompt, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
-                seen = piece["text"]
+                answer_text = piece["text"]
                 yield _piece_scene(talk, piece)
 
     def failed(sentence: str) -> Scene:
-        if seen:
-            return Scene(history=_with(talk, seen), status=refusal_note(sentence))
+        if answer_text:
+            return Scene(history=_with(talk, answer_text), status=refusal_note(sentence))
         return Scene(
-            history=history, message=asked, status=refusal_note(sentence)
+            history=history, message=prompt, status=refusal_note(sentence)
         )  # nothing was answered: the message is there to be sent again
 
     yield from scenes(run, CHAT, failed)
@@ -176,9 +176,9 @@ def recent_history(history: Sequence[Message]) -> History:
     """The newest part of the conversation that is sent along: questions with their answers. What was never answered is left out."""
     messages: History = []
     room = _KEPT_CHARACTERS
-    for asked, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
-        pair = [{**message, "content": strip_controls(message["content"])} for message in (asked, answer)]
-        if (asked["role"], answer["role"]) != ("user", "assistant") or not all(message["content"].strip() for message in pair):
+    for question, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
+        pair = [{**message, "content": strip_controls(message["content"])} for message in (question, answer)]
+        if (question["role"], answer["role"]) != ("user", "assistant") or not all(message["content"].strip() for message in pair):
             continue
         room -= sum(len(message["content"]) for message in pair)
         if room < 0:
@@ -208,8 +208,8 @@ def _piece_scene(talk: History, piece: ChatPiece) -> Scene:
         query=None,
         files=(("Download JSON", "chat.json", "application/json", answer_json(piece)),),
     )
-    told = "" if piece["text"].strip() else hint_note("The model wrote nothing that can be shown. Ask again, or with another temperature.")
-    return Scene(history=history, status=told, card=chat_card(metrics, piece) + acts)
+    hint = "" if piece["text"].strip() else hint_note("The model wrote nothing that can be shown. Ask again, or with another temperature.")
+    return Scene(history=history, status=hint, card=chat_card(metrics, piece) + acts)
 
 
 def stopped_scene(history: History) -> Scene:

@@ -66,13 +66,13 @@ class ButtonScene(Protocol):
         ...
 
 
-def scene_updates(shown: Iterable[ButtonScene]) -> Iterator[list[Any]]:
+def scene_updates(scene_stream: Iterable[ButtonScene]) -> Iterator[list[Any]]:
     """The scenes' updates.
 
     The buttons are updated only when they change, otherwise Gradio re-renders the Stop button while it is being clicked.
     """
     before: bool | None = None
-    for scene in shown:
+    for scene in scene_stream:
         values = scene.updates()
         yield values if scene.busy != before else [*values[:-2], gr.skip(), gr.skip()]
         before = scene.busy
@@ -84,8 +84,8 @@ def scenes(work: Callable[[], Iterator[Scene]], queue: str, failed: Callable[[st
     Closed early (the visitor pressed Stop or left) it closes the run, which ends what runs on the device.
     """
     try:
-        with turn(queue), close_on_exit(work()) as shown:
-            yield from shown
+        with turn(queue), close_on_exit(work()) as scene_stream:
+            yield from scene_stream
     except AdvisorError as refused:
         yield failed(str(refused))
     except Exception:

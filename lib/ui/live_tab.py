@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveView:
-    """The parts of the tab; `seen` tells that it was opened, and from then on what is expected of a run follows the model."""
+    """The parts of the tab; `was_opened` says whether a visitor opened it: the ledger is read only then."""
 
     device: gr.HTML
     chat: ChatView
     measure: MeasureView
     heartbeat: HeartbeatView
     ledger: LedgerView
-    seen: gr.State
+    was_opened: gr.State
 
 
 def build(services: Services) -> LiveView:
@@ -48,7 +48,7 @@ def build(services: Services) -> LiveView:
         measure = live_boxes.build_measure()
         heartbeat = live_boxes.build_heartbeat(services)
         ledger = live_boxes.build_ledger()
-    return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, seen=gr.State(value=False))
+    return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, was_opened=gr.State(value=False))
 
 
 def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_device) -> str:
@@ -70,14 +70,14 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference,
     def arrive() -> list[Any]:
         return [True, device_markup(services.catalog())]
 
-    def foresee(ref: str, *asked: Any) -> list[Any]:
-        return [live_boxes.expected_html(services, ref, *asked)]
+    def foresee(ref: str, *values: Any) -> list[Any]:
+        return [live_boxes.expected_html(services, ref, *values)]
 
-    def refresh(seen: bool, figure: str) -> list[Any]:
-        return live_boxes.ledger_markup(services, figure).updates() if seen else [gr.skip() for _ in view.ledger.outputs()]
+    def refresh(was_opened: bool, figure: str) -> list[Any]:
+        return live_boxes.ledger_markup(services, figure).updates() if was_opened else [gr.skip() for _ in view.ledger.outputs()]
 
-    ledger: list[Any] = [view.seen, view.ledger.figure]
-    coming = tab.select(arrive, None, [view.seen, view.device], api_name="live_opened", **AT_ONCE)
+    ledger: list[Any] = [view.was_opened, view.ledger.figure]
+    coming = tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **AT_ONCE)
     coming.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_opened", **AT_ONCE)
     running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **AT_ONCE)
     follow(ticks["expected"], foresee, questions, [view.measure.expected], "measure_expected")

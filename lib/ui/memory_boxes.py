@@ -66,14 +66,14 @@ def precision_html(services: Services, model: str, values: Sequence[Value], ques
     if not model:
         return hint_note(CHOOSE_FOR_PRECISIONS)
     try:
-        asked = question(model, values)
-        current = services.estimate_memory_on(model, **asked)
+        arguments = question(model, values)
+        current = services.estimate_memory_on(model, **arguments)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No estimates by precision.")
     answers: dict[str, MemoryAnswer] = {current["precision"]: current}
     for name in list_formats(current["engine"]):
         try:
-            answer = services.estimate_memory_on(model, **{**asked, "precision": name})
+            answer = services.estimate_memory_on(model, **{**arguments, "precision": name})
         except BadArgument:  # a GGUF file is stored in one format only
             continue
         answers.setdefault(answer["precision"], answer)
@@ -129,10 +129,10 @@ def tensors_updates(services: Services, model: str, question: Ask, values: Seque
     if not model:
         return [hint_note(CHOOSE_FOR_TENSORS), None, ""]
     try:
-        asked = question(model, values)
-        if asked["mode"] != "inference":
+        arguments = question(model, values)
+        if arguments["mode"] != "inference":
             return [hint_note(TENSORS_OF_INFERENCE), None, ""]
-        memory = services.estimate_memory_on(model, **asked)
+        memory = services.estimate_memory_on(model, **arguments)
         answer = services.tensors(model, precision=memory["precision"], engine=memory["engine"])
     except AdvisorError as refused:
         return [word_refusal(refused, "No tensors."), None, ""]
@@ -249,12 +249,12 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
     if not model:
         yield hint_note(DRY_RUN_CHOOSE)
         return
-    asked = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.MEMORY)}
-    mode, length = str(asked["mode"]), int(asked["context_tokens"])
+    question = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.MEMORY)}
+    mode, length = str(question["mode"]), int(question["context_tokens"])
     output = min(_ANSWER, max(1, length // 2))
     prompt = length if mode != "inference" else max(1, length - output)
     try:
-        streamed = services.stream_dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=asked["concurrency"], mode=mode)
+        streamed = services.stream_dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=question["concurrency"], mode=mode)
         with close_on_exit(streamed) as answers:
             for answer in answers:
                 yield progress_line(DRY_RUN_UNDER_WAY) if answer is None else dry_run_table(answer)
@@ -267,9 +267,9 @@ def wire_dry_run(view: DryRunView, services: Services, model: ModelReference, in
 
     def run(reference: str, *values: Value) -> Iterator[Any]:
         before = None
-        for shown in dry_run_markup(services, reference, values):
-            yield gr.skip() if shown == before else shown  # drawn once, or a screen reader says it twice a second
-            before = shown
+        for markup in dry_run_markup(services, reference, values):
+            yield gr.skip() if markup == before else markup  # drawn once, or a screen reader says it twice a second
+            before = markup
 
     options: dict[str, Any] = {**AT_ONCE, "queue": True, "concurrency_limit": None}
     running = view.run.click(run, [model.text, *inputs], view.table, api_name="dry_run_asked", **options)

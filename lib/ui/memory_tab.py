@@ -144,33 +144,33 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     Raises:
         AdvisorError: the question is refused.
     """
-    asked, of_tab = workload.recommend_arguments(values), workload.tab_arguments(values, ask.MEMORY)
+    of_workload, of_tab = workload.recommend_arguments(values), workload.tab_arguments(values, ask.MEMORY)
     arguments: dict[str, Any] = {
-        "context_tokens": asked["context_tokens"],
-        "batch_size": asked["concurrency"],
-        "precision": asked["precision"],
-        "engine": "transformers" if asked["engine"] == "auto" or of_tab["mode"] != "inference" else asked["engine"],
+        "context_tokens": of_workload["context_tokens"],
+        "batch_size": of_workload["concurrency"],
+        "precision": of_workload["precision"],
+        "engine": "transformers" if of_workload["engine"] == "auto" or of_tab["mode"] != "inference" else of_workload["engine"],
         "kv_precision": of_tab["kv_precision"],
         "mode": of_tab["mode"],
         "devices": of_tab["devices"] or 1,
         "gpu_layers": of_tab["gpu_layers"],
     }
     if makes_pictures(services, model):
-        arguments |= {name: asked[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}
+        arguments |= {name: of_workload[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}
         return MemoryQuestion(arguments={name: value for name, value in arguments.items() if name != "context_tokens"})
     if of_tab["mode"] != "inference":
         return MemoryQuestion(arguments=arguments)
-    arguments |= {name: asked[name] for name in MEDIA_ARGUMENTS}
-    chosen = workload.choose_hardware(services, model, values)
-    arguments["hardware"] = chosen.hardware
-    entry = chosen.entry
+    arguments |= {name: of_workload[name] for name in MEDIA_ARGUMENTS}
+    choice = workload.choose_hardware(services, model, values)
+    arguments["hardware"] = choice.hardware
+    entry = choice.entry
     if entry is None or entry["memory"] is None:
         return MemoryQuestion(arguments=arguments)
-    held = {name: entry["memory"][name] for name in ("context_tokens", "batch_size")}
+    request = {name: entry["memory"][name] for name in ("context_tokens", "batch_size")}
     runs = {"precision": entry["precision"], "engine": entry["engine"], "devices": of_tab["devices"] or max(1, entry["devices"])}
     if of_tab["gpu_layers"] < 0:
         runs["gpu_layers"] = entry["gpu_layers"]
-    return MemoryQuestion(arguments=arguments | held | runs, configured=f"{entry['name']} ({entry['hardware']})")
+    return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry['name']} ({entry['hardware']})")
 
 
 def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
@@ -205,25 +205,26 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
     try:
         if makes_pictures(services, model):
             return [None, ""]
-        asked = memory_question(services, model, values).arguments
-        context = asked["context_tokens"]
+        question = memory_question(services, model, values).arguments
+        context = question["context_tokens"]
         points = [
-            (length, services.estimate_memory_on(model, **{**asked, "context_tokens": length})) for length in choose_lengths(context, limit)
+            (length, services.estimate_memory_on(model, **{**question, "context_tokens": length}))
+            for length in choose_lengths(context, limit)
         ]
     except AdvisorError:
         return [None, ""]
-    fits, hardware = points[0][1]["fits"], asked.get("hardware")
-    chosen = list_capacities([fit for fit in fits if f"{fit['platform']}:{fit['hardware']}" == hardware])
-    return [draw_growth(points, list_capacities(fits), int(context), chosen[0] if chosen else None), growth_table(points)]
+    fits, hardware = points[0][1]["fits"], question.get("hardware")
+    of_hardware = list_capacities([fit for fit in fits if f"{fit['platform']}:{fit['hardware']}" == hardware])
+    return [draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None), growth_table(points)]
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:
     """Context lengths for the curve: powers of two and what lies half-way, up to the model's limit; the one asked for is among them."""
-    asked = int(context)
-    end = max(asked, limit)
-    start = min(asked, max(1, end // _SPAN))
+    own_length = int(context)
+    end = max(own_length, limit)
+    start = min(own_length, max(1, end // _SPAN))
     steps = {size for power in range(end.bit_length()) for size in (2**power, 3 * 2**power // 2)}
-    return sorted({size for size in steps if start <= size <= end} | {asked, end})
+    return sorted({size for size in steps if start <= size <= end} | {own_length, end})
 
 
 def list_capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:

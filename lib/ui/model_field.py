@@ -157,14 +157,14 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
 def suggestions(services: Services, typed: str) -> list[str]:
     """Bundled ids that hold every typed word, then what the Hub finds; without the Hub, the bundled ones alone."""
     words = typed.casefold().split()
-    bundled = [known for known in services.bundled_models() if all(word in known.casefold() for word in words)]
+    bundled = [model_id for model_id in services.bundled_models() if all(word in model_id.casefold() for word in words)]
     if len(typed.strip()) < _SEARCH_FROM or len(bundled) >= _SUGGESTED or typed.lstrip().startswith("{"):
         return bundled[:_SUGGESTED]
     try:
-        found = services.search_models(typed)
+        hits = services.search_models(typed)
     except HubError:
-        found = ()  # suggestions are a convenience: the field takes any id, and resolving it says what is wrong with the Hub
-    return list(dict.fromkeys([*bundled, *found]))[:_SUGGESTED]
+        hits = ()  # suggestions are a convenience: the field takes any id, and resolving it says what is wrong with the Hub
+    return list(dict.fromkeys([*bundled, *hits]))[:_SUGGESTED]
 
 
 def context_slider(limit: int, value: object) -> dict[str, Any]:
@@ -172,10 +172,10 @@ def context_slider(limit: int, value: object) -> dict[str, Any]:
 
     A kept value below the first step lowers the start of the slider: Gradio refuses every later event over a value outside its range.
     """
-    asked = int(value) if isinstance(value, int | float) else None
-    step = 64 if limit <= _FINE_STEP_UP_TO or (asked is not None and asked < _STEP) else _STEP
-    kept = min(step, limit) if asked is None else min(max(asked, 1), limit)
-    return dict(gr.update(minimum=min(step, kept), maximum=limit, step=step, value=kept))
+    tokens = int(value) if isinstance(value, int | float) else None
+    step = 64 if limit <= _FINE_STEP_UP_TO or (tokens is not None and tokens < _STEP) else _STEP
+    position = min(step, limit) if tokens is None else min(max(tokens, 1), limit)
+    return dict(gr.update(minimum=min(step, position), maximum=limit, step=step, value=position))
 
 
 def context_note(limit: int) -> str:

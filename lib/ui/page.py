@@ -92,9 +92,9 @@ class PageView:
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        shown = [self.memory.inputs.offload, *self.media]
+        boxes = [self.memory.inputs.offload, *self.media]
         of_media = [getattr(self.workload, name) for name in OF_MEDIA]
-        return [self.model.facts, self.model.reference.text, self.model.limit, *shown, *of_media, self.workload.context]
+        return [self.model.facts, self.model.reference.text, self.model.limit, *boxes, *of_media, self.workload.context]
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -119,12 +119,12 @@ def build_view(services: Services) -> PageView:
     """The model bar, the workload and the tabs, without their events."""
     with gr.Column(elem_classes="model-bar"):
         model = model_field.build(services)
-        asked, media = workload.build(services, model.config)
+        workload_view, media = workload.build(services, model.config)
     ticks = build_ticks()
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
     tab: dict[str, gr.Tab] = {}
-    words = {name: said for said, name in TAB_WORDS.items()}
+    words = {name: word for word, name in TAB_WORDS.items()}
     with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
         with gr.Tab(words["recommend"], id="recommend") as tab["recommend"]:
             recommend = recommend_tab.build()
@@ -144,7 +144,7 @@ def build_view(services: Services) -> PageView:
             space = space_tab.build(services)
     return PageView(
         model=model,
-        workload=asked,
+        workload=workload_view,
         media=media,
         tabs=tabs,
         tab=tab,
@@ -259,8 +259,8 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     values, unread = read_link(ask.every_field(services.catalog()), params)
     pasted = params.get("config") == PASTED
     model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    facts, reference, limit, *shown, slider = model_changed(services, model, None, values[0])
-    for name, default in zip(OF_MEDIA, shown[-len(OF_MEDIA) :], strict=True):
+    facts, reference, limit, *box_updates, slider = model_changed(services, model, None, values[0])
+    for name, default in zip(OF_MEDIA, box_updates[-len(OF_MEDIA) :], strict=True):
         at = list(ask.FIELDS_BY_NAME).index(name)
         if reference and not isinstance(default, dict) and values[at] != default:  # the model neither makes nor takes it
             values[at] = default
@@ -287,7 +287,7 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
         facts,
         reference,
         limit,
-        *shown[: -len(OF_MEDIA)],
+        *box_updates[: -len(OF_MEDIA)],
         *explain_markup(answer.updates()),
         params.get("space", "")[: ask.MODEL_LENGTH],
     ]

@@ -114,17 +114,17 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
     """Words and picture for the configuration that is recommended, on its hardware or on the one looked at; a refusal is a sentence."""
     if not model:
         return hint_note(CHOOSE_FOR_ROOFLINE), None
-    asked = workload.recommend_arguments(values)
-    length, at_once = int(asked["context_tokens"]), asked["concurrency"]
+    arguments = workload.recommend_arguments(values)
+    length, at_once = int(arguments["context_tokens"]), arguments["concurrency"]
     usual = prompt_and_output_tokens(length)
-    prompt, answer = int(asked["prompt_tokens"] or usual[0]), int(asked["output_tokens"] or usual[1])
+    prompt, answer = int(arguments["prompt_tokens"] or usual[0]), int(arguments["output_tokens"] or usual[1])
     try:
-        chosen = workload.choose_hardware(services, model, values)
-        if not chosen.hardware:
+        choice = workload.choose_hardware(services, model, values)
+        if not choice.hardware:
             return hint_note("Nothing qualifies, so there is no card to draw; choose hardware to look at."), None
-        entry = chosen.entry
-        precision, engine = ("auto", _engine(chosen.hardware)) if entry is None else (entry["precision"], entry["engine"])
-        picture = services.roofline(model, chosen.hardware, precision, engine, prompt, answer, at_once)
+        entry = choice.entry
+        precision, engine = ("auto", _engine(choice.hardware)) if entry is None else (entry["precision"], entry["engine"])
+        picture = services.roofline(model, choice.hardware, precision, engine, prompt, answer, at_once)
     except AdvisorError as refused:
         return word_refusal(refused, "No roofline."), None
     return roofline_words(picture), draw_roofline(picture)

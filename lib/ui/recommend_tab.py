@@ -188,12 +188,12 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> li
     """Price against predicted speed; nothing where there is no answer (the card says why)."""
     try:
         answer = services.recommend(model, **workload.recommend_arguments(values)) if model else None
-        shown = speed_front(answer["ranked"], answer["pick"]) if answer else None
+        front = speed_front(answer["ranked"], answer["pick"]) if answer else None
     except AdvisorError:
-        shown = None
-    if shown is None or len(shown.places) < 2:  # noqa: PLR2004  one point is no comparison
+        front = None
+    if front is None or len(front.places) < 2:  # noqa: PLR2004  one point is no comparison
         return ["", None, ""]
-    return [front_head(shown), draw_front(shown), front_foot(shown)]
+    return [front_head(front), draw_front(front), front_foot(front)]
 
 
 def wire(view: RecommendView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:

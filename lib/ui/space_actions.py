@@ -94,11 +94,11 @@ class Scene:
 
 def form_request(space: str, action: object, hardware: object, sleep_time_s: object) -> SpaceRequest:
     """What the form asks for."""
-    chosen: Action = next((known for known in _ACTIONS if known == action), "switch")
-    tier = str(hardware or "") if chosen == "switch" else ""
-    timed = chosen == "sleep" or (chosen == "switch" and tier not in OWN_SLEEP)
+    form_action: Action = next((name for name in _ACTIONS if name == action), "switch")
+    tier = str(hardware or "") if form_action == "switch" else ""
+    timed = form_action == "sleep" or (form_action == "switch" and tier not in OWN_SLEEP)
     seconds = sleep_time_s if timed and isinstance(sleep_time_s, int) else -1
-    return SpaceRequest(space=space, action=chosen, hardware=tier, sleep_time_s=seconds)
+    return SpaceRequest(space=space, action=form_action, hardware=tier, sleep_time_s=seconds)
 
 
 def review_request(services: Services, request: SpaceRequest, token: str | None) -> Review:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceView:
-    """Inputs and outputs of the tab. `seen` is the Space that was found, `pick` the tier to move to."""
+    """Inputs and outputs of the tab. `space_id` is the Space that was found, `pick` the tier to move to."""
 
     space: gr.Textbox
     look: gr.Button
@@ -35,7 +35,7 @@ class SpaceView:
     use: gr.Button
     form: FormView
     account: AccountView
-    seen: gr.State
+    space_id: gr.State
     pick: gr.State
 
 
@@ -74,7 +74,7 @@ def build(services: Services) -> SpaceView:
         use=use,
         form=form,
         account=account,
-        seen=gr.State(""),
+        space_id=gr.State(""),
         pick=gr.State(""),
     )
 
@@ -85,7 +85,7 @@ def wire(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ti
     _wire_look(view, services, question, ticks)
     account_box.wire(view.account, view.login.token, services)
     space_actions.wire(
-        view.form, TabParts(space=view.seen, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
+        view.form, TabParts(space=view.space_id, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
 
 
@@ -101,7 +101,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
         sleeps = markup.sleep_time_s if markup.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
         return {
             view.status: markup.status,
-            view.seen: markup.space,
+            view.space_id: markup.space,
             view.sized: hint_note("Working out the right size …") if markup.space else "",
             view.use: gr.update(visible=False),
             form.box: gr.update(visible=bool(markup.space)),
@@ -117,10 +117,10 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
         return {view.sized: markup.card, view.pick: markup.tier, view.use: gr.update(visible=bool(markup.tier)), token: emptied}
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
-    shown = [view.status, view.seen, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
+    outputs = [view.status, view.space_id, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
     asking = [view.space, token, question[at]]
-    looking = gr.on([view.look.click, view.space.submit, ticks["space"].change], look, asking, shown, api_name="space_looked", **quiet)
-    sizing = [view.seen, token, view.size, *question]
+    looking = gr.on([view.look.click, view.space.submit, ticks["space"].change], look, asking, outputs, api_name="space_looked", **quiet)
+    sizing = [view.space_id, token, view.size, *question]
     answers = [view.sized, view.pick, view.use, token]
     looking.then(size, sizing, answers, api_name="space_sized", **quiet)
     gr.on([view.resize.click, view.size.submit], size, sizing, answers, api_name="space_resized", **quiet)
@@ -139,5 +139,5 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
 def _tier_update(services: Services, hardware: str | None) -> Any:
     """The tiers of today; the hardware that is looked at is chosen, if it is one of them."""
     choices, wanted = space_look.tier_choices(services), space_look.tier_of_hardware(hardware)
-    known = any(value == wanted for _, value in choices)
-    return gr.update(choices=choices, value=wanted) if known else gr.update(choices=choices)
+    on_offer = any(value == wanted for _, value in choices)
+    return gr.update(choices=choices, value=wanted) if on_offer else gr.update(choices=choices)

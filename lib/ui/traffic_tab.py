@@ -338,9 +338,9 @@ def latency_html(services: Services, model: str, values: Sequence[Value], own: S
         return hint_note(CHOOSE)
     try:
         times = ask.arguments(LATENCY, own[:-1])
-        asked = traffic_arguments(services, model, values)
-        shape = {name: asked[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
-        answer = services.diagnose_latency(model, asked["hardware"], metrics_text=own[-1] or "", **times, **shape)
+        settings = traffic_arguments(services, model, values)
+        shape = {name: settings[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
+        answer = services.diagnose_latency(model, settings["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No diagnosis.", LATENCY)
     return latency_card(answer) + latency_table(answer) + answer_details(answer)
@@ -361,8 +361,8 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
         return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0)]
 
     def diagnose(ref: str, *values: Value) -> list[Any]:
-        asked = len(ask.QUESTION) + len(ask.TRAFFIC)
-        return [latency_html(services, ref, values[:asked], values[asked:])]
+        split_at = len(ask.QUESTION) + len(ask.TRAFFIC)
+        return [latency_html(services, ref, values[:split_at], values[split_at:])]
 
     options: dict[str, Any] = {
         "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
@@ -373,5 +373,5 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
     redrawn = [view.measure, view.loads, view.inputs.rate]
     view.measure.input(redraw, redrawn, [view.head, view.chart], trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
-    asked = [*question, *view.inputs.all(), *view.latency.inputs()]
-    follow(ticks["latency"], diagnose, [model.text, *asked], [view.latency.answer], "latency_changed")
+    question_inputs = [*question, *view.inputs.all(), *view.latency.inputs()]
+    follow(ticks["latency"], diagnose, [model.text, *question_inputs], [view.latency.answer], "latency_changed")

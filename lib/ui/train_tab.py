@@ -143,11 +143,11 @@ def _inputs() -> TrainInputs:
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     """The form as arguments of the API: an emptied field as its default, two devices where sharding is asked of one."""
     filled = [field.default if value is None or value == [] else value for field, value in zip(ask.TRAIN, values, strict=True)]
-    named = ask.arguments(ask.TRAIN, filled)
-    shared = named["sharding"] != "none"
-    devices = max(2, int(named["devices"])) if shared else 1
-    choices = {name: named[name] == "yes" for name in ("packing", "double_quantization")}
-    return {**named, **choices, "devices": devices}
+    arguments = ask.arguments(ask.TRAIN, filled)
+    shared = arguments["sharding"] != "none"
+    devices = max(2, int(arguments["devices"])) if shared else 1
+    choices = {name: arguments[name] == "yes" for name in ("packing", "double_quantization")}
+    return {**arguments, **choices, "devices": devices}
 
 
 def train_markup(services: Services, model: str, values: Sequence[Value]) -> TrainMarkup:

@@ -212,10 +212,10 @@ def log_failure(doing: str, failure: BaseException, private: Iterable[object]) -
     lines: list[str] = []
     error: BaseException | None = failure
     while error is not None:
-        said = f"{type(error).__name__}: {error}"
+        line = f"{type(error).__name__}: {error}"
         for text in texts:
-            said = said.replace(text, "(what the caller sent)")
-        lines = [*traceback.format_tb(error.__traceback__), said, *lines]
+            line = line.replace(text, "(what the caller sent)")
+        lines = [*traceback.format_tb(error.__traceback__), line, *lines]
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     log.error("%s failed\n%s", doing, "\n".join(lines))
 

@@ -110,9 +110,9 @@ _WITH_PORT = re.compile(r"\[([0-9a-fA-F:.]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
 def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address in a text, which some proxies write with a port; one of IPv4 that is written as one of IPv6 is itself."""
     text = text.strip()
-    found = _WITH_PORT.fullmatch(text)
+    match = _WITH_PORT.fullmatch(text)
     try:
-        address = ipaddress.ip_address((found[1] or found[2]) if found else text)
+        address = ipaddress.ip_address((match[1] or match[2]) if match else text)
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address

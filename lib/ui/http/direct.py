@@ -71,9 +71,9 @@ class _CallState:
         self.threads = functools.cache(lambda: anyio.CapacityLimiter(CALLS_AT_ONCE))
         self._unread: TTLCache[str, str] = TTLCache(UNREAD_BYTES, ANSWER_S, time.monotonic, len)
 
-    def keep(self, event: str, told: object) -> JSONResponse:
+    def keep(self, event: str, data: object) -> JSONResponse:
         """Keep what a stream will tell, and name it."""
-        name, text = uuid.uuid4().hex, f"event: {event}\ndata: {told if isinstance(told, str) else json.dumps(told)}\n\n"
+        name, text = uuid.uuid4().hex, f"event: {event}\ndata: {data if isinstance(data, str) else json.dumps(data)}\n\n"
         self._unread[name] = text
         return JSONResponse({"event_id": name})
 
@@ -133,13 +133,13 @@ class _QuestionRoutes:
         """
         question, token = self._endpoint.question, token_of(sent)
         values: list[object] = []
-        named: dict[str, object] = {}
+        keywords: dict[str, object] = {}
         if by_names:
-            named = {name: value for name, value in sent.items() if name != "oauth_token"}
-            check_names(question, named)
+            keywords = {name: value for name, value in sent.items() if name != "oauth_token"}
+            check_names(question, keywords)
         else:
             values = fill_defaults(question, values_of(self._name, sent))
         if self._endpoint.takes_token:
-            named["token"] = token
-        work = functools.partial(self._answer, *values, **named)
+            keywords["token"] = token
+        work = functools.partial(self._answer, *values, **keywords)
         return await anyio.to_thread.run_sync(lambda: json.dumps([work()], allow_nan=False), limiter=self._state.threads())

@@ -44,13 +44,13 @@ class Failures:
             await self._app(scope, receive, send)
             return
         drop_wrong_hosts(scope)
-        began, held, body = False, False, bytearray()
+        began, is_error, body = False, False, bytearray()
 
         async def send_mended(message: Message) -> None:
-            nonlocal began, held
+            nonlocal began, is_error
             if message["type"] == "http.response.start":
-                held = message["status"] == _SERVER_ERROR
-            if not held:
+                is_error = message["status"] == _SERVER_ERROR
+            if not is_error:
                 began = True
                 await send(message)
                 return
@@ -99,10 +99,10 @@ def _is_host(value: bytes) -> bool:
 def _mended(body: bytes) -> JSONResponse:
     """The answer in place of one with status 500: its own sentence with the status of its code, or ours."""
     try:
-        told = json.loads(body)
+        answer = json.loads(body)
     except ValueError:
-        told = None
-    sentence, code = (told.get("error"), told.get("title")) if isinstance(told, dict) else (None, None)
+        answer = None
+    sentence, code = (answer.get("error"), answer.get("title")) if isinstance(answer, dict) else (None, None)
     return error_body(sentence, str(code)) if isinstance(sentence, str) and sentence else error_body(FAILED, "internal")
 
 

@@ -165,11 +165,11 @@ class McpEndpoint:
         from mcp.types import Tool  # noqa: PLC0415
 
         server: Server[object, object] = Server("spaces-hardware-advisor")
-        listed = [Tool(**tool) for tool in self.tools]
+        tools = [Tool(**tool) for tool in self.tools]
 
         @server.list_tools()  # type: ignore[no-untyped-call, untyped-decorator]
         async def list_tools() -> list[Tool]:
-            return listed
+            return tools
 
         @server.call_tool(validate_input=False)  # type: ignore[untyped-decorator]  # our own checks speak in sentences
         async def call_tool(name: str, arguments: dict[str, Any]) -> CallToolResult:

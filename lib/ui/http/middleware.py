@@ -257,9 +257,9 @@ class ApiMiddleware:
         sent = await self._bodies.json_object(body)
         token_of(sent)
         if how == "call/v2":
-            named = {name: value for name, value in sent.items() if name != "oauth_token"}
-            check_names(endpoint.question, named)
-            await self._check_before_waiting(endpoint, named)
+            keywords = {name: value for name, value in sent.items() if name != "oauth_token"}
+            check_names(endpoint.question, keywords)
+            await self._check_before_waiting(endpoint, keywords)
             return _checked_call(sent), body
         values = values_of(name, sent)
         full = fill_defaults(endpoint.question, values)

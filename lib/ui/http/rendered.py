@@ -78,17 +78,17 @@ class RenderedOnce:
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or path not in PATHS:
             await self._app(scope, receive, send)
             return
-        found = await self._find(path, scope, receive)
-        if found is None:  # not there, or it failed: as Gradio says it
+        response = await self._find(path, scope, receive)
+        if response is None:  # not there, or it failed: as Gradio says it
             await self._app(scope, receive, send)
             return
         root = get_root_url(Request(scope), path, scope["app"].root_path or scope.get("root_path") or self._page.custom_mount_path)
-        headers = [*found.headers, (b"vary", b"accept-encoding")]
+        headers = [*response.headers, (b"vary", b"accept-encoding")]
         if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
-            body = await anyio.to_thread.run_sync(self._packed, path, found, root)
+            body = await anyio.to_thread.run_sync(self._packed, path, response, root)
             headers.append((b"content-encoding", b"gzip"))
         else:
-            body = found.body(root)
+            body = response.body(root)
         headers.append((b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
@@ -96,20 +96,20 @@ class RenderedOnce:
     def _packed(self, path: str, cached: _Rendered, root: str) -> bytes:
         """The body compressed: a tenth of 0.8 MB."""
         with self._lock:
-            kept = self._compressed.get((path, root))
-            if kept is None or kept[0] is not cached:
-                kept = self._compressed[path, root] = (cached, gzip.compress(cached.body(root), _GZIP_LEVEL, mtime=0))
-        return kept[1]
+            entry = self._compressed.get((path, root))
+            if entry is None or entry[0] is not cached:
+                entry = self._compressed[path, root] = (cached, gzip.compress(cached.body(root), _GZIP_LEVEL, mtime=0))
+        return entry[1]
 
     async def _find(self, path: str, scope: Scope, receive: Receive) -> _Rendered | None:
         """The response as it is for everybody; None where it is not a success."""
         async with self._rendering:
-            found = self._rendered.get(path)
-            if found is None or any(before is not now for before, now in zip(found.state, self._state(), strict=True)):
-                found = await self._render(scope, receive)
-                if found is not None:
-                    self._rendered[path] = found
-        return found
+            response = self._rendered.get(path)
+            if response is None or any(before is not now for before, now in zip(response.state, self._state(), strict=True)):
+                response = await self._render(scope, receive)
+                if response is not None:
+                    self._rendered[path] = response
+        return response
 
     def _state(self) -> tuple[object, ...]:
         """What a rendered response depends on."""
