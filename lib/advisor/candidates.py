@@ -216,9 +216,7 @@ def engines_on(
 def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Workload, published: Sequence[str] = ()) -> Candidates:
     """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
     crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.platform in {"endpoints", "jobs"}
-    return _candidates_of(
-        ById(spec), family, ById(offer), workload.sdk, workload.engine, workload.precision, tuple(published), crowd=crowd
-    )
+    return _candidates_of(ById(spec), family, ById(offer), workload.sdk, workload.engine, workload.precision, tuple(published), crowd=crowd)
 
 
 @lru_cache(maxsize=4096)
