@@ -392,7 +392,7 @@ def _pytorch_tpu(engine: str, versions: Versions) -> tuple[list[str], tuple[str,
         return ["# brings its own torch and libtpu: pin no other", versions["vllm-tpu"].line()], ("vllm-tpu",)
     tpu = versions["torch_tpu"]
     return [
-        f'# the device is "tpu"; works with {tpu.brings}. it will replace PyTorch/XLA',
+        f'# the device is "tpu"; works with {tpu.brings}. torch_tpu will replace PyTorch/XLA',
         tpu.line(),
         versions["torch"].line(),
         versions["transformers"].line(),

@@ -224,14 +224,14 @@ def test_a_heartbeat_that_fails_says_why() -> None:
 def test_the_ledger_with_and_without_rows() -> None:
     """Empty: one line, no plot, no links. With rows: picture, table, links; a figure that there is not is the first one."""
     empty = live_boxes.ledger_markup(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
-    assert "Nothing has been measured yet" in empty.kept
+    assert "Nothing has been measured yet" in empty.storage
     assert (empty.head, empty.chart, empty.rows) == ("", None, "")
-    assert "ledger.csv" not in empty.kept
+    assert "ledger.csv" not in empty.storage
     full = live_boxes.ledger_markup(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
     assert full.chart is not None
     assert "Peak memory: predicted against measured" in full.head
-    assert 'href="ledger.csv"' in full.kept
-    assert 'href="ledger.parquet"' in full.kept
+    assert 'href="ledger.csv"' in full.storage
+    assert 'href="ledger.parquet"' in full.storage
 
 
 def test_the_ledger_as_files() -> None:
