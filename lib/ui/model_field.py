@@ -67,6 +67,7 @@ EXAMPLES = (
     ("8B on ZeroGPU", "?model=meta-llama/Llama-3.1-8B-Instruct"),
     ("120B MoE", "?model=openai/gpt-oss-120b&engine=vllm"),
     ("Image model", "?model=stabilityai/stable-diffusion-xl-base-1.0"),
+    ("Fine-tune 8B with QLoRA", "?tab=train&model=meta-llama/Llama-3.1-8B-Instruct&method=qlora"),
 )
 
 
