@@ -7,6 +7,7 @@ a layout: clear backgrounds for both themes, quiet grids, one font.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,6 +42,7 @@ _CLEAR = "rgba(0,0,0,0)"
 _APART = 0.06  # share of the height that a label takes
 _NAME_WORDS = 2  # "RTX PRO"
 _MARKS = 5
+_LINE_LETTERS = 14  # what the margin beside the chart has room for, also in bold
 
 
 def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = None) -> str:
@@ -129,6 +131,7 @@ def draw_growth(
     of_highlight = max((capacity for capacity, _ in lines if highlight and capacity <= highlight[1]), default=None)
     for capacity, name in lines:
         marked = capacity == of_highlight
+        text = "<br>".join(escape(line) for line in textwrap.wrap(name, _LINE_LETTERS))
         figure.add_hline(y=capacity / scale, line={"width": 1.2, "dash": "solid" if marked else "dot", "color": "#8b93a1"})
         figure.add_annotation(
             x=1,
@@ -138,7 +141,7 @@ def draw_growth(
             y=capacity / scale,
             align="left",
             showarrow=False,
-            text=f"<b>{escape(name)}</b>" if marked else escape(name),
+            text=f"<b>{text}</b>" if marked else text,
             font={"size": 11},
         )
     figure.add_vline(x=context, line={"width": 1.5, "color": "#8b93a1"})
