@@ -135,13 +135,13 @@ def choose_grid(size: ImageSize, *, tile: int, grids: Iterable[tuple[int, int]])
     (2, 2)
     """
 
-    def kept(grid: tuple[int, int]) -> tuple[int, int]:
+    def count_pixels(grid: tuple[int, int]) -> tuple[int, int]:
         rows, columns = grid
         scale = min(columns * tile / size.width, rows * tile / size.height)
         used = min(int(size.width * scale) * int(size.height * scale), math.prod(size))
         return used, used - rows * columns * tile**2
 
-    return max(grids, key=kept)
+    return max(grids, key=count_pixels)
 
 
 def cover_grid(size: ImageSize, rows: int, columns: int) -> tuple[int, int]:

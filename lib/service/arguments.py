@@ -393,3 +393,17 @@ Quantized = Annotated[
     Field(description="what a format of 8 or 4 bits is for: the denoiser alone, or text encoders too"),
 ]
 Flag = Annotated[bool, Checked(check_flag, bool)]
+
+
+class MediaArguments(Arguments):
+    """What a request takes or makes beside text, last among the arguments of `/estimate_speed` and of what a bill is asked with."""
+
+    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
+    height: Pixels = argument(0, "pixels, as width")
+    frames: Frames = argument(0, "frames of a clip")
+    steps: Steps = argument(0, "steps of denoising")
+    guidance: Guidance = "auto"
+    images: ImageCount = 0
+    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
+    image_height: ImageSide = argument(1024, "pixels, as image_width")
+    audio_seconds: SoundSeconds = 0

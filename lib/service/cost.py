@@ -48,18 +48,12 @@ from lib.service.arguments import (
     Concurrency,
     DaysPerMonth,
     Engine,
-    Frames,
-    Guidance,
     Hardware,
     HoursPerDay,
-    ImageCount,
-    ImageSide,
+    MediaArguments,
     Model,
-    Pixels,
     Precision,
     RequestsPerDay,
-    SoundSeconds,
-    Steps,
     Tokens,
     TokensOrNone,
     argument,
@@ -76,7 +70,7 @@ from lib.workload import MEDIA_ARGUMENTS, PICTURE_ARGUMENTS, MemoryRequest, gath
 Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
 
 
-class CostArguments(UsageArguments):
+class CostArguments(MediaArguments, UsageArguments):
     """Arguments of `/estimate_cost`."""
 
     hardware: Hardware = argument(
@@ -99,15 +93,6 @@ class CostArguments(UsageArguments):
     concurrency: Concurrency = argument(1, "requests that each replica serves at the same time")
     provider_usd_per_million_output_tokens: UsdPerMillion = argument(0, "what a provider asks per million answer tokens; 0 if not known")
     region: Region = argument("", "region of a TPU slice, such as europe-west4; empty is us-central1")
-    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
-    height: Pixels = argument(0, "pixels, as width")
-    frames: Frames = argument(0, "frames of a clip")
-    steps: Steps = argument(0, "steps of denoising")
-    guidance: Guidance = "auto"
-    images: ImageCount = 0
-    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
-    image_height: ImageSide = argument(1024, "pixels, as image_width")
-    audio_seconds: SoundSeconds = 0
 
     def memory_request(self, spec: ModelSpec, offer: Offer, usage: Usage) -> MemoryRequest:
         """What has to fit on the offer.

@@ -25,20 +25,13 @@ from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat
 from lib.service.arguments import (
-    Arguments,
     Concurrency,
     Engine,
-    Frames,
     GpuLayers,
-    Guidance,
     Hardware,
-    ImageCount,
-    ImageSide,
+    MediaArguments,
     Model,
-    Pixels,
     Precision,
-    SoundSeconds,
-    Steps,
     Tokens,
     argument,
     check_offer,
@@ -64,7 +57,7 @@ if TYPE_CHECKING:
     from lib.catalog.silicon import Cards
 
 
-class SpeedArguments(Arguments):
+class SpeedArguments(MediaArguments):
     """Arguments of `/estimate_speed` and of the roofline."""
 
     model: Model
@@ -75,15 +68,6 @@ class SpeedArguments(Arguments):
     output_tokens: Tokens = argument(256, "tokens of an answer (sound: of each window of half a minute)")
     concurrency: Concurrency = argument(1, "requests in flight all the time (pictures: of a batch)")
     gpu_layers: GpuLayers = -1
-    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
-    height: Pixels = argument(0, "pixels, as width")
-    frames: Frames = argument(0, "frames of a clip")
-    steps: Steps = argument(0, "steps of denoising")
-    guidance: Guidance = "auto"
-    images: ImageCount = 0
-    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
-    image_height: ImageSide = argument(1024, "pixels, as image_width")
-    audio_seconds: SoundSeconds = 0
 
     @property
     def request(self) -> SpeedRequest:
