@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from lib.present import gpu_tpu_words, solve_cards, traffic_words
 from lib.present.reason_words import SLEEP_TEMPLATES, ZEROGPU_RESERVATION
 
 _MODEL = {
@@ -308,19 +307,60 @@ _SPACE = {
     "bill_unknown": "What {count} of them cost now is not known: the sums leave them out.",
     "storage_retired": "Persistent storage tiers are no longer offered; buckets and volumes took their place.",
 }
+_LOAD = {
+    "steps_predicted": "Steps take the times that the laws of speed predict; the simulation adds queues, batches and the cache, but no "
+    "network.",
+    "continuous_what_if": "{engine} starts a batch together by default; continuous batching with its step times is a what-if.",
+    "batch_cut": "A padded batch of {asked!s} does not fit beside the weights: at most {batch_size!s} sequences are batched.",
+    "sleeps_at_start": "Replicas are asleep at the start, and the first request waits {cold_start_s} for one to wake.",
+    "queue_grows": "More arrives than is served: {backlog} of {requests} requests had not begun when the last one came, so waits and "
+    "percentiles grow with the time that is simulated.",
+    "requests_refused": "{refused} of {requests} requests were refused: alone they would not fit the cache.",
+    "few_requests": "Only {completed} requests were answered, so the 99th percentile is that of one or two of them. Ask for a longer time.",
+    "not_steady": "Requests take longer than half of the {duration_s} in which they arrive, so no steady part is left to count: rates "
+    "and price are those of the whole {span_s}, with its empty beginning and end, and tokens look dearer than they would. Ask for a "
+    "longer time.",
+    "loads_not_steady": "Hollow points ({points} of {total}, from {lowest_requests_per_s:.3g} requests per second on) count the whole "
+    "run: requests take longer than half of the time in which they arrive, so no steady part is left. Throughput and price there look "
+    "worse than on a server that goes on.",
+    "needs_not_steady": "For {unsteady} of {total} hardware options the price per million tokens counts the whole run: requests take "
+    "longer than half of the time that was tried. It is higher than on a server that goes on.",
+    "requests_preempted": "The cache was full: {preemptions} times a sequence gave its cache back and was read again.",
+    "means_since_start": "Times of a metrics text are means since the server started, over all of its requests.",
+    "tgi_first_token": "TGI states no time to first token: its prefill is the mean time of a prefill batch.",
+    "queue_beyond_first_token": "The queue is longer than the time to first token, which should hold it: they come from different "
+    "requests, or the queue is that of a proxy in front. The prefill is taken as not measured.",
+}
+_SOLVE = {
+    "full_length": "Every request is counted at its full length, with a prompt that fills what the answer does not. Shorter requests "
+    "leave room for more: /recommend counts those of the usual length on servers.",
+    "limits_not_checked": "No speed is predicted here, so the limits on the first token and on speed are not checked.",
+    "calls_not_shared": "On ZeroGPU each call has its own GPU: memory and speed there are those of one request at a time, not of "
+    "{concurrency:,}.",
+    "offload_price": "The slowdown of offloading counts every offloaded byte at every step, over the host link at its maker's "
+    "stated speed.",
+}
+_GPU_TPU = {
+    "weights_are_judgement": "The weights of the reasons are this project's judgement; each fact behind them has a source.",
+    "tpu_prices_are_secondary": "Prices of TPUs come from copies of Google's list, not from the list itself.",
+    "commitments_known_for_v6e": "Prices with a commitment were found for v6e only, in the regions with its lowest price.",
+    "spot_changes": "Spot prices change, and a spot slice can be taken back at any time.",
+    "context_cut": "This model takes {limit_tokens} tokens at most, so everything is judged at that length, not at {asked_tokens}.",
+    "limit_not_kept": "No {kind} option is predicted to answer within {max_ttft_s}: {hardware!s} comes nearest with {ttft_s}. "
+    "The limit therefore favours neither side.",
+    "limit_not_kept:unknown": "No {kind} option is predicted to answer within {max_ttft_s}, because no speed is predicted on any of "
+    "them. The limit therefore favours neither side.",
+    "no_slice_compared": "No TPU slice is compared: no serving engine of this catalog runs this kind of model there, so nothing is "
+    "known of its memory, speed or price on a TPU.",
+    "precisions_differ": "The prices are for different precisions: {tpu!s} in {tpu_precision!s}, {gpu!s} in {gpu_precision!s}. "
+    "Ask for one precision to compare like with like.",
+    "priced_by_the_hour": "No price per million output tokens is known here, because the model generates none or its speed is "
+    "not predicted: hardware that holds it is sorted by its price per hour.",
+    "nothing_compared": "Nothing is compared: no GPU offer and no TPU slice of this catalog is predicted to run this model within "
+    "these limits. /recommend says why each offer does not.",
+    "options_serve": "Options and chips are counted for serving this model; training it takes more memory and other hardware.",
+    "options_in_bf16": "No TPU of this catalog computes in {precision}: memory, speed and prices are those of bf16.",
+}
 CAVEATS: Mapping[str, str] = MappingProxyType(
-    _MODEL
-    | _FILES
-    | _MEMORY
-    | _PREDICTION
-    | _BILL
-    | _QUOTA
-    | _STORAGE
-    | _TIER
-    | _RUN
-    | _HEARTBEAT
-    | _SPACE
-    | dict(gpu_tpu_words.CAVEATS)
-    | dict(traffic_words.CAVEATS)
-    | dict(solve_cards.CAVEATS)
+    _MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | _RUN | _HEARTBEAT | _SPACE | _LOAD | _SOLVE | _GPU_TPU
 )

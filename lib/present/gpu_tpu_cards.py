@@ -13,12 +13,19 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import PEAK_DTYPES, Accelerator
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.gpu_tpu_words import COMMITMENTS, SIDES, VERDICTS, WEIGHTS
 from lib.present.markup import bullet_list, escape, link_source
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour
+from lib.present.sentences import COMMITMENTS, SIDES
 from lib.present.snippets import code_blocks
 from lib.present.tables import hardware_name, table_markup
 
+VERDICTS = {"gpu": "Choose a GPU", "tpu": "Choose a TPU", "either": "Either will do", "both": "Both, by stage"}
+WEIGHTS = {1: "slightly", 2: "clearly", 3: "strongly"}
+SUPPORT = {
+    "passing": "tested, passes",
+    "not_enough_hbm": "tested, the tested chips have too little memory",
+    "untested": "untested",
+}
 _NONE = "–"
 _MOST_REGIONS = 20
 
@@ -322,3 +329,19 @@ def _platforms(offers: list[Offer]) -> str:
 def _range_of_prices(offers: list[Offer]) -> str:
     prices = [offer.usd_per_hour / offer.accelerator_count for offer in offers if offer.usd_per_hour]
     return f"{usd(min(prices))} to {usd(max(prices))}"
+
+
+def replicas_sentence(replicas: int) -> str:
+    """A slice that holds the model, but not all sequences at once."""
+    return f"It holds the model, but not all requests at once: {replicas} of them would share the requests."
+
+
+def guidance_sentence(parameters: int, advised: int, by_memory: int | None, limit: int) -> str:
+    """Hugging Face's older advice on chips by size, beside the chips that this app counts by memory; `None`: no slice holds it."""
+    size = f"{parameters / 1e9:.1f} billion parameters"
+    old = f"For {size} Hugging Face advised {advised} chip{'s' if advised > 1 else ''} of v5e (1 up to {limit / 1e9:.0f} billion, 4 above; "
+    old += "more chips for lower latency)."
+    if by_memory is None:
+        return f"{old} By this app's memory estimate no slice of v5e holds it in this precision at this load."
+    agree = "the same" if by_memory == advised else "more" if by_memory > advised else "fewer"
+    return f"{old} By this app's memory estimate it takes {by_memory} at this load: {agree}."

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from lib.present import gpu_tpu_words, solve_cards, traffic_words
-
 _HOLDS = {
     "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {device_bytes} used.",
     "fits:claim": "{free_percent} % of its memory stays free: {needed_bytes} of {device_bytes} used; the engine may fill {capacity_bytes}.",
@@ -214,6 +212,123 @@ _COMPARISON = {
     "dearer_full": "At full load, a million output tokens cost {after_usd}, up from {before_usd}.",
     "replicas": "The traffic takes {after} replica(s) instead of {before}.",
 }
+_LATENCY = {
+    "dominant_part": "The {part} takes the most time: {part_s}, {percent:.0f} % of the whole.",
+    "part_slower": "The {part} took {measured_s}; the laws expect {low_s} to {high_s} on this hardware.",
+    "part_faster": "The {part} took {measured_s}, less than the {low_s} to {high_s} that the laws expect: a prefix cache, speculative "
+    "decoding, or other lengths than stated.",
+    "below_ridge": "With {running:.0f} at a time a step is below the ridge point ({ridge!s} sequences): it waits for bytes of weights "
+    "and cache, so weights of fewer bytes make it shorter.",
+    "above_ridge": "With {running:.0f} at a time a step is above the ridge point ({ridge!s} sequences): its arithmetic takes longer "
+    "than reading the weights, so only faster units (FP8 where the card has them) make it shorter.",
+    "never_ridge": "However many requests are batched, a step waits for bytes before arithmetic here: weights of fewer bytes make it "
+    "shorter.",
+    "ridge_out_of_reach": "The cache holds {holds!s} requests of this length, fewer than the {ridge!s} of the ridge point: no batch "
+    "that fits here is bound by arithmetic.",
+    "too_many_at_once": "{concurrency} requests are on their way, and about {running:.0f} run at once: the others wait.",
+    "measure_first": "Nothing was measured yet: the table says what each part should take. State times or paste a server's /metrics.",
+    "optimise_outside": "Optimise the {part} before you rent more: it is outside the model, and no other GPU makes it shorter.",
+    "optimise_engine": "Optimise first: the {part} takes longer than this hardware needs, so a second copy would be as slow.",
+    "optimise_also": "Optimise the {part} too: it takes longer than the laws expect.",
+    "add_replicas": "Scale out: requests wait for a place while the engine is as fast as it can be. /simulate_batching (capacity) "
+    "tells how many replicas a target needs.",
+    "mend_before_scaling": "Optimise first, then scale out: requests wait, and the engine serves them slower than it could.",
+    "as_fast_as_laws": "The {part} is about as fast as this hardware allows: a smaller format, fewer tokens or faster hardware help, "
+    "another replica does not make one request shorter.",
+    "next_preprocess": "Tokenise and template off the request's thread, cache what repeats, give the server more CPU.",
+    "next_transfer": "Stream the answer, keep connections open, and place the server near its callers; send pictures and sound compressed.",
+    "next_queue": "Raise max_num_seqs as far as the cache allows, add replicas, or let fewer requests through at a time.",
+    "next_prefill": "Shorten prompts or let them share a prefix (prefix caching); else split the model over more GPUs, or take a card "
+    "with more FLOP/s.",
+    "next_decode": "Ask for fewer tokens, batch fewer requests, try speculative decoding, or take a card with more memory bandwidth or "
+    "more of them.",
+    "next_postprocess": "Detokenise and format while the answer is streamed, not after it.",
+    "more_cache": "About {running:.0f} requests fit the cache: an FP8 cache or a smaller context nearly doubles that.",
+    "smaller_format": "{precision} cuts the {part} by about {percent:.0f} % here.",
+    "format_only_memory": "From {ridge!s} sequences on, fewer bits per weight save memory here, not time.",
+    "format_latency": "{precision}: {percent:.0f} % off a step, so it cuts latency here.",
+    "format_prompt": "{precision}: {percent:.0f} % off the first token, nothing off a step.",
+    "format_memory": "{precision}: memory only. Steps take about as long as now.",
+    "format_slower": "{precision}: memory only, and steps are {percent:.0f} % longer: unpacking costs more than the bytes saved.",
+}
+_SOLVE = {
+    "limited:memory": "More would not fit in the memory of a device.",
+    "limited:memory_none": "Not even one fits in the memory of a device.",
+    "limited:model": "The model's own limit.",
+    "limited:engine": "The limit of {engine!s} (max_num_seqs); more requests would wait in its queue.",
+    "limited:ttft": "More would take longer than {max_ttft_s} to the first token (predicted).",
+    "limited:ttft_none": "Even one takes longer than {max_ttft_s} to the first token (predicted).",
+    "limited:speed": "With more, each request would get fewer than {min_tokens_per_s} (predicted).",
+    "limited:speed_none": "Even one gets fewer than {min_tokens_per_s} (predicted).",
+    "limited:zerogpu": "On ZeroGPU each call has its own GPU.",
+    "limited:nothing": "No known limit.",
+    "memory_saving:precision": "Weights in {precision!s}",
+    "memory_saving:cache_precision": "Cache in {kv_precision!s}",
+    "memory_saving:shorter_context": "Half the context: {context_tokens:,} tokens",
+    "memory_saving:fewer_requests": "Half the concurrent requests: {concurrency:,}",
+    "memory_saving:kernel": "Fused attention (torch of mid 2026 or later, an engine with its own kernels, or an Ampere or newer GPU): "
+    "without it attention scores stay in memory, which the high end of the estimate counts",
+    "memory_saving:offload": "Offload {offload_bytes} of the weights to host memory",
+    "memory_saving:layers_on_host": "Run {host_layers} of the layers on the CPU (-ngl {gpu_layers!s})",
+    "memory_saving:more_devices": "More devices: {hardware!s}",
+}
+_PRICES = "A million output tokens cost {tpu_usd} on {tpu!s} ({commitment}, {region!s}) and {gpu_usd} on {gpu!s} (list price)."
+GPU_TPU_RULES = {
+    "framework_jax": "JAX is compiled by XLA on every device, so the program runs on a TPU unchanged.",
+    "framework_pytorch": "PyTorch trains on a TPU through torch_tpu, which is in beta and will replace PyTorch/XLA.",
+    "framework_tensorflow": "Not every TensorFlow operation runs on a TPU, and TPU7x does not run TensorFlow at all.",
+    "shapes_every_step": "Each new shape is compiled again: the first start of vLLM on TPU compiles for {first_minutes}, "
+    "a later one, with its cache, for about {cached_minutes}.",
+    "shapes_buckets": "Each bucket of shapes is compiled once, and inputs are padded to it: the first start of vLLM on TPU "
+    "takes {first_minutes}, a later one, with its cache, about {cached_minutes}.",
+    "shapes_never": "Shapes that never change are compiled once, which suits a TPU's matrix units.",
+    "kernels_cuda": "CUDA kernels do not run on a TPU: each has to be rewritten in Pallas or as plain operations.",
+    "kernels_triton": "Triton kernels do not run on a TPU: each has to be rewritten in Pallas or as plain operations.",
+    "kernels_pallas": "Custom kernels for TPUs are written in Pallas.",
+    "control_flow_irregular": "TPUs are not suited to programs that branch often on their data.",
+    "sparsity_unstructured": "Element-wise work on unstructured zeros leaves a TPU's matrix units idle.",
+    "embeddings_very_large": "TPUs have SparseCores for the very large embedding tables of ranking and recommendation.",
+    "place_on_prem": "Cloud TPUs exist in Google's data centres only; GPUs can be bought.",
+    "place_outside_gcp": "TPUs are rented out by Google Cloud only.",
+    "place_edge": "Cloud TPUs are not sold for the edge (the Edge TPU is another chip, for small int8 models).",
+    "place_multi_cloud": "GPUs are rented out by every cloud, TPUs by one.",
+    "place_regulated": "Rules on where data may be stored leave fewer places to choose from, and TPUs are offered in fewer regions.",
+    "place_on_gcp": "The data and the accounts are at Google Cloud already, where TPUs are.",
+    "precision_fp64": "No TPU computes in FP64.",
+    "precision_fp32": "TPUs multiply in bf16 and are not suited to high-precision arithmetic.",
+    "precision_fp4": "No TPU of this catalog computes in FP4; Blackwell GPUs do.",
+    "chips_pod": "{answer} chips work together over one interconnect: in this catalog a TPU slice has up to {largest_slice} chips, "
+    "a GPU offer up to {largest_gpu_offer} cards.",
+    "chips_many": "{answer} chips fit in one TPU slice; a GPU offer of this catalog has up to {largest_gpu_offer} cards.",
+    "training_steps_long": "{answer} steps: compiling once takes little of so long a run, and TPUs are optimised for models that "
+    "train for weeks.",
+    "training_steps_short": "{answer} steps: compiling takes a large part of so short a run.",
+    "latency_tail": "A TPU reaches its full speed at large batches (v6e can do {v6e_flop_per_byte!s} FLOP per byte read); a limit "
+    "on the slowest requests keeps batches small.",
+    "batch_large_regular": "Large, regular batches fill a TPU's matrix units.",
+    "batch_small_irregular": "Small or irregular batches leave a TPU's matrix units idle, and are padded to compiled shapes.",
+    "team_cuda": "The team knows CUDA and would have to learn sharding and profiling with XLA.",
+    "team_jax": "The team knows JAX and XLA.",
+    "work_experiments": "Experiments change the program often; eager PyTorch on a GPU shows a mistake where it is made.",
+    "budget_interruptible": "Work that may be interrupted can run on spot slices: v6e in us-central1 cost {spot_usd} per chip and hour "
+    "instead of {list_usd}. The GPU offers here have no spot price.",
+    "budget_committed": "A commitment lowers the price of v6e per chip and hour from {list_usd} to {one_year_usd} for one year and "
+    "{three_years_usd} for three. The GPU offers here have none.",
+    "engine_none_on_tpu": "No serving engine that this catalog knows runs {model} ({task}) on a TPU in this precision; you would have "
+    "to write the serving code.",
+    "support_passing": "{package} {release} was tested with {model} on {tested!s} and passed ({checked}).",
+    "support_elsewhere": "{package} {release} was tested with {model} on {tested!s} and passed ({checked}), but not on "
+    "{generation!s}, which has the lowest price per token here.",
+    "support_untested": "{model} is untested on {package} {release} ({checked}): it may or may not run.",
+    "fits_no_gpu_offer": "In this precision {model} fits TPU slices, but no GPU offer of this catalog.",
+    "fits_no_tpu_slice": "In this precision {model} fits GPU offers, but no TPU slice of this catalog.",
+    "ttft_gpu_only": "Only GPU offers are predicted to answer within {max_ttft_s}.",
+    "ttft_tpu_only": "Only TPU slices are predicted to answer within {max_ttft_s}.",
+    "tpu_price_much_lower": _PRICES,
+    "tpu_price_lower": _PRICES,
+    "tpu_price_higher": _PRICES,
+    "tpu_price_much_higher": _PRICES,
+}
 # Spaces: when one sleeps, and what its stage means.
 
 SLEEP_TEMPLATES = {
@@ -275,7 +390,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
     | _RIGHT_SIZE
     | _COMPARISON
     | SLEEP_TEMPLATES
-    | dict(gpu_tpu_words.RULES)
-    | dict(traffic_words.REASONS)
-    | dict(solve_cards.REASONS)
+    | _LATENCY
+    | _SOLVE
+    | GPU_TPU_RULES
 )

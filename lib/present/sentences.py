@@ -10,11 +10,14 @@ time in its largest whole unit, and any other format as Python does. A code with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
+from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
+from lib.cost import BreakEvenPoint
+from lib.cost.compare import Comparison, Side
+from lib.laws.price import FULL_UTILISATION
 from lib.present.caveat_words import CAVEATS
-from lib.present.gpu_tpu_words import COMMITMENTS, SIDES
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.present.reason_words import REASONS
 from lib.provenance import Caveat, Reason, Statement, Value
@@ -25,6 +28,8 @@ BOUNDS = {
     "compute": "limited by compute",
     "overhead": "limited by kernel-launch and CPU overhead",
 }
+SIDES = {"gpu": "GPU", "tpu": "TPU", "either": "either"}
+COMMITMENTS = {"on_demand": "on demand", "spot": "spot", "1_year": "one year committed", "3_years": "three years committed"}
 SERVED = frozenset({"generate", "vision_language"})
 
 
@@ -138,3 +143,156 @@ _UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
     ("seconds", seconds),
     ("_s", seconds),
 )
+
+
+# Ways to save, break-even points, and the arithmetic of a comparison.
+
+WAYS = {
+    "always_on": "running around the clock",
+    "sleeping": "sleeping between requests",
+    "zerogpu": "ZeroGPU (one visitor who makes all requests)",
+    "per_token": "paying a provider per token",
+}
+
+
+def format_dollars(amount: Decimal) -> str:
+    """Two places, more where the amount is small: 576.00 USD, 0.0032 USD."""
+    if amount != 0 and abs(amount) < Decimal("0.1"):
+        return f"{amount:.2g} USD"
+    return f"{amount.quantize(Decimal('0.01'), rounding=ROUND_HALF_UP):,} USD"
+
+
+def break_even_sentence(point: BreakEvenPoint) -> str:
+    """Which of two ways is cheaper up to where."""
+    below, above = WAYS[point.below], WAYS[point.above]
+    if point.requests_per_day is None:
+        if point.below == "sleeping":
+            return f"{_capital(below)} costs less than {above} at any traffic."
+        return f"{_capital(below)} never costs more than {above}."
+    requests = point.requests_per_day.quantize(Decimal(1), rounding=ROUND_HALF_UP)
+    where = f"up to about {requests:,} requests a day"
+    beyond = _share_at_crossing(point)
+    if point.usd_per_month is None:
+        return f"{_capital(below)} is free {where}; this account cannot pay for more."
+    if point.below == "sleeping" and point.above == "always_on":
+        return f"{_capital(below)} saves more than 1 % {where}; beyond that it is awake nearly all the time."
+    return f"{_capital(below)} costs less than {above} {where} ({format_dollars(point.usd_per_month)} a month at that traffic).{beyond}"
+
+
+def _share_at_crossing(point: BreakEvenPoint) -> str:
+    """How much of the hardware that traffic takes, where paying per token is one of the ways."""
+    share, at_once = point.best_utilisation, point.best_concurrency
+    if "per_token" not in {point.below, point.above} or share is None or at_once is None:
+        return " That is more than this hardware serves, so it stays cheaper." if point.within_capacity is False else ""
+    if share > 1:
+        return f" That is more than this hardware serves even {at_once} at a time, so it stays cheaper."
+    return f" Served {at_once} at a time, that is {100 * share:.0f} % of what this hardware serves."
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+SAVING_NAMES = {
+    "provider": "Pay per token",
+    "zerogpu": "ZeroGPU",
+    "more_at_once": "More requests at a time",
+    "cheaper_tier": "A cheaper tier",
+    "l4_over_a10g": "L4 instead of A10G",
+    "fp8": "Weights in fp8",
+    "int8": "Weights in eight bits",
+    "int4": "Weights in four bits",
+    "shorter_context": "A shorter context",
+    "smaller_batch": "Fewer requests at a time",
+    "cache_precision": "A smaller cache format",
+    "sleep": "Sleep between requests",
+    "development_tier": "A smaller tier while developing",
+}
+SAVING = {
+    "provider": "Pay {provider} per token instead of renting hardware",
+    "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests_per_visitor!s} such requests each a day",
+    "more_at_once": "Serve {at_once!s} requests at a time with {engine} on {offer} instead of renting more replicas",
+    "cheaper_tier": "Move to {offer}, which holds the model unchanged",
+    "l4_over_a10g": "Use the L4 ({offer}) instead of the A10G: the same memory for less",
+    "fp8": "Store the weights in fp8 ({precision}) and move to {offer}",
+    "int8": "Store the weights in eight bits ({precision}) and move to {offer}",
+    "int4": "Store the weights in four bits ({precision}) and move to {offer}",
+    "shorter_context": "Limit the context to {context_tokens!s} tokens and move to {offer}",
+    "smaller_batch": "Serve {batch_size!s} requests at a time and move to {offer}",
+    "cache_precision": "Store the KV cache in {kv_precision} and move to {offer}",
+    "sleep": "Let it sleep after {sleep_after_s:f} s without requests (it wakes {wakes_per_day:.1f} times a day)",
+    "development_tier": "Develop on {offer} in four bits, {hours_per_month:f} hours a month (a working week, if you stated none)",
+}
+GAINS = {
+    "compute": "On the same card it is faster too: it multiplies this format natively, and the work is limited by compute.",
+    "bandwidth": "On the same card it makes tokens faster too: fewer bytes are read per token, and the engine reads the packed weights.",
+    "memory_only": "It saves memory only; it is not faster.",
+}
+SACRIFICES = {
+    "provider": "The provider sets speed and limits, and your requests go there.",
+    "zerogpu": "Visitors wait for a free card, and their daily quota limits them.",
+    "more_at_once": "Each answer is written more slowly, as requests share the card.",
+    "fp8": "Answers change a little.",
+    "int8": "Answers change a little.",
+    "int4": "Answers get measurably worse: try it on your own task.",
+    "shorter_context": "Longer requests are refused.",
+    "smaller_batch": "Other requests wait.",
+    "cache_precision": "Answers change a little, most at long context.",
+    "sleep": "The request that wakes it waits for the start-up.",
+    "development_tier": "Only while you work on it; its answers are those of a four-bit model.",
+}
+"""What a way gives up, in words: no figure is claimed where none was measured."""
+NO_SAVING = {
+    "price_unknown": "no price per token is known",
+    "traffic_not_stated": "state the requests per day to judge it",
+    "not_for_this_account": "this account cannot host it",
+    "not_on_this_platform": "it is not offered on this platform",
+    "one_replica_serves": "one replica serves the traffic",
+    "does_not_fit": "the model does not fit",
+    "quota_too_small": "one request takes more than a visitor's daily quota",
+    "none_holds_it": "no cheaper tier holds the model",
+    "no_cheaper_tier": "it opens no cheaper tier",
+    "already_as_small": "it is already that small",
+    "stored_file": "a GGUF file is run as it is stored; name a smaller file of the repository instead",
+    "costs_as_much": "it costs as much or more",
+}
+
+
+def saving_step(saving: Saving) -> str:
+    """What to do, without what it saves."""
+    offer = "" if saving.offer is None else saving.offer.id
+    return fill(SAVING[saving.code], {**saving.values, "offer": offer})
+
+
+def saving_effect(saving: Saving) -> str:
+    """What it costs in quality and what it does to speed, "" for nothing."""
+    effects = [SACRIFICES.get(saving.code, "")] + ([] if saving.gain is None else [GAINS[saving.gain]])
+    ratio = saving.speed_ratio
+    shown_ratio = ratio is not None and not (saving.gain == "memory_only" and ratio > 1)
+    if shown_ratio and not 0.95 < (ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
+        how = "By the datasheets it makes at most" if saving.ratio_is_bound else "A request is written at"
+        times = "times the tokens per second" if saving.ratio_is_bound else "times today's tokens per second"
+        effects.append(f"{how} {ratio:.2g} {times}.")
+    return " ".join(effect for effect in effects if effect)
+
+
+def no_saving_sentence(no_saving: NoSaving) -> str:
+    """Why a way saves nothing here."""
+    freed = "" if not no_saving.freed_bytes else f" It would free {gib(no_saving.freed_bytes)}."
+    return f"{_capital(NO_SAVING[no_saving.reason])}.{freed}"
+
+
+def comparison_arithmetic(of: Comparison) -> list[str]:
+    """The bills of both sides, their GPU-hours and the difference, one line each."""
+    old, new, saved = of.before.usd_per_month, of.after.usd_per_month, of.saved_usd_per_month
+    difference = f"{old:.2f} - {new:.2f} = {saved:.2f} USD/month; over {of.horizon_months} months {of.worth_usd:.2f} USD"
+    return [*_side_arithmetic(of.before, of), *_side_arithmetic(of.after, of), difference]
+
+
+def _side_arithmetic(side: Side, of: Comparison) -> tuple[str, str]:
+    own, rate = side.configuration, f"{side.configuration.tokens_per_s:.6g}"
+    replicas = f"⌈{of.tokens_per_s:.6g} / ({FULL_UTILISATION} · {rate} tokens/s)⌉ = {side.replicas}"
+    return (
+        f"{own.name}: {replicas} × {own.usd_per_hour} USD/h × {of.hours_per_month:f} h = {side.usd_per_month:.2f} USD/month",
+        f"{own.name}: 10⁶ / (3600 · {rate}) · {own.devices} = {side.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
+    )

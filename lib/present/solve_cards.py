@@ -5,49 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from lib.answers.solve import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer
 from lib.present.cards import PLATFORM_NAMES, caveat_list
 from lib.present.markup import escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, whole
 from lib.present.tables import table_markup
 
-REASONS: Mapping[str, str] = MappingProxyType(
-    {
-        "limited:memory": "More would not fit in the memory of a device.",
-        "limited:memory_none": "Not even one fits in the memory of a device.",
-        "limited:model": "The model's own limit.",
-        "limited:engine": "The limit of {engine!s} (max_num_seqs); more requests would wait in its queue.",
-        "limited:ttft": "More would take longer than {max_ttft_s} to the first token (predicted).",
-        "limited:ttft_none": "Even one takes longer than {max_ttft_s} to the first token (predicted).",
-        "limited:speed": "With more, each request would get fewer than {min_tokens_per_s} (predicted).",
-        "limited:speed_none": "Even one gets fewer than {min_tokens_per_s} (predicted).",
-        "limited:zerogpu": "On ZeroGPU each call has its own GPU.",
-        "limited:nothing": "No known limit.",
-        "memory_saving:precision": "Weights in {precision!s}",
-        "memory_saving:cache_precision": "Cache in {kv_precision!s}",
-        "memory_saving:shorter_context": "Half the context: {context_tokens:,} tokens",
-        "memory_saving:fewer_requests": "Half the concurrent requests: {concurrency:,}",
-        "memory_saving:kernel": "Fused attention (torch of mid 2026 or later, an engine with its own kernels, or an Ampere or newer GPU): "
-        "without it attention scores stay in memory, which the high end of the estimate counts",
-        "memory_saving:offload": "Offload {offload_bytes} of the weights to host memory",
-        "memory_saving:layers_on_host": "Run {host_layers} of the layers on the CPU (-ngl {gpu_layers!s})",
-        "memory_saving:more_devices": "More devices: {hardware!s}",
-    }
-)
-CAVEATS: Mapping[str, str] = MappingProxyType(
-    {
-        "full_length": "Every request is counted at its full length, with a prompt that fills what the answer does not. Shorter requests "
-        "leave room for more: /recommend counts those of the usual length on servers.",
-        "limits_not_checked": "No speed is predicted here, so the limits on the first token and on speed are not checked.",
-        "calls_not_shared": "On ZeroGPU each call has its own GPU: memory and speed there are those of one request at a time, not of "
-        "{concurrency:,}.",
-        "offload_price": "The slowdown of offloading counts every offloaded byte at every step, over the host link at its maker's "
-        "stated speed.",
-    }
-)
 SOONER, LATER = 0.95, 1.05
 """Ratios of seconds that are called a change: a twentieth is within what predictions can tell."""
 

@@ -23,8 +23,7 @@ from lib.memory import fit_memory, usable_memory
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
-from lib.present.saving_words import comparison_arithmetic
-from lib.present.sentences import caveat_entries, reason_entries
+from lib.present.sentences import caveat_entries, comparison_arithmetic, reason_entries
 from lib.service.arguments import (
     MAX_CONCURRENCY,
     MAX_TOKENS,

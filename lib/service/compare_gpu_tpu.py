@@ -31,8 +31,7 @@ from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_so
 from lib.errors import BadArgument
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
-from lib.present.gpu_tpu_cards import list_properties
-from lib.present.gpu_tpu_words import guidance_sentence
+from lib.present.gpu_tpu_cards import guidance_sentence, list_properties
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number

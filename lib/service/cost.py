@@ -39,8 +39,7 @@ from lib.memory import fit_memory, usable_memory
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import choose_engine, context_caveats, resolve_media, split_caveats
 from lib.model.spec import ModelSpec
-from lib.present.saving_words import break_even_sentence
-from lib.present.sentences import caveat_entries
+from lib.present.sentences import break_even_sentence, caveat_entries
 from lib.provenance import Caveat, Value
 from lib.service.arguments import (
     Account,

@@ -24,7 +24,7 @@ from lib.answers.gpu_tpu import GenerationEntry, OptionEntry, RecipeEntry, Regio
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.gpu_tpu_words import SUPPORT, replicas_sentence
+from lib.present.gpu_tpu_cards import SUPPORT, replicas_sentence
 from lib.present.sentences import sentence
 from lib.present.setup_files import write_setup
 from lib.present.tpu_recipes import RecipeChoice, tpu_recipes

@@ -10,8 +10,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage
 from lib.model.spec import ModelSpec
-from lib.present.saving_words import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
-from lib.present.sentences import caveat_entries
+from lib.present.sentences import SAVING_NAMES, caveat_entries, no_saving_sentence, saving_effect, saving_step
 from lib.service.arguments import check_offer
 from lib.service.cost import CostArguments, read_own_price, read_usage
 from lib.service.endpoint import App

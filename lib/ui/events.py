@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.present.markup import explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
-from lib.present.page_texts import explain_terms
 from lib.service.references import reading_as
 from lib.ui.http.api import gradio_error, refusing
 from lib.ui.http.callers import visitor_token

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import hint_note, refusal_note
-from lib.present.page_texts import glossary_list, privacy_note
+from lib.present.markup import glossary_list, hint_note, privacy_note, refusal_note
 from lib.ui import (
     cost_tab,
     gpu_tpu_tab,

@@ -17,7 +17,7 @@ from lib.catalog.offers import Offer
 from lib.cost import Usage, bill_offer, bill_tokens
 from lib.memory import estimate_memory, usable_memory
 from lib.model.parameter_count import resolve_count
-from lib.present.saving_words import NO_SAVING, no_saving_sentence, saving_effect, saving_step
+from lib.present.sentences import NO_SAVING, no_saving_sentence, saving_effect, saving_step
 from lib.workload import MemoryRequest
 
 RULES = CATALOG.rules

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stated_speed import stated_speed
 
 from lib.cost.compare import Configuration, apply_load, compare, configure_from_speed
-from lib.present.saving_words import comparison_arithmetic
+from lib.present.sentences import comparison_arithmetic
 
 
 def configuration(name: str = "x", usd: str = "0.80", rate: int = 100, devices: int = 1) -> Configuration:

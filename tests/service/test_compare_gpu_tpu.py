@@ -11,7 +11,7 @@ from contract import EXAMPLE, check_fields
 from lib.catalog import load
 from lib.catalog.gpu_or_tpu import load_decision_rules
 from lib.errors import BadArgument
-from lib.present.gpu_tpu_words import RULES
+from lib.present.reason_words import GPU_TPU_RULES
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
@@ -39,7 +39,7 @@ def test_questions_alone_need_no_model() -> None:
 
 def test_every_rule_has_a_sentence_and_every_sentence_a_rule() -> None:
     """The words and the rows name the same codes."""
-    assert RULES.keys() == {rule.code for rule in load_decision_rules().rules}
+    assert GPU_TPU_RULES.keys() == {rule.code for rule in load_decision_rules().rules}
 
 
 STATED: dict[str, Any] = {

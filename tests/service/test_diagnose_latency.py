@@ -11,7 +11,7 @@ from contract import check_fields
 
 from lib.catalog import load
 from lib.errors import BadArgument
-from lib.present.traffic_words import REASONS
+from lib.present.reason_words import REASONS
 from lib.service.diagnose_latency import diagnose_latency
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models

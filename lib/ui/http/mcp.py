@@ -31,7 +31,7 @@ from starlette.routing import BaseRoute, Route
 
 from lib.errors import InvalidInput, quote_value
 from lib.live.device_queue import Occupied, check_waiting_place, width
-from lib.present.agents_text import EndpointText, agents_text
+from lib.present.markup import EndpointText, agents_text
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import (
     CALLS_AT_ONCE,
