@@ -2,7 +2,7 @@
 
 A name is a dtype ("bf16"), a family whose form the engine chooses ("fp8", "int8", "int4"), a storage format ("bnb-nf4", "awq-4"),
 a llama.cpp file type ("gguf:Q4_K_M") or "auto": what the checkpoint itself is stored in. Bytes follow from a format in
-`lib.laws.weights` and `lib.laws.weights_gguf`; this module only says what the names mean.
+`lib.laws.weights`; this module only says what the names mean.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage, bill_offer
 from lib.engines import traits_of
-from lib.laws.roofline import decode_floor
+from lib.laws.forward_pass import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
 from lib.model.spec import ModelSpec
 from lib.speed import SpeedEstimate

@@ -2,7 +2,7 @@
 
 The shape of a request is as stated, else `lib.workload.prompt_and_output_tokens` of the context. Sound is heard by its length
 (`lib.laws.media_tokens`), by a decoder as 1500 tokens; one pass of an encoder is the prompt alone. Pictures and clips have the shape that
-was published for their pipeline. The bounds are those of `lib.laws.roofline`: no engine can be faster on this hardware.
+was published for their pipeline. The bounds are those of `lib.laws.forward_pass`: no engine can be faster on this hardware.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from lib.advisor.result import Speed
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.identity import ById
-from lib.laws.forward_pass import expert_share
-from lib.laws.roofline import decode_floor, prefill_floor
+from lib.laws.forward_pass import decode_floor, expert_share, prefill_floor
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format

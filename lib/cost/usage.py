@@ -1,7 +1,7 @@
 """How hardware is used: hours, traffic, sleep, storage, account; the hours a day that are billed; what ZeroGPU takes of its quota.
 
 Billed hours of one replica per day are the hours it runs, or, where it falls asleep without requests, those in which requests keep it
-awake (`lib.laws.idle_sleep`). ZeroGPU bills nothing: the stated traffic is counted against the visitors' daily quota.
+awake (`lib.laws.price`). ZeroGPU bills nothing: the stated traffic is counted against the visitors' daily quota.
 
 What hardware serves, and what a traffic needs of it:
 
@@ -23,8 +23,7 @@ from decimal import ROUND_UP, Decimal
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, ZeroGpuRules
-from lib.laws.idle_sleep import awake
-from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price, beyond_quota, calls_per_day, quota_seconds, visitors_needed
+from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price, awake_time, beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat, Value
 from lib.speed import SpeedEstimate
 from lib.workload import Account, VisitorAccount, visitors_plan
@@ -160,7 +159,7 @@ def count_hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEs
     if after == 0 or usage.requests_per_day <= 0:
         return RunningHours(per_day=usage.hours_per_day)
     billing = rules.endpoints.billing_step_s if offer.platform == "endpoints" else rules.sleep.billing_step_s
-    spell = awake(
+    spell = awake_time(
         requests_per_day=usage.requests_per_day,
         window_s=usage.hours_per_day * HOUR_S,
         request_s=request_seconds(usage, speed) or Decimal(0),

@@ -1,10 +1,10 @@
 """The laws: plain quantities in, plain quantities out, each with its equation, symbols, source and limits.
 
-Memory: `weights`, `weights_gguf`, `kv_cache`, `kv_cache_by_engine`, `activation`, `training`, `runtime`, `parallelism`, `media_tokens`.
-Speed: `roofline` (what no time may go below), `forward_pass` (pictures too), `serving`; they take one number or an array with one entry per
-case, so that the calibration (`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as
-arguments; they are fitted by engine and card class and never by model.
-Money: `price`, `idle_sleep`; USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
+Memory: `weights`, `kv_cache`, `kv_cache_by_engine`, `activation`, `pipeline`, `training`, `runtime`, `parallelism`, `media_tokens`.
+Speed: `forward_pass` (and what no time may go below), `serving`; they take one number or an array with one entry per case, so that the
+calibration (`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as arguments; they are
+fitted by engine and card class and never by model.
+Money: `price`; USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lib.catalog.silicon import Accelerator
-from lib.laws.roofline import Floor, roofline
+from lib.laws.forward_pass import Floor, roofline
 from lib.provenance import Source
 
 Dtype = Literal["float32", "float16", "bfloat16"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib.laws import Law, weights_gguf
-from lib.laws.weights import BY_COUNT, LAW, bytes_by_group
-from lib.laws.weights_gguf import GgufShape, bytes_by_group_gguf
+from lib.laws import Law
+from lib.laws.weights import BY_COUNT, GGUF_LAW, LAW, GgufShape, bytes_by_group, bytes_by_group_gguf
 from lib.precision import weight_format
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def weights(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: 
     cut = sum(size for group, size in pairs if group.kind in _CUT)
     ends = max((size for group, size in pairs if group.kind in _ENDS), default=0)
     matrices = [g.shape[-1] * g.shape[-2] for g in spec.tensors if g.kind == "linear" and len(g.shape) > 1]
-    law = AS_STORED if spec.library == "gguf" else weights_gguf.LAW if form.law == "gguf" else LAW
+    law = AS_STORED if spec.library == "gguf" else GGUF_LAW if form.law == "gguf" else LAW
     return Weights(sum(sizes), sizes, sum_by_component(spec, sizes), cut, ends, max(matrices, default=0), law)
 
 

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lib.errors import BadConfig, UnsupportedModel, quote_value
-from lib.laws.weights_gguf import BLOCKS, FILE_TYPES, file_type_of
+from lib.laws.weights import BLOCKS, FILE_TYPES, file_type_of
 from lib.model.spec import (
     CacheTerm,
     Dimensions,

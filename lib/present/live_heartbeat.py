@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lib.answers.live import HeartbeatAnswer, HeartbeatProgress
 from lib.catalog.silicon import Accelerator
-from lib.laws.roofline import Floor, roofline
+from lib.laws.forward_pass import Floor, roofline
 from lib.live.heartbeat import MatmulCase, datasheet_roof
 from lib.present.live_cards import answer_details, format_seconds
 from lib.present.markup import download_link, escape

@@ -16,7 +16,7 @@ from lib.answers.live import DeviceEntry, ErrorRatio, ExpectedAnswer, MeasureAns
 from lib.catalog import Catalog
 from lib.catalog.rules import ZeroGpuRules
 from lib.errors import AdvisorError, UnsupportedModel
-from lib.laws.roofline import decode_floor
+from lib.laws.forward_pass import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.heartbeat import datasheet_roof
 from lib.live.limits import usable_bytes

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS
-from lib.laws.forward_pass import Array, Quantity, linear_flop
-from lib.laws.roofline import roofline_seconds
+from lib.laws.forward_pass import Array, Quantity, linear_flop, roofline_seconds
 from lib.laws.serving import queue_time
 from lib.memory.resolve import resolve_media
 from lib.speed.batch import Columns, Deployment, LawInputs, Question, describe_passes, resolve_deployment, tabulate

@@ -19,8 +19,7 @@ from transformers import FineGrainedFP8Config
 from transformers.integrations.mxfp4 import Mxfp4GptOssExperts
 from transformers.quantizers.auto import AutoHfQuantizer
 
-from lib.laws.weights import rule_of_thumb_bytes, weight_bytes
-from lib.laws.weights_gguf import BLOCKS, GgufShape, bytes_by_group_gguf
+from lib.laws.weights import BLOCKS, GgufShape, bytes_by_group_gguf, rule_of_thumb_bytes, weight_bytes
 from lib.model.build import build
 from lib.model.parameters import group_parameters
 from lib.model.quantization import read_quantization, skip_test

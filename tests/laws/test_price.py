@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.laws.idle_sleep import DAY_S, awake
 from lib.laws.price import (
+    DAY_S,
     answer_price,
+    awake_time,
     beyond_quota,
     calls_per_day,
     crossing_of_lines,
@@ -91,14 +92,14 @@ def test_a_day_of_rare_visits() -> None:
 
     Asleep for 1 / (60/86400 + exp(300/86400)) = 1 / (0.00069444 + 1.00347826) = 0.99584465 of the day; awake 0.00415535 × 86400 = 359.02 s.
     """
-    found = awake(requests_per_day=Decimal(1), window_s=DAY_S, request_s=Decimal(0), sleep_after_s=Decimal(300), startup_s=Decimal(60))
+    found = awake_time(requests_per_day=Decimal(1), window_s=DAY_S, request_s=Decimal(0), sleep_after_s=Decimal(300), startup_s=Decimal(60))
     assert float(found.seconds_per_day) == pytest.approx(359.02, abs=0.01)
     assert float(found.wakes_per_day) == pytest.approx(0.99584465, abs=1e-7)
 
 
 def test_the_tail_after_the_window_counts() -> None:
     """A visit every 9 s for 8 h keeps it awake the whole window and 300 s + 10 s more: 28800 + 310 - the gaps at both ends (2 × 9 s)."""
-    found = awake(
+    found = awake_time(
         requests_per_day=Decimal(3200), window_s=Decimal(28_800), request_s=Decimal(10), sleep_after_s=Decimal(300), startup_s=Decimal(0)
     )
     assert float(found.seconds_per_day) == pytest.approx(28_800 + 310 - 18, abs=0.1)
@@ -116,7 +117,7 @@ def test_the_tail_after_the_window_counts() -> None:
 )
 def test_sleep_against_a_simulation(requests: int, window: int, request_s: int, sleep: int, startup: int) -> None:
     """Three thousand simulated days of random arrivals agree within 2 %."""
-    expected = awake(
+    expected = awake_time(
         requests_per_day=Decimal(requests),
         window_s=Decimal(window),
         request_s=Decimal(request_s),
@@ -153,8 +154,8 @@ def _simulated(rate: float, window: float, kept: float, startup: float, days: in
 def test_sleep_is_bounded_and_monotone(requests: int, window: int, sleep: int, longer: int, startup: int) -> None:
     """Never more than a day, never less for a longer sleep time, never negative."""
     fixed = {"window_s": Decimal(window), "request_s": Decimal(1), "startup_s": Decimal(startup), "billing_step_s": Decimal(60)}
-    short = awake(requests_per_day=Decimal(requests), sleep_after_s=Decimal(sleep), **fixed).seconds_per_day
-    long = awake(requests_per_day=Decimal(requests), sleep_after_s=Decimal(sleep + longer), **fixed).seconds_per_day
+    short = awake_time(requests_per_day=Decimal(requests), sleep_after_s=Decimal(sleep), **fixed).seconds_per_day
+    long = awake_time(requests_per_day=Decimal(requests), sleep_after_s=Decimal(sleep + longer), **fixed).seconds_per_day
     assert 0 <= short <= long <= DAY_S
 
 
