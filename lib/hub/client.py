@@ -6,27 +6,33 @@
   server's token when given None and asks the Hub for a telemetry registry.
 - Redirects are followed by hand: within the Hub's origin, and for file contents to its file servers over https.
 - Bodies are read uncompressed in pieces, up to a limit; a longer one is refused and the connection closed.
+- All requests run on one background event loop, so that a deadline is kept to the second: a thread that waits on a socket cannot be stopped
+  from outside, a coroutine is cancelled and its connection closed, whatever the other side is doing (even one byte of a header at a time).
 - The cache holds only what a stranger may read, drops the least recently used answer first, and limits the age of each.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from http.cookiejar import DefaultCookiePolicy
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 from cachetools import TTLCache
 
-from lib.errors import HubGarbage, InvalidInput, RateLimited, UnknownModel, quote_value
+from lib.errors import HubError, HubGarbage, InvalidInput, RateLimited, UnknownModel, quote_value
 from lib.hub import refusals
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
+
 
 FILE_HOSTS = (".huggingface.co", ".hf.co")  # the Hub's own file servers: cdn-lfs*.hf.co, cas-bridge.xethub.hf.co, …
 AGENT = "spaces-hardware-advisor/0.1"
@@ -274,3 +280,120 @@ class Cache(Generic[K, V]):
         """Forget everything."""
         with self._lock:
             self._entries.clear()
+
+
+T = TypeVar("T")
+
+_GRACE_S = 2.0
+_LONG_BYTES = 2**20
+MOST_BRIEF = 16
+"""Each holds a thread of a visitor's question, 1.5 s where the Hub hangs."""
+
+
+class _Loop:
+    """The thread, its loop and its client."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._client: AsyncClient | None = None
+        threading.Thread(target=self.loop.run_forever, name="hub", daemon=True).start()
+
+    def client(self) -> AsyncClient:
+        """The shared client; called inside the loop only."""
+        if self._client is None or self._client.is_closed:
+            from huggingface_hub import get_async_session  # noqa: PLC0415 - 0.1 s, and only when the Hub is asked
+
+            self._client = get_async_session()
+            # Its response hook reads (and unpacks) the body of every refusal; a refusal is judged by its status and headers.
+            self._client.event_hooks = {"request": self._client.event_hooks["request"]}
+            # Visitors share this client: no cookie that one of them is given may travel with another's request.
+            self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        return self._client
+
+
+_lock = threading.Lock()
+_running: list[_Loop] = []
+
+
+def _current() -> _Loop:
+    with _lock:
+        if not _running:
+            _running.append(_Loop())
+        return _running[0]
+
+
+# A forked child (a ZeroGPU worker) inherits the list but not the thread, and perhaps a lock that no thread will release.
+def _forget() -> None:
+    global _lock, _brief
+    _lock, _brief = threading.Lock(), threading.BoundedSemaphore(MOST_BRIEF)
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def run_bounded(work: Callable[[AsyncClient], Awaitable[T]], seconds: float) -> T:
+    """Run `work(client)` on the loop and wait for it, at most `seconds`.
+
+    Raises:
+        TimeoutError: the time is up; the work has been cancelled.
+    """
+    current = _current()
+
+    async def bounded() -> T:
+        async with asyncio.timeout(seconds):
+            return await work(current.client())
+
+    future = asyncio.run_coroutine_threadsafe(bounded(), current.loop)
+    try:
+        return future.result(seconds + _GRACE_S)
+    finally:
+        future.cancel()
+
+
+_brief = threading.BoundedSemaphore(MOST_BRIEF)
+
+
+def run_briefly(work: Callable[[AsyncClient], Awaitable[T]], seconds: float) -> T:
+    """`run_bounded` for what an answer can do without: suggestions, providers, checkpoints. Of these at most `MOST_BRIEF` wait at a time.
+
+    Raises:
+        TimeoutError: as `run_bounded`.
+        RateLimited: as many wait already; the Hub was not asked.
+    """
+    if not _brief.acquire(blocking=False):
+        raise RateLimited(f"{MOST_BRIEF} look-ups wait for the Hub already, so this one was not sent. Try again in some seconds.")
+    try:
+        return run_bounded(work, seconds)
+    finally:
+        _brief.release()
+
+
+@asynccontextmanager
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """A task group whose first refusal stops the others and is raised as itself, not as a group."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as failed:
+        refused = failed.subgroup(HubError)
+        if refused is None:
+            raise
+        raise _first(refused) from None
+
+
+async def gather_results(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """The results of coroutines that run together."""
+    async with task_group() as group:
+        tasks = [group.create_task(one) for one in work]
+    return [task.result() for task in tasks]
+
+
+async def parse_aside(size: int, parse: Callable[..., T], *arguments: object) -> T:
+    """Parse here when it is quick; a long text is parsed in a thread, so that other visitors' requests go on."""
+    return parse(*arguments) if size < _LONG_BYTES else await asyncio.to_thread(parse, *arguments)
+
+
+def _first(failed: BaseException) -> BaseException:
+    """The first refusal of a group, however deep."""
+    return _first(failed.exceptions[0]) if isinstance(failed, BaseExceptionGroup) else failed

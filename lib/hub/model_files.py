@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lib.errors import quote_value
-from lib.hub import loop, refusals, repository
-from lib.hub.client import Cache, check_id, open_hub
+from lib.hub import refusals, repository
+from lib.hub.client import Cache, check_id, gather_results, open_hub, parse_aside, run_bounded, task_group
 from lib.hub.gguf_files import list_gguf
 from lib.hub.repository import MAX_LISTING_BYTES, Component, HubModel, Kind, Listing, parse_json, parse_object, read_listing
 from lib.hub.weights import MAX_DOCUMENT_NODES, RepositoryReader, WeightsReading, read_weights
@@ -51,7 +51,7 @@ def read_model(
     if remembered is not None:
         return remembered
     try:
-        model = loop.run(lambda client: _read(client, hub, repo_id, revision, file), SECONDS)
+        model = run_bounded(lambda client: _read(client, hub, repo_id, revision, file), SECONDS)
     except TimeoutError as error:
         raise refusals.too_slow(repo_id, SECONDS) from error
     if token is None and not model.private:
@@ -66,7 +66,7 @@ def clear_cache() -> None:
 
 async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None, file: str) -> HubModel:
     described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
-    listing = await loop.parse_aside(len(described.body), read_listing, described.body, repo_id)
+    listing = await parse_aside(len(described.body), read_listing, described.body, repo_id)
     source, kind = RepositoryReader(client, hub, listing, newest=revision is None), "gguf" if file else repository.kind_of(listing.files)
     names = [name for name in repository.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
@@ -74,7 +74,7 @@ async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | Non
         parts, reads = await _parts(source, kind, documents)
     else:
         choice = repository.choose_weights(listing.files, "", kind, file)
-        async with loop.task_group() as group:
+        async with task_group() as group:
             texts, weights = group.create_task(_documents(source, names)), group.create_task(read_weights(source, choice))
         documents, read = texts.result(), weights.result()
         reads, parts = [_with_caveat(read, choice)], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
@@ -84,7 +84,7 @@ async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | Non
 async def _documents(source: RepositoryReader, names: list[str]) -> dict[str, str]:
     """Small files as text."""
     texts: dict[str, str] = {}
-    for name, body in zip(names, await loop.gather(*(source.document(name) for name in names)), strict=True):
+    for name, body in zip(names, await gather_results(*(source.document(name) for name in names)), strict=True):
         try:
             texts[name] = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -101,7 +101,7 @@ async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]
     chosen = [(folder, choice) for folder, choice in chosen if choice.format != "none"]
     configs = [f"{folder}/config.json" if folder else "config.json" for folder, _ in chosen]
     texts = await _documents(source, [name for name in configs if name in files])
-    reads = await loop.gather(*(read_weights(source, choice) for _, choice in chosen))
+    reads = await gather_results(*(read_weights(source, choice) for _, choice in chosen))
     components = [_with_caveat(read, choice) for read, (_, choice) in zip(reads, chosen, strict=True)]
     parts = [
         Component(

@@ -33,8 +33,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from lib.bounded_json import UnreadableJson, read_json
 from lib.catalog.live_prices import CALLS, LiveFlavor, LiveList, apply_live_prices
 from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, quote_value
-from lib.hub import loop
-from lib.hub.client import check_printable, open_hub
+from lib.hub.client import check_printable, open_hub, run_bounded
 from lib.units import Bytes, UsdPerHour, parse_bytes
 
 if TYPE_CHECKING:
@@ -242,7 +241,7 @@ def fetch_flavors(name: LiveListName, endpoint: str | None = None) -> LiveList:
     try:
         hub = open_hub(None, endpoint)
         url = f"{hub.endpoint}/api/{name}/hardware"
-        answer = loop.run(lambda client: hub.fetch(client, url, what=f"{name} hardware", limit=MOST_BYTES), LONGEST_S)
+        answer = run_bounded(lambda client: hub.fetch(client, url, what=f"{name} hardware", limit=MOST_BYTES), LONGEST_S)
     except (HubError, TimeoutError) as error:
         raise _refusal(error, name) from error
     try:

@@ -2,7 +2,7 @@
 
 huggingface_hub's own session waits for ever, reads bodies of any length, follows redirects, keeps cookies for everyone, repeats a
 refused page of a list after a pause that the server chooses, and sends the token to whatever address the next page has. So it gets
-one that hands the requests of `bound_requests` calls to our background loop (`lib.hub.loop`) and treats all others as before:
+one that hands the requests of `bound_requests` calls to our background loop (`lib.hub.client`) and treats all others as before:
 
 - only the Hub's origin and only the paths that Spaces, Jobs and accounts need are asked (the client's agent registry is not);
   Inference Endpoints have an API of their own, which only questions about them reach; of a mirror (`HF_ENDPOINT`) it is the path `/v2`,
@@ -31,8 +31,8 @@ from httpx2 import Client, ConnectError, ConnectTimeout, HTTPError, InvalidURL, 
 from huggingface_hub import constants, errors, get_session, hf_raise_for_status, set_client_factory
 
 from lib.bounded_json import node_count
-from lib.hub import loop, refusals
-from lib.hub.client import AGENT, CONNECT_S, Hub, origin
+from lib.hub import refusals
+from lib.hub.client import AGENT, CONNECT_S, Hub, origin, run_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ class BoundedCall:
         if self.hub.token is not None:
             headers["authorization"] = f"Bearer {self.hub.token}"
         try:
-            return loop.run(lambda client: self._exchange(client, method, url, body, headers), max(0.0, self.until - time.monotonic()))
+            return run_bounded(lambda client: self._exchange(client, method, url, body, headers), max(0.0, self.until - time.monotonic()))
         except TimeoutError as error:
             raise refusals.space_too_slow(self.act, self.what, self.seconds) from error
         except errors.OfflineModeIsEnabled as error:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lib.errors import HubError, RateLimited, quote_value
-from lib.hub import loop, refusals
-from lib.hub.client import Answer, Hub
+from lib.hub import refusals
+from lib.hub.client import Answer, Hub, gather_results, parse_aside, task_group
 from lib.hub.gguf_files import PART
 from lib.hub.gguf_header import MAX_HEADER_BYTES as MAX_GGUF_BYTES
 from lib.hub.gguf_header import GgufHeader, NeedMore, Value, parse_gguf
@@ -104,7 +104,7 @@ class _Index:
 
 async def _index(source: RepositoryReader, file: str) -> _Index:
     text = await source.document(file, MAX_INDEX_BYTES)
-    data = await loop.parse_aside(len(text), parse_object, text, source.listing.id, f"the index {quote_value(file)}", _MAX_INDEX_NODES)
+    data = await parse_aside(len(text), parse_object, text, source.listing.id, f"the index {quote_value(file)}", _MAX_INDEX_NODES)
     table, folder = data.get("weight_map"), file.rpartition("/")[0]
     if not isinstance(table, dict) or not all(isinstance(part, str) for part in table.values()):
         raise refusals.garbage(source.listing.id, f"the index {quote_value(file)} maps no tensors to files")
@@ -134,7 +134,7 @@ async def _together(source: RepositoryReader, index: str) -> WeightsReading | No
     url, files = source.hub.headers_url(source.listing.id, index), source.listing.files
     try:
         body = (await source.hub.fetch(source.client, url, what=source.listing.id, limit=_MAX_HEADERS_BYTES)).body
-        return await loop.parse_aside(len(body), _parse_together, body, source.listing.id, index.rpartition("/")[0], files)
+        return await parse_aside(len(body), _parse_together, body, source.listing.id, index.rpartition("/")[0], files)
     except RateLimited:
         raise
     except HubError:
@@ -172,12 +172,12 @@ def _parse_together(body: bytes, what: str, folder: str, file_sizes: Mapping[str
 
 
 async def _safetensors(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:
-    async with loop.task_group() as group:
+    async with task_group() as group:
         tasks = [group.create_task(_header(source, file, index.files[file] if index else _FIRST_BYTES)) for file in files]
         headers = []
         for file, task in zip(files, tasks, strict=True):
             text, data_bytes = await task
-            headers.append(await loop.parse_aside(len(text), parse_header, text, file, data_bytes))
+            headers.append(await parse_aside(len(text), parse_header, text, file, data_bytes))
     reading = _combine(files, headers)
     return WeightsReading(weights=reading.weights, caveats=(*reading.caveats, *_compare_with_index(reading.weights, index)))
 
@@ -244,7 +244,7 @@ def _pickle(source: RepositoryReader, files: tuple[str, ...], index: _Index | No
 async def _gguf(source: RepositoryReader, files: tuple[str, ...]) -> WeightsReading:
     if len(files) > MAX_SHARDS:
         raise refusals.garbage(source.listing.id, f"a GGUF file has {len(files):,} parts; at most {MAX_SHARDS:,} are read")
-    headers = await loop.gather(*(_gguf_header(source, file, first=at == 0) for at, file in enumerate(files)))
+    headers = await gather_results(*(_gguf_header(source, file, first=at == 0) for at, file in enumerate(files)))
     tensors: dict[str, Tensor] = {}
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
@@ -273,7 +273,7 @@ async def _gguf_header(source: RepositoryReader, file: str, *, first: bool) -> G
         answer = await source.part(file, len(data), len(data) + ahead)
         data += answer.body
         try:
-            header = await loop.parse_aside(len(data), parse_gguf, data, file)
+            header = await parse_aside(len(data), parse_gguf, data, file)
         except NeedMore:
             if len(answer.body) < ahead or len(data) > MAX_GGUF_BYTES:
                 raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} ends inside its header") from None

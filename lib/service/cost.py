@@ -33,7 +33,7 @@ from lib.cost import (
     find_break_even,
 )
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_load, request_seconds, to_decimal
-from lib.hub.providers import ProviderOffers
+from lib.hub.search import ProviderOffers
 from lib.laws.price import HOUR_S, answer_price
 from lib.memory import fit_memory, usable_memory
 from lib.memory.pipeline import resolve_size

@@ -15,8 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from lib.hub.providers import find_providers
-from lib.hub.search import find_quantized, suggest_models
+from lib.hub.search import find_providers, find_quantized, suggest_models
 from lib.hub.spaces import Spaces
 from lib.live import measure_process
 from lib.live.chat import Conversations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from lib.catalog import Catalog
     from lib.catalog.silicon import Accelerator
-    from lib.hub.providers import ProviderOffers
+    from lib.hub.search import ProviderOffers
     from lib.live.device import Device, Size
     from lib.live.heartbeat import MatmulCase
     from lib.live.heartbeat_run import HeartbeatEvent

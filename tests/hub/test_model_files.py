@@ -20,7 +20,7 @@ from llama import LLAMA_8B_CONFIG
 from safetensors.numpy import save
 
 from lib.errors import RepoNotFound
-from lib.hub import loop, model_files, search
+from lib.hub import client, model_files, search
 from lib.hub.model_files import read_model
 from lib.hub.search import find_quantized, suggest_models
 
@@ -443,7 +443,7 @@ def test_the_shape_used_here_is_llamas() -> None:
 def test_look_ups_that_an_answer_can_do_without_wait_in_few_places(hub: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every place taken the Hub is not asked, what is missing is said or left out, and nothing of it is remembered."""
     taken = threading.BoundedSemaphore(1)
-    monkeypatch.setattr(loop, "_brief", taken)
+    monkeypatch.setattr(client, "_brief", taken)
     with taken:
         assert "look-ups wait for the Hub already" in suggest_models("llama").reason
         assert find_quantized("org/llama-8b") is None

@@ -13,7 +13,7 @@ from stated_speed import stated_speed
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
 from lib.errors import AdvisorError, BadArgument, UnknownHardware, UnsupportedModel
-from lib.hub.providers import ProviderOffers
+from lib.hub.search import ProviderOffers
 from lib.provenance import Source
 from lib.service.cost import cost_answer, estimate_cost
 from lib.service.endpoint import App, bind_arguments

@@ -9,7 +9,7 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import BadArgument
-from lib.hub.providers import ProviderOffers
+from lib.hub.search import ProviderOffers
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models

@@ -9,7 +9,7 @@ import pytest
 
 from lib.catalog import load
 from lib.errors import UnknownModel
-from lib.hub.providers import ProviderOffers
+from lib.hub.search import ProviderOffers
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.ways_to_save import ways_to_save

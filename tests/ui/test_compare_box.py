@@ -10,7 +10,7 @@ import pytest
 from page_fake import LLAMA
 
 from lib.catalog import load
-from lib.hub.providers import ProviderOffers
+from lib.hub.search import ProviderOffers
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models

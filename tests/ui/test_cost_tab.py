@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 
 from lib.catalog import load
-from lib.hub.providers import ProviderOffers
+from lib.hub.search import ProviderOffers
 from lib.present.cost_rows import draw_bills
 from lib.present.speed_charts import Front, Place, draw_front, draw_roofline, roofline_words, speed_front
 from lib.service.app import Services

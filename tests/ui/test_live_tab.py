@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
-from lib.hub.providers import ProviderOffers
+from lib.hub.search import ProviderOffers
 from lib.live.device import Device
 from lib.live.device_queue import CHAT, DEVICE, turn
 from lib.service.app import Services

@@ -359,7 +359,7 @@ def _with_oauth_token(function: Callable[..., Any], *, streams: bool) -> Callabl
 
 CALLS_AT_ONCE = 160
 """Threads. Those that wait, for a build, the Hub, a simulation or the device, are at most 146 (`lib.service.models`, `lib.hub.spaces`,
-`lib.hub.loop`, `lib.service.simulate_batching`, the device's queues), so some always answer what needs no waiting."""
+`lib.hub.client`, `lib.service.simulate_batching`, the device's queues), so some always answer what needs no waiting."""
 _STATUS = {
     "internal": 500,
     "bad_catalog": 500,

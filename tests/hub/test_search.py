@@ -12,8 +12,7 @@ from hub_stand_in import Fault, StandIn
 from huggingface_hub import constants
 
 from lib.errors import HubGarbage, HubUnreachable, RateLimited, UnknownModel
-from lib.hub import providers
-from lib.hub.providers import find_providers, request_providers
+from lib.hub.search import clear_cache, find_providers, request_providers
 
 MODEL = "org/model"
 PATH = f"/v1/models/{MODEL}"
@@ -23,9 +22,9 @@ PATH = f"/v1/models/{MODEL}"
 def router() -> Iterator[StandIn]:
     """A router that knows no model yet."""
     with StandIn() as stand_in:
-        providers.clear_cache()
+        clear_cache()
         yield stand_in
-    providers.clear_cache()
+    clear_cache()
 
 
 def says(router: StandIn, answer: Any, **fault: Any) -> None:
@@ -64,7 +63,7 @@ def test_nobody_serves_it(router: StandIn) -> None:
     """A model that the router does not know, or whose providers all fail, has no provider: that is an answer, not an error."""
     router.faults["/v1/models/"] = Fault(status=404)
     assert request_providers(MODEL, endpoint=router.url).status == "none"
-    providers.clear_cache()
+    clear_cache()
     router.faults.clear()
     says(router, {"data": {"providers": [entry("a", "error")]}})
     assert request_providers(MODEL, endpoint=router.url).status == "none"
