@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lib.catalog import Catalog
-    from lib.hub.jobs import Job, Jobs
+    from lib.hub.jobs import Jobs, SubmittedJob
     from lib.live.ledger import Ledger
     from lib.service.jobs import JobPlan, JobRequest
 
@@ -80,7 +80,7 @@ def _unfit(plans: Sequence[JobPlan], asked: JobRequest) -> list[str]:
     return refusals
 
 
-def _followed(job: Job, plan: JobPlan, jobs: Jobs) -> list[str]:
+def _followed(job: SubmittedJob, plan: JobPlan, jobs: Jobs) -> list[str]:
     """The lines of a job's log until it ends; the last ones are shown when it failed. It is ended when it takes too long."""
     from lib.errors import TooLong  # noqa: PLC0415
     from lib.hub.jobs import COMPLETED_STAGE  # noqa: PLC0415
@@ -107,7 +107,7 @@ def _run(plans: Sequence[JobPlan], asked: JobRequest, jobs: Jobs, ledger: Ledger
     from lib.service.jobs import job_script, read_log  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415
 
-    running: list[tuple[JobPlan, Job]] = []
+    running: list[tuple[JobPlan, SubmittedJob]] = []
     models, good = Models(), True
     try:
         for plan in plans:
@@ -135,7 +135,7 @@ def _run(plans: Sequence[JobPlan], asked: JobRequest, jobs: Jobs, ledger: Ledger
     return good
 
 
-def _end(plan: JobPlan, job: Job, jobs: Jobs) -> None:
+def _end(plan: JobPlan, job: SubmittedJob, jobs: Jobs) -> None:
     from lib.errors import AdvisorError  # noqa: PLC0415
 
     try:

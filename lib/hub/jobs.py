@@ -1,24 +1,192 @@
-"""Hugging Face Jobs through the Hub's own client: start a script, follow it, end it. It uses the token of the user who runs the command.
+"""Hugging Face Jobs: the script that one runs, what it prints, and starting, following and ending it by the Hub's own client.
 
-A local script reaches the job by way of a bucket that the client makes (`jobs-artifacts` of the account, private): `run_uv_job` uploads it
-there and mounts it.
+A job sees nothing of this machine, so its script is one file. On one GPU or a CPU it unpacks this app's own sources from a zip and runs
+`lib.service.jobs`; on several GPUs it is the source of a few functions here and needs vLLM only. Its dependencies stand in its head
+(PEP 723), where `uv run` reads them. It prints each result as one line of JSON between two marks, so that results can be found in the rest
+of its log.
+
+`Jobs` uses the token of the user who runs the command. A local script reaches the job by way of a bucket that the client makes
+(`jobs-artifacts` of the account, private): `run_uv_job` uploads it there and mounts it.
 """
 
 from __future__ import annotations
 
+import base64
+import inspect
+import io
+import json
 import queue
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lib
 from lib.errors import Conflict, HubError, HubGarbage, HubUnreachable, NotPermitted, PaymentNeeded, RateLimited, RepoNotFound, TooLong
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
+
+DEPENDENCIES = (
+    "torch>=2.8",
+    "transformers>=5.23,<6",
+    "huggingface_hub>=2.4,<3",
+    "diffusers>=0.35",
+    "gguf>=0.17",
+    "typing_extensions",
+    "spaces>=0.51",
+)
+VLLM_DEPENDENCIES = ("vllm",)
+_LEFT_OUT = frozenset({"ui", "cli", "__pycache__"})
+_DAY_ONE = (1980, 1, 1, 0, 0, 0)  # the same sources make the same script
+
+_HEAD = '''# /// script
+# requires-python = ">=3.11"
+# dependencies = {dependencies}
+# ///
+"""Measures models on this machine and prints a line for each; made by scripts/measure_on_jobs.py."""
+
+'''
+_UNPACK = """import base64, io, json, sys, tempfile, zipfile
+
+folder = tempfile.mkdtemp()
+zipfile.ZipFile(io.BytesIO(base64.b64decode(SOURCES))).extractall(folder)
+sys.path.insert(0, folder)
+
+from lib.service.jobs import main
+
+if __name__ == "__main__":
+    main(json.loads(REQUEST))
+"""
+
+
+def zip_sources() -> bytes:
+    """This app's `lib` as a zip, without the page and the command line."""
+    root = Path(next(iter(lib.__path__)))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for file in sorted(root.rglob("*")):
+            inner = file.relative_to(root)
+            if file.is_file() and file.suffix not in {".pyc", ".pyi"} and not _LEFT_OUT.intersection(inner.parts):
+                packed.writestr(zipfile.ZipInfo(f"lib/{inner.as_posix()}", _DAY_ONE), file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+    return out.getvalue()
+
+
+def _head(dependencies: Sequence[str], request: Mapping[str, Any]) -> str:
+    return _HEAD.format(dependencies=json.dumps(list(dependencies))) + f"REQUEST = {json.dumps(request)!r}\n"
+
+
+def own_script(request: Mapping[str, Any]) -> str:
+    """The script for one GPU or a CPU; `request` is what `lib.service.jobs.main` takes."""
+    packed = base64.b64encode(zip_sources()).decode()
+    return f'{_head(DEPENDENCIES, request)}SOURCES = "{packed}"\n\n{_UNPACK}'
+
+
+BEGIN, END = "<<<measured ", " measured>>>"
+LONGEST = 20_000
+"""Characters of a line that is read; the log of a job may hold anything."""
+
+
+def mark_result(result: Mapping[str, Any]) -> str:
+    """The line that a job prints."""
+    return f"{BEGIN}{json.dumps(result, allow_nan=False)}{END}"
+
+
+def parse_results(lines: Iterable[str]) -> tuple[dict[str, Any], ...]:
+    """The objects between the marks, in order; a line that is cut off, too long or not a JSON object is skipped."""
+    results = []
+    for line in lines:
+        start, stop = line.find(BEGIN), line.rfind(END)
+        if start < 0 or stop < start or len(line) > LONGEST:
+            continue
+        try:
+            result = json.loads(line[start + len(BEGIN) : stop])
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(result, dict):
+            results.append(result)
+    return tuple(results)
+
+
+# What vLLM measures: its own latency benchmark with dummy weights, twice, for the first token and for all of them. With one output token a
+# request is its prompt; what the others add is the decoding: rate = (tokens − 1) / (whole − first). vLLM fills the memory that it is given,
+# so no peak is reported.
+def measure_latencies(request: dict[str, Any], model: str, folder: Path, output_tokens: int) -> list[float]:
+    """In the job: seconds of one request with so many output tokens, five times."""
+    out = folder / f"latency-{output_tokens}.json"
+    program = [shutil.which("vllm") or "vllm", "bench", "latency", "--model", model, "--load-format", "dummy", "--skip-tokenizer-init"]
+    options = {
+        "--tensor-parallel-size": request["devices"],
+        "--input-len": request["prompt_tokens"],
+        "--output-len": output_tokens,
+        "--max-model-len": request["prompt_tokens"] + request["output_tokens"],
+        "--batch-size": 1,
+        "--num-iters-warmup": 2,
+        "--num-iters": 5,
+        "--dtype": {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}[request["precision"]],
+        "--output-json": out,
+    }
+    subprocess.run([*program, "--disable-detokenize", *(str(part) for pair in options.items() for part in pair)], check=True)  # noqa: S603
+    latencies: list[float] = json.loads(out.read_text(encoding="utf-8"))["latencies"]
+    return latencies
+
+
+def describe_machine() -> dict[str, Any]:
+    """In the job: the cards' name and the driver, as nvidia-smi tells them; the versions installed."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()  # noqa: S603
+        name, _, driver = lines[0].partition(", ")
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        name, driver = "unknown card", None
+    return {"device": name, "driver": driver, "torch": metadata.version("torch"), "vllm": metadata.version("vllm")}
+
+
+def measure_on_vllm(request: dict[str, Any], model: str, config: dict[str, Any] | None) -> dict[str, Any]:
+    """In the job: one model's result, or why there is none."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if config is not None:
+            (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        source = model if config is None else str(folder)
+        try:
+            first = measure_latencies(request, source, folder, 1)
+            whole = measure_latencies(request, source, folder, request["output_tokens"])
+        except (OSError, subprocess.CalledProcessError, ValueError, KeyError) as error:
+            return {"model": model, "error": f"vllm bench latency failed ({type(error).__name__}); the log says more."}
+        return {"model": model, "first_s": first, "whole_s": whole} | describe_machine()
+
+
+def main(request: dict[str, Any]) -> None:
+    """In the job: measure each model and print its line."""
+    for model, config in request["models"]:
+        sys.stdout.write(mark_result(measure_on_vllm(request, model, config)) + "\n")
+        sys.stdout.flush()
+
+
+_IN_JOB: tuple[Callable[..., Any], ...] = (mark_result, measure_latencies, describe_machine, measure_on_vllm, main)
+_IN_JOB_HEAD = """from __future__ import annotations
+
+import json, shutil, subprocess, sys, tempfile
+from importlib import metadata
+from pathlib import Path
+"""
+
+
+def vllm_script(request: Mapping[str, Any]) -> str:
+    """The script for several GPUs; `request` is what `main` takes."""
+    head = _head(VLLM_DEPENDENCIES, request).replace("REQUEST = ", f"{_IN_JOB_HEAD}\nBEGIN, END = {(BEGIN, END)!r}\nREQUEST = ")
+    return "\n\n".join([head, *map(inspect.getsource, _IN_JOB), 'if __name__ == "__main__":\n    main(json.loads(REQUEST))\n'])
+
 
 COMPLETED_STAGE = "COMPLETED"
 FINAL_STAGES = frozenset({COMPLETED_STAGE, "CANCELED", "ERROR", "DELETED"})
@@ -26,7 +194,7 @@ _LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SubmittedJob:
     """A job that was started: its id, whose it is, and where people see it."""
 
     id: str
@@ -87,7 +255,7 @@ class Jobs:
         self._api: HfApi = HfApi(endpoint=endpoint, token=token)
         self._namespace = namespace
 
-    def start(self, script: Path, *, flavor: str, timeout_s: int, image: str | None = None) -> Job:
+    def start(self, script: Path, *, flavor: str, timeout_s: int, image: str | None = None) -> SubmittedJob:
         """Upload the script and start it; from its start on the job is billed by the minute.
 
         Raises:
@@ -98,11 +266,11 @@ class Jobs:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*run_uv_job.* is experimental")  # known; the client is pinned below 3
                 submitted = self._api.run_uv_job(str(script), flavor=flavor, timeout=timeout_s, image=image, namespace=self._namespace)
-            return Job(id=_printable(submitted.id), owner=_printable(submitted.owner.name), url=_printable(submitted.url))
+            return SubmittedJob(id=_printable(submitted.id), owner=_printable(submitted.owner.name), url=_printable(submitted.url))
         except Exception as error:
             raise _refusal(error, doing) from error
 
-    def look(self, job: Job) -> JobState:
+    def look(self, job: SubmittedJob) -> JobState:
         """The state of a job.
 
         Raises:
@@ -116,7 +284,7 @@ class Jobs:
         except Exception as error:
             raise _refusal(error, f"asking for the job {job.id}") from error
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: SubmittedJob) -> None:
         """End it now.
 
         Raises:
@@ -127,7 +295,7 @@ class Jobs:
         except Exception as error:
             raise _refusal(error, f"ending the job {job.id}") from error
 
-    def follow(self, job: Job, *, limit_s: float) -> Iterator[str]:
+    def follow(self, job: SubmittedJob, *, limit_s: float) -> Iterator[str]:
         """The lines of its log until it ends; a log that stays silent after that is not waited for without end.
 
         Raises:
@@ -154,14 +322,14 @@ class Jobs:
                 raise _refusal(line, f"reading the log of the job {job.id}") from line
             yield line
 
-    def _is_over(self, job: Job) -> bool:
+    def _is_over(self, job: SubmittedJob) -> bool:
         """Whether it has ended; a Hub that cannot be reached for a moment is asked again later."""
         try:
             return self.look(job).stage in FINAL_STAGES
         except (HubUnreachable, RateLimited):
             return False
 
-    def _read(self, job: Job, lines: queue.SimpleQueue[Any]) -> None:
+    def _read(self, job: SubmittedJob, lines: queue.SimpleQueue[Any]) -> None:
         """In a thread of its own: the client waits for the next line without end."""
         try:
             for line in self._api.fetch_job_logs(job_id=job.id, namespace=job.owner, follow=True):

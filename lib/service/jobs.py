@@ -18,7 +18,7 @@ from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, AgainstRules, BadArgument, DoesNotFit, InvalidInput, UnsupportedModel
-from lib.live.jobs import mark_result, own_script, parse_results, vllm_script
+from lib.hub.jobs import mark_result, own_script, parse_results, vllm_script
 from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import DatasetPush, Measurement, model_label, read_row
 from lib.memory import estimate_memory, fit_memory, usable_memory

@@ -21,9 +21,7 @@ from prices_stand_in import as_listed
 
 from lib.catalog import load
 from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, PaymentNeeded, RateLimited, TooLong, UnknownHardware
-from lib.hub.jobs import Jobs
-from lib.live import jobs, vllm_bench
-from lib.live.jobs import mark_result, own_script, parse_results, vllm_script, zip_sources
+from lib.hub.jobs import Jobs, mark_result, own_script, parse_results, vllm_script, zip_sources
 from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import NAMES, Measurement
 from lib.service.jobs import JobRequest, job_script, most_usd, plan_job, read_log
@@ -370,11 +368,6 @@ def test_odd_vllm_results_become_complaints(odd: dict[str, Any]) -> None:
     assert len(complaints) == 1
 
 
-def test_marks_of_the_shipped_file_are_ours() -> None:
-    """The vLLM script stands alone, so it repeats them."""
-    assert (vllm_bench.BEGIN, vllm_bench.END) == (jobs.BEGIN, jobs.END)
-
-
 def test_script_is_the_same_for_the_same_question() -> None:
     """So a bucket stores it once; and it holds no page and no command line."""
     asked = {"models": ["a/b"], "prompt_tokens": 1, "output_tokens": 2, "precision": "bf16", "provenance": "x"}
@@ -412,7 +405,7 @@ def test_vllm_script_really_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "models": [["tiny", json.loads(TINY_CONFIG)], ["no", {}]],
     }
     version = "from importlib import metadata\nmetadata.version = lambda name: '1.0'\n"  # neither torch's nor vLLM's is asked here
-    lines = run(vllm_script(asked).replace("ASKED = ", f"{version}ASKED = "))
+    lines = run(vllm_script(asked).replace("REQUEST = ", f"{version}REQUEST = "))
     good, bad = parse_results(lines)
     assert good["first_s"] == [0.51] * 3
     assert good["whole_s"] == [0.55] * 3
