@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from lib.errors import AdvisorError
 from lib.model import bundled
-from lib.model.parameter_count import resolve_count
-from lib.model.resolve import resolve_config
+from lib.model.resolve import resolve_config, resolve_count
 from lib.model.spec import ModelSpec
 from lib.units import GIB, MIB
 from lib.workload import Optimizer, Stack, TrainingRequest

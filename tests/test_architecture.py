@@ -19,7 +19,7 @@ from lib.engines import ENGINES, TRAITS, CacheLayout
 from lib.laws import kv_cache, kv_cache_by_engine
 from lib.memory import estimate_memory
 from lib.model import bundled
-from lib.model.parameter_count import resolve_count
+from lib.model.resolve import resolve_count
 from lib.model.spec import CacheTerm, Growth
 from lib.precision import NAMES
 from lib.present.cards import PLATFORM_NAMES

@@ -7,7 +7,7 @@
 
 Tensors are as large as what they describe. Convolutions and matrices work on each latent once (A·f); attention within a frame on pairs
 of its latents (A²·f), over time on pairs of frames (A·f²), over both on all pairs (A²·f²). The coefficients come from runs of the
-pipeline on the meta device (`lib.model.pipeline_fits`).
+pipeline on the meta device (`lib.model.diffusion`).
 
     t = B · V / (N · φ · η) + s · e · t_e          t_e = ((B · F / (N · φ · η))⁴ + τ⁴)^(1/4)   eager: launching overlaps with computing
                                                    t_e = B · F / (N · φ · η) + τ                compiled

@@ -2,7 +2,7 @@
 
     stage(s) = weights on the device while s runs + temporary tensors of s          peak = the fullest of encode, denoise, decode
 
-Temporary tensors are the fits of the pipeline's runs on the meta device (`lib.model.pipeline_fits`). Weights on the device, by offload:
+Temporary tensors are the fits of the pipeline's runs on the meta device (`lib.model.diffusion`). Weights on the device, by offload:
 
     none         all components
     model        the component that runs (`enable_model_cpu_offload`)

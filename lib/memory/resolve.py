@@ -23,7 +23,7 @@ from lib.identity import ById
 from lib.laws import parallelism
 from lib.laws.activation import prefill_bytes
 from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
-from lib.model.parameter_count import typical_decoder
+from lib.model.resolve import typical_decoder
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
 from lib.workload import AS_THE_PIPELINE, AUTO, MemoryRequest, Mode, PipelineRequest, TrainingRequest

@@ -25,7 +25,7 @@ from lib.memory.activations import traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.memory.training_adapters import ENDS, HALF, STACK_TRAITS, adapter_bytes, count_trained, fuses_loss, select_adapted, typical_groups
 from lib.memory.weights import weights
-from lib.model.adapter_targets import APART
+from lib.model.spec import APART
 from lib.precision import QLORA, weight_format
 from lib.units import Bytes
 

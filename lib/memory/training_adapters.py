@@ -14,7 +14,7 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32
 from lib.memory.resolve import layer_sizes
-from lib.model.adapter_targets import check_adapters, is_adapted
+from lib.model.spec import check_adapters, is_adapted
 from lib.workload import Optimizer, Stack
 
 if TYPE_CHECKING:

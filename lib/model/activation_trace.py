@@ -35,7 +35,7 @@ from torch.overrides import TorchFunctionMode
 from transformers.modeling_outputs import BaseModelOutput
 
 from lib.model.activation_storages import Polynomial, StorageRecorder, add, shift_by_token, size_law
-from lib.model.cache_growth import cache_of, tensors_of
+from lib.model.cache_terms import cache_of, tensors_of
 from lib.model.layer_dedup import cache_positions, first_hidden_states, layer_settings, likeness, wrap_forwards
 from lib.model.meta_device import MetaRun
 from lib.model.model_inputs import Lengths, has_argument, prefill_inputs

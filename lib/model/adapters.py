@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from lib.laws.activation import FLOAT32
-from lib.model.adapter_targets import check_rank, check_targets, is_targeted
 from lib.model.build import output_head
+from lib.model.spec import check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -253,7 +253,7 @@ SMALLEST = {
 _DROPPED = frozenset(
     {
         "auto_map",  # remote code
-        "quantization_config",  # read by lib.model.quantization; shapes are those of the unquantized model
+        "quantization_config",  # read by lib.model.checkpoint; shapes are those of the unquantized model
         "attn_implementation", "_attn_implementation", "_attn_implementation_internal",  # kernels that are not installed
         "_attn_implementation_autoset",
         "experts_implementation", "_experts_implementation",

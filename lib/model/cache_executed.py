@@ -3,7 +3,7 @@
 1. All layers, one token, three sequences: which tensors there are, and that their size is linear in the batch.
 2. The first of equal layers, one sequence, at a few more lengths, the last two past every window. Layers whose cache is the
    same after 1 and after `SHORT` tokens (recurrent states) do not run again.
-3. `lib.model.cache_growth` finds the law of each tensor. Equal layers count together.
+3. `lib.model.cache_terms` finds the law of each tensor. Equal layers count together.
 
 No architecture is named here. What cannot be run or explained raises; it is never guessed.
 Source: the model and cache classes of the installed transformers, as executed. Limit: dense batch, text-only prompt.
@@ -21,8 +21,17 @@ from transformers import PreTrainedModel
 
 from lib.errors import AdvisorError, UnknownGrowth, UnsupportedModel
 from lib.model.build import LOCK
-from lib.model.cache_closed_form import name_terms
-from lib.model.cache_growth import CachedTensor, Law, block_length, cache_of, contents_of, describe_tensors, fit_law, layer_kind_of
+from lib.model.cache_terms import (
+    CachedTensor,
+    Law,
+    block_length,
+    cache_of,
+    contents_of,
+    describe_tensors,
+    fit_law,
+    layer_kind_of,
+    name_terms,
+)
 from lib.model.layer_dedup import DedupRun, Layer, dedup_layers, holds_cache, keeps_state_inside
 from lib.model.meta_device import MetaRun
 from lib.model.model_inputs import decoder_inputs, fixed_encoder_positions, has_argument, in_dtype

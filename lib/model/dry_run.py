@@ -33,7 +33,7 @@ from lib.model import parameters
 from lib.model.activation_trace import Layer, layers_of, step_inputs
 from lib.model.adapters import Scales, adapt
 from lib.model.build import LOCK, BuiltModel, build
-from lib.model.cache_growth import cache_of
+from lib.model.cache_terms import cache_of
 from lib.model.config import check_config
 from lib.model.cuda_operators import CudaOperators
 from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun

@@ -1,15 +1,34 @@
-"""How a model takes pictures or sound, read from its configuration: the rule by which one becomes tokens, and the tower's sizes.
+"""How a model takes pictures, read from its configuration: the rule by which one becomes tokens, and the tower's sizes; and one pass.
 
 Tiles, patches and merging stand in config.json, the classes of `transformers` fill in the rest. How large a picture may be stands in the
-processor's own file, which is not read: those limits are here by model type, as the makers publish them. Sound is sampled at 16 kHz.
+processor's own file, which is not read: those limits are here by model type, as the makers publish them.
+
+An encoder that reads a picture (or a spectrogram) in place of tokens is run once on the meta device, at its configured size, with a text of
+its full length where it also reads one (CLIP, SigLIP). `positions` are those that the first layer of the picture's own tower reads: patches
+and class tokens of a vision transformer, places of the feature map after the stem of a convolutional network. Later stages of such a
+network see fewer places, and the FLOP say so.
+
+Source: the installed transformers and torch, as executed; FLOP by `torch.utils.flop_counter.flop_registry`. Limits: one size, the one in
+the configuration, or 224 pixels where that names none; clips of several frames are not run.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-from lib.laws.media_tokens import ImageRules, SoundRules
-from lib.model.spec import CacheTerm, Dimensions, VisionInput
+from torch import Tensor, device, no_grad, ops
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+from transformers import PreTrainedModel
+
+from lib.laws.media_tokens import ImageRules
+from lib.model.activation_trace import layers_of
+from lib.model.build import LOCK, BuiltModel
+from lib.model.layer_dedup import first_hidden_states, wrap_forwards
+from lib.model.meta_device import MetaRun
+from lib.model.model_inputs import MEDIA, Lengths, describe_sound, has_argument, position_limit, prefill_inputs
+from lib.model.spec import CacheTerm, Dimensions, PicturePass, VisionInput
 
 _AREAS = {
     "qwen2_vl": (4 * 28**2, 16_384 * 28**2),
@@ -28,7 +47,6 @@ _LLAMA4_TILES = 16  # max_patches of transformers' Llama4ImageProcessor
 _INTERNVL_TILES = 12  # max_patches of transformers' GotOcr2ImageProcessor, which InternVL's processor asks to crop
 _KEEP_EVERY_LAYER = frozenset({"mllama"})  # its tower stacks the outputs of several layers at the end
 _IDEFICS2_PICTURES = 5  # with do_image_splitting: four quarters and the whole
-_BY_SAMPLES = frozenset({"wav2vec2", "hubert", "data2vec-audio", "unispeech", "unispeech-sat"})
 
 
 def describe_vision(config: Any) -> VisionInput | None:
@@ -40,15 +58,6 @@ def describe_vision(config: Any) -> VisionInput | None:
     tower, windowed, window = _tower(vision)
     kept_layers = tower.layers if config.model_type in _KEEP_EVERY_LAYER else 0
     return VisionInput(rules=rules, tower=tower, windowed_layers=windowed, window=window, kept_layers=kept_layers, cross=_cross(config))
-
-
-def describe_sound(config: Any) -> SoundRules | None:
-    """What a sound is to the encoder of a `transformers` configuration; None where it takes none or its rule is not known."""
-    if config.model_type == "whisper":
-        return SoundRules("windows", positions=config.max_source_positions, mel_bins=config.num_mel_bins)
-    if config.model_type in _BY_SAMPLES:
-        return SoundRules("convolutions", kernels=tuple(config.conv_kernel), strides=tuple(config.conv_stride))
-    return None
 
 
 def _rules(config: Any, vision: Any) -> ImageRules | None:
@@ -143,3 +152,70 @@ def _first(config: Any, *names: str) -> int:
     values = (getattr(config, name, None) for name in names)
     sizes = (value[0] if isinstance(value, (list, tuple)) and value else value for value in values)
     return next((int(size) for size in sizes if isinstance(size, int)), 0)
+
+
+_BETWEEN_POSITIONS = frozenset({ops.aten.bmm, ops.aten.baddbmm})  # scores and weighted sums; products with weights are mm and addmm
+
+
+class _FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+    """FLOP of products with weights, and of products between positions."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        self.weights = self.attention = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Make the call and count it."""
+        result = func(*args, **(kwargs or {}))
+        packet = func._overloadpacket  # noqa: SLF001 torch's own counter does so
+        if packet in flop_registry:
+            flop = flop_registry[packet](*args, **(kwargs or {}), out_val=result)
+            if packet in _BETWEEN_POSITIONS:
+                self.attention += flop
+            else:
+                self.weights += flop
+        return result
+
+
+def run_picture_pass(built: BuiltModel) -> PicturePass | None:
+    """The pass, executed; None for a model that takes no picture in place of tokens, or that cannot be run without values."""
+    model = built.model
+    if not any(has_argument(model, name) for name in MEDIA) or describe_sound(built.config) is not None:
+        return None
+    counter, text = _FlopCounter(), Lengths(1, position_limit(model) or 1)
+    lengths: list[int] = []
+    with LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with no_grad(), MetaRun(0), device("meta"), wrap_forwards() as wrap:
+                inputs = prefill_inputs(model, text)
+                pixels = next(value for name, value in inputs.items() if name in MEDIA)
+                tower = _innermost_tower(model)
+                for layer in layers_of(tower):
+                    wrap(layer.module, _counting(layer.module.forward, pixels, getattr(tower.config, "hidden_size", 0), lengths))
+                with counter:
+                    model(**inputs)
+        except Exception:  # noqa: BLE001 modelling code raises anything on an input that it cannot take
+            return None
+    modules = sum(1 for module in model.modules() if module._parameters)  # noqa: SLF001 those of its own, without children's
+    return PicturePass(positions=lengths[0], flop=counter.weights, attention_flop=counter.attention, modules=modules) if lengths else None
+
+
+def _innermost_tower(model: PreTrainedModel) -> PreTrainedModel:
+    """The innermost model that takes the picture."""
+    towers = [m for m in model.modules() if isinstance(m, PreTrainedModel) and any(has_argument(m, name) for name in MEDIA)]
+    return towers[-1]
+
+
+def _counting(compute: Any, pixels: Tensor, width: int, lengths: list[int]) -> Any:
+    """A layer's forward that notes how many positions it reads; the picture itself (a stage that starts with its own stem) is none."""
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        hidden = first_hidden_states(args, kwargs)
+        if hidden is not None and hidden.shape != pixels.shape:
+            width_first = hidden.ndim == 4 and hidden.shape[-1] != width  # noqa: PLR2004 batch, width, rows, columns, as convolutions have it
+            grid = hidden.shape[2:] if width_first else hidden.shape[1:-1]
+            lengths.append(grid.numel())
+        return compute(*args, **kwargs)
+
+    return forward

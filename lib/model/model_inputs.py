@@ -18,9 +18,8 @@ from torch.nn import Embedding, Module
 from transformers.modeling_outputs import BaseModelOutput
 
 from lib.errors import UnsupportedModel
-from lib.laws.media_tokens import DEFAULT_S, SAMPLES_PER_S, samples_for
+from lib.laws.media_tokens import DEFAULT_S, SAMPLES_PER_S, SoundRules, samples_for
 from lib.model.layer_dedup import run_blocks_once
-from lib.model.media import describe_sound
 from lib.model.meta_device import MetaRun
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 MEDIA = ("pixel_values", "input_features", "input_values")
 IMAGE_SIZE = 224  # where a config names none
+_BY_SAMPLES = frozenset({"wav2vec2", "hubert", "data2vec-audio", "unispeech", "unispeech-sat"})
 _WINDOW = re.compile(r"sliding_window|attention_chunk_size|local_attention|attention_window")
 _COUNTS_LAYERS = "pattern"
 
@@ -63,6 +63,15 @@ def position_limit(module: Module) -> int | None:
     """Positions of the smallest learned table, after which a prompt cannot be run; None without such a table."""
     tables = [m for name, m in module.named_modules() if "position" in name and "vision" not in name and isinstance(m, Embedding)]
     return min((m.num_embeddings for m in tables), default=None)
+
+
+def describe_sound(config: Any) -> SoundRules | None:
+    """What a sound is to the encoder of a `transformers` configuration; None where it takes none or its rule is not known."""
+    if config.model_type == "whisper":
+        return SoundRules("windows", positions=config.max_source_positions, mel_bins=config.num_mel_bins)
+    if config.model_type in _BY_SAMPLES:
+        return SoundRules("convolutions", kernels=tuple(config.conv_kernel), strides=tuple(config.conv_stride))
+    return None
 
 
 def _image_shape(config: Any, side: Any, batch: int) -> tuple[int, ...]:

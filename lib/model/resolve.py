@@ -1,23 +1,112 @@
-"""From a parsed config.json to a `ModelSpec`: build once, count, run the cache, trace the activations, keep the numbers.
+"""From a bare parameter count ("7B", "350M") or a parsed config.json to a `ModelSpec`.
 
-A part that cannot be run does not stop the others: a cache or an activation that could not be found is left out with a caveat, never
-replaced by a guess.
+A count gives a decoder with the usual proportions:
+
+    N = 12 · L · h²     with   L = h / 128
+
+    N  parameters     L  layers     h  hidden size
+
+12·h² are the weights of a layer (4·h² attention, 8·h² feed-forward), and published decoders are some 128 times wider than they are
+many layers (Llama-2-7B: 4096 and 32). Heads are 128 wide; keys and values have 8 heads at most, as most models since 2024.
+Source: Kaplan et al. 2020, arXiv:2001.08361 (12·L·h²); proportions from the bundled models.
+Limit: a typical model, not the one that is meant. The weights follow from N alone; cache and activations are typical for its size.
+
+A configuration is built once, counted, run for its cache and traced for its activations. A part that cannot be run does not stop the
+others: it is left out with a caveat, never replaced by a guess.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import AdvisorError, BadConfig, UnknownGrowth
+from lib.errors import AdvisorError, BadConfig, UnknownGrowth, UnknownModel, quote_value
+from lib.model.checkpoint import read_quantization, skip_test
 from lib.model.config import check_config
-from lib.model.quantization import read_quantization
-from lib.model.spec import CacheTerm, ModelSpec, SpecSource, StoredWeights, count_layer_kinds, parameters_active
+from lib.model.spec import CacheTerm, Dimensions, ModelSpec, SpecSource, StoredWeights, count_layer_kinds, parameters_active
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
     from lib.model.build import BuiltModel
+
+HEAD_DIM = 128
+KV_HEADS = 8
+LARGEST = 100 * 10**12
+_ACCEPTED = "a parameter count from 1 thousand to 100 trillion, such as 350M, 7B or 1.5b"
+_COUNT = re.compile(
+    r"(?P<number>[0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*"
+    r"(?:(?P<unit>k|m|b|t|thousand|million|billion|trillion)\s*)?(?:param(?:eter)?s)?",
+    re.IGNORECASE,
+)
+_UNITS = {"": 1, "k": 10**3, "t": 10**12, "m": 10**6, "b": 10**9, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_LEAST = 1_000
+
+
+def parse_count(text: str) -> int:
+    """Read "7B", "1.5b", "350M" or "7000000000" as a number of parameters.
+
+    Raises:
+        UnknownModel: not a count, or none that a model could have.
+    """
+    match = _COUNT.fullmatch(text.strip()) if len(text) <= 60 else None  # noqa: PLR2004
+    try:
+        number = Decimal(match["number"].replace(",", "").replace("_", "")) if match else Decimal(0)
+    except InvalidOperation:
+        number = Decimal(0)
+    count = number * _UNITS[(match["unit"] or "").lower()] if match else Decimal(0)
+    if not _LEAST <= count <= LARGEST:
+        raise UnknownModel(f"{quote_value(text)} is no parameter count. Accepted: {_ACCEPTED}.")
+    return int(count)
+
+
+def typical_decoder(parameters: int) -> Dimensions:
+    """Sizes of a decoder of usual proportions with this many parameters."""
+    layers = max(1, round((parameters * HEAD_DIM / 12) ** (1 / 3) / HEAD_DIM))
+    return Dimensions(
+        hidden_size=layers * HEAD_DIM,
+        layers=layers,
+        attention_heads=layers,
+        kv_heads=min(layers, KV_HEADS),
+        head_dim=HEAD_DIM,
+        intermediate_size=4 * layers * HEAD_DIM,
+    )
+
+
+def resolve_count(text: str) -> ModelSpec:
+    """A spec for a bare parameter count.
+
+    Raises:
+        UnknownModel: not a count.
+    """
+    parameters = parse_count(text)
+    sizes = typical_decoder(parameters)
+    cache = CacheTerm(
+        kind="full attention", holds="keys and values", layers=sizes.layers, elements=2 * sizes.kv_heads * HEAD_DIM, growth="tokens"
+    )
+    values = {"layers": sizes.layers, "hidden_size": sizes.hidden_size, "kv_heads": sizes.kv_heads}
+    return ModelSpec(
+        id="",
+        architecture="",
+        model_type="",
+        task="text-generation",
+        library="none",
+        source="rule_of_thumb",
+        parameters_total=parameters,
+        parameters_active=parameters,
+        tensors=(),
+        dimensions=sizes,
+        layer_kinds={"full attention": sizes.layers},
+        cache_terms=(cache,),
+        unknown_cache=False,
+        activations=(),
+        context_limit=None,
+        stored=StoredWeights(dtype=""),
+        caveats=(Caveat("typical_model", values),),
+        sources=(Source(what="proportions of a decoder", source="Kaplan et al. 2020, arXiv:2001.08361", checked="2026-11-21"),),
+    )
 
 
 def _resolve_cache(built: BuiltModel) -> tuple[tuple[CacheTerm, ...] | None, bool, tuple[Caveat, ...]]:
@@ -30,7 +119,7 @@ def _resolve_cache(built: BuiltModel) -> tuple[tuple[CacheTerm, ...] | None, boo
         return None, True, (Caveat("unknown_cache", {"failure": str(error)}, variant="executed"),)
     except AdvisorError as error:
         failure = str(error)
-    from lib.model.cache_closed_form import derive_terms  # noqa: PLC0415
+    from lib.model.cache_terms import derive_terms  # noqa: PLC0415
 
     try:
         terms = derive_terms(built.config)
@@ -84,9 +173,8 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     from lib.model import parameters  # noqa: PLC0415
     from lib.model.activation_peaks import trace_activations  # noqa: PLC0415
     from lib.model.build import build  # noqa: PLC0415
-    from lib.model.media import describe_sound, describe_vision  # noqa: PLC0415
-    from lib.model.picture_pass import run_picture_pass  # noqa: PLC0415
-    from lib.model.quantization import skip_test  # noqa: PLC0415
+    from lib.model.media import describe_vision, run_picture_pass  # noqa: PLC0415
+    from lib.model.model_inputs import describe_sound  # noqa: PLC0415
 
     quantization, quantization_caveats = read_quantization(config, beside)
     built = build(config)

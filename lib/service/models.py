@@ -40,15 +40,13 @@ from lib.hub.model_files import read_model
 from lib.hub.repository import HubModel
 from lib.hub.weights import MAX_DOCUMENT_NODES
 from lib.model import bundled
+from lib.model.checkpoint import reconcile
 from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.dry_run_result import DryRun, Training, execute
-from lib.model.gguf import resolve_gguf
-from lib.model.parameter_count import resolve_count
-from lib.model.reconcile import reconcile
-from lib.model.resolve import resolve_config
+from lib.model.file_header import is_timm, resolve_gguf, resolve_timm
+from lib.model.resolve import resolve_config, resolve_count
 from lib.model.spec import ModelSpec, TensorGroup
-from lib.model.timm import is_timm, resolve_timm
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.references import VISITOR_TOKEN, read_reference

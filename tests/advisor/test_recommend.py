@@ -20,7 +20,7 @@ from lib.catalog import load
 from lib.errors import BadArgument
 from lib.hub.gguf_header import parse_gguf
 from lib.memory import estimate_memory, host_memory, usable_memory
-from lib.model.gguf import resolve_gguf
+from lib.model.file_header import resolve_gguf
 from lib.model.spec import ModelSpec, Quantization
 from lib.provenance import Reason
 from lib.speed import SpeedRequest, predict_speed

@@ -16,7 +16,7 @@ from lib.advisor.savings import NoSaving, Saving, SavingsReport, find_savings
 from lib.catalog.offers import Offer
 from lib.cost import Usage, bill_offer, bill_tokens
 from lib.memory import estimate_memory, usable_memory
-from lib.model.parameter_count import resolve_count
+from lib.model.resolve import resolve_count
 from lib.present.sentences import NO_SAVING, no_saving_sentence, saving_effect, saving_step
 from lib.workload import MemoryRequest
 

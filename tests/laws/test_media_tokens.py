@@ -41,7 +41,8 @@ from lib.laws.media_tokens import (
     split_grid,
 )
 from lib.model.bundled import find_spec, from_json, to_json
-from lib.model.media import describe_sound, describe_vision
+from lib.model.media import describe_vision
+from lib.model.model_inputs import describe_sound
 
 SIZES = st.builds(ImageSize, st.integers(28, 4_500), st.integers(28, 4_500))
 FEW = settings(max_examples=60)

@@ -21,8 +21,8 @@ from transformers.quantizers.auto import AutoHfQuantizer
 
 from lib.laws.weights import BLOCKS, GgufShape, bytes_by_group_gguf, rule_of_thumb_bytes, weight_bytes
 from lib.model.build import build
+from lib.model.checkpoint import read_quantization, skip_test
 from lib.model.parameters import group_parameters
-from lib.model.quantization import read_quantization, skip_test
 from lib.model.spec import TensorGroup
 from lib.precision import GGUF_TYPES, NAMES, weight_format
 

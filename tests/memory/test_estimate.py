@@ -18,7 +18,7 @@ from lib.memory.per_device import per_device
 from lib.memory.resolve import find_largest, resolve_request
 from lib.memory.training import estimate_training
 from lib.model import bundled
-from lib.model.parameter_count import resolve_count
+from lib.model.resolve import resolve_count
 from lib.model.spec import Dimensions, ModelSpec
 from lib.units import GIB
 from lib.workload import MODES, MemoryRequest, TrainingRequest

@@ -12,8 +12,8 @@ from lib.catalog import load
 from lib.errors import BadArgument
 from lib.hub.gguf_header import parse_gguf
 from lib.memory import estimate_memory, fit_memory
-from lib.model.gguf import resolve_gguf
-from lib.model.parameter_count import resolve_count
+from lib.model.file_header import resolve_gguf
+from lib.model.resolve import resolve_count
 from lib.model.spec import ModelSpec
 from lib.speed import SpeedRequest, predict_speed
 from lib.units import GIB, MIB

@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from lib.model.activation_peaks import trace_activations
 from lib.model.activation_storages import StorageRecorder
 from lib.model.build import BuiltModel, build
-from lib.model.cache_growth import cache_of, tensors_of
+from lib.model.cache_terms import cache_of, tensors_of
 from lib.model.model_inputs import Lengths
 from lib.model.spec import ActivationFit
 

@@ -14,7 +14,7 @@ from lib.errors import UnsupportedModel
 from lib.laws.kv_cache import cache_bytes
 from lib.model.build import BuiltModel, build
 from lib.model.cache_executed import run_cache
-from lib.model.cache_growth import cache_of, describe_tensors
+from lib.model.cache_terms import cache_of, describe_tensors
 from lib.model.layer_dedup import holds_cache
 
 

@@ -13,9 +13,9 @@ from model_facts import LLAMA, config
 
 from lib.errors import AdvisorError, BadConfig
 from lib.model.build import build
+from lib.model.checkpoint import read_quantization, skip_test
 from lib.model.config import check_config
 from lib.model.parameters import group_parameters
-from lib.model.quantization import read_quantization, skip_test
 
 SMALL: tuple[dict[str, Any], ...] = (
     LLAMA,

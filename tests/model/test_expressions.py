@@ -15,17 +15,16 @@ from model_facts import LLAMA
 
 import lib
 from lib.errors import BadConfig
-from lib.model import config, quantization
+from lib.model import checkpoint, config
 from lib.model.build import build
+from lib.model.checkpoint import _MTP, _is_scale, _layer_number, read_quantization, skip_test
 from lib.model.config import check_config
-from lib.model.quantization import read_quantization, skip_test
-from lib.model.reconcile import _MTP, _is_scale, _layer_number
 from lib.model.spec import Quantization
 
 REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
 BOUNDED = {
     ("lib.catalog.hardware_names", "_COUNTED"): "its text has at most 80 characters, and one end",
-    ("lib.model.gguf", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
+    ("lib.model.file_header", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
     ("lib.ui.http.rendered", "_CONFIG"): "reads the page that this app makes, whose config escapes what would end it",
     ("lib.ui.http.mcp", "_ARGUMENT"): "reads our own docstrings",
 }
@@ -142,21 +141,21 @@ HARMLESS = (
 @pytest.mark.parametrize("pattern", EXPLOSIVE)
 def test_an_explosive_expression_is_not_tried(pattern: str) -> None:
     """Each could take longer than anyone waits on a text of a hundred letters."""
-    assert quantization._expressions(["re:" + pattern]) == []
+    assert checkpoint._expressions(["re:" + pattern]) == []
 
 
 @pytest.mark.parametrize("pattern", HARMLESS)
 def test_a_customary_expression_is_kept(pattern: str) -> None:
     """Those of published files and of the same form."""
-    assert [e.pattern for e in quantization._expressions(["re:" + pattern])] == [pattern]
+    assert [e.pattern for e in checkpoint._expressions(["re:" + pattern])] == [pattern]
 
 
 def test_a_list_of_expressions_has_one_bound() -> None:
     """Together they try no more than one may."""
-    few = quantization._expressions(["re:" + ".*a.*b.*" + "c" * n for n in range(1, 200)])
-    assert 0 < len(few) == quantization._MAX_WAYS // quantization._most_ways(".*a.*b.*c") < 199
-    assert quantization._expressions(["re:(((", "re:[b-a]", "re:[\\U00000000-\\U0010ffff]", "re:(?i)[\x00-\U0010ffff]"]) == []
-    assert len(quantization._expressions(["*a" * 100] * 900)) == quantization._MAX_EXPRESSIONS
+    few = checkpoint._expressions(["re:" + ".*a.*b.*" + "c" * n for n in range(1, 200)])
+    assert 0 < len(few) == checkpoint._MAX_WAYS // checkpoint._most_ways(".*a.*b.*c") < 199
+    assert checkpoint._expressions(["re:(((", "re:[b-a]", "re:[\\U00000000-\\U0010ffff]", "re:(?i)[\x00-\U0010ffff]"]) == []
+    assert len(checkpoint._expressions(["*a" * 100] * 900)) == checkpoint._MAX_EXPRESSIONS
 
 
 @pytest.mark.parametrize(
@@ -164,7 +163,7 @@ def test_a_list_of_expressions_has_one_bound() -> None:
 )
 def test_ways_are_counted(free: int, factor: int, pattern: str) -> None:
     """Of k free repetitions in n letters: C(n+k, k)."""
-    assert quantization._most_ways(pattern) == math.comb(quantization._MAX_PATH + free, free) * factor
+    assert checkpoint._most_ways(pattern) == math.comb(checkpoint._MAX_PATH + free, free) * factor
 
 
 def test_names_too_long_for_a_module_are_not_compared() -> None:

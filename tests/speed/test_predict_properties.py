@@ -14,7 +14,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import TRAITS, Engine
 from lib.model import bundled
-from lib.model.parameter_count import resolve_count
+from lib.model.resolve import resolve_count
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedRequest, SpeedTable, predict_speed, predict_speeds

@@ -11,7 +11,7 @@ from lib.catalog import Catalog, load
 from lib.errors import RepoNotFound
 from lib.hub.spaces import Spaces
 from lib.model import bundled
-from lib.model.parameter_count import resolve_count
+from lib.model.resolve import resolve_count
 from lib.model.spec import ModelSpec
 from lib.service.app import Account
 from lib.service.endpoint import App, Time

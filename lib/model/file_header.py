@@ -1,6 +1,6 @@
-"""From the header of a GGUF file to a `ModelSpec`: the tensors as they are stored, and the cache that llama.cpp makes of its keys.
+"""Models that are not built but read from the header of their weights' file: GGUF files, and models of timm.
 
-Nothing is built: the file names every tensor, and a layer's kind is read off what it holds.
+A GGUF file names every tensor, a layer's kind is read off what it holds, and the cache is the one that llama.cpp makes of its keys:
 
     blk.N.attn_k, attn_qkv        attention: H_kv·(D_k + D_v) of layer N, with head counts and widths as the keys state them
     blk.N.attn_kv_a_mqa           latent attention, where the file is for it (key_length_mla, or one key/value head): r_kv + d_rope
@@ -12,8 +12,12 @@ Windows: `attention.sliding_window`, in the layers that `attention.sliding_windo
 the pattern out; then it is the one that llama.cpp takes for the architecture, and where it takes none (Llama, Phi-3, Qwen 2) it keeps all
 tokens. The last `shared_kv_layers` layers hold nothing, nor do the layers for multi-token prediction, which are not loaded.
 
+A config.json of timm names an architecture that only timm can build. What it takes while it computes follows from pixels and is not known
+here; layers are not told apart, and statistics of batch norms are buffers.
+
 Source: llama.cpp `src/llama-model.cpp` (load_hparams), `src/llama-hparams.cpp` (is_swa, has_kv, n_embd_r, n_embd_s) and the
-`src/models/*.cpp` of gemma4, cohere2, gpt-oss and modern-bert, read 2026-11-22; names of keys and tensors as in package gguf 0.19.
+`src/models/*.cpp` of gemma4, cohere2, gpt-oss and modern-bert, read 2026-11-22; names of keys and tensors as in package gguf 0.19;
+transformers 5.23.0, `TimmWrapperConfig` (a config.json with `architecture`, `num_classes` and `pretrained_cfg`), read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lib.errors import BadConfig, UnsupportedModel, quote_value
 from lib.laws.weights import BLOCKS, FILE_TYPES, file_type_of
@@ -37,6 +42,7 @@ from lib.model.spec import (
     TensorGroup,
     TensorKind,
     count_layer_kinds,
+    make_tokenless_spec,
     parameters_active,
 )
 from lib.provenance import Caveat, Source
@@ -338,3 +344,74 @@ def _state_terms(header: _Header, tensors: set[str]) -> tuple[CacheTerm, ...]:
 
 def _state(kind: str, holds: str, elements: int) -> CacheTerm:
     return CacheTerm(kind=kind, holds=holds, layers=0, elements=elements, growth="constant", dtype="float32")
+
+
+_BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+_WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "F16": 2, "BF16": 2}
+_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_RANK_OF_CONV = 4
+
+
+def is_timm(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is one of timm's: an architecture by name, and none of the types of `transformers`."""
+    return (
+        isinstance(config.get("architecture"), str) and "model_type" not in config and bool({"num_classes", "pretrained_cfg"} & set(config))
+    )
+
+
+def resolve_timm(
+    config: Mapping[str, Any],
+    tensors: Mapping[str, StoredTensor],
+    *,
+    id: str = "",  # noqa: A002 the field's own name
+    task: str = "",
+    license: str | None = None,  # noqa: A002
+    gated: bool | None = None,
+    checked: str = "",
+) -> ModelSpec:
+    """Resolve a model of timm from its configuration and the header of its weights.
+
+    Raises:
+        UnsupportedModel: there is no header to read (pickled weights).
+    """
+    architecture = str(config["architecture"])[:200]
+    if not tensors:
+        raise UnsupportedModel(
+            f"{quote_value(id)} is a model of timm without safetensors, so nothing counts its parameters. Give the parameter count instead."
+        )
+    parameters = {name: tensor for name, tensor in tensors.items() if not name.endswith(_BUFFERS)}
+    by_dtype: Counter[str] = Counter()
+    for tensor in parameters.values():
+        by_dtype[tensor.dtype] += math.prod(tensor.shape) * _WIDTHS.get(tensor.dtype, 4)
+    settings = config.get("pretrained_cfg")
+    head = str((isinstance(settings, Mapping) and settings.get("classifier")) or "head")
+    groups = tuple(
+        TensorGroup(
+            name=name,
+            component="head" if name.startswith((f"{head}.", "head.", "fc.", "classifier.")) else "backbone",
+            kind=_timm_kind(name, tensor.shape),
+            shape=tensor.shape,
+            count=1,
+        )
+        for name, tensor in parameters.items()
+    )
+    buffers = sum(math.prod(t.shape) * _WIDTHS.get(t.dtype, 4) for name, t in tensors.items() if name not in parameters)
+    return make_tokenless_spec(
+        groups,
+        id=id,
+        architecture=architecture,
+        task=task or "image-classification",
+        library="timm",
+        source="safetensors",
+        stored=StoredWeights(dtype=_DTYPES.get(max(by_dtype, key=lambda kind: by_dtype[kind]), ""), bytes_by_dtype=dict(by_dtype)),
+        license=license,
+        gated=gated,
+        sources=(Source(what="parameters", source=f"header of the weights of {architecture}, a model of timm", checked=checked),),
+        buffer_bytes=buffers,
+    )
+
+
+def _timm_kind(name: str, shape: tuple[int, ...]) -> TensorKind:
+    if len(shape) <= 1:
+        return "norm" if "norm" in name or "bn" in name else "other"
+    return "conv" if len(shape) == _RANK_OF_CONV else "linear"

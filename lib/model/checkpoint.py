@@ -1,12 +1,16 @@
-"""How a checkpoint is stored, from what it says about itself: the format of its weights, and the modules left unquantized.
+"""How a checkpoint is stored: the format of its weights, the modules left unquantized, and what its files hold beside the parameters.
 
-Two files can say it: `quantization_config` inside config.json (fp8, mxfp4, gptq, awq, bitsandbytes, compressed-tensors, torchao …),
+Two files can say the format: `quantization_config` inside config.json (fp8, mxfp4, gptq, awq, bitsandbytes, compressed-tensors, torchao …),
 and NVIDIA's `hf_quant_config.json` beside it. A method or a variant that is not known here gets an empty format and a caveat,
 so that bytes are taken from the files' headers or not at all.
 
 Each method matches the names of modules to skip its own way, and the names are those of the published files, which `transformers` may
 have renamed since: its own renaming rules are applied to the list. A list that names single experts leaves the fused module alone.
 Expressions in a list come from outside: those that could make the matcher try too many ways are ignored.
+
+Stored elements differ from parameters for a few reasons only (`reconcile`), each recognised by the tensors' names, dtypes and places:
+layers for multi-token prediction that `transformers` does not load, a tied head stored twice, scales of quantized weights, weights packed
+several to an element. A caveat tells what is left as unexplained.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from re._parser import parse  # type: ignore[import-not-found]
 from typing import TYPE_CHECKING, Any
 
 from lib.errors import quote_value
-from lib.model.spec import Quantization
+from lib.model.spec import ModelSpec, Quantization, StoredTensor
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -298,3 +302,88 @@ def skip_test(quantization: Quantization | None, model: PreTrainedModel) -> Test
         return literal(path) or (len(path) <= _MAX_PATH and any(p.match(path) is not None for p in patterns))
 
     return cache(test)
+
+
+# A header may hold hundreds of thousands of names of a thousand characters each, so no expression here may go back over a name.
+_MTP = re.compile(r"(?:^|\.)(?:mtp|mtp_\w+|nextn|eh_proj|enorm|hnorm|shared_head)(?:\.|$)")
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)(?=\.)")
+_SCALES = (
+    "scale", "scales", "scale_inv", "scale_2", "absmax", "quant_map", "qzeros", "zero_point", "zeros", "g_idx", "SCB", "weight_shape",
+)  # fmt: skip
+_BUFFERS = ("position_ids", "inv_freq", "masked_bias", "attn.bias", "attention.bias", "e_score_correction_bias")
+_PACKED = frozenset({"U8", "I32", "I8", "F4", "F8_E8M0"})
+
+
+def _elements(tensors: Iterable[StoredTensor]) -> int:
+    return sum(math.prod(t.shape) for t in tensors)
+
+
+def _layer_number(name: str) -> int:
+    """The number of the innermost layer that the tensor belongs to; -1 for none."""
+    numbers = _LAYER.findall(name)
+    return int(numbers[-1]) if numbers else -1
+
+
+def _is_scale(name: str) -> bool:
+    """Whether the name is that of data which quantization adds: a scale, a zero point, or a part of bitsandbytes' state."""
+    parent, _, last = name.rpartition(".")
+    return name.endswith(_SCALES) or "nested_" in last[:-1] or (parent.endswith("quant_state") and last != "")
+
+
+def _extra_layers(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> set[str]:
+    """Tensors of layers that the architecture does not have."""
+    last = spec.dimensions.layers
+    beyond = {n for n in tensors if last and _layer_number(n) >= last and "vision" not in n and "audio" not in n}
+    return beyond | {n for n in tensors if _MTP.search(n)}
+
+
+def _second_heads(spec: ModelSpec, names: Iterable[str]) -> set[str]:
+    """Heads in the files of a model whose head is its embedding."""
+    if any(g.kind == "head" for g in spec.tensors):
+        return set()
+    return {n for n in names if n.endswith("lm_head.weight") or n == "output.weight"}
+
+
+def _missing_head(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> int:
+    """Parameters of an output head that the architecture has and the files have not (embedding models)."""
+    heads = [g for g in spec.tensors if g.kind == "head"]
+    stored = {n.rpartition(".")[0].rpartition(".")[2] for n in tensors}
+    return sum(g.parameters for g in heads if g.name.rpartition(".")[0].rpartition(".")[2] not in stored)
+
+
+def reconcile(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> tuple[Caveat, ...]:
+    """Caveats that account for the difference between stored elements and parameters.
+
+    Args:
+        spec: the architecture's counts.
+        tensors: every tensor of the checkpoint, by name.
+    """
+    if not tensors or spec.source == "rule_of_thumb":
+        return ()
+    stored = _elements(tensors.values())
+    difference = stored - spec.parameters_total
+    if difference == 0:
+        return ()
+    extra = _extra_layers(spec, tensors)
+    scales = {n for n in tensors if n not in extra and _is_scale(n)}
+    second_heads = _second_heads(spec, tensors.keys() - extra)
+    buffers = {n for n in tensors if n not in extra and n.endswith(_BUFFERS)}
+    packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
+    reasons = (
+        ("extra_layers_stored", extra),
+        ("tied_weight_stored", second_heads),
+        ("buffers_stored", buffers),
+        ("scales_stored", scales),
+    )
+    caveats = [Caveat(code, {"elements": _elements(tensors[n] for n in names), "stored": stored}) for code, names in reasons if names]
+    explained = sum(_elements(tensors[n] for n in names) for _code, names in reasons)
+    if missing := _missing_head(spec, tensors):
+        explained -= missing
+        caveats.append(Caveat("head_not_stored", {"parameters": missing}))
+    if packed:
+        count = _elements(tensors[n] for n in packed)
+        caveats.append(Caveat("packed_weights", {"elements": count}))
+    elif explained != difference:
+        values = {"stored": stored, "parameters": spec.parameters_total, "unexplained": abs(difference - explained)}
+        caveats.append(Caveat("unexplained_difference", values))
+    return tuple(caveats)

@@ -14,7 +14,7 @@ from lib.errors import AdvisorError, BadArgument, BadConfig, UnsupportedModel
 from lib.hub.gguf_header import parse_gguf
 from lib.memory import estimate_memory
 from lib.memory.training_adapters import check_training
-from lib.model.gguf import resolve_gguf
+from lib.model.file_header import resolve_gguf
 from lib.model.spec import ModelSpec
 from lib.units import MIB
 from lib.workload import MemoryRequest, TrainingRequest
