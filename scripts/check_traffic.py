@@ -27,8 +27,7 @@ from lib.speed.calibration import MAX_NUM_SEQS, Constants, load_calibration
 from lib.speed.steps import StepTable, tabulate_steps
 from lib.speed.timing import cache_bytes, time_serving
 from lib.traffic.replica import ServerPlan
-from lib.traffic.result import TrafficResult, summarise
-from lib.traffic.simulation import Simulation, run_all
+from lib.traffic.simulation import Simulation, TrafficResult, run_all, summarise
 from scripts.calibration_points import Point, law_inputs
 from scripts.calibration_served import DRAWN_MEAN, DRAWN_SHAPES, SHORTEST, served
 

@@ -38,20 +38,26 @@ from lib.service.single_flight import FairTurns
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording
-from lib.traffic.capacity import LOADS, Need, SweepPoint, describe_needs, describe_points, find_replicas, rank_needs, sweep_loads
 from lib.traffic.replica import POLICIES, Policy, ServerPlan
-from lib.traffic.result import Target, TrafficResult
 from lib.traffic.server import (
+    LOADS,
+    CapacityNeed,
     Server,
+    SweepPoint,
     TrafficQuestion,
     describe_caveats,
+    describe_needs,
+    describe_points,
+    find_replicas,
     lone_request_s,
     most_requests_per_s,
+    rank_needs,
     resolve_server,
     start_simulation,
     summarise_run,
+    sweep_loads,
 )
-from lib.traffic.simulation import Simulation, run_all
+from lib.traffic.simulation import Simulation, Target, TrafficResult, run_all
 
 MOST_BATCH = 1_024
 MOST_REPLICAS = 64
@@ -324,7 +330,9 @@ def _server(app: App, spec: ModelSpec, hardware: Offer | Cards, question: Traffi
     return resolve_server(spec, hardware, question, accelerators, precision=arguments.precision, engine=arguments.engine)
 
 
-def _find_needs(app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments) -> Iterator[Need | None]:
+def _find_needs(
+    app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments
+) -> Iterator[CapacityNeed | None]:
     """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between."""
     once = server.with_replicas(1)
     yield from find_replicas(once, question)
@@ -341,7 +349,7 @@ def _find_needs(app: App, spec: ModelSpec, server: Server, question: TrafficQues
         yield from find_replicas(other, question)
 
 
-def _capacity(needs: list[Need], question: TrafficQuestion) -> CapacityNeedEntry:
+def _capacity(needs: list[CapacityNeed], question: TrafficQuestion) -> CapacityNeedEntry:
     return {
         "max_ttft_s": question.target.ttft_s,
         "max_tpot_s": question.target.tpot_s,
@@ -350,7 +358,7 @@ def _capacity(needs: list[Need], question: TrafficQuestion) -> CapacityNeedEntry
     }
 
 
-def _tier(need: Need) -> TierNeedEntry:
+def _tier(need: CapacityNeed) -> TierNeedEntry:
     hardware, result = need.server.hardware, need.result
     return {
         "hardware": hardware.id,
@@ -420,7 +428,7 @@ def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNee
     """
     spec, question = app.models(arguments.model), arguments.whole_question()
     server = _server(app, spec, check_hardware(app.catalog(), arguments.hardware), question, arguments)
-    needs: list[Need] = []
+    needs: list[CapacityNeed] = []
     for need in _in_turns(app, _find_needs(app, spec, server, question, arguments)):
         if need is not None:
             needs.append(need)

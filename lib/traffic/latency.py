@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
@@ -33,9 +33,8 @@ from lib.traffic.metrics_text import MeasuredTimes
 from lib.traffic.server import check_room
 from lib.workload import MemoryRequest
 
-Part = Literal["preprocess", "transfer", "queue", "prefill", "decode", "postprocess"]
-PARTS: tuple[Part, ...] = get_args(Part)
-Verdict = Literal["as_expected", "slower", "faster", "no_law", "not_measured"]
+RequestPart = Literal["preprocess", "transfer", "queue", "prefill", "decode", "postprocess"]
+PartVerdict = Literal["as_expected", "slower", "faster", "no_law", "not_measured"]
 WORTH = 0.05
 """Share of a step that a format has to take off to be called faster."""
 _MS = 1e3
@@ -46,10 +45,10 @@ _OUTSIDE = frozenset({"preprocess", "transfer", "postprocess"})
 class LatencyPart:
     """One part, in ms: measured (0: not), expected with its range (None: no law), and how they compare."""
 
-    name: Part
+    name: RequestPart
     measured_ms: float
     expected: Band[float] | None
-    verdict: Verdict
+    verdict: PartVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ def _parts(measured: MeasuredTimes, request: SpeedRequest, speed: ExplainedSpeed
     prompt_ms = max(0.0, measured.ttft_ms - measured.queue_ms)
     if not measured.queue_ms:  # the wait for others is then inside the time to the first token
         prefill, queue = _in_ms(speed.ttft_s), Band(value=0.0, low=0.0, high=0.0)
-    times: dict[Part, tuple[float, Band[float] | None]] = {
+    times: dict[RequestPart, tuple[float, Band[float] | None]] = {
         "preprocess": (measured.preprocess_ms, None),
         "transfer": (measured.transfer_ms, None),
         "queue": (measured.queue_ms, queue),
@@ -167,7 +166,7 @@ def _in_ms(band: Band[float]) -> Band[float]:
     return band.times(_MS)
 
 
-def _verdict(measured_ms: float, expected: Band[float] | None) -> Verdict:
+def _verdict(measured_ms: float, expected: Band[float] | None) -> PartVerdict:
     if measured_ms <= 0:
         return "not_measured"
     if expected is None:

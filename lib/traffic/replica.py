@@ -5,8 +5,6 @@ then, and takes its cold start to wake. A padded batch (static, dynamic) is read
 continuous batching goes step by step.
 Source: Kwon et al. 2023, arXiv:2309.06180 (paged cache).
 
-A `ServerPlan` says how it serves: the policy, its limits, and what a simulation asks of an engine's steps and of its cache.
-
 Continuous batching is chunked prefill beside decoding, a cache that grows by blocks, and preemption. Every step takes one token of each
 running sequence and fills the rest of its token budget with prompts. A request joins as soon as a slot and its share of the cache are free,
 and leaves when it is answered. Where the next token of a running sequence has no room, the one that joined last gives its cache back, waits
@@ -25,13 +23,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import simpy
 
 from lib.traffic.arrivals import Arrival
 
 if TYPE_CHECKING:
+    from lib.memory import CacheRoom
     from lib.traffic.simulation import Simulation
 
 
@@ -39,35 +38,6 @@ Policy = Literal["static", "dynamic", "continuous"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 BLOCK_TOKENS = 16
 """Tokens of a block of the cache, vLLM's default (cache.block_size)."""
-
-
-class Steps(Protocol):
-    """Seconds of an engine's steps (`lib.speed.steps.StepTable`)."""
-
-    @property
-    def steps_waited(self) -> float:
-        """Decode steps that a first token waits for beside its prompt."""
-
-    @property
-    def fixed_s(self) -> float:
-        """Seconds of a request that no step holds."""
-
-    def step_s(self, sequences: int, prefill_tokens: int, cached_tokens: float) -> float:
-        """Seconds of a step of so many sequences that decode, with so many cached tokens on average, and of so many prompt tokens."""
-
-    def attention_s(self, done: int, until: int) -> float:
-        """Seconds of attention over a part of a prompt."""
-
-
-class CacheRoom(Protocol):
-    """Memory for the cache of one replica, on its fullest device (`lib.memory.CacheRoom`)."""
-
-    @property
-    def capacity_bytes(self) -> int:
-        """Bytes beside weights, activations and runtime."""
-
-    def sequence_bytes(self, tokens: int) -> int:
-        """Bytes of a sequence of so many tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +69,7 @@ class ServerPlan:
 Process = Generator[simpy.Event, Any, None]
 
 
-class Job:
+class ServedRequest:
     """A request on its way; times in seconds, None before they are known.
 
     `step_wait_s` is the wait for the step that was under way when a replica got the request, `outside_s` what its answer takes beside the
@@ -107,20 +77,8 @@ class Job:
     """
 
     __slots__ = (
-        "answered",
-        "arrival",
-        "assigned_s",
-        "cache_bytes",
-        "cached",
-        "done_s",
-        "first_s",
-        "left",
-        "outside_s",
-        "preemptions",
-        "read",
-        "started_s",
-        "step_wait_s",
-        "to_read",
+        "answered", "arrival", "assigned_s", "cache_bytes", "cached", "done_s", "first_s", "left", "outside_s", "preemptions", "read",
+        "started_s", "step_wait_s", "to_read",
     )  # fmt: skip
 
     def __init__(self, arrival: Arrival, answered: simpy.Event | None = None) -> None:
@@ -159,9 +117,9 @@ class Replica(ABC):
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation, self.env, self.plan, self.steps = simulation, simulation.env, simulation.plan, simulation.steps
-        self.waiting: deque[Job] = deque()
-        self.reading: list[Job] = []
-        self.decoding: list[Job] = []
+        self.waiting: deque[ServedRequest] = deque()
+        self.reading: list[ServedRequest] = []
+        self.decoding: list[ServedRequest] = []
         self.cache_bytes, self.peak_bytes = 0, 0
         self.busy_s, self.cold_starts = 0.0, 0
         self.asleep = self.plan.scale_to_zero_after_s > 0
@@ -177,7 +135,7 @@ class Replica(ABC):
         """Requests that it has."""
         return len(self.waiting) + len(self.reading) + len(self.decoding)
 
-    def has_room(self, job: Job) -> bool:
+    def has_room(self, job: ServedRequest) -> bool:
         """Whether it can take one more request now."""
         pending = sum(self.simulation.room.bytes_of(one.to_read + 1) for one in self.waiting)
         fits = self.cache_bytes + pending + self.simulation.room.bytes_of(job.to_read + 1) <= self.simulation.room.capacity
@@ -218,19 +176,19 @@ class Replica(ABC):
         self.busy_s += seconds
         return self.env.timeout(seconds)
 
-    def _set_cache(self, job: Job, size: int) -> None:
+    def _set_cache(self, job: ServedRequest, size: int) -> None:
         self.cache_bytes += size - job.cache_bytes
         job.cache_bytes = size
         self.peak_bytes = max(self.peak_bytes, self.cache_bytes)
 
-    def _skip_prefix(self, jobs: Sequence[Job]) -> None:
+    def _skip_prefix(self, jobs: Sequence[ServedRequest]) -> None:
         """A shared prefix is read by the first request after a start, and by no other."""
         for job in jobs:
             if self.prefix_read:
                 job.read = min(self.simulation.room.shared_tokens, job.to_read - 1)
             self.prefix_read = True
 
-    def _first_token(self, job: Job) -> None:
+    def _first_token(self, job: ServedRequest) -> None:
         """It leaves the engine now, and the server after the steps that the law adds while others decode, less what was simulated."""
         job.first_s = self.env.now
         step_s = self.steps.step_s(len(self.decoding), 0, self._mean_cached())

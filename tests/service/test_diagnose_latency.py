@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from contract import check_fields
@@ -15,7 +15,7 @@ from lib.present.reason_words import REASONS
 from lib.service.diagnose_latency import diagnose_latency
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
-from lib.traffic.latency import PARTS
+from lib.traffic.latency import RequestPart
 
 QUESTION = bind_arguments(diagnose_latency, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -28,7 +28,7 @@ def test_the_answer_is_plain_json_with_the_fields_of_the_contract() -> None:
     check_fields("diagnose_latency", answer)
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
     assert sum(part["share"] for part in answer["parts"]) == pytest.approx(1)
-    assert [part["name"] for part in answer["parts"]] == list(PARTS)
+    assert [part["name"] for part in answer["parts"]] == list(get_args(RequestPart))
     assert answer["dominant"] == "decode"
     assert all(one["message"] for one in (*answer["reasons"], *answer["next_steps"], *answer["precisions"]))
 
@@ -53,6 +53,6 @@ def test_what_cannot_be_asked_is_refused(asked: dict[str, Any]) -> None:
 
 def test_every_part_and_every_effect_has_its_sentence() -> None:
     """Codes that are put together from a name."""
-    assert {f"next_{part}" for part in PARTS} | {
+    assert {f"next_{part}" for part in get_args(RequestPart)} | {
         f"format_{effect}" for effect in ("latency", "prompt", "memory", "slower")
     } <= REASONS.keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
 from lib.model import bundled
 from lib.speed import SpeedRequest, predict_speed
-from lib.traffic.latency import PARTS, Diagnosis, diagnose_latency
+from lib.traffic.latency import Diagnosis, RequestPart, diagnose_latency
 from lib.traffic.metrics_text import MAX_TEXT, MeasuredTimes, read_metrics
 
 CATALOG = load()
@@ -36,7 +37,7 @@ def test_parts_are_measured_and_expected() -> None:
     """Prefill is TTFT less the queue, decode 100 steps of TPOT; expected are the prediction's own figures, with its range."""
     of = diagnosed(MeasuredTimes(queue_ms=50, ttft_ms=450, tpot_ms=60, transfer_ms=7))
     parts = {part.name: part for part in of.parts}
-    assert tuple(parts) == PARTS
+    assert tuple(parts) == get_args(RequestPart)
     assert (parts["prefill"].measured_ms, parts["decode"].measured_ms) == (400, 6000)
     assert of.total_ms == 50 + 400 + 6000 + 7
     assert LLAMA is not None

@@ -15,19 +15,21 @@ from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic.arrivals import RequestShape
-from lib.traffic.capacity import LOADS, find_replicas, keeps, sweep_loads
 from lib.traffic.replica import POLICIES, Policy, ServerPlan
-from lib.traffic.result import Target, TrafficResult, summarise
 from lib.traffic.server import (
+    LOADS,
     Server,
     TrafficQuestion,
     describe_caveats,
+    find_replicas,
+    keeps,
     lone_request_s,
     most_requests_per_s,
     resolve_server,
     start_simulation,
+    sweep_loads,
 )
-from lib.traffic.simulation import TooManyEvents, run_all
+from lib.traffic.simulation import Target, TooManyEvents, TrafficResult, run_all, summarise
 
 CATALOG = load()
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"

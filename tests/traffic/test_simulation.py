@@ -14,8 +14,7 @@ from traffic_stand_in import EqualSteps, OneByteATokenRoom
 
 from lib.traffic.arrivals import Arrival, RequestShape, draw_arrivals
 from lib.traffic.replica import BLOCK_TOKENS, POLICIES, ServerPlan
-from lib.traffic.result import Target, TrafficResult, summarise
-from lib.traffic.simulation import Simulation, TooManyEvents, run_all
+from lib.traffic.simulation import Simulation, Target, TooManyEvents, TrafficResult, run_all, summarise
 
 STEPS, ROOM = EqualSteps(), OneByteATokenRoom()
 
