@@ -23,14 +23,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import simpy
 
 from lib.traffic.arrivals import Arrival
 
 if TYPE_CHECKING:
-    from lib.memory import CacheRoom
     from lib.traffic.simulation import Simulation
 
 
@@ -38,6 +37,17 @@ Policy = Literal["static", "dynamic", "continuous"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 BLOCK_TOKENS = 16
 """Tokens of a block of the cache, vLLM's default (cache.block_size)."""
+
+
+class CacheMemory(Protocol):
+    """Memory for the cache of one replica, on its fullest device (`lib.memory.CacheRoom`)."""
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes beside weights, activations and runtime."""
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Bytes of a sequence of so many tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +106,8 @@ class ServedRequest:
 class PagedCache:
     """Bytes of the cache of a replica: what sequences of some length take, remembered by blocks; nothing of a shared prefix."""
 
-    def __init__(self, room: CacheRoom, shared_tokens: int) -> None:
-        self._bytes, self._room = {}, room  # type: dict[int, int], CacheRoom
+    def __init__(self, room: CacheMemory, shared_tokens: int) -> None:
+        self._bytes, self._room = {}, room  # type: dict[int, int], CacheMemory
         self.shared_tokens = shared_tokens // BLOCK_TOKENS * BLOCK_TOKENS  # whole blocks are shared
         self.shared_bytes = room.sequence_bytes(self.shared_tokens) if self.shared_tokens else 0
         self.capacity = room.capacity_bytes - self.shared_bytes

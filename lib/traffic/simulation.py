@@ -40,12 +40,11 @@ from lib.cost.usage import to_decimal
 from lib.errors import InvalidInput
 from lib.laws.price import answer_price
 from lib.traffic.arrivals import Arrival
-from lib.traffic.replica import ContinuousReplica, PaddedReplica, PagedCache, Process, Replica, ServedRequest, ServerPlan
+from lib.traffic.replica import CacheMemory, ContinuousReplica, PaddedReplica, PagedCache, Process, Replica, ServedRequest, ServerPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lib.memory import CacheRoom
     from lib.speed.steps import StepTable
 
 
@@ -67,7 +66,7 @@ class Simulation:
         self,
         plan: ServerPlan,
         steps: StepTable,
-        room: CacheRoom,
+        room: CacheMemory,
         *,
         arrivals: Sequence[Arrival] = (),
         clients: int = 0,
