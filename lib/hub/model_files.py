@@ -4,19 +4,26 @@
 2. config.json and the like, and the index of the weights                  together
 3. all headers of the shards in one request, where the Hub gives them (the newest commit of the main branch)
    else the first bytes of every weight file (its header)                  together, 16 at a time
+
+huggingface_hub 2.4 (`get_sharded_safetensors_metadata`) asks for all headers at once too. Where the Hub does not give them, an index names
+the shards and the tensors in each: from the tensors' names the length of a shard's header can be foreseen, so one request per shard brings
+the whole header; only a longer one takes a second.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from lib.errors import quote_value
-from lib.hub import refusals, repository
-from lib.hub.client import Cache, check_id, gather_results, open_hub, parse_aside, run_bounded, task_group
-from lib.hub.gguf_files import list_gguf
-from lib.hub.repository import MAX_LISTING_BYTES, Component, HubModel, Kind, Listing, parse_json, parse_object, read_listing
-from lib.hub.weights import MAX_DOCUMENT_NODES, RepositoryReader, WeightsReading, read_weights
+from lib.errors import HubError, RateLimited, quote_value
+from lib.hub import refusals, repository, weight_files
+from lib.hub.client import Answer, Cache, check_id, gather_results, open_hub, parse_aside, run_bounded, task_group
+from lib.hub.repository import Component, HubModel, Kind, Listing, Weights, WeightsChoice, parse_object
+from lib.hub.weight_files import PART, Header, NeedMore, Tensor, header_length, list_gguf, parse_gguf, parse_safetensors
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -65,8 +72,8 @@ def clear_cache() -> None:
 
 
 async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None, file: str) -> HubModel:
-    described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=MAX_LISTING_BYTES)
-    listing = await parse_aside(len(described.body), read_listing, described.body, repo_id)
+    described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=repository.MAX_LISTING_BYTES)
+    listing = await parse_aside(len(described.body), repository.read_listing, described.body, repo_id)
     source, kind = RepositoryReader(client, hub, listing, newest=revision is None), "gguf" if file else repository.kind_of(listing.files)
     names = [name for name in repository.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
@@ -77,7 +84,7 @@ async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | Non
         async with task_group() as group:
             texts, weights = group.create_task(_documents(source, names)), group.create_task(read_weights(source, choice))
         documents, read = texts.result(), weights.result()
-        reads, parts = [_with_caveat(read, choice)], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
+        reads, parts = [read], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
     return _model(listing, kind, documents, parts, reads, file)
 
 
@@ -102,7 +109,6 @@ async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]
     configs = [f"{folder}/config.json" if folder else "config.json" for folder, _ in chosen]
     texts = await _documents(source, [name for name in configs if name in files])
     reads = await gather_results(*(read_weights(source, choice) for _, choice in chosen))
-    components = [_with_caveat(read, choice) for read, (_, choice) in zip(reads, chosen, strict=True)]
     parts = [
         Component(
             folder=folder,
@@ -113,7 +119,7 @@ async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]
         )
         for (folder, _), config, read in zip(chosen, configs, reads, strict=True)
     ]
-    return parts, components
+    return parts, reads
 
 
 def _pipeline(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
@@ -129,7 +135,7 @@ def _pipeline(source: RepositoryReader, documents: dict[str, str]) -> dict[str, 
 
 def _modules(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Folder → (library, class) from modules.json."""
-    data = parse_json(documents["modules.json"].encode(), source.listing.id, "modules.json", MAX_DOCUMENT_NODES)
+    data = repository.parse_json(documents["modules.json"].encode(), source.listing.id, "modules.json", MAX_DOCUMENT_NODES)
     classes: dict[str, tuple[str, str]] = {}
     for value in data if isinstance(data, list) else ():
         match value:
@@ -140,13 +146,6 @@ def _modules(source: RepositoryReader, documents: dict[str, str]) -> dict[str, t
     return classes
 
 
-def _with_caveat(read: WeightsReading, choice: repository.WeightsChoice) -> WeightsReading:
-    """Add why this copy was read when it is not the usual one."""
-    if not choice.why:
-        return read
-    return replace(read, caveats=(*read.caveats, Caveat(f"weights_{choice.why}")))
-
-
 def _model(
     listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[WeightsReading], file: str
 ) -> HubModel:
@@ -155,23 +154,14 @@ def _model(
         caveats.append(Caveat("no_weights", {"model": quote_value(listing.id)}))
     used = tuple(name for part in parts for name in part.weights.files)
     gguf = next((read.gguf for read in reads if read.gguf), {})
+    described: dict[str, Any] = {one.name: getattr(listing, one.name) for one in fields(listing)}
     return HubModel(
-        id=listing.id,
-        revision=listing.sha,
+        **described | {"base_model": _base_model(listing, documents)},
         kind=kind,
         components=tuple(parts),
         documents=documents,
-        files=listing.files,
         other_weights=repository.group_other_weights(listing.files, used),
-        pipeline_tag=listing.pipeline_tag,
-        library_name=listing.library_name,
-        tags=listing.tags,
-        license=listing.license,
-        gated=listing.gated,
-        private=listing.private,
-        base_model=_base_model(listing, documents),
         gguf=gguf,
-        published_parameters=listing.published_parameters,
         caveats=tuple(caveats),
         file=next((one.label for one in list_gguf(listing.files) if file and one.files == used), ""),
     )
@@ -185,3 +175,245 @@ def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
     base = adapter.get("base_model_name_or_path")
     usable = isinstance(base, str) and 0 < len(base) <= 200 and base.isprintable()  # noqa: PLR2004 - longest owner/name is 193
     return base if usable else listing.base_model
+
+
+MAX_SHARDS = 1000
+MAX_INDEX_BYTES = 24 * 2**20  # DeepSeek-V3 names 91,991 tensors in 8.9 MB
+_MAX_INDEX_NODES = 400_000  # two for each tensor
+MAX_DOCUMENT_BYTES = 4 * 2**20
+MAX_DOCUMENT_NODES = 100_000
+_MAX_HEADERS_BYTES = 128 * 2**20  # of all files of one model together
+_MAX_TOGETHER_NODES = 4_000_000  # twelve for each tensor; DeepSeek-V3 has 91,991
+_AT_ONCE = 16
+_FIRST_BYTES = 256 * 2**10  # a header of a file without an index; 97 % are shorter than 100 kB
+_ENTRY_BYTES = 120  # of one tensor beside its name: {"dtype":"F8_E4M3","shape":[…],"data_offsets":[…,…]}
+_SLACK_BYTES = 4096
+_GGUF_FIRST_BYTES = 2**20
+
+
+class RepositoryReader:
+    """One model at one commit, read by one caller; counts what it has read."""
+
+    def __init__(self, client: AsyncClient, hub: Hub, listing: Listing, *, newest: bool = False) -> None:
+        """`newest` where the listing is that of the main branch as it is now."""
+        self.client, self.hub, self.listing, self.newest = client, hub, listing, newest
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._left = _MAX_HEADERS_BYTES
+
+    async def document(self, file: str, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
+        """A small file, whole."""
+        async with self._slots:
+            return (await self.hub.fetch(self.client, self._url(file), what=self.listing.id, limit=limit)).body
+
+    async def part(self, file: str, start: int, stop: int) -> Answer:
+        """Bytes `start` to `stop` of a file, fewer where it ends."""
+        self._left -= stop - start
+        if self._left < 0:
+            raise refusals.garbage(self.listing.id, f"its headers are longer than {_MAX_HEADERS_BYTES:,} bytes together")
+        async with self._slots:
+            return await self.hub.fetch(self.client, self._url(file), what=self.listing.id, limit=stop, span=(start, stop))
+
+    def _url(self, file: str) -> str:
+        return self.hub.file_url(self.listing.id, file, self.listing.revision)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsReading:
+    """The weights of a component, what has to be told about them, and a GGUF file's keys."""
+
+    weights: Weights
+    caveats: tuple[Caveat, ...] = ()
+    gguf: Mapping[str, weight_files.Value] | None = None
+
+
+async def read_weights(source: RepositoryReader, choice: WeightsChoice) -> WeightsReading:
+    """Read what the headers of the chosen copy say; never the weights themselves. A copy that is not the usual one has a caveat."""
+    reading = await _read_copy(source, choice)
+    return replace(reading, caveats=(*reading.caveats, Caveat(f"weights_{choice.why}"))) if choice.why else reading
+
+
+async def _read_copy(source: RepositoryReader, choice: WeightsChoice) -> WeightsReading:
+    if choice.index and choice.format == "safetensors" and source.newest:
+        together = await _together(source, choice.index)
+        if together is not None:
+            return together
+    index = await _index(source, choice.index) if choice.index else None
+    files = tuple(index.files) if index else choice.files
+    match choice.format:
+        case "gguf":
+            return await _gguf(source, files)
+        case "safetensors":
+            return await _safetensors(source, files, index)
+        case "pickle":
+            return _pickle(source, files, index)
+    return WeightsReading(weights=Weights(format="none", files=(), total_bytes=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Index:
+    """An index: for each file the foreseen bytes of its header; the names of all tensors; the total it states."""
+
+    files: dict[str, int]
+    names: frozenset[str]
+    total_bytes: int | None
+
+
+async def _index(source: RepositoryReader, file: str) -> _Index:
+    text = await source.document(file, MAX_INDEX_BYTES)
+    data = await parse_aside(len(text), parse_object, text, source.listing.id, f"the index {quote_value(file)}", _MAX_INDEX_NODES)
+    table, folder = data.get("weight_map"), file.rpartition("/")[0]
+    if not isinstance(table, dict) or not all(isinstance(part, str) for part in table.values()):
+        raise refusals.garbage(source.listing.id, f"the index {quote_value(file)} maps no tensors to files")
+    at = f"{folder}/" if folder else ""
+    sizes: Counter[str] = Counter()
+    for name, part in table.items():
+        sizes[part] += len(name) + _ENTRY_BYTES
+    files = {f"{at}{part}": size + _SLACK_BYTES for part, size in sorted(sizes.items())}
+    missing = next((part for part in files if part not in source.listing.files), None)
+    if len(files) > MAX_SHARDS:
+        raise refusals.garbage(source.listing.id, f"the index names {len(files):,} files; at most {MAX_SHARDS:,} are read")
+    if missing is not None or not files:
+        raise refusals.garbage(
+            source.listing.id, f"the index {quote_value(file)} names {quote_value(missing or 'no file')}, which the model does not hold"
+        )
+    return _Index(files=files, names=frozenset(table), total_bytes=_stated_total(data))
+
+
+def _stated_total(index: Any) -> int | None:
+    """Bytes of all tensors as an index states them."""
+    metadata = index.get("metadata") if isinstance(index, dict) else None
+    stated = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return int(stated) if isinstance(stated, int | float) and 0 <= stated < 2**60 else None
+
+
+async def _together(source: RepositoryReader, index: str) -> WeightsReading | None:
+    """All headers of a sharded copy in one request; None where the Hub does not give them, or gives those of other files than are listed.
+
+    Raises:
+        RateLimited: the Hub asks to wait, which a request per shard would not help.
+    """
+    url, files = source.hub.headers_url(source.listing.id, index), source.listing.files
+    try:
+        body = (await source.hub.fetch(source.client, url, what=source.listing.id, limit=_MAX_HEADERS_BYTES)).body
+        return await parse_aside(len(body), _parse_together, body, source.listing.id, index.rpartition("/")[0], files)
+    except RateLimited:
+        raise
+    except HubError:
+        return None
+
+
+def _parse_together(body: bytes, what: str, folder: str, file_sizes: Mapping[str, int | None]) -> WeightsReading:
+    """Headers of several files, each checked as if it had come from its file.
+
+    Raises:
+        HubGarbage: they are none, or describe files that are not listed or are smaller.
+    """
+    content = parse_object(body, what, "the answer with all headers", _MAX_TOGETHER_NODES)
+    stated, at = content.get("headers"), f"{folder}/" if folder else ""
+    if not isinstance(stated, dict) or not 0 < len(stated) <= MAX_SHARDS or not all(f"{at}{name}" in file_sizes for name in stated):
+        raise refusals.garbage(what, "the answer with all headers does not name the files of the model")
+    if {int(part[2]) if (part := PART.search(name)) else 0 for name in stated} != {len(stated)}:
+        raise refusals.garbage(what, f"the answer with all headers names {len(stated):,} files, which are not all parts")
+    headers = {f"{at}{name}": parse_safetensors(json.dumps(stated[name]).encode(), f"{at}{name}", None) for name in sorted(stated)}
+    for name, header in headers.items():
+        if header.data_bytes > (file_sizes[name] or header.data_bytes):
+            raise refusals.garbage(what, f"the header of {quote_value(name)} describes more than the file holds")
+    return _combine(tuple(headers), tuple(headers.values()), None, _stated_total(content.get("index")))
+
+
+async def _safetensors(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:
+    async with task_group() as group:
+        tasks = [group.create_task(_header(source, file, index.files[file] if index else _FIRST_BYTES)) for file in files]
+        headers = []
+        for file, task in zip(files, tasks, strict=True):
+            text, data_bytes = await task
+            headers.append(await parse_aside(len(text), parse_safetensors, text, file, data_bytes))
+    return _combine(files, headers, index.names if index else None, index.total_bytes if index else None)
+
+
+def _combine(files: tuple[str, ...], headers: Sequence[Header], names: frozenset[str] | None, total_bytes: int | None) -> WeightsReading:
+    """The weights of several safetensors files, and how they differ from what their index states (None: not stated)."""
+    weights = _add_up("safetensors", files, headers)
+    caveats = []
+    if twice := sum(len(header.tensors) for header in headers) - len(weights.tensors):
+        caveats.append(Caveat("tensors_stored_twice", {"tensors": twice}))
+    if names is not None and (missing := len(names - weights.tensors.keys())):
+        caveats.append(Caveat("tensors_missing", {"tensors": missing}))
+    if total_bytes is not None and total_bytes != weights.total_bytes:
+        caveats.append(Caveat("index_total_differs", {"index_bytes": total_bytes, "file_bytes": weights.total_bytes}))
+    return WeightsReading(weights=weights, caveats=tuple(caveats))
+
+
+def _add_up(kind: repository.Format, files: tuple[str, ...], headers: Sequence[Header]) -> Weights:
+    tensors: dict[str, Tensor] = {}
+    sizes: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
+    for header in headers:
+        tensors |= header.tensors
+        sizes.update(header.bytes_by_dtype)
+        elements.update(header.elements_by_dtype)
+    return Weights(
+        format=kind,
+        files=files,
+        total_bytes=sizes.total(),
+        tensors=tensors,
+        bytes_by_dtype=dict(sizes),
+        elements_by_dtype=dict(elements),
+    )
+
+
+async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[bytes, int | None]:
+    """The JSON of one file's header and the length of the data behind it."""
+    first = await source.part(file, 0, foreseen)
+    size = first.file_bytes if first.file_bytes is not None else source.listing.files[file]
+    length = header_length(first.body, file, size)
+    text = first.body[weight_files.PREFIX_BYTES : weight_files.PREFIX_BYTES + length]
+    if len(text) < length:
+        text += (await source.part(file, weight_files.PREFIX_BYTES + len(text), weight_files.PREFIX_BYTES + length)).body
+    if len(text) < length:
+        raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} ends inside its header")
+    return text, None if size is None else size - weight_files.PREFIX_BYTES - length
+
+
+def _pickle(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:
+    """Sizes only: a pickle runs code when it is opened, so it is not."""
+    sizes = [source.listing.files.get(file) for file in files]
+    total = index.total_bytes if index else None
+    if total is None and None in sizes:
+        raise refusals.garbage(source.listing.id, "it tells no sizes for its files")
+    total = sum(size or 0 for size in sizes) if total is None else total
+    weights = Weights(format="pickle", files=files, total_bytes=total)
+    return WeightsReading(weights=weights, caveats=(Caveat("pickle_not_opened", {"total_bytes": total}),))
+
+
+async def _gguf(source: RepositoryReader, files: tuple[str, ...]) -> WeightsReading:
+    if len(files) > MAX_SHARDS:
+        raise refusals.garbage(source.listing.id, f"a GGUF file has {len(files):,} parts; at most {MAX_SHARDS:,} are read")
+    headers = await gather_results(*(_gguf_header(source, file, first=at == 0) for at, file in enumerate(files)))
+    earlier: set[str] = set()
+    for header, file in zip(headers, files, strict=True):
+        twice = next((name for name in header.tensors if name in earlier), None)
+        if twice is not None:
+            raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} repeats {quote_value(twice)} of an earlier part")
+        earlier |= header.tensors.keys()
+    return WeightsReading(weights=_add_up("gguf", files, headers), gguf=headers[0].keys)
+
+
+async def _gguf_header(source: RepositoryReader, file: str, *, first: bool) -> Header:
+    """Ask for the start of the file, then for ever larger pieces, until the header is whole (the first holds a vocabulary)."""
+    data, ahead = b"", _GGUF_FIRST_BYTES if first else _FIRST_BYTES
+    while True:
+        answer = await source.part(file, len(data), len(data) + ahead)
+        data += answer.body
+        try:
+            header = await parse_aside(len(data), parse_gguf, data, file)
+        except NeedMore:
+            if len(answer.body) < ahead or len(data) > weight_files.MAX_GGUF_BYTES:
+                raise refusals.garbage(source.listing.id, f"the file {quote_value(file)} ends inside its header") from None
+            ahead = 4 * ahead
+            continue
+        size = answer.file_bytes if answer.file_bytes is not None else source.listing.files[file]
+        if size is not None and header.data_bytes > size:
+            fault = f"the file {quote_value(file)} has {size:,} bytes and its header describes {header.data_bytes:,} of tensors"
+            raise refusals.garbage(source.listing.id, fault)
+        return header

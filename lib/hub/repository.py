@@ -13,7 +13,7 @@ copy that counts is the one that its library loads by default:
     transformers   model.safetensors, else model.safetensors.index.json, else pytorch_model.bin (and its index)
     diffusers      the same in each component's folder, under the name diffusion_pytorch_model (or model)
     peft           adapter_model.safetensors, else adapter_model.bin
-    llama.cpp      the file that is named, else Q4_K_M, else the first .gguf (`lib.hub.gguf_files`)
+    llama.cpp      the file that is named, else Q4_K_M, else the first .gguf (`lib.hub.weight_files`)
 
 Source: `from_pretrained` of transformers 5.23 (modeling_utils.py), diffusers 0.42 (model_loading_utils.py), peft, and
 llama.cpp's README on `-hf`; checked 2026-11-21.
@@ -25,25 +25,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import InvalidInput
 from lib.hub import refusals
 from lib.hub.client import check_id
-from lib.hub.gguf_files import PART, choose_gguf
+from lib.hub.weight_files import PART, Tensor, Value, choose_gguf
 from lib.provenance import Caveat
 
 Kind = Literal["transformers", "diffusers", "sentence-transformers", "adapter", "gguf", "weights", "none"]
 Format = Literal["safetensors", "gguf", "pickle", "none"]
-
-
-class Tensor(NamedTuple):
-    """One stored tensor: dtype in the file's own word ("BF16", "Q4_K"), shape in torch's order, the file that holds it."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    file: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +75,16 @@ class OtherWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HubModel:
-    """A model repository at one commit.
+class Listing:
+    """What the Hub says about a model at one commit: its files with their sizes (None = not told) and the fields of its card.
 
-    `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on. `gguf` holds the keys of a
-    GGUF header ("general.architecture", "llama.context_length" …). `published_parameters` is what the Hub's own page says,
-    by dtype, for cross-checks only. `file` is the GGUF file that was asked for, by its label; "" for the repository as such.
+    `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on. `published_parameters` is what the Hub's own
+    page says, by dtype, for cross-checks only.
     """
 
     id: str
     revision: str
-    kind: Kind
-    components: tuple[Component, ...]
-    documents: Mapping[str, str]
     files: Mapping[str, int | None]
-    other_weights: tuple[OtherWeights, ...] = ()
     pipeline_tag: str | None = None
     library_name: str | None = None
     tags: tuple[str, ...] = ()
@@ -105,8 +92,22 @@ class HubModel:
     gated: str = ""
     private: bool = False
     base_model: str | None = None
-    gguf: Mapping[str, str | int | float | bool | tuple[int, ...]] = field(default_factory=dict)
     published_parameters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubModel(Listing):
+    """A model repository at one commit, read.
+
+    `gguf` holds the keys of a GGUF header ("general.architecture", "llama.context_length" …). `file` is the GGUF file that was asked for,
+    by its label; "" for the repository as such.
+    """
+
+    kind: Kind
+    components: tuple[Component, ...]
+    documents: Mapping[str, str]
+    other_weights: tuple[OtherWeights, ...] = ()
+    gguf: Mapping[str, Value] = field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
     file: str = ""
 
@@ -276,23 +277,6 @@ _MAX_TAGS = 500
 _SHA = re.compile(r"[0-9a-f]{40}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """A model at one commit: its files with their sizes (None = not told) and the fields of its card."""
-
-    id: str
-    sha: str
-    files: Mapping[str, int | None]
-    pipeline_tag: str | None
-    library_name: str | None
-    tags: tuple[str, ...]
-    license: str | None
-    gated: str
-    private: bool
-    base_model: str | None
-    published_parameters: Mapping[str, int]
-
-
 def parse_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
     """JSON from outside of at most `most` nodes (`lib.bounded_json`); `of` names it in the sentence.
 
@@ -332,7 +316,7 @@ def read_listing(text: bytes, model_id: str) -> Listing:
     tags = tuple(tag for tag in _list(data.get("tags"))[:_MAX_TAGS] if _text(tag))
     return Listing(
         id=_id(data.get("id"), model_id),
-        sha=sha,
+        revision=sha,
         files=_files(data.get("siblings"), model_id),
         pipeline_tag=_text(data.get("pipeline_tag")),
         library_name=_text(data.get("library_name")),

@@ -35,10 +35,9 @@ from lib.errors import (
     quote_value,
 )
 from lib.hub.client import Cache
-from lib.hub.gguf_files import list_gguf
-from lib.hub.model_files import read_model
+from lib.hub.model_files import MAX_DOCUMENT_NODES, read_model
 from lib.hub.repository import HubModel
-from lib.hub.weights import MAX_DOCUMENT_NODES
+from lib.hub.weight_files import list_gguf
 from lib.model import bundled
 from lib.model.checkpoint import reconcile
 from lib.model.config import parse_config

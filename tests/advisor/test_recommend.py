@@ -18,7 +18,7 @@ from lib.advisor.rank import rate_speed
 from lib.advisor.speed import shape_request
 from lib.catalog import load
 from lib.errors import BadArgument
-from lib.hub.gguf_header import parse_gguf
+from lib.hub.weight_files import parse_gguf
 from lib.memory import estimate_memory, host_memory, usable_memory
 from lib.model.file_header import resolve_gguf
 from lib.model.spec import ModelSpec, Quantization

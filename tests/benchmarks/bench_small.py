@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from lib.catalog import DATA, load, load_from
 from lib.errors import AdvisorError
-from lib.hub.safetensors_header import parse_header
+from lib.hub.weight_files import parse_safetensors
 from lib.model.config import parse_config
 from lib.service.app import services
 
@@ -74,7 +74,7 @@ def main() -> None:
     cases: list[tuple[str, float, Callable[[], object], int]] = [
         ("the catalog is read and checked", 0.1, lambda: load_from(DATA), 5),
         ("a configuration that cannot be built is refused", 0.1, refused(lambda: parse_config(deep)), 20),
-        ("a header of 8 MB of empty lists is refused", 1.0, refused(lambda: parse_header(lists, "x.safetensors", None)), 5),
+        ("a header of 8 MB of empty lists is refused", 1.0, refused(lambda: parse_safetensors(lists, "x.safetensors", None)), 5),
         ("/estimate_speed, warm", 0.010, lambda: advisor.estimate_speed(MODEL, "l4x1", concurrency=4), 20),
         ("/estimate_memory, warm", 0.050, lambda: advisor.estimate_memory(MODEL), 20),
         ("/recommend, all hardware and engines, another budget", 0.050, lambda: recommend(budgets), 20),

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, NotPermitted, RateLimited, RepoGated, RepoNotFound, UnknownModel
 from lib.hub import model_files, search
 from lib.hub.client import Cache, Hub
-from lib.hub.gguf_header import GgufHeader, NeedMore, parse_gguf
 from lib.hub.model_files import read_model
-from lib.hub.safetensors_header import BITS, header_length, parse_header
 from lib.hub.search import suggest_models
+from lib.hub.weight_files import BITS, Header, NeedMore, header_length, parse_gguf, parse_safetensors
 
 SENTINEL = "hf_sentinelSENTINELsentinel0123456789"
 
@@ -336,7 +335,7 @@ BAD_HEADERS: list[tuple[str, object, int]] = [
 def test_a_header_that_does_not_add_up_is_refused(content: object, data_bytes: int) -> None:
     """Each way a header can lie ends in one sentence about the file."""
     with pytest.raises(HubGarbage, match=r"'x.safetensors' cannot be read"):
-        parse_header(json.dumps(content).encode(), "x.safetensors", data_bytes)
+        parse_safetensors(json.dumps(content).encode(), "x.safetensors", data_bytes)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +344,7 @@ def test_a_header_that_does_not_add_up_is_refused(content: object, data_bytes: i
 def test_a_header_that_is_not_json_is_refused(text: bytes) -> None:
     """Nesting of a megabyte, digits without end, 8 MB of empty lists."""
     with pytest.raises(HubGarbage):
-        parse_header(text, "x.safetensors", None)
+        parse_safetensors(text, "x.safetensors", None)
 
 
 @pytest.mark.parametrize("claim", [100 * 10**9, 2**63, 2**64 - 1, 25_000_001, 93])
@@ -373,13 +372,15 @@ def test_a_file_shorter_than_its_length_field_is_refused(hub: StandIn, size: int
 
 def test_spans_in_another_order_are_accepted() -> None:
     """The format does not order its entries; the spans only have to cover the data."""
-    found = parse_header(json.dumps({"b": entry(offsets=[4, 8]), "a": entry()}).encode(), "x", 8)
+    found = parse_safetensors(json.dumps({"b": entry(offsets=[4, 8]), "a": entry()}).encode(), "x", 8)
     assert found.bytes_by_dtype == {"F32": 8}
 
 
 def test_a_dtype_of_tomorrow_is_weighed_by_its_span() -> None:
     """An unknown dtype still has a length."""
-    found = parse_header(json.dumps({"a": entry(dtype="F7_X", shape=[3], offsets=[0, 5]), "b": entry(offsets=[5, 9])}).encode(), "x", 9)
+    found = parse_safetensors(
+        json.dumps({"a": entry(dtype="F7_X", shape=[3], offsets=[0, 5]), "b": entry(offsets=[5, 9])}).encode(), "x", 9
+    )
     assert found.bytes_by_dtype == {"F7_X": 5, "F32": 4}
     assert found.elements_by_dtype == {"F7_X": 3, "F32": 1}
 
@@ -399,7 +400,7 @@ def test_a_well_formed_header_is_read_to_the_byte(made: dict[str, tuple[str, tup
     entries, size = header(made)
     blob = packed(entries, size)
     length = header_length(blob.head[:8], "x", blob.size)
-    found = parse_header(blob.head[8 : 8 + length], "x", blob.size - 8 - length)
+    found = parse_safetensors(blob.head[8 : 8 + length], "x", blob.size - 8 - length)
     assert {name: (tensor.dtype, tensor.shape) for name, tensor in found.tensors.items()} == made
     assert found.data_bytes == size
     assert sum(found.elements_by_dtype[dtype] * BITS[dtype] for dtype in found.elements_by_dtype) == 8 * size
@@ -416,7 +417,7 @@ def calmly(read: Callable[[], object]) -> None:
 @given(st.binary(max_size=300), st.none() | st.integers(0, 2**64))
 def test_any_bytes_are_a_header_or_garbage(data: bytes, size: int | None) -> None:
     """No input ends in another exception."""
-    calmly(lambda: parse_header(data, "x", size))
+    calmly(lambda: parse_safetensors(data, "x", size))
     calmly(lambda: header_length(data[:8], "x", size))
 
 
@@ -429,7 +430,7 @@ def test_any_bytes_are_a_header_or_garbage(data: bytes, size: int | None) -> Non
 )
 def test_any_json_is_a_header_or_garbage(content: dict[str, Any]) -> None:
     """Wrong types anywhere end in our own refusal."""
-    calmly(lambda: parse_header(json.dumps(content).encode(), "x", None))
+    calmly(lambda: parse_safetensors(json.dumps(content).encode(), "x", None))
 
 
 @given(tensors.filter(bool), st.data())
@@ -442,7 +443,7 @@ def test_a_header_with_one_value_changed_never_yields_other_bytes(
     field = data.draw(st.sampled_from(["shape", "data_offsets"]))
     entries[name] = entries[name] | {field: data.draw(st.lists(st.integers(-8, 2**70), max_size=3))}
     try:
-        found = parse_header(json.dumps(entries).encode(), "x", size)
+        found = parse_safetensors(json.dumps(entries).encode(), "x", size)
     except HubGarbage:
         return
     assert found.data_bytes == size
@@ -492,9 +493,7 @@ def test_a_gguf_file_that_ends_inside_its_header_is_refused(hub: StandIn) -> Non
 
 def test_an_empty_gguf_header_is_read() -> None:
     """No keys and no tensors is little, but well-formed."""
-    assert parse_gguf(b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "x") == GgufHeader(
-        keys={}, tensors={}, bytes_by_dtype={}, elements_by_dtype={}
-    )
+    assert parse_gguf(b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "x") == Header(keys={}, tensors={}, bytes_by_dtype={}, elements_by_dtype={})
 
 
 @pytest.mark.parametrize(
@@ -567,4 +566,4 @@ def test_a_text_of_a_vocabulary_that_no_header_could_hold_is_refused_at_once(len
 def test_a_tensor_that_its_span_cannot_hold_is_refused(entry: dict[str, Any]) -> None:
     """Whatever its dtype: numbers made of it would be too large for everything behind."""
     with pytest.raises(HubGarbage, match="cannot be read"):
-        parse_header(json.dumps({"a": entry}).encode(), "x.safetensors", None)
+        parse_safetensors(json.dumps({"a": entry}).encode(), "x.safetensors", None)

@@ -10,7 +10,7 @@ from gguf_files import qwen3_06b, qwen3_8b
 
 from lib.catalog import load
 from lib.errors import BadArgument
-from lib.hub.gguf_header import parse_gguf
+from lib.hub.weight_files import parse_gguf
 from lib.memory import estimate_memory, fit_memory
 from lib.model.file_header import resolve_gguf
 from lib.model.resolve import resolve_count

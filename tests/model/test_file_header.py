@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.errors import AdvisorError, BadArgument, BadConfig, UnsupportedModel
-from lib.hub.gguf_header import parse_gguf
+from lib.hub.weight_files import parse_gguf
 from lib.memory import estimate_memory
 from lib.memory.training_adapters import check_training
 from lib.model.file_header import resolve_gguf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.errors import UnknownModel
-from lib.hub.gguf_files import choose_gguf, list_gguf
+from lib.hub.weight_files import choose_gguf, list_gguf
 
 FILES: dict[str, int | None] = {
     "README.md": 9,
