@@ -5,7 +5,7 @@ of its own, which is killed as a whole. The child confines itself: it ends with 
 runs out, and past its own limit an allocation fails, which can be said in a sentence, where the kernel's own way is a dead process.
 
 Used by measurements (`lib.live.measure_process`) and by the resolution of unseen models
-(`lib.service.build_process`, `lib.service.build_worker`).
+(`lib.service.build_process`).
 
 Homes of children and copies of rows are temporary folders. A process that is killed removes nothing, so all of them lie in one folder of
 the process, named in a file that the process keeps locked. The kernel releases the lock however a process ends; a folder whose lock can be

@@ -30,8 +30,7 @@ from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Source
 from lib.service.arguments import MAX_NAME, Arguments, Checked, argument, check_text, one_of, own_token
-from lib.service.endpoint import App
-from lib.service.references import check_space_id
+from lib.service.endpoint import App, check_space_id
 from lib.service.space_status import free_cpu_caveats, per_month, price, tier_name
 
 Kind = Literal["space", "endpoint", "job"]

@@ -25,26 +25,22 @@ from lib.service.chat import chat
 from lib.service.compare import compare
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.cost import estimate_cost
-from lib.service.diagnose_latency import diagnose_latency
-from lib.service.dry_run import dry_run, stream_dry_run
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App, bind_arguments, is_token
 from lib.service.estimate_training import estimate_training
 from lib.service.hardware import list_hardware
-from lib.service.heartbeat import heartbeat, stream_heartbeat
-from lib.service.measure import measure, predict_measurement, stream_measurement, suggest_measurement
+from lib.service.measure import heartbeat, measure, predict_measurement, stream_heartbeat, stream_measurement, suggest_measurement
 from lib.service.memory import estimate_memory, estimate_memory_on
 from lib.service.models import Models
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
-from lib.service.references import is_token
-from lib.service.resolve_model import resolve_model, tensors
+from lib.service.resolve_model import dry_run, resolve_model, stream_dry_run, tensors
 from lib.service.right_size import right_size
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.single_flight import nobody
 from lib.service.solve import solve
 from lib.service.space_status import space_status
 from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
-from lib.service.speed import estimate_speed, roofline
+from lib.service.speed import diagnose_latency, estimate_speed, roofline
 from lib.service.ways_to_save import ways_to_save
 
 Answer = TypeVar("Answer")

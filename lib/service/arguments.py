@@ -5,7 +5,7 @@ name, what was seen and what is accepted. Rules that hold everywhere: a number i
 infinity are not numbers; 4096.0 is the whole number 4096 (JSON does not tell them apart).
 
 The sections: checks of one value; names of the catalog and of precisions; whose token came; and the types. What `model` and `space_id`
-mean is `lib.service.references`.
+mean is `lib.service.endpoint`.
 """
 
 from __future__ import annotations

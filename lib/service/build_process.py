@@ -1,7 +1,7 @@
 """Unseen architectures are built in a child process: what a stranger's configuration takes there, the app never holds.
 
 One configuration of 91 bytes can ask for gigabytes, in Python objects that no limit on torch calls sees. So builds, traces and cache runs
-happen in a child (`lib.service.build_worker`) with a bound on its memory and a deadline for each question. It stays, warm, for the next
+happen in a child (this module, run as a program) with a bound on its memory and a deadline for each question. It stays, warm, for the next
 question; it is replaced after some hundreds of them, when it has grown, and when it was ended. The successor is started as soon as it is
 foreseeable that one is needed, so that its imports (some 4 s) are over when a visitor asks.
 
@@ -12,6 +12,7 @@ pickles, each after its length. The child has read a stranger's file, so of its 
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import io
 import logging
 import math
@@ -27,16 +28,18 @@ from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any, Final, TypeVar
 
-from lib.errors import BadConfig, LiveError
+from lib.errors import AdvisorError, BadConfig, LiveError
 from lib.live import child_process
-from lib.live.child_process import scratch_folder
-from lib.live.faults import Fault
+from lib.live.faults import Fault, to_fault
+from lib.live.memory_gauge import resident_bytes
+from lib.log_lines import write_lines
+from lib.model.resolve import resolve_config
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-COMMAND: Final = (sys.executable, "-m", "lib.service.build_worker")
+COMMAND: Final = (sys.executable, "-m", "lib.service.build_process")
 READY: Final = b"ready"
 BEGUN: Final = b"begun"
 """What a child says when its imports are over, and when it has a question."""
@@ -84,7 +87,7 @@ class _Child:
     """One worker with its pipes. Whoever holds it ends it."""
 
     def __init__(self, memory_bytes: int) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="build-", dir=scratch_folder(), ignore_cleanup_errors=True)
+        self._home = tempfile.TemporaryDirectory(prefix="build-", dir=child_process.scratch_folder(), ignore_cleanup_errors=True)
         variables = child_process.environment(self._home.name) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         self._process = child_process.start((*COMMAND, str(memory_bytes)), variables)
         assert self._process.stdin is not None, "asked for by start"  # noqa: S101 a fact for the type checker
@@ -308,3 +311,78 @@ def run_process() -> BuildProcess:
     process = BuildProcess(limit_s=RUN_S, spare=False)
     atexit.register(process.close)
     return process
+
+
+_LONGEST_S = 3 * BUILD_S
+"""The parent ends its child long before. Where the parent is gone and C code does not let Python notice it, this does."""
+
+
+def _result(function: Callable[..., object], arguments: tuple[object, ...], memory_bytes: int) -> object:
+    """What the function returns, or its refusal as a value; the network is closed to it."""
+    from lib.model.meta_device import no_network  # noqa: PLC0415  torch is imported by the child alone, before it is confined
+
+    try:
+        with no_network():
+            return function(*arguments)
+    except AdvisorError as refusal:
+        return to_fault(refusal)
+    except MemoryError:
+        return to_fault(too_large(memory_bytes))
+    except Exception as error:
+        log.exception("unforeseen failure while resolving a model")
+        return to_fault(
+            BadConfig(
+                f"This configuration cannot be worked out ({type(error).__name__}). Check its sizes, or give the parameter count instead "
+                "(such as '7B')."
+            )
+        )
+
+
+def _pickle_result(result: object) -> bytes:
+    answer = pickle.dumps((result, resident_bytes()))
+    if len(answer) <= MAX_ANSWER_BYTES:
+        return answer
+    seen = f"The description of this configuration takes {len(answer) / 2**10:,.0f} KiB; a model's takes some 40 KiB"
+    refusal = BadConfig(
+        f"{seen}, and {MAX_ANSWER_BYTES / 2**10:,.0f} KiB are accepted. Check its counts, or give the parameter count instead "
+        "(such as '7B')."
+    )
+    return pickle.dumps((to_fault(refusal), resident_bytes()))
+
+
+def _warm_up() -> None:
+    """Build something small, which imports all that every build needs."""
+    from lib.model.build import SMALLEST  # noqa: PLC0415  as above
+
+    refusal = _result(resolve_config, (SMALLEST,), 0)
+    if isinstance(refusal, Fault):
+        log.error("the warm-up failed; the first visitor with an unseen model waits for the imports: %s", refusal.sentence)
+
+
+def main() -> None:
+    """The child: answer one question after another, on stdin and stdout, until the parent goes away."""
+    import lib.model.build  # noqa: F401, PLC0415  as above
+
+    write_lines(logging.WARNING)
+    memory_bytes = int(sys.argv[1])
+    questions = Connection(os.dup(sys.stdin.fileno()), writable=False)
+    answers = Connection(child_process.answer_descriptor(), readable=False)
+    child_process.end_with_parent()
+    child_process.confine(memory_bytes)
+    _warm_up()
+    answers.send_bytes(READY)
+    while True:
+        try:
+            question = questions.recv_bytes()
+        except EOFError:
+            os._exit(0)
+        answers.send_bytes(BEGUN)
+        faulthandler.dump_traceback_later(_LONGEST_S, exit=True)
+        function, arguments = pickle.loads(question)  # noqa: S301 from our own parent
+        answer = _pickle_result(_result(function, arguments, memory_bytes))
+        faulthandler.cancel_dump_traceback_later()
+        answers.send_bytes(answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,7 @@ from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, Checked, argument, check_number, describe_value, whole_number
 from lib.service.endpoint import App
-from lib.service.run_prediction import Run, RunPrediction, predict_run, relative_error
+from lib.service.runs import Run, RunPrediction, predict_run, relative_error
 from lib.service.speed import run_end
 from lib.speed import End
 

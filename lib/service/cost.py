@@ -59,10 +59,21 @@ from lib.service.arguments import (
     check_offer,
     check_text,
 )
-from lib.service.endpoint import App
-from lib.service.references import read_reference
-from lib.service.speed import estimate_or_none, predict_loads, predict_usage
-from lib.service.usage import OWN, Replicas, SleepAfter, Storage, UsageArguments, UsdPerMillion, memory_request, state_price, usage_of
+from lib.service.endpoint import App, read_reference
+from lib.service.usage import (
+    OWN,
+    Replicas,
+    SleepAfter,
+    Storage,
+    UsageArguments,
+    UsdPerMillion,
+    estimate_or_none,
+    memory_request,
+    predict_loads,
+    predict_usage,
+    state_price,
+    usage_of,
+)
 from lib.speed import Band, ExplainedSpeed, SpeedEstimate
 from lib.workload import MEDIA_ARGUMENTS, PICTURE_ARGUMENTS, MemoryRequest, gather_media
 

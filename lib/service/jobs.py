@@ -26,9 +26,9 @@ from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
 from lib.service.endpoint import App
-from lib.service.ledger import MeasurementLedger
 from lib.service.measure import MeasureArguments, measure
 from lib.service.models import Models
+from lib.service.runs import MeasurementLedger
 from lib.service.speed import run_end
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.workload import MemoryRequest

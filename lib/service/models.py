@@ -4,7 +4,7 @@ What kind of repository it is decides which part of the core reads it. What is a
 repositories by their id for as long as the Hub's own answer is kept. What was not asked before is built in a child process
 (`lib.service.build_process`), which `warm_up` starts ahead of use: this process imports neither torch nor transformers to resolve a model.
 
-A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`lib.service.references.reading_as`),
+A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`lib.service.endpoint.reading_as`),
 it is read again with that token, and what is remembered of it is remembered for that token alone, under a keyed digest of it.
 """
 
@@ -48,7 +48,7 @@ from lib.model.resolve import resolve_config, resolve_count
 from lib.model.spec import ModelSpec, TensorGroup
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, build_process, run_process
-from lib.service.references import VISITOR_TOKEN, read_reference
+from lib.service.endpoint import VISITOR_TOKEN, read_reference
 from lib.service.single_flight import SingleFlight, nobody
 
 

@@ -26,11 +26,21 @@ from lib.present.sentences import sentence
 from lib.provenance import Caveat
 from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, check_offer, one_of, some_of, whole_number
 from lib.service.cost import cost_answer
-from lib.service.endpoint import App
+from lib.service.endpoint import App, read_reference
 from lib.service.recommend import WorkloadArguments
-from lib.service.references import read_reference
-from lib.service.speed import estimate_or_none, predict_loads, predict_usage
-from lib.service.usage import MAX_REPLICAS, OWN, SleepAfter, Storage, UsdPerMillion, memory_request, read_storage, state_price
+from lib.service.usage import (
+    MAX_REPLICAS,
+    OWN,
+    SleepAfter,
+    Storage,
+    UsdPerMillion,
+    estimate_or_none,
+    memory_request,
+    predict_loads,
+    predict_usage,
+    read_storage,
+    state_price,
+)
 from lib.service.ways_to_save import deploy, no_way_entry, way_entry
 from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.workload import MemoryRequest

@@ -59,8 +59,7 @@ from lib.service.arguments import (
     argument,
     whole_number,
 )
-from lib.service.endpoint import App
-from lib.service.references import read_reference
+from lib.service.endpoint import App, read_reference
 from lib.service.speed import speed_end
 from lib.workload import Workload, gather_media
 

@@ -1,20 +1,38 @@
-"""`/resolve_model` and `/tensors`: what a model is, and each of its tensors with its bytes in one precision."""
+"""`/resolve_model`, `/tensors` and `/dry_run`: what a model is, the bytes of each tensor, and the architecture run without values.
+
+A dry run shows each figure beside the closed form's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, cast
+
 from lib import memory
 from lib.answers.common import SCHEMA, source_entries
-from lib.answers.model import CacheEntry, ModelAnswer, QuantizationEntry, TensorsAnswer
-from lib.errors import BadArgument
+from lib.answers.model import CacheEntry, DryRunAnswer, FigureEntry, ModelAnswer, QuantizationEntry, TensorsAnswer
+from lib.errors import BadArgument, UnsupportedModel
+from lib.laws.activation import FLOAT32, generation_peak_bytes
+from lib.laws.forward_pass import attention_flop, linear_flop
+from lib.laws.training import StepPart
 from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
+from lib.memory.resolve import layer_sizes
+from lib.memory.training import estimate_training, step_peaks
+from lib.memory.training_adapters import HALF
+from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
 from lib.model.spec import CacheTerm, ModelSpec, Quantization
 from lib.precision import weight_format
 from lib.present.sentences import caveat_entries
-from lib.provenance import Caveat
-from lib.service.arguments import Arguments, Engine, Model, Precision, Quantized
+from lib.provenance import Caveat, Source
+from lib.service.arguments import MAX_BATCH, MAX_TOKENS, Arguments, Engine, Flag, Mode, Model, Precision, Quantized, argument, whole_number
 from lib.service.endpoint import App
-from lib.workload import MemoryRequest, PipelineRequest
+from lib.speed.model_work import derive_model_work
+from lib.workload import MOST_RANK, MemoryRequest, PipelineRequest, TrainingRequest
+
+if TYPE_CHECKING:
+    from lib.workload import Method
 
 
 class ModelArguments(Arguments):
@@ -151,3 +169,164 @@ def tensors(app: App, arguments: TensorsArguments) -> TensorsAnswer:
         "caveats": caveat_entries(spec.caveats),
         "sources": source_entries((*spec.sources, *estimate.sources[:1])),
     }
+
+
+_PRECISION = "bf16"
+_CLOSE = 0.05
+_READS_TOKENS = frozenset({"decoder", "embedding decoder", "text encoder"})
+_OTHERWISE = ("state", "latent")
+"""Kinds of layers whose products the plain law of attention does not give."""
+
+
+class DryRunArguments(Arguments):
+    """Arguments of `/dry_run`."""
+
+    model: Model
+    prompt_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = argument(512, "tokens of each prompt; of a training step, its sequences")
+    output_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = argument(64, "tokens of each answer; the last step is executed at its end")
+    batch_size: Annotated[int, whole_number(1, MAX_BATCH)] = argument(1, "sequences at the same time")
+    mode: Mode = "inference"
+    rank: Annotated[int, whole_number(1, MOST_RANK)] = argument(16, "rank of LoRA and QLoRA, on all linear modules")
+    checkpointing: Flag = argument(True, "whether a training step recomputes its layers")
+
+
+def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
+    """Execute the real architecture without values and count: bytes, FLOP, operations, each beside the closed form.
+
+    Bfloat16 throughout, text only, operators of a GPU; AdamW in a training step. One or two layers of each kind run for all of them.
+
+    Returns:
+        Each figure as executed, as the closed form of this app gives it, and their ratio.
+    """
+    return _answer(app, arguments, app.models.execute(*_question(arguments)))
+
+
+def stream_dry_run(app: App, arguments: DryRunArguments) -> Iterator[DryRunAnswer | None]:
+    """The same for the page: None about twice a second until the answer is there; closed early, it ends the run."""
+    with closing(app.models.watch_execution(*_question(arguments))) as watched:
+        for run in watched:
+            yield None if run is None else _answer(app, arguments, run)
+
+
+def _question(arguments: DryRunArguments) -> tuple[object, int, int, int, Training | None]:
+    training = None
+    if arguments.mode != "inference":
+        training = Training(method=arguments.mode, rank=arguments.rank, checkpointing=arguments.checkpointing)
+    output = 1 if training else arguments.output_tokens
+    return arguments.model, arguments.batch_size, arguments.prompt_tokens, output, training
+
+
+def _answer(app: App, arguments: DryRunArguments, run: DryRun) -> DryRunAnswer:
+    """Each figure beside the closed form's."""
+    spec = app.models(arguments.model)
+    if run.inference is not None:
+        figures = inference_figures(run, run.inference, spec, arguments)
+    elif run.training is not None:
+        figures = training_figures(run, run.training, spec, arguments)
+    else:
+        raise UnsupportedModel("Nothing was executed. Ask again, or ask for the estimate, which needs no run.")
+    executed = Source(what="executed figures", source=f"{run.architecture} under torch's FakeTensorMode", checked="")
+    return {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "architecture": run.architecture,
+        "mode": arguments.mode,
+        "layers": run.layers,
+        "layers_run": run.layers_run,
+        "peak_bytes": run.peak_bytes,
+        "figures": figures,
+        "caveats": caveat_entries((*spec.caveats, *_differences(figures))),
+        "sources": source_entries((executed, *spec.sources)),
+    }
+
+
+def _differences(figures: list[FigureEntry]) -> Iterator[Caveat]:
+    """What to know where the closed form is not what was executed."""
+    ratios = [(figure["name"], figure["unit"], figure["ratio"]) for figure in figures if figure["ratio"] is not None]
+    for name, _, ratio in ratios:
+        if name == "peak" and ratio < 1 - _CLOSE:
+            yield Caveat("dry_run_too_low", {"share": 1 - ratio})
+    if any(unit == "FLOP" and abs(ratio - 1) > _CLOSE for _, unit, ratio in ratios):
+        yield Caveat("dry_run_flop")
+
+
+def _figure(name: str, unit: str, executed: int, closed: float | None = None) -> FigureEntry:
+    ratio = round(closed / executed, 4) if closed is not None and executed else None
+    return {"name": name, "unit": unit, "executed": executed, "closed_form": None if closed is None else round(closed), "ratio": ratio}
+
+
+def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
+    """Weights, cache, activations, peak, FLOP and operations of an inference.
+
+    FLOP as torch counts them: both halves of a causal mask, so twice what `attention_flop` says, and a window's layers in full.
+    """
+    prompt, output, batch = arguments.prompt_tokens, arguments.output_tokens, arguments.batch_size
+    if did.decode is None:
+        output = 1
+    request = MemoryRequest(precision=_PRECISION, kv_precision=_PRECISION, batch_size=batch)
+    first, last, _, weights, moments = memory.estimate_generation(spec, request, prompt, output)
+    apart = run.encoder_decoder
+    peak_beside_cache = did.prefill.peak_bytes - did.prompt_cache_bytes
+    figures = [
+        _figure("parameters", "parameters", run.parameters, spec.parameters_total),
+        _figure("weights and buffers", "bytes", run.weights_bytes + run.buffer_bytes, weights),
+        _figure("cache at the end", "bytes", did.cache_bytes, None if apart else last.kv_cache.bytes),
+        _figure("activations of the prompt", "bytes", peak_beside_cache, None if apart else first.activation.bytes),
+        _figure("peak", "bytes", run.peak_bytes, None if apart else generation_peak_bytes(weights=weights, moments=moments)),
+    ]
+    work = derive_model_work(spec, _PRECISION, _PRECISION, _PRECISION, recorded=False)
+    stack = work.decoder or work.encoder
+    grows = bool(spec.cache_terms) or did.decode is None
+    plain = grows and spec.work in _READS_TOKENS and not any(kind in name for name in spec.layer_kinds for kind in _OTHERWISE)
+    prefill = decode = None
+    if stack is not None and plain:
+        size = layer_sizes(spec)
+        layers = stack.full_layers + stack.windowed_layers
+        head = stack.head_parameters if did.decode is not None else 0.0
+        every = size.vocabulary * size.hidden if "MaskedLM" in spec.architecture else 0  # the table is the head of every position
+        pairs = attention_flop(width=stack.attention_width, full_layers=layers, windowed_layers=0, window=0, tokens=prompt)
+        matrices = linear_flop(parameters=stack.active_parameters + every, tokens=batch * prompt, head_parameters=head, sequences=batch)
+        prefill = float(matrices + 2 * batch * pairs)
+        length = max(prompt + 2, prompt + output - 1)
+        read = 4.0 * stack.attention_width * (stack.full_layers * length + stack.windowed_layers * min(length, work.window or length))
+        decode = float(linear_flop(parameters=stack.active_parameters, tokens=batch)) + batch * read
+    figures.append(_figure("prefill", "FLOP", did.prefill.flop, prefill))
+    figures.append(_figure("operations of the prefill", "operations", did.prefill.operations))
+    if did.decode is not None:
+        figures.append(_figure("decode step", "FLOP", did.decode.flop, decode))
+        figures.append(_figure("operations of a decode step", "operations", did.decode.operations))
+    return figures
+
+
+def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
+    """Weights, states, saved activations, peak, FLOP and operations of a step.
+
+    The closed form is that of `/estimate_training` for the step that is executed: bf16, adapters in float32, plain loss, nothing packed.
+    Saved activations count the log-softmax, and the tanh of capped logits, which are alive between the two passes.
+    """
+    experts = any(group.kind == "expert" for group in spec.tensors)  # axolotl packs them, bitsandbytes by itself does not
+    request = TrainingRequest(
+        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", stack="transformers" if experts else "axolotl",
+        fused_loss=False, packing=False,
+        checkpointing="layers" if arguments.checkpointing else "none", sequence_tokens=arguments.prompt_tokens,
+        micro_batch=arguments.batch_size,
+    )  # fmt: skip
+    peaks, buffers, apart = step_peaks(spec, request), spec.buffer_bytes, run.encoder_decoder
+    of = peaks.update
+    weights = of[StepPart.WEIGHTS] + of[StepPart.ADAPTERS]
+    width = (HALF if spec.work == "text encoder" else FLOAT32) + (HALF if spec.caps_logits else 0)
+    softmax = width * layer_sizes(spec).vocabulary * request.micro_batch_tokens
+    saved = None if apart else peaks.loss[StepPart.SAVED_ACTIVATIONS] + softmax
+    peak = None if apart else max(sum(one.values()) for one in peaks) + buffers
+    return [
+        _figure("parameters", "parameters", run.parameters, spec.parameters_total),
+        _figure("trained parameters", "parameters", did.trained_parameters, estimate_training(spec, request).trained_parameters),
+        _figure("weights and buffers", "bytes", run.weights_bytes + run.buffer_bytes, weights + buffers),
+        _figure("gradients", "bytes", did.gradient_bytes, of[StepPart.GRADIENTS]),
+        _figure("optimizer states", "bytes", did.optimizer_bytes, of[StepPart.OPTIMIZER]),
+        _figure("saved activations", "bytes", did.saved_bytes, saved),
+        _figure("peak", "bytes", run.peak_bytes, peak),
+        _figure("forward pass", "FLOP", did.forward.flop),
+        _figure("backward pass", "FLOP", did.backward.flop),
+        _figure("operations of the step", "operations", did.forward.operations + did.backward.operations + did.update.operations),
+    ]

@@ -25,9 +25,8 @@ from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat
 from lib.service.arguments import Checked, argument, describe_value
-from lib.service.endpoint import App
+from lib.service.endpoint import ACCEPTED, App
 from lib.service.recommend import WorkloadArguments, ranked_entry, recommendation_answer
-from lib.service.references import ACCEPTED
 from lib.service.space_status import SpaceArguments, price_caveats, tier_name
 from lib.workload import MemoryRequest, Sdk, Workload
 

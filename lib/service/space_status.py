@@ -15,8 +15,7 @@ from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.service.arguments import Arguments
-from lib.service.endpoint import App
-from lib.service.references import SpaceId
+from lib.service.endpoint import App, SpaceId
 
 
 class SpaceArguments(Arguments):

@@ -1,30 +1,27 @@
-"""`/estimate_speed`, and where a model sits under the roofline of hardware: the passes of a prediction, their FLOP and the bytes they move.
-
-Bills ask for the speed of one request shape at a time (`predict_usage`); where none can be predicted they say so and go on.
-"""
+"""`/estimate_speed`, where a model sits under the roofline of hardware, and `/diagnose_latency`, where the time of a request goes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from lib.answers.common import SCHEMA, PassEntry, RooflineAnswer, SpeedAnswer, SpeedEnd, SpeedFigures, SpeedPartEntry, source_entries
 from lib.answers.live import RunEnd
+from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
-from lib.cost import Usage
-from lib.cost.usage import LOADS
-from lib.errors import InvalidInput, UnsupportedModel
+from lib.errors import BadArgument
 from lib.laws.forward_pass import linear_flop
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import context_caveats, split_caveats
 from lib.model.spec import ModelSpec
-from lib.present.sentences import caveat_entries
-from lib.provenance import Caveat
+from lib.present.sentences import caveat_entries, reason_entries, sentence
+from lib.provenance import Caveat, Reason, Value
 from lib.service.arguments import (
+    Arguments,
+    Checked,
     Concurrency,
     Engine,
     GpuLayers,
@@ -34,7 +31,10 @@ from lib.service.arguments import (
     Precision,
     Tokens,
     argument,
+    check_hardware,
+    check_number,
     check_offer,
+    describe_value,
 )
 from lib.service.endpoint import App
 from lib.speed import (
@@ -45,13 +45,15 @@ from lib.speed import (
     SpeedPart,
     SpeedRequest,
     SpeedTable,
-    predict_each,
     predict_speed,
     predict_speeds,
 )
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
-from lib.workload import MemoryRequest, gather_media
+from lib.traffic.latency import FormatEffect, LatencyPart
+from lib.traffic.latency import diagnose_latency as diagnose
+from lib.traffic.metrics_text import LONGEST_MS, MeasuredTimes, read_metrics
+from lib.workload import gather_media
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Cards
@@ -212,60 +214,115 @@ def _pass(name: str, seconds: float, flop: float, moved: float) -> PassEntry:
     }
 
 
-Predict = Callable[[ModelSpec, Offer, SpeedRequest, Mapping[str, Accelerator]], ExplainedSpeed]
-"""`lib.speed.predict_speed`, or a stand-in for it."""
+def _check_metrics(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadArgument(name, describe_value(value), "the text of a server's /metrics or of a benchmark's JSON, or an empty text")
+    return value
 
 
-def predict_usage(
-    predict: Predict,
-    spec: ModelSpec,
-    offer: Offer,
-    request: MemoryRequest,
-    usage: Usage,
-    accelerators: Mapping[str, Accelerator],
-) -> ExplainedSpeed | Caveat:
-    """How fast an offer runs a model at this use; a caveat where no speed is predicted, which does not stop a bill."""
-    try:
-        return predict(spec, offer, _speed_request(offer, request, usage), accelerators)
-    except (InvalidInput, UnsupportedModel) as error:
-        return Caveat("speed_unknown", {"failure": str(error)}, variant="prices")
+Milliseconds = Annotated[float, Checked(lambda name, value: check_number(name, value, 0, LONGEST_MS), float)]
 
 
-def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:
-    return SpeedRequest(
-        precision=request.precision,
-        engine="transformers" if offer.platform == "zerogpu" else request.engine,
-        prompt_tokens=usage.prompt_tokens,
-        output_tokens=max(1, usage.output_tokens),
-        concurrency=usage.concurrency,
-        kv_precision=request.kv_precision,
-        pictures=request.pictures,
-        media=request.media,
+class LatencyArguments(Arguments):
+    """Arguments of `/diagnose_latency`: means of a request; 0 is not measured."""
+
+    model: Model
+    hardware: Hardware = argument(..., "an id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8")
+    preprocess_ms: Milliseconds = argument(0, "measured: host work before the request is sent (tokenising, templates)")
+    queue_ms: Milliseconds = argument(0, "measured: wait in the server before the first step")
+    transfer_ms: Milliseconds = argument(0, "measured: network, both ways")
+    ttft_ms: Milliseconds = argument(0, "measured: time to first token from when the server has the request, its queue included")
+    tpot_ms: Milliseconds = argument(0, "measured: time per output token after the first")
+    postprocess_ms: Milliseconds = argument(0, "measured: host work after the last token")
+    metrics_text: Annotated[str, Checked(_check_metrics, str)] = argument(
+        "", "instead: the text of a vLLM or TGI server's /metrics, or the JSON of vllm bench serve; times that are stated win"
     )
+    precision: Precision = "auto"
+    engine: Engine = "vllm"
+    prompt_tokens: Tokens = argument(512, "tokens of a prompt; those of the text win")
+    output_tokens: Tokens = argument(256, "tokens of an answer; those of the text win")
+    concurrency: Concurrency = argument(1, "requests on their way at a time; those of the text win")
+
+    def measured(self) -> MeasuredTimes:
+        """The stated times, and from the text those that are not stated.
+
+        Raises:
+            BadArgument: nothing in the text is a known time.
+        """
+        read = read_metrics(self.metrics_text) if self.metrics_text.strip() else MeasuredTimes()
+        return MeasuredTimes(
+            preprocess_ms=self.preprocess_ms or read.preprocess_ms,
+            queue_ms=self.queue_ms or read.queue_ms,
+            transfer_ms=self.transfer_ms or read.transfer_ms,
+            ttft_ms=self.ttft_ms or read.ttft_ms,
+            tpot_ms=self.tpot_ms or read.tpot_ms,
+            postprocess_ms=self.postprocess_ms or read.postprocess_ms,
+            prompt_tokens=read.prompt_tokens or self.prompt_tokens,
+            output_tokens=read.output_tokens or self.output_tokens,
+            concurrency=read.concurrency or self.concurrency,
+            origin=read.origin,
+        )
 
 
-def predict_loads(
-    predict: Predict,
-    spec: ModelSpec,
-    offer: Offer,
-    request: MemoryRequest,
-    usage: Usage,
-    accelerators: Mapping[str, Accelerator],
-) -> tuple[SpeedEstimate, ...]:
-    """How fast an offer that is rented runs the model at each of `lib.cost.usage.LOADS`; nothing where no speed is predicted.
+def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
+    """Where the time of a request goes: each part measured beside expected, the dominant one, what to do next, what formats would do.
 
-    All loads are one pass of the laws, unless `predict` is a stand-in, which answers one question at a time.
+    Returns:
+        The parts with their ranges and verdicts, reasons and next steps in sentences, and the effect of each smaller format.
     """
-    if offer.platform == "zerogpu" or not offer.usd_per_hour:
-        return ()
-    uses = [replace(usage, concurrency=load) for load in LOADS]
-    if predict is predict_speed:
-        together = predict_each([(spec, offer, _speed_request(offer, request, use)) for use in uses], accelerators)
-        return tuple(load for load in together if load is not None)
-    loads = (predict_usage(predict, spec, offer, request, use, accelerators) for use in uses)
-    return tuple(load for load in loads if isinstance(load, ExplainedSpeed))
+    catalog, spec, measured = app.catalog(), app.models(arguments.model), arguments.measured()
+    hardware = check_hardware(catalog, arguments.hardware)
+    request = SpeedRequest(
+        precision=arguments.precision,
+        engine=arguments.engine,
+        prompt_tokens=measured.prompt_tokens or arguments.prompt_tokens,
+        output_tokens=measured.output_tokens or arguments.output_tokens,
+        concurrency=measured.concurrency or arguments.concurrency,
+    )
+    diagnosis = diagnose(spec, hardware, request, measured, catalog.accelerators)
+    return {
+        "schema": SCHEMA,
+        "model": spec.id,
+        "hardware": hardware.id,
+        "precision": diagnosis.speed.precision,
+        "engine": diagnosis.speed.engine,
+        "prompt_tokens": request.prompt_tokens,
+        "output_tokens": request.output_tokens,
+        "concurrency": diagnosis.speed.request.concurrency,
+        "parts": [_latency_part(part, diagnosis.total_ms) for part in diagnosis.parts],
+        "total_ms": diagnosis.total_ms,
+        "dominant": None if diagnosis.dominant is None else diagnosis.dominant.name,
+        "bound": diagnosis.speed.bound,
+        "ridge_batch": diagnosis.ridge,
+        "read_from": measured.origin,
+        "reasons": reason_entries(diagnosis.reasons),
+        "next_steps": reason_entries(diagnosis.next_steps),
+        "precisions": [_format_effect(effect) for effect in diagnosis.formats],
+        "caveats": caveat_entries(diagnosis.caveats),
+        "sources": source_entries(diagnosis.speed.sources),
+    }
 
 
-def estimate_or_none(speed: ExplainedSpeed | Caveat | None) -> ExplainedSpeed | None:
-    """The estimate, where there is one."""
-    return speed if isinstance(speed, ExplainedSpeed) else None
+def _latency_part(part: LatencyPart, total_ms: float) -> LatencyPartEntry:
+    expected = part.expected
+    return {
+        "name": part.name,
+        "measured_ms": part.measured_ms,
+        "expected_ms": None if expected is None else expected.value,
+        "low_ms": None if expected is None else expected.low,
+        "high_ms": None if expected is None else expected.high,
+        "share": part.measured_ms / total_ms if total_ms > 0 else None,
+        "verdict": part.verdict,
+    }
+
+
+def _format_effect(effect: FormatEffect) -> PrecisionEntry:
+    values: dict[str, Value] = {"precision": effect.precision, "percent": abs(100 * effect.saved)}
+    return {
+        "precision": effect.precision,
+        "tpot_ms": effect.tpot_ms,
+        "ttft_ms": effect.ttft_ms,
+        "weights_bytes": effect.weights_bytes,
+        "effect": effect.effect,
+        "message": sentence(Reason(f"format_{effect.effect}", values)),
+    }

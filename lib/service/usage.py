@@ -1,16 +1,25 @@
-"""How hardware is used, as the questions about cost state it: traffic, hours, replicas, storage, prices per token that a caller states."""
+"""How hardware is used, as the questions about cost state it: traffic, hours, replicas, storage, prices per token that a caller states.
+
+Bills ask for the speed of one request shape at a time (`predict_usage`); where none can be predicted they say so and go on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
 
+from lib.catalog.offers import Offer
 from lib.catalog.rules import StoragePrices
+from lib.catalog.silicon import Accelerator
 from lib.cost import TokenPrice, Usage, find_retired_tier
+from lib.cost.usage import LOADS
 from lib.engines import ENGINES, traits_of
 from lib.engines import Engine as EngineName
-from lib.provenance import Source
+from lib.errors import InvalidInput, UnsupportedModel
+from lib.model.spec import ModelSpec
+from lib.provenance import Caveat, Source
 from lib.service.arguments import (
     MAX_HARDWARE,
     Account,
@@ -27,6 +36,7 @@ from lib.service.arguments import (
     look_up_later,
     whole_number,
 )
+from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.units import GB
 from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
 
@@ -133,3 +143,62 @@ def read_storage(value: object, prices: StoragePrices) -> Decimal:
     """Gigabytes; the name of an old persistent tier means its size, and is answered as retired."""
     tier = find_retired_tier(value.strip().casefold(), prices) if isinstance(value, str) and len(value) <= MAX_HARDWARE else None
     return check_decimal("storage_gb", value, 0, MAX_STORAGE_GB) if tier is None else Decimal(tier.size) / GB
+
+
+Predict = Callable[[ModelSpec, Offer, SpeedRequest, Mapping[str, Accelerator]], ExplainedSpeed]
+"""`lib.speed.predict_speed`, or a stand-in for it."""
+
+
+def predict_usage(
+    predict: Predict,
+    spec: ModelSpec,
+    offer: Offer,
+    request: MemoryRequest,
+    usage: Usage,
+    accelerators: Mapping[str, Accelerator],
+) -> ExplainedSpeed | Caveat:
+    """How fast an offer runs a model at this use; a caveat where no speed is predicted, which does not stop a bill."""
+    try:
+        return predict(spec, offer, _speed_request(offer, request, usage), accelerators)
+    except (InvalidInput, UnsupportedModel) as error:
+        return Caveat("speed_unknown", {"failure": str(error)}, variant="prices")
+
+
+def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:
+    return SpeedRequest(
+        precision=request.precision,
+        engine="transformers" if offer.platform == "zerogpu" else request.engine,
+        prompt_tokens=usage.prompt_tokens,
+        output_tokens=max(1, usage.output_tokens),
+        concurrency=usage.concurrency,
+        kv_precision=request.kv_precision,
+        pictures=request.pictures,
+        media=request.media,
+    )
+
+
+def predict_loads(
+    predict: Predict,
+    spec: ModelSpec,
+    offer: Offer,
+    request: MemoryRequest,
+    usage: Usage,
+    accelerators: Mapping[str, Accelerator],
+) -> tuple[SpeedEstimate, ...]:
+    """How fast an offer that is rented runs the model at each of `lib.cost.usage.LOADS`; nothing where no speed is predicted.
+
+    All loads are one pass of the laws, unless `predict` is a stand-in, which answers one question at a time.
+    """
+    if offer.platform == "zerogpu" or not offer.usd_per_hour:
+        return ()
+    uses = [replace(usage, concurrency=load) for load in LOADS]
+    if predict is predict_speed:
+        together = predict_each([(spec, offer, _speed_request(offer, request, use)) for use in uses], accelerators)
+        return tuple(load for load in together if load is not None)
+    loads = (predict_usage(predict, spec, offer, request, use, accelerators) for use in uses)
+    return tuple(load for load in loads if isinstance(load, ExplainedSpeed))
+
+
+def estimate_or_none(speed: ExplainedSpeed | Caveat | None) -> ExplainedSpeed | None:
+    """The estimate, where there is one."""
+    return speed if isinstance(speed, ExplainedSpeed) else None

@@ -13,9 +13,8 @@ from lib.model.spec import ModelSpec
 from lib.present.sentences import SAVING_NAMES, caveat_entries, no_saving_sentence, saving_effect, saving_step
 from lib.service.arguments import check_offer
 from lib.service.cost import CostArguments, read_own_price, read_usage
-from lib.service.endpoint import App
-from lib.service.references import read_reference
-from lib.service.speed import estimate_or_none, predict_loads, predict_usage
+from lib.service.endpoint import App, read_reference
+from lib.service.usage import estimate_or_none, predict_loads, predict_usage
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest
 

@@ -20,7 +20,7 @@ import gradio as gr
 
 from lib.present.markup import explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
-from lib.service.references import reading_as
+from lib.service.endpoint import reading_as
 from lib.ui.http.api import gradio_error, refusing
 from lib.ui.http.callers import visitor_token
 

@@ -36,8 +36,7 @@ from lib.present.live_heartbeat import explain_published_time, heartbeat_card, h
 from lib.present.live_ledger import FIGURES, draw_scatter, newest_table, scatter_head, storage_line
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.tables import answer_json
-from lib.service.heartbeat import MAX_BATCH, MAX_ITERATIONS, MAX_SIDE, MAX_WARMUP
-from lib.service.measure import MAX_OUTPUT, MAX_PROMPT
+from lib.service.measure import MAX_BATCH, MAX_ITERATIONS, MAX_OUTPUT, MAX_PROMPT, MAX_SIDE, MAX_WARMUP
 from lib.ui.events import AT_ONCE
 from lib.ui.fields import Field, arguments, word_refusal
 from lib.ui.live_run import RunScene, close_on_exit, queue_options, scene_updates, scenes
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from lib.service.app import Services
-    from lib.service.ledger import Format
+    from lib.service.runs import Format
 
 
 CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."

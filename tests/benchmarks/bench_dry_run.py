@@ -29,7 +29,7 @@ from lib.model.dry_run import dry_run
 from lib.model.dry_run_result import Training
 from lib.model.pipeline_run import MetaPipeline, Shape, run_encoder
 from lib.model.spec import ModelSpec
-from lib.service.dry_run import DryRunArguments, inference_figures, training_figures
+from lib.service.resolve_model import DryRunArguments, inference_figures, training_figures
 from lib.workload import MemoryRequest, PipelineRequest
 
 SHAPES = ((1, 512), (4, 2048), (16, 256))

@@ -28,7 +28,7 @@ from lib.live.heartbeat_run import (
     run_heartbeat,
     run_matmuls,
 )
-from lib.service import heartbeat
+from lib.service import measure
 from lib.service.app import Live
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -350,7 +350,7 @@ def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
 def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a measurement has the device, the heartbeat waits and then says so; afterwards it runs."""
     question = asked_on(PROCESSORS)
-    monkeypatch.setattr(heartbeat, "hardware_turn", lambda: device_queue.hardware_turn(0.05))
+    monkeypatch.setattr(measure, "hardware_turn", lambda: device_queue.hardware_turn(0.05))
     with device_queue.hardware_turn(), pytest.raises(LiveError, match="Another measurement"):
         question.heartbeat(2, 64, 64, 3, 0)
     assert question.heartbeat(2, 64, 64, 3, 0)["valid"]

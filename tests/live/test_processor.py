@@ -14,7 +14,7 @@ from lib.live.device import Device, device_hardware, last_cache_bytes
 from lib.live.limits import RATES_VALID_S, DeviceRates, RateProbe, apply_measured_rates, choose_working_set, rates_caveat
 from lib.model import bundled
 from lib.present.sentences import sentence
-from lib.service.run_prediction import Run, predict_run
+from lib.service.runs import Run, predict_run
 from lib.speed import SpeedRequest, predict_speed
 
 GIB, MIB = 2**30, 2**20

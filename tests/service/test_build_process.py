@@ -30,7 +30,7 @@ from lib.service.models import Models
 MIB = 2**20
 MANY_STATES = {"model_type": "qwen4_exp_text", "num_hidden_layers": 2, "number_of_conv_states": 10_000_000}
 """86 bytes for which lists of Python objects take gigabytes."""
-LIGHT = "import lib.service.build_worker as worker; worker._warm_up = lambda: None; worker.main()"
+LIGHT = "import lib.service.build_process as worker; worker._warm_up = lambda: None; worker.main()"
 
 
 @pytest.fixture(scope="module")

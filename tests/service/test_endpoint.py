@@ -1,4 +1,4 @@
-"""The callable that is derived from an endpoint's function and the model of its arguments."""
+"""The callable that is derived from an endpoint's function and the model of its arguments; what a caller meant by `model`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lib.catalog import load
-from lib.errors import BadArgument, NotSignedIn
+from lib.errors import BadArgument, NotSignedIn, UnknownModel
 from lib.service.arguments import Arguments, argument, own_token, whole_number
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App, bind_arguments, read_reference
 from lib.service.models import Models
 
 APP = App(catalog=load, models=Models())
@@ -126,3 +128,74 @@ def test_the_model_gives_the_same_json_schema_as_the_signature() -> None:
         "word": ("integer", "a digit", 0),
         "count": ("integer", "how many", None),
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "meant"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "id", "meta-llama/Llama-3.1-8B-Instruct"),
+        (" gpt2 ", "id", "gpt2"),
+        ("https://huggingface.co/Qwen/Qwen3-8B/tree/main", "id", "Qwen/Qwen3-8B"),
+        ("7B", "count", "7B"),
+        ("1.5 billion", "count", "1.5 billion"),
+        ("350m", "count", "350m"),
+        ("7e9", "count", "7e9"),
+        ("-7B", "count", "-7B"),
+        ("01-ai/Yi-6B", "id", "01-ai/Yi-6B"),
+        ("7B-chat", "id", "7B-chat"),
+        ("\n{}", "config", "{}"),
+        ("[1]", "config", "[1]"),
+    ],
+)
+def test_the_three_kinds_are_told_apart_by_form(text: str, kind: str, meant: str) -> None:
+    """JSON begins with a bracket, a count is a number with a letter, the rest is an id or the address of a model's page."""
+    reference = read_reference(text)
+    assert (reference.kind, reference.text) == (kind, meant)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "a b",
+        "../x",
+        "a/../b",
+        "a/b/c",
+        "https://evil.example/a/b",
+        "x" * 5000,
+        "\0",
+        "a/b?c",
+        "ü/b",
+        "http://[::1",
+        "http://a\u2100b.com/x",
+    ],
+)
+def test_what_is_none_of_them(text: str) -> None:
+    """The sentence says what is accepted."""
+    with pytest.raises(UnknownModel, match="Accepted: a Hub id"):
+        read_reference(text)
+
+
+def test_a_token_in_the_wrong_field_is_neither_sent_nor_repeated() -> None:
+    """As an id it would stand in an address of the Hub and in the refusal."""
+    with pytest.raises(UnknownModel, match="looks like a token") as refused:
+        read_reference(" hf_abcdefghij ")
+    assert "abcdef" not in str(refused.value)
+    assert read_reference("hf_internal/tiny").kind == "id"
+
+
+@given(st.text())
+def test_any_text_is_told_apart_or_refused(text: str) -> None:
+    """No text raises anything else."""
+    try:
+        assert read_reference(text).text == read_reference(text).text.strip()
+    except UnknownModel as refusal:
+        assert len(str(refusal)) < 400  # noqa: PT017 - both outcomes are right
+
+
+@pytest.mark.parametrize("value", [None, 7, True, [], {}, 1.5])
+def test_a_model_is_text(value: object) -> None:
+    """The sentence says so."""
+    with pytest.raises(BadArgument, match="as text"):
+        read_reference(value)

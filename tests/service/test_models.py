@@ -19,8 +19,8 @@ from lib.errors import HubError, HubGarbage, RepoNotFound, UnknownModel, Unsuppo
 from lib.hub import model_files
 from lib.model.spec import Quantization
 from lib.service import models as module
+from lib.service.endpoint import reading_as
 from lib.service.models import Models
-from lib.service.references import reading_as
 
 
 @pytest.fixture

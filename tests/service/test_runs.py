@@ -20,7 +20,7 @@ from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import NAMES, DatasetPush
 from lib.model import bundled
 from lib.present.tables import csv_text
-from lib.service.ledger import MeasurementLedger, row_of
+from lib.service.runs import MeasurementLedger, row_of
 
 DEVICE = Device(
     kind="cpu",
