@@ -22,9 +22,8 @@ from lib.model import bundled
 from lib.model.resolve import resolve_count
 from lib.model.spec import CacheTerm, Growth
 from lib.precision import NAMES
-from lib.present.cards import PLATFORM_NAMES
+from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES
 from lib.present.caveat_words import CAVEATS
-from lib.present.cost_rows import COLOURS
 from lib.speed import calibration
 from lib.ui import fields
 from lib.workload import MemoryRequest
@@ -138,7 +137,7 @@ def test_an_engine_without_a_law_is_refused() -> None:
 def test_every_platform_has_its_name_colour_and_tick() -> None:
     """ZeroGPU is ticked with Spaces on the first tab."""
     assert set(PLATFORM_NAMES) == set(PLATFORMS)
-    assert set(COLOURS) == {*PLATFORMS, "providers"}
+    assert set(PLATFORM_COLOURS) == {*PLATFORMS, "providers"}
     assert {value for _, value in fields.PLATFORM_WORDS} == set(PLATFORMS) - {"zerogpu"}
     assert {value for _, value in fields.COMPARED_PLATFORM_WORDS} == {*PLATFORMS, "providers"}
 

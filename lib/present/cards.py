@@ -1,12 +1,14 @@
-"""The page's main cards: the model, the memory it needs, the recommended hardware, and the evidence behind each number.
+"""The page's main cards: the model, the memory it needs, the limits of its hardware, the recommended hardware, and the evidence.
 
-The evidence is the law, its inputs, how a part divides, and the source with its date.
+The evidence is the law, its inputs, how a part divides, and the source with its date. The four parts of an estimate have one name, one
+order and one colour here, for every bar, legend and chart; so have platforms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Literal
 from urllib.parse import quote
 
 from lib.answers.common import (
@@ -22,8 +24,8 @@ from lib.answers.common import (
     SourceEntry,
 )
 from lib.answers.model import ModelAnswer
-from lib.present.markup import bullet_list, escape, link_source
-from lib.present.memory_charts import PARTS, memory_bar, memory_legend
+from lib.answers.solve import CheapestTierEntry, MaximumEntry, PrecisionTryEntry, SolveAnswer
+from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 
 _SOURCES = {
@@ -41,13 +43,38 @@ PLATFORM_NAMES = {
     "tpu": "Cloud TPU",
 }
 
+PLATFORM_COLOURS = {
+    "spaces": "#3d74b8",
+    "zerogpu": "#2f9e7a",
+    "endpoints": "#d1851a",
+    "jobs": "#8b93a1",
+    "tpu": "#b8478a",
+    "providers": "#8467c9",
+}
+Memory = MemoryAnswer | EntryMemory
+"""What states the four parts: a whole answer, or the memory of a recommended tier."""
+PartBytes = Literal["weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes"]
+PARTS: tuple[tuple[str, str, PartBytes], ...] = (
+    ("weights", "Weights", "weights_bytes"),
+    ("cache", "Cache", "kv_cache_bytes"),
+    ("activations", "Activations", "activation_bytes"),
+    ("runtime", "Runtime", "runtime_bytes"),
+)
+# Distinct in hue and in lightness, so that the order survives colour blindness and grey print; both themes carry them.
+PART_COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#e39a2d", "activations": "#2f9e7a", "runtime": "#8b93a1"}
+
+
+def part_bytes(memory: Memory) -> dict[str, int]:
+    """Bytes of each part of a memory answer, in the order of `PARTS`."""
+    return {key: memory[field] for key, _, field in PARTS}
+
 
 def model_line(model: ModelAnswer) -> str:
     """One line of what was understood: size, task, layers, limit, and where that comes from."""
-    total, active = int(model["parameters_total"]), int(model["parameters_active"])
+    total, active = model["parameters_total"], model["parameters_active"]
     facts = [f"<strong>{count(total)}</strong> parameters" + (f", {count(active)} of them active per token" if 0 < active < total else "")]
     if model["task"]:
-        facts.append(escape(str(model["task"]).replace("-", " ")))
+        facts.append(escape(model["task"].replace("-", " ")))
     if model["layer_kinds"]:
         facts.append(", ".join(f"{number} × {escape(kind)}" for kind, number in model["layer_kinds"].items()))
     if model["context_limit_tokens"]:
@@ -84,19 +111,46 @@ def model_name(model_id: str, query: str) -> str:
     return "the pasted config" if query.lstrip().startswith("{") else f"a model of {query.strip()} parameters"
 
 
+def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = None) -> str:
+    """A stacked bar of the parts on the fullest device; with a capacity, the track it has to stay inside.
+
+    `need` replaces the bytes on the fullest device. The bar is drawing only: the same numbers stand beside it as text.
+    """
+    total = sum(part_bytes(memory).values()) or 1
+    need = need or memory["per_device_bytes"] or total
+    scale = max(need, capacity or 0)
+    segments = "".join(
+        f'<i class="seg {key}" style="width:{share(size * need / total, scale):.2f}%"></i>' for key, size in part_bytes(memory).items()
+    )
+    if capacity is None:
+        return f'<div class="bar" aria-hidden="true">{segments}</div>'
+    over = " over" if need > capacity else ""
+    return f'<div class="bar{over}" aria-hidden="true"><b class="track" style="width:{share(capacity, scale):.2f}%"></b>{segments}</div>'
+
+
+def memory_legend(memory: Memory) -> str:
+    """The parts with their sizes and shares, in the order of the bar."""
+    sizes = part_bytes(memory)
+    total = sum(sizes.values())
+    rows = (
+        (f'<i class="swatch {key}"></i>{label}', f"{gib(sizes[key])} <small>{share(sizes[key], total):.0f} %</small>")
+        for key, label, _ in PARTS
+    )
+    return definition_list(rows, "legend")
+
+
 def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, configured: str = "") -> str:
     """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it.
 
     `configured` is the hardware whose recommended configuration this is.
     """
-    total, per_device = int(memory["total_bytes"]), int(memory["per_device_bytes"])
     what = {
         "inference": "for inference",
         "lora": "for LoRA fine-tuning",
         "qlora": "for QLoRA fine-tuning",
         "full": "for full fine-tuning",
     }[mode]
-    where = f"on each of {devices} GPUs, {gib(total)} in total" if devices > 1 else "on one device"
+    where = f"on each of {devices} GPUs, {gib(memory['total_bytes'])} in total" if devices > 1 else "on one device"
     if memory["host_bytes"]:
         where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory['host_bytes'])} in the memory of the processor"
     as_on = f" · as recommended for {escape(configured)}" if configured else ""
@@ -104,7 +158,7 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
     return (
         '<section class="card memory-card" aria-label="Memory needed"><h2 class="sr">Memory needed</h2>'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
-        f'<p class="headline"><span class="figure">{gib(per_device)}</span> {where}</p>'
+        f'<p class="headline"><span class="figure">{gib(memory["per_device_bytes"])}</span> {where}</p>'
         f'<p class="quiet">{settings}{as_on}{_between(memory)}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
@@ -117,14 +171,14 @@ def _stages(memory: MemoryAnswer) -> str:
 
 
 def _between(memory: MemoryAnswer) -> str:
-    low, high = int(memory["low_bytes"]), int(memory["high_bytes"])
-    return "" if gib(low) == gib(high) else f" · between {gib(low)} and {gib(high)}"
+    low, high = gib(memory["low_bytes"]), gib(memory["high_bytes"])
+    return "" if low == high else f" · between {low} and {high}"
 
 
 def rule_of_thumb_line(memory: MemoryAnswer) -> str:
     """The community's rule beside the answer, with how far it is off."""
-    rule = int(memory["rule_of_thumb_bytes"])
-    off = deviation(rule, max(1, int(memory["total_bytes"])))
+    rule = memory["rule_of_thumb_bytes"]
+    off = deviation(rule, max(1, memory["total_bytes"]))
     compared = " than this estimate" if off.endswith(("more", "less")) else ""
     return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}{compared}.</p>'
 
@@ -138,14 +192,13 @@ def pick_card(pick: RankedEntry, model: str) -> str:
     pace = speed_figure(pick["speed"])
     if pace is not None:
         figures.append(pace)
-    cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     drawing = memory_bar(memory, memory["capacity_bytes"]) + memory_legend(memory) if memory else ""
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
         f'<p class="eyebrow">Run {escape(model)} on</p>'
         f'<h2 id="pick-name">{escape(pick["name"])} <code>{escape(pick["hardware"])}</code></h2>'
         f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick["platform"], pick["platform"]))} · {precision_words(pick)}</p>'
-        f'<dl class="figures">{cells}</dl>{drawing}'
+        f"{definition_list(figures)}{drawing}"
         f"{reason_lists(pick['reasons'])}</section>"
     )
 
@@ -158,8 +211,7 @@ def reason_lists(reasons: Sequence[ReasonEntry], assumptions: Sequence[str] = ()
     first = [escape(reason["message"]) for reason in reasons if reason["code"] not in _QUOTA_GROUNDS]
     folded = [escape(reason["message"]) for reason in reasons if reason["code"] in _QUOTA_GROUNDS]
     folded += [one for one in assumptions if one not in first and one not in folded]
-    more = f'<details class="rest"><summary>Assumptions</summary>{bullet_list(folded, "notes")}</details>' if folded else ""
-    return bullet_list(first, "why") + more
+    return bullet_list(first, "why") + (fold("Assumptions", bullet_list(folded, "notes")) if folded else "")
 
 
 def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
@@ -208,7 +260,7 @@ def recommendation_notes(answer: RecommendationAnswer) -> str:
     if not notes and not without:
         return ""
     title = "How these are ordered" + (", and a way without hardware" if without else "")
-    return f'<details class="rest"><summary>{title}</summary><section class="card aside">{notes}{without}</section></details>'
+    return fold(title, f'<section class="card aside">{notes}{without}</section>')
 
 
 def no_pick_card(model: str) -> str:
@@ -241,24 +293,27 @@ def memory_explanation(memory: MemoryAnswer) -> str:
 def _part(part: PartEntry) -> str:
     key = _KEYS.get(part["name"], "runtime")
     label = next(label for part_name, label, _ in PARTS if part_name == key)
-    inputs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in part["inputs"].items())
     return (
         f'<section class="law"><h3><i class="swatch {key}"></i>{label} <span>{gib(part["bytes"])}</span></h3>'
         f"<pre>{escape(part['law'])}</pre>"
-        + (f'<dl class="inputs">{inputs}</dl>' if inputs else "")
+        + (law_inputs(part["inputs"]) if part["inputs"] else "")
         + _split(part)
         + f'<p class="quiet">Exactly {whole(part["bytes"])} bytes. Source: {link_source(part["source"])}</p></section>'
     )
 
 
+def law_inputs(inputs: Mapping[str, str]) -> str:
+    """What was put into a law, by name."""
+    return definition_list(((escape(name), escape(value)) for name, value in inputs.items()), "inputs")
+
+
 def _split(part: PartEntry) -> str:
     """How a part divides, largest first, when it divides at all."""
-    if len(part["details"]) == 0:
+    if not part["details"]:
         return ""
-    ordered = sorted(part["details"].items(), key=lambda pair: -pair[1])
     rows = "".join(
         f"<tr><th scope='row'>{escape(name)}</th><td>{gib(size)}</td><td>{share(size, part['bytes']):.0f} %</td></tr>"
-        for name, size in ordered
+        for name, size in sorted(part["details"].items(), key=lambda pair: -pair[1])
     )
     return f'<table class="split"><caption class="sr">{escape(part["name"])} by what holds it</caption><tbody>{rows}</tbody></table>'
 
@@ -277,3 +332,72 @@ def source_list(entries: Sequence[SourceEntry]) -> str:
         return ""
     items = [f"{link_source(entry['what'])}: {link_source(entry['source'])} <time>{escape(entry['checked'])}</time>" for entry in entries]
     return f'<section class="sources"><h3>Sources</h3>{bullet_list(items, "notes")}</section>'
+
+
+SOONER, LATER = 0.95, 1.05
+"""Ratios of seconds that are called a change: a twentieth is within what predictions can tell."""
+
+
+def describe_speed_change(tpot_ratio: float | None, ttft_ratio: float | None) -> str:
+    """What a saving costs in speed, in words."""
+    if tpot_ratio is None and ttft_ratio is None:
+        return "speed is not predicted"
+    ratios = (("between tokens", tpot_ratio), ("to the first token", ttft_ratio))
+    changed = [words for name, ratio in ratios if ratio is not None and (words := _change(name, ratio))]
+    return "; ".join(changed) if changed else "about as fast"
+
+
+def _change(name: str, ratio: float) -> str:
+    if SOONER <= ratio <= LATER:
+        return ""
+    amount = f"{ratio:.1f} times as long" if ratio >= 2 else f"{abs(ratio - 1):.0%} {'longer' if ratio > 1 else 'shorter'}"  # noqa: PLR2004
+    return f"{amount.replace('%', ' %')} {name}"
+
+
+def solve_card(answer: SolveAnswer, model: str) -> str:
+    """The maxima, each with what limits it, and the cheapest tier."""
+    figures = (
+        ("Longest context", _maximum(answer["longest_context"], "tokens"), answer["longest_context"]["message"]),
+        ("Concurrent requests, at most", _maximum(answer["most_requests"], ""), answer["most_requests"]["message"]),
+        ("Largest batch that fits", _maximum(answer["largest_batch"], ""), answer["largest_batch"]["message"]),
+        ("Best precision", escape(answer["best_precision"] or "none"), _precision_line(answer)),
+        ("Cheapest tier", *_cheapest(answer["cheapest"])),
+    )
+    cells = ((title, f"{figure}<small>{escape(why)}</small>") for title, figure, why in figures)
+    memory = f"{gib(answer['per_device_bytes'])} of {gib(answer['capacity_bytes'])} on each device"
+    return (
+        '<section class="card" aria-label="Limits of this hardware">'
+        f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code></p>'
+        f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["concurrency"])} × '
+        f"{whole(answer['context_tokens'])} tokens take {memory}{'' if answer['fits'] else ': it does not fit'}"
+        f"{' · at full length' if answer['ttft_s'] else ''}{_speed(answer['ttft_s'], answer['tokens_per_s'])}</p>"
+        f"{definition_list(cells)}</section>"
+    )
+
+
+def _maximum(most: MaximumEntry, unit: str) -> str:
+    if most["value"] is None:
+        return "no limit"
+    return f"{whole(most['value'])} {unit}".strip()
+
+
+def _speed(ttft_s: float | None, rate: float | None) -> str:
+    parts = [seconds(ttft_s) + " to the first token"] if ttft_s else []
+    parts += [tokens_per_s(rate)] if rate else []
+    return "".join(f" · {one}" for one in parts)
+
+
+def _precision_line(answer: SolveAnswer) -> str:
+    return ", ".join(f"{one['precision']}: {_verdict(one)}" for one in answer["precisions"])
+
+
+def _verdict(tried: PrecisionTryEntry) -> str:
+    return "does not fit" if not tried["fits"] else "too slow" if not tried["meets_limits"] else "fits"
+
+
+def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:
+    if tier is None:
+        return "–", "No tier meets these limits."
+    what = f"{tier['name']}, {PLATFORM_NAMES.get(tier['platform'], tier['platform'])}: {tier['engine']}, {tier['precision']}"
+    several = f", {tier['replicas']} machines" if tier["replicas"] > 1 else ""
+    return f"{usd_per_hour(tier['usd_per_hour'])} an hour", f"{what}{several}{_speed(tier['ttft_s'], tier['tokens_per_s'])}"

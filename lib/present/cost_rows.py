@@ -6,14 +6,14 @@ A comparison stands beside it: the verdict, before and after in a table, and the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from lib.answers.common import CaveatEntry
-from lib.answers.cost import ChangeEntry, ComparisonAnswer, CostPartEntry, LineEntry, OutlookAnswer, SideEntry
+from lib.answers.cost import ComparisonAnswer, CostPartEntry, LineEntry, OutlookAnswer, SideEntry
 from lib.cost.compare import CENT
-from lib.present.cards import PLATFORM_NAMES, caveat_list, source_list
-from lib.present.markup import bullet_list, escape, link_source
-from lib.present.memory_charts import AXIS, MARK, figure_layout
+from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, law_inputs, source_list
+from lib.present.charts import MARK, axis, chart_head, lay_out
+from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.tables import csv_text, table_markup
 
@@ -23,19 +23,9 @@ if TYPE_CHECKING:
 
 _CENT = 0.01
 LineField = Literal[
-    "label",
-    "kind",
-    "hardware",
-    "platform",
-    "runs_as",
-    "usd_per_hour",
-    "billed_hours_per_month",
-    "compute_usd_per_month",
-    "storage_usd_per_month",
-    "total_usd_per_month",
-    "usd_per_request",
-]
-_CSV_FIELDS: tuple[LineField, ...] = get_args(LineField)
+    "label", "kind", "hardware", "platform", "runs_as", "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month",
+    "storage_usd_per_month", "total_usd_per_month", "usd_per_request",
+]  # fmt: skip
 
 
 def cost_card(answer: OutlookAnswer, model: str) -> str:
@@ -64,7 +54,6 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         figures.append(("Utilisation", f"{100 * bill['utilisation']:.0f} %"))
     if bill["left_running_usd_per_month"] is not None:
         figures.append(("Left running outside its hours", usd_per_month(bill["left_running_usd_per_month"])))
-    cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     first = answer["lines"][0]
     standing, total = answer["chosen"], bill["total_usd_per_month"]
     rest = "visitors pay with their own quota" if bill["payer"] != "owner" else "a month" if total else ""
@@ -75,7 +64,7 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         f'<p class="headline"><span class="figure">{usd_per_month(total)}</span> {rest}</p>'
         f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
         f"{' · the best Space for this model' if standing == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
-        f'<dl class="figures">{cells}</dl>{why}</section>'
+        f"{definition_list(figures)}{why}</section>"
     )
 
 
@@ -122,13 +111,13 @@ def savings_table(answer: OutlookAnswer) -> str:
     if not others:
         return table
     summary = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"
-    return f'{table}<details class="rest"><summary>{summary}</summary>{bullet_list(others, "notes")}</details>'
+    return table + fold(summary, bullet_list(others, "notes"))
 
 
 def cost_laws(answer: OutlookAnswer) -> str:
     """Every part of the bill and every break-even opened, then what is left open, then the sources."""
     bill = answer["bill"]
-    parts = "".join(_law(part["name"], usd(part["usd_per_month"]), part) for part in bill["parts"])
+    parts = "".join(map(_law, bill["parts"]))
     points = "".join(
         f'<section class="law"><h3>Break-even</h3><p>{escape(point["message"])}</p><pre>{escape(point["law"])}</pre></section>'
         for point in bill["break_even"]
@@ -136,17 +125,17 @@ def cost_laws(answer: OutlookAnswer) -> str:
     return f'<div class="explain">{parts}{points}{caveat_list(answer["caveats"])}{source_list(answer["sources"])}</div>'
 
 
-def _law(name: str, figure: str, part: CostPartEntry) -> str:
-    inputs = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in part["inputs"].items())
+def _law(part: CostPartEntry) -> str:
     return (
-        f'<section class="law"><h3>{escape(name)} <span>{figure} a month</span></h3><pre>{escape(part["law"])}</pre>'
-        f'<dl class="inputs">{inputs}</dl><p class="quiet">Source: {link_source(part["source"])}</p></section>'
+        f'<section class="law"><h3>{escape(part["name"])} <span>{usd(part["usd_per_month"])} a month</span></h3>'
+        f"<pre>{escape(part['law'])}</pre>{law_inputs(part['inputs'])}"
+        f'<p class="quiet">Source: {link_source(part["source"])}</p></section>'
     )
 
 
 def ways_csv(lines: Sequence[LineEntry]) -> str:
     """The table of ways as CSV in base units; labels start with a word, never with a formula."""
-    return csv_text(_CSV_FIELDS, lines)
+    return csv_text(get_args(LineField), lines)
 
 
 def cost_text(answer: OutlookAnswer, model: str) -> str:
@@ -161,21 +150,8 @@ def cost_text(answer: OutlookAnswer, model: str) -> str:
     return "\n".join(lines + [change["message"] for change in answer["changes"]])
 
 
-COLOURS = {
-    "spaces": "#3d74b8",
-    "zerogpu": "#2f9e7a",
-    "endpoints": "#d1851a",
-    "jobs": "#8b93a1",
-    "tpu": "#b8478a",
-    "providers": "#8467c9",
-}
 _HEADROOM = 1.15
 _MOST_MARKS = 9
-
-
-def line_colour(line: LineEntry) -> str:
-    """The colour of a way, by where it runs."""
-    return COLOURS[line["platform"]]
 
 
 def line_dash(line: LineEntry) -> str:
@@ -185,14 +161,13 @@ def line_dash(line: LineEntry) -> str:
 
 def line_swatch(line: LineEntry) -> str:
     """The stroke of a way, for legends and tables."""
-    return f'<i class="stroke {line_dash(line)}" style="border-color:{line_colour(line)}"></i>'
+    return f'<i class="stroke {line_dash(line)}" style="border-color:{PLATFORM_COLOURS[line["platform"]]}"></i>'
 
 
 def bills_head(answer: OutlookAnswer) -> str:
     """The heading of the chart with its key."""
     along = "hours" if answer["axis"] == "hours" else "traffic"
-    names = "".join(f"<span>{line_swatch(line)}{escape(line['label'])}</span>" for line in answer["lines"])
-    return f'<div class="chart-head"><h2>Bill per month by {along}</h2><p class="key">{names}</p></div>'
+    return chart_head(f"Bill per month by {along}", (line_swatch(line) + escape(line["label"]) for line in answer["lines"]))
 
 
 def bills_foot(answer: OutlookAnswer) -> str:
@@ -207,34 +182,32 @@ def bills_foot(answer: OutlookAnswer) -> str:
 
 def draw_bills(answer: OutlookAnswer) -> Figure:
     """USD per month of each way, along requests a day (logarithmic) or hours a day."""
-    from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
+    from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
     figure, xs = Figure(), answer["x"]
     for line in answer["lines"]:
-        for places, points, stroke in _pieces(line, xs):
-            figure.add_trace(
-                Scatter(
-                    x=places,
-                    y=points,
-                    name=escape(line["label"]),
-                    mode="lines",
-                    connectgaps=False,
-                    line={"width": 2.5, "color": line_colour(line), "dash": stroke},
-                    hovertemplate="$%{y:,.2f}",
-                )
-            )
-    _mark(figure, Scatter, answer["changes"][:_MOST_MARKS])
+        for places, points, dash in _pieces(line, xs):
+            stroke = {"width": 2.5, "color": PLATFORM_COLOURS[line["platform"]], "dash": dash}
+            drawn = {"mode": "lines", "connectgaps": False, "line": stroke, "hovertemplate": "$%{y:,.2f}"}
+            figure.add_scatter(x=places, y=points, name=escape(line["label"]), **drawn)
+    if changes := answer["changes"][:_MOST_MARKS]:
+        figure.add_scatter(
+            x=[change["at"] for change in changes],
+            y=[change["usd_per_month"] for change in changes],
+            mode="markers+text",
+            text=[str(number) for number in range(1, len(changes) + 1)],
+            textfont={"size": 10},
+            marker={"size": 17, "color": "rgba(139,147,161,.35)", "line": {"width": 1.5, "color": MARK}},
+            cliponaxis=False,
+            hovertemplate=[f"{escape(change['after'])} from here on, {usd(change['usd_per_month'])}<extra></extra>" for change in changes],
+        )
     if answer["stated"] > 0:
         figure.add_vline(x=answer["stated"], line={"width": 1.2, "dash": "dot", "color": MARK})
-    by_hours = answer["axis"] == "hours"
-    title = "Hours a day" if by_hours else "Requests a day"
-    scale: dict[str, Any] = {"range": [0, 24], "dtick": 4} if by_hours else {"type": "log", "tickformat": "~s", "dtick": 1}
-    figure.update_layout(
-        **figure_layout(height=340),
-        hovermode="x unified",
-        xaxis=AXIS | scale | {"title": {"text": title}},
-        yaxis=AXIS | {"title": {"text": "USD a month"}, "range": [0, _top(answer["lines"])], "tickformat": ",~f"},
-    )
+    if answer["axis"] == "hours":
+        along = axis("Hours a day", range=[0, 24], dtick=4)
+    else:
+        along = axis("Requests a day", type="log", tickformat="~s", dtick=1)
+    lay_out(figure, along, axis("USD a month", range=[0, _top(answer["lines"])], tickformat=",~f"), hover="x unified")
     return figure
 
 
@@ -261,24 +234,6 @@ def _pieces(line: LineEntry, xs: Sequence[float]) -> list[tuple[list[float], lis
     return [within, (list(xs[split - 1 :]), list(line["usd"][split - 1 :]), "dot")]
 
 
-def _mark(figure: Figure, scatter: type, changes: Sequence[ChangeEntry]) -> None:
-    if changes:
-        figure.add_trace(
-            scatter(
-                x=[change["at"] for change in changes],
-                y=[change["usd_per_month"] for change in changes],
-                mode="markers+text",
-                text=[str(number) for number in range(1, len(changes) + 1)],
-                textfont={"size": 10},
-                marker={"size": 17, "color": "rgba(139,147,161,.35)", "line": {"width": 1.5, "color": MARK}},
-                cliponaxis=False,
-                hovertemplate=[
-                    f"{escape(change['after'])} from here on, {usd(change['usd_per_month'])}<extra></extra>" for change in changes
-                ],
-            )
-        )
-
-
 VERDICTS = {
     "optimise": "Optimise",
     "scale_out": "Scale out",
@@ -293,12 +248,11 @@ def comparison_card(answer: ComparisonAnswer) -> str:
     figures.append(("Tokens per second, after / before", f"{answer['speed_ratio']:.3g} ×"))
     if answer["latency_ratio"] is not None:
         figures.append(("p99 latency, after / before", f"{answer['latency_ratio']:.3g} ×"))
-    cells = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in figures)
     return (
         '<section class="card" aria-label="Verdict"><p class="eyebrow">Before and after, at '
         f"{answer['tokens_per_s']:.3g} output tokens per second over {answer['hours_per_month']:,.0f} hours a month</p>"
         f'<p class="headline"><span class="figure">{VERDICTS[answer["verdict"]]}</span></p>'
-        f'<p class="quiet">{escape(answer["reasons"][0]["message"])}</p><dl class="figures">{cells}</dl></section>'
+        f'<p class="quiet">{escape(answer["reasons"][0]["message"])}</p>{definition_list(figures)}</section>'
     )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from lib.answers.live import LedgerEntry, LedgerStatus
+from lib.present.charts import MARK, axis, lay_out
 from lib.present.live_cards import KINDS, format_error, format_figure
 from lib.present.markup import escape
-from lib.present.memory_charts import AXIS, MARK, figure_layout
 from lib.present.numbers import whole
 from lib.present.tables import table_markup
 from lib.units import GIB
@@ -123,20 +123,10 @@ def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | No
     for name, colour in _groups(points):
         drawn.add_trace(_dots(Scatter, [point for point in points if point.row["device"] == name], figure, colour))
     ticks = _ticks(low, high)
-    axis = AXIS | {
-        "type": "log",
-        "tickangle": 0,
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": ticks,
-        "ticktext": [f"{at:,.10g}" for at in ticks],
-    }
+    ends = [math.log10(low), math.log10(high)]
+    marks: dict[str, Any] = {"type": "log", "tickangle": 0, "range": ends, "tickvals": ticks, "ticktext": [f"{at:,.10g}" for at in ticks]}
     unit = _UNITS[figure]
-    drawn.update_layout(
-        **figure_layout(height=380),
-        hovermode="closest",
-        xaxis=axis | {"title": {"text": f"Measured, {unit}"}},
-        yaxis=axis | {"title": {"text": f"Predicted, {unit}"}},
-    )
+    lay_out(drawn, axis(f"Measured, {unit}", **marks), axis(f"Predicted, {unit}", **marks), height=380)
     return drawn
 
 

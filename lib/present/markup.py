@@ -54,6 +54,17 @@ def bullet_list(items: list[str], name: str) -> str:
     return f'<ul class="{name}">{"".join(f"<li>{item}</li>" for item in items)}</ul>' if items else ""
 
 
+def definition_list(pairs: Iterable[tuple[str, str]], name: str = "figures") -> str:
+    """Figures or facts by their names; both are markup already."""
+    return f'<dl class="{name}">{"".join(f"<div><dt>{term}</dt><dd>{text}</dd></div>" for term, text in pairs)}</dl>'
+
+
+def fold(summary: str, inner: str, name: str = "rest") -> str:
+    """A box that opens at a press; both are markup already."""
+    of_class = f' class="{name}"' if name else ""
+    return f"<details{of_class}><summary>{summary}</summary>{inner}</details>"
+
+
 def refusal_note(sentence: str, failed: str = "Not answered.") -> str:
     """The markup in place of an answer when the question was refused; `failed` says in two or three words what there is none of."""
     return f'<div class="refusal" role="alert"><strong>{escape(failed)}</strong> {escape(sentence)}</div>'
@@ -183,8 +194,8 @@ def _explain(word: str, mentions: set[str]) -> str:
 
 def glossary_list() -> str:
     """All terms, for those who look one up."""
-    entries = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(words)}</dd></div>" for term, words in TERMS.items())
-    return f'<details class="colophon" id="glossary"><summary>Words of the field</summary><dl class="facts">{entries}</dl></details>'
+    entries = definition_list(((escape(term), escape(words)) for term, words in TERMS.items()), "facts")
+    return f'<details class="colophon" id="glossary"><summary>Words of the field</summary>{entries}</details>'
 
 
 TITLE = "What this Space sends and keeps"

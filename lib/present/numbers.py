@@ -104,10 +104,20 @@ def whole(amount: int | None, none: str = "–") -> str:
     return none if amount is None else f"{amount:,}"
 
 
-def tokens_per_s(amount: Number) -> str:
-    """A rate of tokens: one decimal below 10, whole tokens above."""
+def counted(amount: int, word: str) -> str:
+    """How many: "1 reason", "3 reasons"."""
+    return f"{amount:,} {word}{'' if amount == 1 else 's'}"
+
+
+def rate(amount: Number) -> str:
+    """A rate: one decimal below 10, whole above."""
     value = Decimal(str(amount))
-    return f"{value:.1f} tokens/s" if value < 10 else f"{value:,.0f} tokens/s"  # noqa: PLR2004  one decimal below ten
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004  one decimal below ten
+
+
+def tokens_per_s(amount: Number) -> str:
+    """A rate of tokens with its unit."""
+    return f"{rate(amount)} tokens/s"
 
 
 def seconds(amount: Number) -> str:

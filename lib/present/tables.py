@@ -1,4 +1,8 @@
-"""Answers as rows: the ranked table, the rejected, the tiers under a memory question, and how every table goes to CSV and JSON."""
+"""Answers as rows, and how every table goes to CSV and JSON.
+
+The ranking, the rejected, tiers and precisions under a memory question, ways to save memory, a model's tensors with their bytes, and its
+dry run beside the closed forms.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +11,20 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from lib import precision
 from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
-from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, speed_figure
-from lib.present.markup import bullet_list, escape
-from lib.present.memory_charts import PARTS, memory_bar
-from lib.present.numbers import gib, gib_figure, usd_per_hour, usd_per_month, whole
+from lib.present.cards import PARTS, PLATFORM_NAMES, caveat_list, memory_bar, memory_words, per_device_words, precision_words, speed_figure
+from lib.present.markup import answer_actions, bullet_list, escape, fold
+from lib.present.numbers import count, counted, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
+
+if TYPE_CHECKING:
+    from lib.answers.model import DryRunAnswer, FigureEntry, TensorEntry, TensorsAnswer
+    from lib.answers.solve import MemorySavingEntry, SolveAnswer
 
 FIRST_ROWS = 5
 """Rows of a long table that are shown until more are asked for."""
-_CSV_FIELDS = (
-    "rank",
-    "name",
-    "hardware",
-    "platform",
-    "best_value",
-    "usd_per_hour",
-    "usd_per_month",
-    "per_device_bytes",
-    "capacity_bytes",
-    "devices",
-    "precision",
-    "engine",
-    "sdk",
-    "replicas",
-    "tokens_per_s",
-    "request_s",
-    "at_best_tokens_per_s",
-    "reasons",
-)
 FitField = Literal[
     "name", "hardware", "platform", "devices", "usd_per_hour", "capacity_bytes", "fits", "free_bytes", "max_context_tokens",
     "max_batch_size",
@@ -126,21 +114,16 @@ def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None, links
         return ""
     heads = ("Hardware", "Price per hour", "Memory", "Runs as, speed", "Why")
     rows = [_ranked_row(entry, pick, links(entry)) for entry in entries]
-    keys = [_ranked_keys(entry) for entry in entries]
-    tools = TableTools(keys=keys, first=FIRST_ROWS, more="more that qualify", search="Search" if len(rows) > FIRST_ROWS else "")
+    search = "Search" if len(rows) > FIRST_ROWS else ""
+    tools = TableTools(keys=list(map(_ranked_keys, entries)), first=FIRST_ROWS, more="more that qualify", search=search)
     return table_markup("Everything that qualifies, best first", heads, rows, "ranked", tools)
 
 
 def _ranked_keys(entry: RankedEntry) -> tuple[Key, ...]:
     memory, speed = entry["memory"], entry["speed"]
     pace = speed["decode_tokens_per_s"] or speed["decode_tokens_per_s_upper_bound"] or speed["request_s"]
-    return (
-        entry["name"],
-        entry["cost"]["usd_per_hour"],
-        None if memory is None else memory["per_device_bytes"],
-        pace,
-        len(entry["reasons"]),
-    )
+    held = None if memory is None else memory["per_device_bytes"]
+    return entry["name"], entry["cost"]["usd_per_hour"], held, pace, len(entry["reasons"])
 
 
 def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
@@ -162,8 +145,8 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[
         hardware_name(entry["name"], entry["hardware"], entry["platform"], mark) + _row_links(entry, links),
         price_cell(entry["cost"]),
         drawn,
-        precision_words(entry) + (f"<small>{_pace(*pace)}</small>" if pace is not None else ""),
-        f"<details><summary>{_counted(len(entry['reasons']))}</summary>{reasons}</details>" if reasons else "–",
+        precision_words(entry) + (f"<small>{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}</small>" if pace else ""),
+        f"<details><summary>{counted(len(entry['reasons']), 'reason')}</summary>{reasons}</details>" if reasons else "–",
     )
 
 
@@ -174,14 +157,6 @@ def _row_links(entry: RankedEntry, links: list[tuple[str, str]]) -> str:
         for words, query in links
     )
     return f'<span class="row-links">{anchors}</span>' if anchors else ""
-
-
-def _pace(name: str, figure: str) -> str:
-    return f"at best {figure}" if name.endswith("at best") else f"about {figure}"
-
-
-def _counted(reasons: int) -> str:
-    return "1 reason" if reasons == 1 else f"{reasons} reasons"
 
 
 def price_cell(cost: EntryCost) -> str:
@@ -209,16 +184,10 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; what fits stands first."""
     by_price = sorted(fits, key=lambda fit: (not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
     rows = [_tier_row(fit, memory) for fit in by_price]
-    fitting = sum(fit["fits"] for fit in fits)
-    return table_markup(
-        "Where it fits, cheapest first",
-        ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Concurrent requests", "Per hour"),
-        rows,
-        "tiers",
-        TableTools(
-            keys=[_tier_keys(fit) for fit in by_price], first=FIRST_ROWS, more=f"more, {fitting} of all {len(rows)} fit", search="Search"
-        ),
-    )
+    heads = ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Concurrent requests", "Per hour")
+    more = f"more, {sum(fit['fits'] for fit in fits)} of all {len(rows)} fit"
+    tools = TableTools(keys=list(map(_tier_keys, by_price)), first=FIRST_ROWS, more=more, search="Search")
+    return table_markup("Where it fits, cheapest first", heads, rows, "tiers", tools)
 
 
 def _tier_keys(fit: FitEntry) -> tuple[Key, ...]:
@@ -228,7 +197,7 @@ def _tier_keys(fit: FitEntry) -> tuple[Key, ...]:
 
 
 def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
-    free, capacity = int(fit["free_bytes"]), int(fit["capacity_bytes"])
+    free, capacity = fit["free_bytes"], fit["capacity_bytes"]
     need = capacity - free
     drawn = memory_bar(memory, capacity, need)
     if fit["fits"]:
@@ -242,39 +211,31 @@ def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
         hardware_name(fit["name"], fit["hardware"], fit["platform"]),
         f"{drawn}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
         room,
-        "no limit found" if fit["max_context_tokens"] is None else _or_none(fit["max_context_tokens"]),
-        "no limit found" if fit["max_batch_size"] is None else _or_none(fit["max_batch_size"]),
+        whole(fit["max_context_tokens"], "no limit found") if fit["max_context_tokens"] != 0 else "none",
+        whole(fit["max_batch_size"], "no limit found") if fit["max_batch_size"] != 0 else "none",
         usd_per_hour(fit["usd_per_hour"]),
     )
 
 
-def _or_none(amount: int) -> str:
-    return whole(amount) if amount else "none"
+_RANKED_FIELDS = (
+    "rank", "name", "hardware", "platform", "best_value", "usd_per_hour", "usd_per_month", "per_device_bytes", "capacity_bytes", "devices",
+    "precision", "engine", "sdk", "replicas", "tokens_per_s", "request_s", "at_best_tokens_per_s", "reasons",
+)  # fmt: skip
 
 
 def ranked_csv(entries: Sequence[RankedEntry]) -> str:
     """The ranked table as CSV in base units, with what the screen shows of each row."""
-    rows: list[dict[str, object]] = []
-    for rank, entry in enumerate(entries, start=1):
-        memory = entry["memory"]
-        cost, speed = entry["cost"], entry["speed"]
-        cells = (
-            rank,
-            *(entry["name"], entry["hardware"], entry["platform"]),
-            entry["pareto"],
-            cost["usd_per_hour"],
-            cost["total_usd_per_month"],
-            *((None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])),
-            entry["devices"],
-            *(entry["precision"], entry["engine"], entry["sdk"]),
-            entry["replicas"],
-            speed["decode_tokens_per_s"],
-            speed["request_s"],
-            speed["decode_tokens_per_s_upper_bound"],
-            " ".join(reason["message"] for reason in entry["reasons"]),
-        )
-        rows.append(dict(zip(_CSV_FIELDS, cells, strict=True)))
-    return csv_text(_CSV_FIELDS, rows)
+    rows = (dict(zip(_RANKED_FIELDS, (rank, *_ranked_values(entry)), strict=True)) for rank, entry in enumerate(entries, start=1))
+    return csv_text(_RANKED_FIELDS, rows)
+
+
+def _ranked_values(entry: RankedEntry) -> Iterable[object]:
+    memory, cost, speed = entry["memory"], entry["cost"], entry["speed"]
+    yield from (entry["name"], entry["hardware"], entry["platform"], entry["pareto"], cost["usd_per_hour"], cost["total_usd_per_month"])
+    yield from (None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])
+    yield from (entry["devices"], entry["precision"], entry["engine"], entry["sdk"], entry["replicas"])
+    yield from (speed["decode_tokens_per_s"], speed["request_s"], speed["decode_tokens_per_s_upper_bound"])
+    yield " ".join(reason["message"] for reason in entry["reasons"])
 
 
 def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
@@ -318,3 +279,140 @@ def memory_text(memory: MemoryAnswer, model: str) -> str:
 def fits_csv(fits: Sequence[FitEntry]) -> str:
     """The table of tiers as CSV in base units."""
     return csv_text(_FIT_FIELDS, fits)
+
+
+def memory_savings_table(answer: SolveAnswer) -> str:
+    """Ways to save memory, the largest saving first, and the assumptions behind the figures."""
+    if not answer["memory_savings"]:
+        return caveat_list(answer["caveats"])
+    heads = ("Change", "Saved per device", "Memory after", "Effect on speed")
+    rows = [_saving_row(way) for way in answer["memory_savings"]]
+    return table_markup("Ways to save memory, each on its own", heads, rows, "memory-savings") + caveat_list(answer["caveats"])
+
+
+def _saving_row(way: MemorySavingEntry) -> tuple[str, ...]:
+    fits = "fits" if way["fits"] else "does not fit"
+    return escape(way["message"]), gib(way["saved_bytes"]), f"{gib(way['per_device_bytes'])}<small>{fits}</small>", escape(way["effect"])
+
+
+def answer_files(name: str, table: str, answer: Mapping[str, object]) -> tuple[tuple[str, str, str, str], ...]:
+    """The downloads of an answer: its table, and all of it."""
+    return (
+        ("Download CSV", f"{name}.csv", "text/csv", table),
+        ("Download JSON", f"{name}.json", "application/json", answer_json(answer)),
+    )
+
+
+_TENSOR_FIELDS = ("component", "block", "kind", "name", "shape", "count", "parameters", "bytes", "share")
+
+
+def shape_words(tensor: TensorEntry) -> str:
+    """Its extents: "4096 × 14336", or one number."""
+    return " × ".join(map(str, tensor["shape"])) or "1"
+
+
+def tensors_table(answer: TensorsAnswer, name: str) -> str:
+    """What can be saved of the tensors, and all of them as a table behind a line; the treemap is drawn from the same rows."""
+    rows = [
+        (
+            f"<code>{escape(tensor['name'])}</code>",
+            escape(f"{tensor['component']}, {tensor['block']}".replace("_", " ")),
+            shape_words(tensor),
+            whole(tensor["count"]),
+            count(tensor["parameters"]),
+            gib(tensor["bytes"]),
+            f"{100 * tensor['share']:.2f} %",
+        )
+        for tensor in answer["tensors"]
+    ]
+    caption = f"{name}: {gib(answer['weights_bytes'])} of weights in {answer['precision']}, {len(rows)} kinds of tensors"
+    lines = [f"{t['name']}: {t['count']} × {shape_words(t)}, {t['bytes']:,} bytes" for t in answer["tensors"]]
+    heads = ("Tensor", "Part of the model", "Shape", "Count", "Parameters", "Bytes", "Share")
+    table = fold("Every tensor as a table", table_markup(f"{caption}, largest first", heads, rows, "tensors"), "")
+    files = answer_files("tensors", tensors_csv(answer), answer)
+    return f"<p>{escape(caption)}.</p>{table}{answer_actions(text=chr(10).join([caption, *lines]), query=None, files=files)}"
+
+
+def tensors_csv(answer: TensorsAnswer) -> str:
+    """The tensors as rows; a shape is written as 4096x14336."""
+    return csv_text(_TENSOR_FIELDS, [{**tensor, "shape": "x".join(map(str, tensor["shape"]))} for tensor in answer["tensors"]])
+
+
+DRY_RUN_ABOUT = (
+    "Runs the real model class on tensors without values, in a process of its own, and counts bytes, FLOP and operations beside the closed "
+    "forms: context, sequences and purpose as above, in bfloat16. It takes seconds."
+)
+DRY_RUN_CHOOSE = "Name a model above to execute it."
+DRY_RUN_UNDER_WAY = "Building the architecture and executing it. The run is ended when it takes too long or too much memory."
+DRY_RUN_STOPPED = "Stopped. The run was ended, unless somebody else waits for the same one."
+_FIGURE_FIELDS = ("figure", "unit", "executed", "closed_form", "ratio")
+
+
+def _amount(value: int | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    if unit == "bytes":
+        return f"{gib(value)}<small>{whole(value)} bytes</small>"
+    if unit == "FLOP":
+        return f"{value / 1e12:,.3f} TFLOP" if value >= 1e12 else f"{value / 1e9:,.3f} GFLOP"  # noqa: PLR2004  a tera
+    return whole(value)
+
+
+def _figure_row(figure: FigureEntry) -> tuple[str, ...]:
+    ratio = "–" if figure["ratio"] is None else f"{figure['ratio']:.3f}"
+    unit = figure["unit"]
+    return escape(figure["name"].capitalize()), _amount(figure["executed"], unit), _amount(figure["closed_form"], unit), ratio
+
+
+def dry_run_table(answer: DryRunAnswer) -> str:
+    """The table, and what can be saved of it."""
+    ran = f"{answer['layers_run']} of {answer['layers']} layers computed, the others counted like them"
+    caption, heads = f"{answer['architecture']} executed without values: {ran}", ("Figure", "Executed", "Closed form", "Ratio")
+    table = table_markup(caption, heads, list(map(_figure_row, answer["figures"])), "dry-run")
+    text = "\n".join(f"{f['name']}: {f['executed']:,} {f['unit']}" for f in answer["figures"])
+    return table + answer_actions(text=text, query=None, files=answer_files("dry_run", dry_run_csv(answer), answer))
+
+
+def dry_run_csv(answer: DryRunAnswer) -> str:
+    """The figures as rows."""
+    return csv_text(_FIGURE_FIELDS, [{**figure, "figure": figure["name"]} for figure in answer["figures"]])
+
+
+def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callable[[str], str | None]) -> str:
+    """One row for each answer, most bytes first; `current` is the precision in use, `link` the query that asks for another."""
+    by_size = sorted(answers, key=lambda answer: -answer["weights_bytes"])
+    here = next((answer["per_device_bytes"] for answer in by_size if answer["precision"] == current), None)
+    holding = [_fitting(answer) for answer in by_size]
+    rows = [_precision_row(answer, fits, current, here, link(answer["precision"])) for answer, fits in zip(by_size, holding, strict=True)]
+    keys = [_precision_keys(answer, fits) for answer, fits in zip(by_size, holding, strict=True)]
+    tools = TableTools(keys=keys, search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
+    heads = ("Precision", "Memory on a device", "Tiers that hold it", "Cheapest of them", "Longest context there (tokens)")
+    return table_markup("Every precision that this engine loads, and where it fits", heads, rows, "precisions", tools)
+
+
+def _fitting(answer: MemoryAnswer) -> list[FitEntry]:
+    """The tiers that hold it, cheapest first."""
+    return sorted((fit for fit in answer["fits"] if fit["fits"]), key=lambda fit: (fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
+
+
+def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: str, here: int | None, query: str | None) -> tuple[str, ...]:
+    name, need = answer["precision"], gib(answer["per_device_bytes"])
+    label = escape(name) if name == current or query is None else f'<a href="{escape(query)}">{escape(name)}</a>'
+    if name == current:
+        label += '<em class="badge pick">in use</em>'
+    elif here is not None:
+        need += f"<small>{deviation(answer['per_device_bytes'], here)}</small>"
+    label += f"<small>{escape(precision.weight_format(name).title)}</small>"
+    tried = len(answer["fits"])
+    if not holding:
+        return label, need, f"none of {tried}", "–", "–"
+    first, ids = holding[0], ", ".join(f"<code>{escape(fit['hardware'])}</code>" for fit in holding)
+    tiers = f"<details><summary>{len(holding)} of {tried}</summary>{ids}</details>"
+    cheapest = f"{escape(first['name'])}<small>{usd_per_hour(first['usd_per_hour'])} an hour</small>"
+    return label, need, tiers, cheapest, whole(first["max_context_tokens"], "no limit found")
+
+
+def _precision_keys(answer: MemoryAnswer, holding: Sequence[FitEntry]) -> tuple[Key, ...]:
+    longest = holding[0]["max_context_tokens"] if holding else None
+    price = holding[0]["usd_per_hour"] if holding else None
+    return answer["precision"], answer["per_device_bytes"], len(holding), price, longest

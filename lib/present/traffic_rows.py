@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
 from lib.present.cards import caveat_list
-from lib.present.markup import bullet_list, escape, hint_note
-from lib.present.memory_charts import AXIS, MARK, figure_layout
+from lib.present.charts import MARK, axis, chart_head, lay_out
+from lib.present.markup import bullet_list, definition_list, escape, fold, hint_note
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
 from lib.present.sentences import sentence
 from lib.present.tables import FIRST_ROWS, Key, TableTools, csv_text, hardware_name, table_markup
@@ -36,7 +36,7 @@ def policy_swatch(policy: str) -> str:
     return f'<i class="stroke {style}" style="border-color:{COLOURS[policy]}"></i>'
 
 
-def measured(point: LoadEntry, measure: str) -> float | None:
+def point_figure(point: LoadEntry, measure: str) -> float | None:
     """The figure of a point that is drawn."""
     match measure:
         case "latency":
@@ -50,8 +50,8 @@ def measured(point: LoadEntry, measure: str) -> float | None:
 
 def loads_head(measure: str) -> str:
     """The heading of the chart with its key."""
-    names = "".join(f"<span>{policy_swatch(policy)}{name}</span>" for policy, name in POLICY_NAMES.items())
-    return f'<div class="chart-head"><h2>{escape(MEASURES[measure][1])} by load</h2><p class="key">{names}</p></div>'
+    key = (policy_swatch(policy) + name for policy, name in POLICY_NAMES.items())
+    return chart_head(f"{MEASURES[measure][1]} by load", key)
 
 
 def draw_loads(answer: LoadsAnswer, measure: str, stated: float) -> Figure:
@@ -59,33 +59,27 @@ def draw_loads(answer: LoadsAnswer, measure: str, stated: float) -> Figure:
 
     Points without a steady part of their run are hollow.
     """
-    from plotly.graph_objects import Figure, Scatter  # noqa: PLC0415  a quarter of a second that only figures need
+    from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
     figure = Figure()
     title, _, logarithmic = MEASURES[measure]
     for policy, name in POLICY_NAMES.items():
         points = [point for point in answer["points"] if point["policy"] == policy]
-        figure.add_trace(
-            Scatter(
-                x=[point["asked_requests_per_s"] for point in points],
-                y=[measured(point, measure) for point in points],
-                name=name,
-                mode="lines+markers",
-                line={"width": 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
-                marker={"size": 5, "symbol": ["circle" if point["steady"] else "circle-open" for point in points]},
-                hovertemplate="%{y:.3~g}",
-            )
+        figure.add_scatter(
+            x=[point["asked_requests_per_s"] for point in points],
+            y=[point_figure(point, measure) for point in points],
+            name=name,
+            mode="lines+markers",
+            line={"width": 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
+            marker={"size": 5, "symbol": ["circle" if point["steady"] else "circle-open" for point in points]},
+            hovertemplate="%{y:.3~g}",
         )
     most = answer["most_requests_per_s"]
     if 0 < stated <= most * 1.13:
         figure.add_vline(x=stated, line={"width": 1.2, "dash": "dot", "color": MARK})
     scale = {"type": "log", "tickformat": "~g", "nticks": 6} if logarithmic else {"tickformat": "~s", "rangemode": "tozero"}
-    figure.update_layout(
-        **figure_layout(height=340),
-        hovermode="x unified",
-        xaxis=AXIS | {"title": {"text": "Requests per second"}, "range": [0, most * 1.13], "tickformat": "~g"},
-        yaxis=AXIS | {"title": {"text": title}} | scale,
-    )
+    along = axis("Requests per second", range=[0, most * 1.13], tickformat="~g")
+    lay_out(figure, along, axis(title, **scale), hover="x unified")
     return figure
 
 
@@ -136,7 +130,6 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         figures.append(("Per million output tokens", usd(price)))
     if answer["cold_starts"]:
         figures.append(("Cold starts", whole(answer["cold_starts"])))
-    cells = "".join(f"<div><dt>{title}</dt><dd>{text}</dd></div>" for title, text in figures)
     copies = f"{answer['replicas']} replicas of " if answer["replicas"] > 1 else ""
     return (
         '<section class="card" aria-label="Simulated traffic"><h2 class="sr">Simulated traffic</h2>'
@@ -145,7 +138,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
         f"{seconds(answer['span_s'])}{_counted(answer)} · serves about {per_s(answer['most_requests_per_s'])} at most (estimate)</p>"
-        f'<dl class="figures">{cells}</dl></section>'
+        f"{definition_list(figures)}</section>"
     )
 
 
@@ -179,7 +172,7 @@ def loads_table(answer: LoadsAnswer) -> str:
     rows = [_load_row(point) for point in answer["points"]]
     table = table_markup("Three policies along the load", heads, rows, "loads")
     unsteady = caveat_list([one for one in answer["caveats"] if one["code"] == "loads_not_steady"])
-    return f'{unsteady}<details class="rest"><summary>The plot as a table</summary>{table}</details>'
+    return unsteady + fold("The plot as a table", table)
 
 
 def _load_row(point: LoadEntry) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from lib.answers.solve import CheapestTierEntry, MaximumEntry, MemorySavingEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.memory.resolve import limit_context
+from lib.present.cards import describe_speed_change
 from lib.present.sentences import caveat_entries, sentence
-from lib.present.solve_cards import describe_speed_change
 from lib.provenance import Caveat, Reason, Value
 from lib.service.arguments import (
     Arguments,

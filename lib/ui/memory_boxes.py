@@ -14,20 +14,20 @@ import gradio as gr
 
 from lib.errors import AdvisorError, BadArgument
 from lib.precision import list_formats
-from lib.present.cards import model_name
+from lib.present.cards import model_name, solve_card
+from lib.present.charts import draw_tensors, tensor_map_head
 from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import hint_note
-from lib.present.memory_charts import draw_tensors, tensor_map_head
-from lib.present.model_rows import (
+from lib.present.tables import (
     DRY_RUN_ABOUT,
     DRY_RUN_CHOOSE,
     DRY_RUN_STOPPED,
     DRY_RUN_UNDER_WAY,
     dry_run_table,
+    memory_savings_table,
     precision_table,
     tensors_table,
 )
-from lib.present.solve_cards import solve_card, ways_table
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, follow
@@ -206,7 +206,7 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
         answer = services.solve(model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No solution.", SOLVE)
-    return solve_card(answer, model_name(answer["model"], model)) + ways_table(answer)
+    return solve_card(answer, model_name(answer["model"], model)) + memory_savings_table(answer)
 
 
 def wire_solve(view: SolveView, services: Services, model: ModelReference, memory: Sequence[Any], tick: gr.Number) -> None:

@@ -10,8 +10,8 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import memory_card, memory_explanation, model_name
+from lib.present.charts import draw_growth, growth_head, growth_table
 from lib.present.markup import answer_actions, hint_note
-from lib.present.memory_charts import draw_growth, growth_head, growth_table
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
+from lib.present.charts import draw_roofline, roofline_words
 from lib.present.markup import hint_note
 from lib.present.setup_files import FRAMEWORKS, write_setup
 from lib.present.snippets import setup_code
-from lib.present.speed_charts import draw_roofline, roofline_words
 from lib.ui import workload
 from lib.ui.events import follow
 from lib.ui.fields import Value, word_refusal

@@ -10,8 +10,8 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, no_pick_card, pick_card, prices_line, recommendation_notes, source_list
+from lib.present.charts import draw_front, front_foot, front_head, speed_front
 from lib.present.markup import answer_actions, hint_note, refusal_note
-from lib.present.speed_charts import draw_front, front_foot, front_head, speed_front
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table
 from lib.ui import fields as ask
 from lib.ui import recommend_boxes, workload
@@ -162,7 +162,7 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
     return RecommendMarkup(
         pick=card + acts + prices_line(answer["prices"]),
         ranked=ranked_table(entries, pick, row_links(model, values)) + recommendation_notes(answer),
-        drawn=len(speed_front(entries).places) > 1,
+        drawn=len(speed_front(entries).points) > 1,
         rejected=rejected_table(answer["rejected"]),
         rejected_count=len(answer["rejected"]),
         sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
@@ -191,7 +191,7 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> li
         front = speed_front(answer["ranked"], answer["pick"]) if answer else None
     except AdvisorError:
         front = None
-    if front is None or len(front.places) < 2:  # noqa: PLR2004  one point is no comparison
+    if front is None or len(front.points) < 2:  # noqa: PLR2004  one point is no comparison
         return ["", None, ""]
     return [front_head(front), draw_front(front), front_foot(front)]
 

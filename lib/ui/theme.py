@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 from gradio.themes.utils.colors import Color
 
-from lib.present.memory_charts import COLOURS
+from lib.present.cards import PART_COLOURS
 from lib.ui import compare_box, live_boxes, live_chat, memory_boxes, traffic_tab
 from lib.ui.events import PARTS
 from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH, Field
@@ -74,7 +74,7 @@ def theme() -> gr.themes.Base:
 
 def style_sheet() -> str:
     """The style sheet of the page, with the charts' colours of the parts of memory as its variables."""
-    colours = "".join(f"--{part}: {colour};" for part, colour in COLOURS.items())
+    colours = "".join(f"--{part}: {colour};" for part, colour in PART_COLOURS.items())
     return f".gradio-container {{{colours}}}\n" + (ASSETS / "page.css").read_text(encoding="utf-8")
 
 

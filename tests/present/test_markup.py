@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 
-from lib.present import cards, memory_charts, tables
+from lib.present import cards, charts, tables
 from lib.present.markup import TERMS, TITLE, answer_actions, escape, explain_terms, glossary_list, link_source, privacy_note, refusal_note
 
 HOSTILE = "<img src=x onerror=\"alert(1)\"><script>alert('2')</script>&{{x}}${y}"
@@ -95,32 +95,32 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
 def test_a_chart_holds_no_markup() -> None:
     """Plotly reads a little HTML in labels, so an accelerator's name is escaped there too."""
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)
-    figure = memory_charts.draw_growth([(1, memory), (4096, memory)], [("<b>x</b>", 80 * 2**30)], 4096)
+    figure = charts.draw_growth([(1, memory), (4096, memory)], [("<b>x</b>", 80 * 2**30)], 4096)
     assert [note.text for note in figure.layout.annotations] == [escape("<b>x</b>")]
 
 
 def test_the_bar_adds_up_to_the_capacity() -> None:
     """The parts are drawn to the scale of the track: 16.8 GiB of 22 GiB fill 76 %."""
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)
-    widths = [float(width) for width in re.findall(r'class="seg \w+" style="width:([\d.]+)%', memory_charts.memory_bar(memory, 22 * 2**30))]
+    widths = [float(width) for width in re.findall(r'class="seg \w+" style="width:([\d.]+)%', cards.memory_bar(memory, 22 * 2**30))]
     # four parts: 16 060 522 496 + 536 870 912 + 700 000 000 + 900 000 000 = 18 197 393 408 bytes of 23 622 320 128
     assert abs(sum(widths) - 77.04) < 0.03
-    assert "over" not in memory_charts.memory_bar(memory, 22 * 2**30)
-    assert "over" in memory_charts.memory_bar(memory, 15 * 2**30)
+    assert "over" not in cards.memory_bar(memory, 22 * 2**30)
+    assert "over" in cards.memory_bar(memory, 15 * 2**30)
 
 
 def test_the_curve_shows_the_lines_that_matter() -> None:
     """Capacities below the curve, and the first above it; close ones share a line."""
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)  # 16.9 GiB
     cards_held = [("T4", 15 * 2**30), ("L4", 22 * 2**30), ("A10G", 22 * 2**30 + 1), ("A100-SXM4-80GB", 79 * 2**30)]
-    figure = memory_charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096)
+    figure = charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096)
     assert [note.text for note in figure.layout.annotations] == ["T4", "L4"]
-    chosen = memory_charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096, cards_held[3])
+    chosen = charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096, cards_held[3])
     assert [note.text for note in chosen.layout.annotations] == ["T4", "L4", "<b>A100</b>"]
     assert [shape.line.dash for shape in chosen.layout.shapes[:3]] == ["dot", "dot", "solid"]
     assert [trace.name for trace in figure.data] == ["Weights", "Cache", "Activations", "Runtime"]
-    assert memory_charts.short_name("A100-SXM4-80GB") == "A100"
-    assert memory_charts.short_name("RTX-PRO-6000-Blackwell-Server") == "RTX PRO"
+    assert charts.short_name("A100-SXM4-80GB") == "A100"
+    assert charts.short_name("RTX-PRO-6000-Blackwell-Server") == "RTX PRO"
 
 
 def test_downloads_hold_the_answer() -> None:

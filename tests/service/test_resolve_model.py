@@ -16,8 +16,8 @@ from llama import llama_config
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownModel, UnsupportedModel
 from lib.model import dry_run as executed_here
-from lib.present.memory_charts import KIND_COLOURS, draw_tensors, tensor_map_head
-from lib.present.model_rows import dry_run_csv, dry_run_table, tensors_csv, tensors_table
+from lib.present.charts import KIND_COLOURS, draw_tensors, tensor_map_head
+from lib.present.tables import dry_run_csv, dry_run_table, tensors_csv, tensors_table
 from lib.service.app import Services
 from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.endpoint import App, bind_arguments

@@ -19,8 +19,8 @@ from page_fake import LLAMA, FakeServices
 
 from lib.catalog import load
 from lib.hub.search import ProviderOffers
+from lib.present.charts import Front, FrontPoint, draw_front, draw_roofline, roofline_words, speed_front
 from lib.present.cost_rows import draw_bills
-from lib.present.speed_charts import Front, Place, draw_front, draw_roofline, roofline_words, speed_front
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -130,7 +130,7 @@ def test_the_scatter_marks_what_is_unbeaten() -> None:
         entry | {"speed": {"low": None, "high": None}, "cost": {"total_usd_per_month": 1.0}},
     ]
     shown = speed_front(entries)
-    assert [(place.low, place.value, place.high) for place in shown.places] == [(9.0, 10.0, 12.0)] * 2
+    assert [(point.low, point.value, point.high) for point in shown.points] == [(9.0, 10.0, 12.0)] * 2
     figure = draw_front(shown)
     assert list(figure.data[0].x) == [100.0]
     assert "<b>A</b>" not in str(figure.data[1].hovertemplate)
@@ -162,14 +162,16 @@ def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Servic
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.01, 2)), min_size=2, max_size=9))
 def test_names_on_the_front_do_not_write_over_each_other(steps: list[tuple[float, float]]) -> None:
     """On a phone's plot of 270 × 270 pixels, with letters of 6.6 pixels and lines of 13; whatever the prices and speeds."""
-    price, speed, places = 1.0, 0.0, []
+    price, speed, points = 1.0, 0.0, []
     for number, (dearer, faster) in enumerate(steps):
         price, speed = price + dearer, speed + faster
         rate = {"value": 10**speed, "low": 10**speed / 1.5, "high": 10**speed * 1.5}
-        places.append(Place(hardware=f"hardware-x{number}", platform="spaces", name="", runs_as="", usd=10**price, pareto=True, **rate))
-    figure = draw_front(Front(unit="tokens/s", shape="", places=tuple(places)))
+        points.append(
+            FrontPoint(hardware=f"hardware-x{number}", platform="spaces", name="", runs_as="", usd=10**price, pareto=True, **rate)
+        )
+    figure = draw_front(Front(unit="tokens/s", shape="", points=tuple(points)))
     left, right = figure.layout.xaxis.range
-    tall = math.log10(1.5 * places[-1].value * 1.5 / places[0].value)
+    tall = math.log10(1.5 * points[-1].value * 1.5 / points[0].value)
     boxes = [(270 * (note.x - left) / (right - left), 270 * note.y / tall, 6.6 * len(note.text)) for note in figure.layout.annotations]
     assert boxes
     for (x, y, _), (further, higher, width) in itertools.combinations(boxes, 2):

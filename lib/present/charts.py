@@ -1,0 +1,454 @@
+"""All charts: one layout, one hover, one mark for what was picked or stated; the key of a chart is markup beside it.
+
+Memory over the context, the map of a model's tensors, predicted speed against price with its front, and the roofline of a card. Bills,
+traffic and the ledger are drawn where their rows are, with the helpers of this file.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lib.answers.common import EntrySpeed, MemoryAnswer, PassEntry, RankedEntry, RooflineAnswer, SpeedEnd
+from lib.answers.model import TensorsAnswer
+from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, part_bytes
+from lib.present.markup import escape, fold
+from lib.present.numbers import gib, rate, share, size_unit, usd_per_month
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+MARK = "#8b93a1"
+_CLEAR = "rgba(0,0,0,0)"
+
+
+def axis(title: str, **settings: Any) -> dict[str, Any]:
+    """An axis with a quiet grid."""
+    return {"gridcolor": "rgba(128,128,128,.25)", "zeroline": False, "title": {"text": title}, **settings}
+
+
+def lay_out(
+    figure: Figure,
+    xaxis: dict[str, Any],
+    yaxis: dict[str, Any],
+    *,
+    hover: str = "closest",
+    height: int = 340,
+    left: int = 64,
+    right: int = 24,
+) -> None:
+    """Give a figure the layout of all: clear on both themes, without legend."""
+    figure.update_layout(**_look(height, {"l": left, "r": right, "t": 12, "b": 48}), hovermode=hover, xaxis=xaxis, yaxis=yaxis)
+
+
+def _look(height: int, margin: dict[str, int]) -> dict[str, Any]:
+    return {
+        "template": "none",
+        "paper_bgcolor": _CLEAR,
+        "plot_bgcolor": _CLEAR,
+        "modebar": {"bgcolor": _CLEAR},
+        "font": {"size": 12, "family": "system-ui, sans-serif"},
+        "height": height,
+        "margin": margin,
+        "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}},
+        "showlegend": False,
+    }
+
+
+def chart_head(title: str, key: Iterable[str], level: int = 2) -> str:
+    """The heading of a chart with its key; all of it markup already."""
+    names = "".join(f"<span>{name}</span>" for name in key)
+    return f'<div class="chart-head"><h{level}>{title}</h{level}><p class="key">{names}</p></div>'
+
+
+def swatch(colour: str, shape: str = "dot") -> str:
+    """A dot of this colour for a key."""
+    return f'<i class="{shape}" style="background:{colour}"></i>'
+
+
+_APART = 0.06  # share of the height that a label takes
+_NAME_WORDS = 2  # "RTX PRO"
+_MARKS = 5
+_LINE_LETTERS = 14  # what the margin beside the chart has room for, also in bold
+
+
+def growth_head() -> str:
+    """The heading of the curve with the colours of the parts."""
+    return chart_head("Memory by context length", (f'<i class="swatch {name}"></i>{label}' for name, label, _ in PARTS))
+
+
+def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
+    """The curve in numbers, behind a line: the parts on the fullest device at each context length."""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Context, tokens", *(label for _, label, _ in PARTS), "Total"))
+    rows = "".join(
+        f'<tr><th scope="row">{length:,}</th>'
+        + "".join(f"<td>{gib(round(_per_device(memory, key)))}</td>" for key, _, _ in PARTS)
+        + f"<td>{gib(int(memory['per_device_bytes']))}</td></tr>"
+        for length, memory in points
+    )
+    reach = 'class="scroll" tabindex="0" role="region" aria-label="The curve as a table"'
+    table = f'<div {reach}><table class="split"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return fold("The curve as a table", table)
+
+
+def draw_growth(
+    points: Sequence[tuple[int, MemoryAnswer]],
+    capacities: Sequence[tuple[str, int]],
+    context: int,
+    highlight: tuple[str, int] | None = None,
+) -> Figure:
+    """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
+
+    Args:
+        points: (context in tokens, memory answer), ascending.
+        capacities: (name of the card, usable bytes of one), those worth a line.
+        context: the length asked for, marked.
+        highlight: that of the capacities whose card is looked at: its line is drawn solid and its name is bold.
+    """
+    from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
+
+    lengths, (unit, scale) = [length for length, _ in points], size_unit()
+    figure = Figure()
+    for key, label, _ in PARTS:
+        heights = [_per_device(memory, key) / scale for _, memory in points]
+        line, hover = {"width": 0.5, "color": PART_COLOURS[key]}, f"%{{y:.2f}} {unit}"
+        drawn = {"stackgroup": "memory", "mode": "lines", "line": line, "fillcolor": PART_COLOURS[key], "hovertemplate": hover}
+        figure.add_scatter(x=lengths, y=heights, name=label, **drawn)
+    top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
+    near = {*_near(capacities, top), *((highlight,) if highlight else ())}
+    lines = _labelled(sorted(near, key=lambda pair: pair[1]), top)
+    of_highlight = max((capacity for capacity, _ in lines if highlight and capacity <= highlight[1]), default=None)
+    for capacity, name in lines:
+        marked = capacity == of_highlight
+        text = "<br>".join(escape(line) for line in textwrap.wrap(name, _LINE_LETTERS))
+        figure.add_hline(y=capacity / scale, line={"width": 1.2, "dash": "solid" if marked else "dot", "color": MARK})
+        beside = {"x": 1, "xref": "paper", "xanchor": "left", "xshift": 6, "align": "left", "showarrow": False, "font": {"size": 11}}
+        figure.add_annotation(y=capacity / scale, text=f"<b>{text}</b>" if marked else text, **beside)
+    figure.add_vline(x=context, line={"width": 1.5, "color": MARK})
+    powers = [2**power for power in range(lengths[0].bit_length() - 1, lengths[-1].bit_length()) if 2**power >= lengths[0]]
+    marks = powers[:: -(1 + len(powers) // _MARKS)][::-1]
+    along = axis(
+        "Context per request, tokens",
+        type="log",
+        tickvals=marks,
+        ticktext=[f"{mark // 1024:,}K" if mark >= 1024 else str(mark) for mark in marks],  # noqa: PLR2004 as contexts are named
+        tickangle=0,
+        range=[math.log10(lengths[0]), math.log10(max(lengths[-1], 2 * lengths[0]))],
+    )
+    height = max(top, *(capacity / scale for capacity, _ in lines), 0.0)
+    up = axis(f"{unit} on a device", range=[0, height * 1.08 or 1])
+    lay_out(figure, along, up, hover="x unified", height=320, left=52, right=114)
+    return figure
+
+
+def short_name(accelerator: str) -> str:
+    """An accelerator's id for a line in the chart: "A100-SXM4-80GB" is "A100"."""
+    words = accelerator.split("-")
+    return " ".join(words[: _NAME_WORDS if words[0] in {"RTX", "TPU"} else 1])
+
+
+def _labelled(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, str]]:
+    """One line for capacities that would be drawn on top of each other, with the names of all of them."""
+    lines: list[tuple[int, list[str]]] = []
+    for name, capacity in pairs:
+        close = lines and capacity - lines[-1][0] < _APART * max(top * size_unit()[1], capacity)
+        if close:
+            lines[-1][1].append(short_name(name))
+        else:
+            lines.append((capacity, [short_name(name)]))
+    return [(capacity, ", ".join(dict.fromkeys(names))) for capacity, names in lines]
+
+
+def _per_device(memory: MemoryAnswer, key: str) -> float:
+    sizes = part_bytes(memory)
+    total = sum(sizes.values()) or 1
+    return sizes[key] * int(memory["per_device_bytes"]) / total
+
+
+def _near(capacities: Sequence[tuple[str, int]], top: float) -> list[tuple[str, int]]:
+    """The lines that matter: every capacity below the top of the curve, and the first one above it."""
+    ordered = sorted(capacities, key=lambda pair: pair[1])
+    below = sum(capacity / size_unit()[1] <= top for _, capacity in ordered)
+    return ordered[: below + 1]
+
+
+# Dark enough for white letters on both themes.
+KIND_COLOURS: dict[str, tuple[str, str]] = {
+    "linear": ("Matrices", "#2f66a6"),
+    "expert": ("Routed experts", "#7d4a9e"),
+    "embedding": ("Embeddings", "#96600c"),
+    "head": ("Output head", "#a63d3d"),
+    "conv": ("Convolutions", "#1f7457"),
+    "norm": ("Norms", "#5b6472"),
+    "other": ("Biases and others", "#6b6b3a"),
+}
+_INNER = "#475160"
+
+
+def tensor_map_head(answer: TensorsAnswer) -> str:
+    """The heading of the treemap with the colours of the kinds that the model has."""
+    kinds = {tensor["kind"] for tensor in answer["tensors"]}
+    key = (swatch(colour, "swatch") + word for kind, (word, colour) in KIND_COLOURS.items() if kind in kinds)
+    return chart_head("Where the bytes of the weights are", key)
+
+
+def draw_tensors(answer: TensorsAnswer, name: str) -> Figure:
+    """The tensors as a treemap: component, block, tensor; areas are bytes, colours are kinds. A tile opens when it is chosen."""
+    from plotly.graph_objects import Figure, Treemap  # noqa: PLC0415  a quarter of a second that only figures need
+
+    sizes: dict[tuple[str, ...], int] = {}
+    hover: dict[tuple[str, ...], str] = {}
+    colours: dict[tuple[str, ...], str] = {}
+    for tensor in answer["tensors"]:
+        shape = " × ".join(str(extent) for extent in tensor["shape"])
+        leaf = (tensor["component"], tensor["block"], f"{tensor['name']} {shape}")
+        hover[leaf] = f"{tensor['count']:,} × [{shape}], {tensor['parameters']:,} parameters"
+        colours[leaf] = KIND_COLOURS[tensor["kind"]][1]
+        for depth in range(len(leaf) + 1):
+            sizes[leaf[:depth]] = sizes.get(leaf[:depth], 0) + tensor["bytes"]
+    total = sizes.get((), 0)
+    figure = Figure(
+        Treemap(
+            ids=["/".join(("all", *path)) for path in sizes],
+            parents=["/".join(("all", *path[:-1])) if path else "" for path in sizes],
+            labels=[escape(path[-1].partition(".*.")[2] or path[-1]).replace("_", " ") if path else escape(name) for path in sizes],
+            values=list(sizes.values()),
+            customdata=[[gib(size), share(size, total), hover.get(path, "")] for path, size in sizes.items()],
+            branchvalues="total",
+            marker={"colors": [colours.get(path, _INNER) for path in sizes], "line": {"width": 1, "color": "rgba(255,255,255,.5)"}},
+            texttemplate="%{label}<br>%{customdata[0]}",
+            hovertemplate="%{label}<br>%{customdata[0]}, %{customdata[1]:.1f} %<br>%{customdata[2]}<extra></extra>",
+            tiling={"pad": 1},
+            pathbar={"visible": True},
+        )
+    )
+    figure.update_layout(**_look(460, {"l": 4, "r": 4, "t": 28, "b": 4}), uniformtext={"minsize": 10, "mode": "hide"})
+    return figure
+
+
+_FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
+_PLOT_PX, _LETTER_PX, _LINE_PX = (270.0, 270.0), 6.6, 16.0
+"""The plot on a phone of 390 px, and what a name takes of it: names that do not write over each other there do so nowhere."""
+_BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
+_WIDE, _NARROW = 200.0, 30.0  # ratios from which an axis is marked at 1, and at 1 and 3; below at 1, 2, 5
+_PASSES = ("#3d74b8", "#d1851a")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontPoint:
+    """One offer in the scatter: USD a month, and the rate of all requests with its range."""
+
+    hardware: str
+    platform: str
+    name: str
+    runs_as: str
+    usd: float
+    value: float
+    low: float
+    high: float
+    pareto: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What the scatter draws.
+
+    `unit` is "tokens/s", or "requests/s" where nothing is decoded; `shape` says which requests; `pick` is the hardware to mark.
+    """
+
+    unit: str
+    shape: str
+    points: tuple[FrontPoint, ...]
+    pick: str = ""
+
+
+def speed_front(entries: Sequence[RankedEntry], pick: RankedEntry | None = None) -> Front:
+    """The offers of a ranking that have a predicted speed, with price and range."""
+    predicted = [(entry, speed, low, high) for entry in entries if (low := (speed := entry["speed"])["low"]) and (high := speed["high"])]
+    decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed, _, _ in predicted)
+    shape = ""
+    if predicted:
+        first = predicted[0][1]
+        answer = f" and {first['output_tokens']} output tokens" if decodes else " tokens"
+        together = "1 request" if first["concurrency"] == 1 else f"{first['concurrency']} concurrent requests"
+        shape = f"{together} with {first['prompt_tokens']} prompt{answer}"
+    points = tuple(_front_point(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in predicted)
+    return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, points=points, pick=pick["hardware"] if pick else "")
+
+
+def _front_point(entry: RankedEntry, ends: Sequence[EntrySpeed | SpeedEnd], *, decodes: bool) -> FrontPoint:
+    value, one, other = ((end["throughput_tokens_per_s"] if decodes else 1 / (end["ttft_s"] or math.inf)) or 0.0 for end in ends)
+    return FrontPoint(
+        hardware=entry["hardware"],
+        platform=entry["platform"],
+        name=entry["name"],
+        runs_as=f"{entry['precision']} with {entry['engine']}",
+        usd=entry["cost"]["total_usd_per_month"],
+        value=value,
+        low=min(one, other),
+        high=max(one, other),
+        pareto=entry["pareto"],
+    )
+
+
+def front_head(front: Front) -> str:
+    """The heading of the scatter with its key."""
+    where = dict.fromkeys(point.platform for point in front.points)
+    names = [swatch(PLATFORM_COLOURS[name]) + escape(PLATFORM_NAMES[name]) for name in where]
+    return chart_head("Price against predicted speed", [*names, "◯ the pick"])
+
+
+def front_foot(front: Front) -> str:
+    """How to read the scatter."""
+    outside = sum(point.usd > _end(front.points) for point in front.points)
+    dearer = f" {outside} more cost still more and are no faster than the best drawn." if outside else ""
+    return (
+        f'<div class="chart-foot"><p class="quiet">Predicted for {escape(front.shape)}; the bars span the range of the prediction. '
+        f"On the line: nothing else is both as cheap and as fast.{dearer}</p></div>"
+    )
+
+
+def _end(points: Sequence[FrontPoint]) -> float:
+    """The price at which the picture ends."""
+    best = [point.usd for point in points if point.pareto]
+    return float(max(best, default=0.0) or max((point.usd for point in points), default=0.0)) * _BEYOND or 1.0
+
+
+def draw_front(front: Front) -> Figure:
+    """Each point with the range of its prediction; the unbeaten ones joined and named."""
+    from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
+
+    points, figure = front.points, Figure()
+    paid = [point.usd for point in points if point.usd > 0]
+    free = min(paid, default=1.0) / _FREE_BELOW
+
+    def places(some: Sequence[FrontPoint]) -> dict[str, list[float]]:
+        return {"x": [point.usd or free for point in some], "y": [point.value for point in some]}
+
+    best = sorted((point for point in points if point.pareto), key=lambda point: (point.usd, point.value))
+    figure.add_scatter(**places(best), mode="lines", line={"width": 2, "color": MARK, "shape": "hv"}, hoverinfo="skip")
+    for platform in dict.fromkeys(point.platform for point in points):
+        some = [point for point in points if point.platform == platform]
+        sizes = [12 if point.pareto else 7 for point in some]
+        marker = {"size": sizes, "opacity": 1, "color": PLATFORM_COLOURS[platform], "line": {"width": 0}}
+        figure.add_scatter(
+            **places(some), mode="markers", marker=marker, error_y=_range_bars(some), hovertemplate=[_hover(p, front.unit) for p in some]
+        )
+    picked = places([point for point in points if point.hardware == front.pick][:1])
+    figure.add_scatter(
+        **picked, mode="markers", marker={"size": 20, "color": _CLEAR, "line": {"width": 2.5, "color": MARK}}, hoverinfo="skip"
+    )
+    end = _end(points)
+    left = math.log10(free) - 0.15
+    decades = math.log10(end) - left, math.log10(max(one.high for one in points) / min(one.low for one in points)) if points else 1.0
+    for point in _choose_labels(best, *decades):
+        figure.add_annotation(
+            x=math.log10(point.usd or free),
+            y=math.log10(point.value),
+            text=escape(point.hardware),
+            showarrow=False,
+            xanchor="right" if point.usd else "left",
+            yanchor="bottom",
+            xshift=-5 if point.usd else 8,
+            yshift=3,
+            font={"size": 11},
+        )
+    ticks, rates = _prices(free, end, some_free=len(paid) < len(points)), _rates(points)
+    marks = {"tickvals": [at for at, _ in ticks], "ticktext": [text for _, text in ticks]}
+    prices = axis("USD a month", type="log", tickangle=0, range=[left, math.log10(end)], **marks)
+    speeds = axis(f"{front.unit}, all requests", type="log", tickvals=rates, ticktext=[f"{one:,.10g}" for one in rates])
+    lay_out(figure, prices, speeds)
+    return figure
+
+
+def _choose_labels(best: Sequence[FrontPoint], price_decades: float, speed_decades: float) -> list[FrontPoint]:
+    """Those whose names do not write over the one before: a line above it, or to the right of it by their own length."""
+    labels: list[FrontPoint] = []
+    for point in best:
+        if labels:
+            last, (wide, high) = labels[-1], _PLOT_PX
+            above = math.log10(point.value / last.value) * high > _LINE_PX * speed_decades
+            beside = last.usd and math.log10(point.usd / last.usd) * wide > (len(point.hardware) + 2) * _LETTER_PX * price_decades
+            if not (above or beside):
+                continue
+        labels.append(point)
+    return labels
+
+
+def _range_bars(points: Sequence[FrontPoint]) -> dict[str, Any]:
+    up, down = [point.high - point.value for point in points], [point.value - point.low for point in points]
+    return {"type": "data", "array": up, "arrayminus": down, "thickness": 1, "width": 0, "color": "rgba(139,147,161,.55)"}
+
+
+def _hover(point: FrontPoint, unit: str) -> str:
+    return (
+        f"<b>{escape(point.name)}</b> {escape(point.hardware)}<br>{usd_per_month(point.usd)} a month, {escape(point.runs_as)}<br>"
+        f"{rate(point.value)} {unit} ({rate(point.low)} to {rate(point.high)})<extra></extra>"
+    )
+
+
+def _steps(ratio: float) -> tuple[int, ...]:
+    """How finely a logarithmic axis over this ratio is marked: at least two marks, few enough for a phone."""
+    return (1,) if ratio > _WIDE else (1, 3) if ratio > _NARROW else (1, 2, 5)
+
+
+def _rates(points: Sequence[FrontPoint]) -> list[float]:
+    low, high = min((point.low for point in points), default=1.0), max((point.high for point in points), default=1.0)
+    steps = [value * 10.0**power for power in range(-6, 8) for value in _steps(high / max(low, 1e-9))]
+    return [at for at in steps if low <= at <= high]
+
+
+def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, str]]:
+    steps = [value * 10.0**power for power in range(-1, 6) for value in _steps(most / free)]
+    marks = [(at, f"${at:,.10g}") for at in steps if 1.2 * free < at <= most]
+    return [(free, "free"), *marks] if some_free else marks
+
+
+def draw_roofline(answer: RooflineAnswer) -> Figure:
+    """FLOP per second over FLOP per byte: what bandwidth and arithmetic allow, and the two passes as predicted below it."""
+    from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
+
+    top, speed, passes = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"], answer["passes"]
+    ridge = top / speed
+    low = min([one["flop_per_byte"] for one in passes] + [ridge]) / 3
+    high = max([one["flop_per_byte"] for one in passes] + [ridge]) * 3
+    figure, hover = Figure(), "%{x:.3~g} FLOP per byte: at most %{y:.3~g} TFLOP/s<extra></extra>"
+    roof = [low * speed / 1e12, top / 1e12, top / 1e12]
+    figure.add_scatter(x=[low, ridge, high], y=roof, mode="lines", line={"width": 2.5, "color": MARK}, hovertemplate=hover)
+    for one, colour in zip(passes, _PASSES, strict=False):
+        ceiling = min(top, one["flop_per_byte"] * speed)
+        at, reached = one["flop_per_byte"], one["flop_per_s"] / 1e12
+        line = {"width": 1.5, "dash": "dot", "color": colour}
+        figure.add_scatter(x=[at, at], y=[reached, ceiling / 1e12], mode="lines", line=line, hoverinfo="skip")
+        hover = f"{escape(one['name'])}: %{{y:.3~g}} TFLOP/s at %{{x:.3~g}} FLOP per byte<extra></extra>"
+        figure.add_scatter(x=[at], y=[reached], mode="markers", marker={"size": 13, "color": colour}, hovertemplate=hover)
+    along = axis("FLOP per byte moved", type="log", tickformat="~s", dtick=1)
+    lay_out(figure, along, axis("TFLOP/s", type="log", tickformat="~g", dtick=1), height=320)
+    return figure
+
+
+def roofline_words(answer: RooflineAnswer) -> str:
+    """The roofline in sentences: which ceiling bounds each pass, and how much of it is reached."""
+    top, speed = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"]
+    ridge = top / speed
+    lines = "".join(_pass(one, ridge, top, speed, colour) for one, colour in zip(answer["passes"], _PASSES, strict=False))
+    return (
+        f'<div class="chart-head"><h2>Roofline of {escape(answer["name"])} <code>{escape(answer["hardware"])}</code></h2>'
+        f'<p class="key">{escape(answer["precision"])}, multiplied in {escape(answer["arithmetic"])}: {top / 1e12:,.0f} TFLOP/s · '
+        f"{speed / 1e9:,.0f} GB/s · they meet at {ridge:,.0f} FLOP per byte</p></div>"
+        f'<ul class="passes">{lines}</ul>'
+    )
+
+
+def _pass(one: PassEntry, ridge: float, top: float, speed: float, colour: str) -> str:
+    by_memory = one["flop_per_byte"] < ridge
+    ceiling = min(top, one["flop_per_byte"] * speed)
+    what = "left of the ridge: memory bandwidth bounds it" if by_memory else "right of the ridge: arithmetic bounds it"
+    return (
+        f"<li>{swatch(colour)}<strong>{escape(one['name'])}</strong> "
+        f"{rate(one['flop_per_byte'])} FLOP per byte, {what}; "
+        f"{100 * one['flop_per_s'] / ceiling:.0f} % of the ceiling is predicted to be reached ({1000 * one['seconds']:,.1f} ms).</li>"
+    )
