@@ -7,18 +7,18 @@ schemas from these shapes, asks for it below Python 3.12.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from decimal import Decimal
-
     from lib.catalog import PriceState
     from lib.provenance import Source
 
 SCHEMA = 1
+Shape = TypeVar("Shape")
 
 
 class CaveatEntry(TypedDict):
@@ -375,3 +375,42 @@ def source_entries(sources: Iterable[Source]) -> list[SourceEntry]:
 def price_entry(state: PriceState) -> PriceEntry:
     """Which prices are used, and how old the oldest is."""
     return {"basis": state.basis, "checked": state.oldest}
+
+
+_ABSENT = object()
+
+
+def fill(shape: type[Shape], *sources: object, **values: object) -> Shape:
+    """An answer or entry of this shape: each field is the value of that name, else that attribute of the first source that has it.
+
+    Of an attribute, money becomes a JSON number, a tuple a list and a mapping a dict; a value stays, but for money. `schema` is `SCHEMA`.
+
+    Raises:
+        AttributeError: no source has a field.
+        TypeError: the shape has no field for a value.
+    """
+    fields = shape.__annotations__
+    if not values.keys() <= fields.keys():
+        raise TypeError(f"{shape.__name__} has no {', '.join(sorted(values.keys() - fields.keys()))}")
+    if "schema" in fields:
+        values["schema"] = SCHEMA
+    return cast("Shape", {name: _field(shape, name, sources, values) for name in fields})
+
+
+def _field(shape: type, name: str, sources: tuple[object, ...], values: Mapping[str, object]) -> object:
+    if name in values:
+        value = values[name]
+        return float(value) if isinstance(value, Decimal) else value
+    for source in sources:
+        value = getattr(source, name, _ABSENT)
+        if value is not _ABSENT:
+            return _to_json(value)
+    raise AttributeError(f"{shape.__name__}.{name} is an attribute of none of its sources")
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, tuple):
+        return [_to_json(each) for each in value]
+    return {name: _to_json(each) for name, each in value.items()} if isinstance(value, Mapping) else value

@@ -66,7 +66,7 @@ class SpaceStatus(Answer):
     prices: PriceEntry
 
 
-class Progress(SpaceStatus):
+class SpaceProgress(SpaceStatus):
     """The Space while it is watched: seconds since then, whether it arrived, and what kept the Hub from answering, if anything."""
 
     elapsed_s: float

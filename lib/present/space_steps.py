@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Literal
 
-from lib.answers.spaces import ActionAnswer, ActionPreview, Progress
+from lib.answers.spaces import ActionAnswer, ActionPreview, SpaceProgress
 from lib.present.markup import bullet_list, escape
 from lib.present.numbers import usd, usd_per_hour, usd_per_month
 from lib.present.space_cards import price_words, sleep_words, tier_words
@@ -107,7 +107,7 @@ def format_elapsed(seconds: float) -> str:
     return f"{whole} s" if whole < _MINUTE else f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
 
 
-def progress_card(progress: Progress) -> str:
+def progress_card(progress: SpaceProgress) -> str:
     """The stages on the way, the one reached marked, with the time since and the words of the stage."""
     stage = _OLD_STILL_UP.get(progress["stage"], progress["stage"])
     names = [name for name, _ in _STEPS]
@@ -128,7 +128,7 @@ def progress_card(progress: Progress) -> str:
     )
 
 
-def _clock(progress: Progress) -> str:
+def _clock(progress: SpaceProgress) -> str:
     """The time since; until the end `assets/page.js` lets it go on between two looks."""
     ticking = "" if progress["done"] else f' data-elapsed="{progress["elapsed_s"]}"'
     return f"<span{ticking}>{format_elapsed(progress['elapsed_s'])}</span>"
@@ -141,7 +141,7 @@ def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:
     return f'<li class="{state}"{current}>{words} <code>{name}</code><span class="sr"> {word}</span></li>'
 
 
-def _verdict(progress: Progress) -> tuple[str, str]:
+def _verdict(progress: SpaceProgress) -> tuple[str, str]:
     hardware = f"on {escape(progress['hardware'])}, {price_words(progress['usd_per_hour'])}" if progress["hardware"] else ""
     if progress["arrived"]:
         return f"It runs {hardware}." if hardware else "It runs.", "arrived"

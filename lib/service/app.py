@@ -34,12 +34,11 @@ from lib.service.models import Models
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.service.resolve_model import dry_run, resolve_model, stream_dry_run, tensors
-from lib.service.right_size import right_size
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.single_flight import nobody
 from lib.service.solve import solve
-from lib.service.space_status import space_status
-from lib.service.spaces import pause_space, preview, restart_space, set_sleep_time, switch_hardware, watch
+from lib.service.space_actions import pause_space, preview, restart_space, set_sleep_time, switch_hardware
+from lib.service.space_status import right_size, space_status, watch
 from lib.service.speed import diagnose_latency, estimate_speed, roofline
 from lib.service.ways_to_save import ways_to_save
 

@@ -1,20 +1,15 @@
-"""A switch of the hardware, checked against the platform's rules before anything is changed.
+"""The actions on a Space: switch its hardware, let it sleep, pause it, restart it; and what each would do, the first of two steps.
 
-What an action would do to a Space and its bill: the first of the two steps, for the page and the command line.
-
-A Space watched on its way: polled until it runs on the hardware that was asked for, or until an error stage; never for ever.
-
-A stage that rests counts at once when the Space reached it under our eyes; one that was there from the start may still be the stage
-before the action, and gets some seconds. The Hub may fail to answer a few times in a row; each failure is
-reported, and the question is asked again.
+Everything that changes something needs the caller's own token, which lives as long as the call: it is handed to `lib.hub.spaces` and
+stands in no result, message or log. What the platform's rules forbid is refused before the Hub is asked to do it; what the Hub then
+says is passed on, and no action is tried twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
 from lib.advisor.space_rules import (
     SleepSetting,
@@ -22,25 +17,170 @@ from lib.advisor.space_rules import (
     check_hosting,
     check_sdk,
     choose_sleep_time,
+    confirm_price,
     describe_sleep,
     find_offer,
     find_stage,
+    plan_sleep_change,
     plan_sleep_with_switch,
     resolve_tier,
 )
-from lib.answers.common import SCHEMA, price_entry, source_entries, usd
-from lib.answers.spaces import ActionPreview, Progress, TierEntry
+from lib.answers.common import fill, price_entry, source_entries
+from lib.answers.spaces import ActionAnswer, ActionPreview, SwitchAnswer, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
-from lib.hub.space_answers import Runtime, Space
+from lib.errors import BadArgument, HubError
+from lib.hub.space_answers import Space
 from lib.hub.spaces import Spaces
 from lib.present import numbers
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Value
-from lib.service.endpoint import Time
-from lib.service.space_status import free_cpu_caveats, is_changing, per_month, price, price_caveats, status_answer, tier_entry
+from lib.service.arguments import Checked, Flag, argument, check_text, check_whole, decimal_number, look_up_later, one_of, own_token
+from lib.service.endpoint import App
+from lib.service.space_status import (
+    SpaceArguments,
+    action_answer,
+    free_cpu_caveats,
+    per_month,
+    price,
+    price_caveats,
+    running_costs,
+    tier_entry,
+)
+
+NEVER = -1
+MAX_SLEEP_S = 366 * 86_400
+MAX_USD_PER_HOUR = 10_000
+Action = Literal["switch", "sleep", "pause", "restart"]
+ACTIONS: tuple[Action, ...] = ("switch", "sleep", "pause", "restart")
+
+
+def _sleep_seconds(name: str, value: object) -> int:
+    """A sleep time; 0 could mean at once or never, so it is refused."""
+    seconds = check_whole(name, value, NEVER, MAX_SLEEP_S)
+    if seconds == 0:
+        raise BadArgument(name, "0", f"-1 for never, or whole seconds from 1 to {MAX_SLEEP_S:,}")
+    return seconds
+
+
+SleepSeconds = Annotated[int, Checked(_sleep_seconds, int)]
+SleepSecondsOrCurrent = Annotated[
+    int | None, Checked(lambda name, value: None if value is None else _sleep_seconds(name, value), int | None)
+]
+"""The sleep time of a switch; None keeps what the Space has."""
+
+
+class SwitchArguments(SpaceArguments):
+    """Arguments of `/switch_hardware`."""
+
+    hardware: Annotated[str, Checked(lambda name, value: check_text(name, value, "l4x1"), str)] = argument(
+        ..., "the tier to switch to, such as l4x1"
+    )
+    confirm_usd_per_hour: Annotated[Decimal, decimal_number(0, MAX_USD_PER_HOUR)] = argument(
+        ..., "today's price of that tier as /list_hardware shows it; any other figure is refused"
+    )
+    sleep_time_s: SleepSecondsOrCurrent = argument(
+        NEVER, "seconds without a visit until it sleeps; -1 is never, where the tier leaves the choice; null keeps what it has"
+    )
+
+
+def switch_hardware(
+    app: App, arguments: SwitchArguments, *, token: Annotated[str, own_token("switch the hardware of a Space")]
+) -> SwitchAnswer:
+    """Switch a Space to another tier, with your own token. The app restarts, and paid hardware is billed from then on.
+
+    Returns:
+        The tier before, the one that was asked for, and the stage.
+    """
+    spaces = app.spaces(token)
+    switch = _plan_switch(app, token, arguments.space_id, arguments.hardware, arguments.sleep_time_s)
+    confirm_price(switch.offer, arguments.confirm_usd_per_hour)
+    after = spaces.switch(switch.space.id, switch.offer.id, switch.sleep.seconds)
+    sleep_time_s = after.sleep_time_s if after.sleep_time_s is not None else switch.sleep.seconds
+    return {
+        **action_answer(switch.space.id, after, switch.catalog, switch.caveats),
+        "before": tier_entry(switch.catalog, switch.space.hardware, switch.space.sleep_time_s),
+        "after": tier_entry(switch.catalog, switch.offer.id, sleep_time_s),
+    }
+
+
+class SleepArguments(SpaceArguments):
+    """Arguments of `/set_sleep_time`."""
+
+    seconds: SleepSeconds = argument(..., "seconds without a visit until it sleeps; -1 is never")
+
+
+def set_sleep_time(
+    app: App, arguments: SleepArguments, *, token: Annotated[str, own_token("set the sleep time of a Space")]
+) -> ActionAnswer:
+    """Set after how many seconds without a visit a Space on paid hardware falls asleep, with your own token.
+
+    Returns:
+        The Space's stage, hardware and sleep time right after.
+    """
+    spaces, catalog = app.spaces(token), app.catalog()
+    space = spaces.look(arguments.space_id)
+    check_sdk(None, space.id, space.sdk)
+    sleep = _plan_sleep(space, arguments.seconds, catalog)
+    return action_answer(space.id, spaces.sleep(space.id, arguments.seconds), catalog, sleep.caveats)
+
+
+def _plan_sleep(space: Space, seconds: int, catalog: Catalog) -> SleepSetting:
+    return plan_sleep_change(find_offer(catalog, space.requested_hardware or space.hardware), space.id, seconds, catalog.rules)
+
+
+def pause_space(app: App, arguments: SpaceArguments, *, token: Annotated[str, own_token("pause a Space")]) -> ActionAnswer:
+    """Pause a Space, with your own token: it stops, is not billed, and only its owner can restart it.
+
+    Returns:
+        The Space's stage, hardware and sleep time right after.
+    """
+    return action_answer(arguments.space_id, app.spaces(token).pause(arguments.space_id), app.catalog())
+
+
+class RestartArguments(SpaceArguments):
+    """Arguments of `/restart_space`."""
+
+    factory: Flag = argument(False, "build it from scratch, without what earlier builds left")
+
+
+def restart_space(app: App, arguments: RestartArguments, *, token: Annotated[str, own_token("restart a Space")]) -> ActionAnswer:
+    """Restart a Space, with your own token; one that was paused is billed again at its tier's price.
+
+    Returns:
+        The Space's stage, hardware and sleep time right after.
+    """
+    catalog = app.catalog()
+    after = app.spaces(token).restart(arguments.space_id, factory=arguments.factory)
+    return action_answer(arguments.space_id, after, catalog, running_costs(arguments.space_id, after, catalog))
+
+
+class PreviewArguments(SpaceArguments):
+    """Arguments of the preview of an action."""
+
+    action: Annotated[Action, one_of(ACTIONS)]
+    hardware: Annotated[object, look_up_later(str)] = ""
+    sleep_time_s: SleepSecondsOrCurrent = NEVER
+    factory: Flag = False
+
+
+def preview(app: App, arguments: PreviewArguments, *, token: str | None = None) -> ActionPreview:
+    """What an action (switch, sleep, pause, restart) would do, and the price to confirm; refused as the action would be.
+
+    Public Spaces need no token here; without one the limits of the owner's plan are not checked.
+    """
+    if arguments.action == "switch":
+        hardware = check_text("hardware", arguments.hardware, "l4x1")
+        return _preview_switch(_plan_switch(app, token, arguments.space_id, hardware, arguments.sleep_time_s))
+    seconds = _sleep_seconds("sleep_time_s", arguments.sleep_time_s)
+    space, catalog = app.spaces(token or None).look(arguments.space_id), app.catalog()
+    check_sdk(None, space.id, space.sdk)
+    if arguments.action == "pause":
+        return _preview_pause(space, catalog)
+    if arguments.action == "restart":
+        return _preview_restart(space, catalog, factory=arguments.factory)
+    return _preview_sleep(space, seconds, catalog)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,44 +194,38 @@ class Switch:
     caveats: tuple[Caveat, ...]
 
 
-def plan_switch(
-    spaces: Spaces,
-    space_id: str,
-    hardware: str,
-    sleep_time_s: int | None,
-    *,
-    catalog: Catalog,
-    today: Callable[[], Catalog],
-    signed_in: bool,
-) -> Switch:
-    """Check a switch: first what needs no request, then the Space, then the price as the platform lists it now.
+def _plan_switch(app: App, token: str | None, space_id: str, hardware: str, sleep_time_s: int | None) -> Switch:
+    """Check a switch: first what needs no request, then the Space, then the price as the platform lists it now, within a time limit.
 
     A `sleep_time_s` of `None` keeps what the Space has on paid hardware.
-    `catalog` answers at once, `today` asks the platform for its prices again, within a time limit.
 
     Raises:
         AgainstRules: the platform's rules forbid it.
         UnknownHardware: no tier is called so.
         HubError: the Space cannot be looked at.
     """
-    plan_sleep_with_switch(
-        resolve_tier(catalog, hardware).offer, catalog.rules.sleep.never_value if sleep_time_s is None else sleep_time_s, catalog.rules
-    )
-    space = spaces.look(space_id)
-    fresh = today()
-    target = resolve_tier(fresh, hardware)
+    spaces, catalog = app.spaces(token or None), app.catalog()
+    first_sleep_s = catalog.rules.sleep.never_value if sleep_time_s is None else sleep_time_s
+    plan_sleep_with_switch(resolve_tier(catalog, hardware).offer, first_sleep_s, catalog.rules)
+    space, catalog = spaces.look(space_id), (app.refreshed_catalog or app.catalog)()
+    target = resolve_tier(catalog, hardware)
+    offer = target.offer
     if sleep_time_s is None:
-        sleep_time_s = choose_sleep_time(
-            target.offer, find_offer(fresh, space.requested_hardware or space.hardware), space.sleep_time_s, fresh.rules
-        )
-    sleep = plan_sleep_with_switch(target.offer, sleep_time_s, fresh.rules)
-    check_sdk(target.offer, space.id, space.sdk)
-    check_change(target.offer, space.id, space.hardware, space.requested_hardware)
-    caveats = [*target.caveats, *sleep.caveats, *_cautions(space, target.offer, sleep), *price_caveats(target.offer)]
-    caveats += free_cpu_caveats(target.offer.id, fresh)
-    if "hosting_limit" in target.offer.rules:
-        caveats += _hosting(spaces, space, fresh) if signed_in else [Caveat("hosting_not_checked", variant="signed_out")]
-    return Switch(space=space, offer=target.offer, sleep=sleep, catalog=fresh, caveats=tuple(caveats))
+        current = find_offer(catalog, space.requested_hardware or space.hardware)
+        sleep_time_s = choose_sleep_time(offer, current, space.sleep_time_s, catalog.rules)
+    sleep = plan_sleep_with_switch(offer, sleep_time_s, catalog.rules)
+    check_sdk(offer, space.id, space.sdk)
+    check_change(offer, space.id, space.hardware, space.requested_hardware)
+    caveats = [
+        *target.caveats,
+        *sleep.caveats,
+        *_cautions(space, offer, sleep),
+        *price_caveats(offer),
+        *free_cpu_caveats(offer.id, catalog),
+    ]
+    if "hosting_limit" in offer.rules:
+        caveats += _hosting(spaces, space, catalog) if token else [Caveat("hosting_not_checked", variant="signed_out")]
+    return Switch(space=space, offer=offer, sleep=sleep, catalog=catalog, caveats=tuple(caveats))
 
 
 def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
@@ -106,10 +240,8 @@ def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
     except HubError as refusal:
         return [Caveat("hosting_not_checked", {"failure": str(refusal)})]
     check_hosting(catalog.rules, owner, plan, hosted)
-    if plan != "free":
-        return []
     needs = " and an ".join(catalog.rules.zerogpu.free_hosting_conditions)
-    return [Caveat("hosting_conditions", {"needs": needs})]
+    return [Caveat("hosting_conditions", {"needs": needs})] if plan == "free" else []
 
 
 def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
@@ -129,54 +261,44 @@ def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
     return caveats
 
 
-Action = Literal["switch", "sleep", "pause", "restart"]
-ACTIONS: tuple[Action, ...] = ("switch", "sleep", "pause", "restart")
-
-
-def preview_switch(switch: Switch) -> ActionPreview:
-    """What a switch that the rules allow would do."""
+def _preview_switch(switch: Switch) -> ActionPreview:
     space, offer, catalog = switch.space, switch.offer, switch.catalog
-    now = find_offer(catalog, space.hardware)
-    before = tier_entry(catalog, space.hardware, space.sleep_time_s)
-    after = tier_entry(catalog, offer.id, switch.sleep.seconds)
-    old, new = price(now), price(offer)
+    old, new = price(find_offer(catalog, space.hardware)), price(offer)
     effects = [
         f"{space.id} moves from {space.hardware or 'no hardware'} to {offer.id}: {_rate(new)} instead of {_rate(old)}.",
         "The app restarts on the new hardware; the time of a build is not billed.",
         sentence(describe_sleep(offer, switch.sleep.seconds, catalog.rules)),
     ]
     change = None if old is None or new is None else new - old
+    before, after = tier_entry(catalog, space.hardware, space.sleep_time_s), tier_entry(catalog, offer.id, switch.sleep.seconds)
     return _preview(space, "switch", catalog, before, after, effects, change, switch.caveats, confirm=offer)
 
 
-def preview_sleep(space: Space, seconds: int, catalog: Catalog, caveats: tuple[Caveat, ...]) -> ActionPreview:
-    """What another sleep time would do."""
+def _preview_sleep(space: Space, seconds: int, catalog: Catalog) -> ActionPreview:
     flavor = space.requested_hardware or space.hardware
-    before, after = tier_entry(catalog, flavor, space.sleep_time_s), tier_entry(catalog, flavor, seconds)
     effects = [sentence(describe_sleep(find_offer(catalog, flavor), seconds, catalog.rules))]
-    return _preview(space, "sleep", catalog, before, after, effects, Decimal(0), caveats)
+    before, after = tier_entry(catalog, flavor, space.sleep_time_s), tier_entry(catalog, flavor, seconds)
+    return _preview(space, "sleep", catalog, before, after, effects, Decimal(0), _plan_sleep(space, seconds, catalog).caveats)
 
 
-def preview_pause(space: Space, catalog: Catalog) -> ActionPreview:
-    """What a pause would do."""
-    tier = tier_entry(catalog, space.hardware, space.sleep_time_s)
-    cost = price(find_offer(catalog, space.hardware))
-    billed = find_stage(space.stage).billed
+def _preview_pause(space: Space, catalog: Catalog) -> ActionPreview:
+    cost, billed = price(find_offer(catalog, space.hardware)), find_stage(space.stage).billed
     effects = ["The app stops and visitors find it paused; only its owner can restart it.", "A paused Space is not billed."]
     change = Decimal(0) if billed is False else None if cost is None or billed is None else -cost
+    tier = tier_entry(catalog, space.hardware, space.sleep_time_s)
     return _preview(space, "pause", catalog, tier, tier, effects, change, ())
 
 
-def preview_restart(space: Space, catalog: Catalog, *, factory: bool) -> ActionPreview:
-    """What a restart would do: a paused or sleeping Space is billed again from then on."""
+def _preview_restart(space: Space, catalog: Catalog, *, factory: bool) -> ActionPreview:
+    """A paused or sleeping Space is billed again from then on."""
     flavor = space.requested_hardware or space.hardware
-    tier = tier_entry(catalog, flavor, space.sleep_time_s)
     offer = find_offer(catalog, flavor)
     cost, billed = price(offer), find_stage(space.stage).billed
     how = "It is built from scratch, without what earlier builds left, and starts anew." if factory else "The app starts anew."
     bill = "not billed" if cost == 0 else f"billed {_rate(cost)} from the start of the app on"
-    effects = [how, f"On {flavor or 'its hardware'} it is {bill}."]
     change = Decimal(0) if billed else None if cost is None or billed is None else cost
+    tier = tier_entry(catalog, flavor, space.sleep_time_s)
+    effects = [how, f"On {flavor or 'its hardware'} it is {bill}."]
     return _preview(space, "restart", catalog, tier, tier, effects, change, price_caveats(offer))
 
 
@@ -200,103 +322,20 @@ def _preview(
     replicas, at = max(1, space.replicas or 1), find_stage(space.stage)
     whole = None if change is None else change * replicas
     involved = [offer for flavor in (before["hardware"], after["hardware"]) if (offer := find_offer(catalog, flavor)) is not None]
-    return {
-        "schema": SCHEMA,
-        "space": space.id,
-        "action": action,
-        "stage": at.name,
-        "stage_message": stage_sentence(at.name),
-        "before": before,
-        "after": after,
-        "confirm_usd_per_hour": None if confirm is None else usd(confirm.usd_per_hour),
-        "change_usd_per_hour": usd(whole),
-        "change_usd_per_month": usd(per_month(whole)),
-        "replicas": replicas,
-        "effects": effects,
-        "prices": price_entry(catalog.prices["spaces"]),
-        "caveats": caveat_entries(caveats),
-        "sources": source_entries((*(source for offer in involved for source in offer.sources), *catalog.rules.sleep.sources)),
-    }
-
-
-FIRST_S, LONGEST_S, GROWTH = 2.0, 10.0, 1.15  # between two looks: 2 s at first, 10 s after about a minute
-CROWDED_S = 30.0
-BEAT_S = 15.0
-GRACE_S = 30.0
-FAILURES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
-    """What is known of the Space; `failures` looks in a row went wrong, the last one by `trouble`."""
-
-    space: Space
-    failures: int = 0
-    trouble: HubError | None = None
-
-    def next(self, look: Callable[[], Runtime]) -> _View:
-        """After one more look.
-
-        Raises:
-            HubError: the Hub refuses, or failed too often in a row.
-        """
-        try:
-            runtime = look()
-        except (HubUnreachable, HubGarbage, RateLimited) as trouble:
-            if self.failures >= FAILURES:
-                raise
-            return replace(self, failures=self.failures + 1, trouble=trouble)
-        now = {field.name: getattr(runtime, field.name) for field in fields(Runtime) if field.name != "id"}
-        return _View(space=replace(self.space, **now))
-
-    def arrived(self, hardware: str | None) -> bool:
-        """Whether it runs on what was asked for; without a name, on what the Hub says was asked for."""
-        at = self.space
-        return self.trouble is None and find_stage(at.stage).running and not is_changing(at) and hardware in {None, at.hardware}
-
-    @property
-    def rests(self) -> bool:
-        """Whether nothing more will happen by itself, as far as this look tells."""
-        at = find_stage(self.space.stage)
-        return self.trouble is None and at.settled and not (at.running and is_changing(self.space))
-
-
-def watch_space(
-    spaces: Spaces, space_id: str, hardware: str | None, seconds: float, catalog: Callable[[], Catalog], time: Time
-) -> Iterator[Progress]:
-    """The Space at each change and at least every 15 s; the last item is `done`: arrived, at rest elsewhere, or `seconds` are over.
-
-    Raises:
-        HubError: the Hub refuses, or failed to answer too often in a row.
-    """
-    began = time.clock()
-    view = first = _View(space=spaces.look(space_id))
-    last_view: _View | None = None
-    reported_s = looked = began
-    pause = FIRST_S
-    while True:
-        now = time.clock()
-        arrived = view.arrived(hardware)
-        left = view.space.stage != first.space.stage or now - began >= GRACE_S
-        done = arrived or (view.rests and left and not find_stage(view.space.stage).running) or now - began >= seconds
-        done = done or (view.rests and now - began >= GRACE_S)  # it runs, and not on what was asked for
-        if done or view != last_view or now - reported_s >= BEAT_S:
-            yield _progress(view, catalog(), now - began, done=done, arrived=arrived)
-            last_view, reported_s = view, time.clock()
-        if done:
-            return
-        due = looked + (CROWDED_S if isinstance(view.trouble, RateLimited) else pause)
-        time.sleep(max(0.05, min(due, reported_s + BEAT_S, began + seconds) - time.clock()))
-        if time.clock() >= due:
-            view, looked, pause = view.next(lambda: spaces.runtime(space_id)), time.clock(), min(LONGEST_S, pause * GROWTH)
-
-
-def _progress(view: _View, catalog: Catalog, elapsed_s: float, *, done: bool, arrived: bool) -> Progress:
-    trouble = None if view.trouble is None else str(view.trouble)
-    return {
-        **status_answer(view.space, catalog),
-        "elapsed_s": round(elapsed_s, 1),
-        "done": done,
-        "arrived": arrived,
-        "trouble": trouble,
-    }
+    return fill(
+        ActionPreview,
+        space=space.id,
+        action=action,
+        stage=at.name,
+        stage_message=stage_sentence(at.name),
+        before=before,
+        after=after,
+        confirm_usd_per_hour=price(confirm),
+        change_usd_per_hour=whole,
+        change_usd_per_month=per_month(whole),
+        replicas=replicas,
+        effects=effects,
+        prices=price_entry(catalog.prices["spaces"]),
+        caveats=caveat_entries(caveats),
+        sources=source_entries((*(source for offer in involved for source in offer.sources), *catalog.rules.sleep.sources)),
+    )

@@ -22,10 +22,10 @@ from space_stand_in import FakeSpace, Person, SpaceStandIn, demo
 from lib.cli import act, outcome
 from lib.cli.app import main
 from lib.errors import AdvisorError
-from lib.service import space_actions
+from lib.service import space_status
 from lib.service.arguments import Arguments
 from lib.service.recommend import RecommendArguments
-from lib.service.right_size import RightSizeArguments
+from lib.service.space_status import RightSizeArguments
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"
@@ -48,7 +48,7 @@ def run(hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> R
     """A command in this process, as ada unless another token (or none) is named; stages pass without waiting."""
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.url)
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    monkeypatch.setattr(space_actions, "FIRST_S", 0.05)
+    monkeypatch.setattr(space_status, "FIRST_S", 0.05)
 
     def ran(*words: str, token: str | None = TOKEN, typed: str | None = None) -> Result:
         for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):

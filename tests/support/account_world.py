@@ -1,4 +1,4 @@
-"""A Hub with people and Spaces, and the account questions that ask it; shared by the tests of `lib.service.spaces`."""
+"""A Hub with people and Spaces, and the account questions that ask it; shared by the tests of `lib.service.space_actions`."""
 
 from __future__ import annotations
 
